@@ -1,0 +1,104 @@
+"""Declared knobs of a kernel: ``NAME = value  # tune: [a, b, c]``, one a line, at module level.
+
+Pure text. A knob's choices are Python literals: numbers, strings, booleans.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+Value = int | float | str | bool
+
+HOW_TO_DECLARE = (
+    "the kernel declares no knob; write one on a line of its own at module level, "
+    "for example:  BLOCK = 64  # tune: [32, 64, 128]"
+)
+
+_LINE = re.compile(
+    r"^(?P<name>[A-Z][A-Z0-9_]*)\s*=\s*(?P<value>\S.*?)\s*#\s*tune:\s*(?P<choices>\[.*\])\s*$"
+)
+_SETTING = re.compile(r"\b([A-Z][A-Z0-9_]*)=(\"(?:[^\"\\]|\\.)*\"|[^\s()\"]+)")
+
+
+class BadKnob(ValueError):
+    """A `# tune:` line that cannot be read; the message names the line and what is wrong."""
+
+
+class Knob(Struct, frozen=True):
+    """`line` is the 1-based line number of the declaration."""
+
+    name: str
+    line: int
+    value: Value
+    choices: tuple[Value, ...]
+
+
+def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
+    """All knobs declared in a kernel's lines, in their order.
+
+    Raises
+    ------
+    BadKnob
+        If a `# tune:` line has no readable literals, repeats a name, or its current
+        value is not among its choices.
+    """
+    knobs: dict[str, Knob] = {}
+    for number, line in enumerate(lines, 1):
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        name = match["name"]
+        try:
+            value = ast.literal_eval(match["value"])
+            choices = ast.literal_eval(match["choices"])
+        except (ValueError, SyntaxError):
+            raise BadKnob(
+                f"line {number}: {name}: value and choices must be Python literals"
+            ) from None
+        if not choices or not all(isinstance(c, int | float | str) for c in choices):
+            raise BadKnob(f"line {number}: {name}: choices are numbers, strings or booleans")
+        if value not in choices:
+            raise BadKnob(f"line {number}: {name}: the value {value!r} is not among its choices")
+        if name in knobs:
+            raise BadKnob(f"line {number}: {name} is declared twice")
+        knobs[name] = Knob(name, number, value, tuple(choices))
+    return tuple(knobs.values())
+
+
+def with_value(line: str, value: Value) -> str:
+    """The declaration `line` with another current value, all else as it was."""
+    match = _LINE.match(line)
+    if match is None:
+        raise BadKnob(f"not a knob declaration: {line}")
+    start, end = match.span("value")
+    return line[:start] + literal(value) + line[end:]
+
+
+def literal(value: Value) -> str:
+    """`value` as Python source; strings in double quotes."""
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def describe(setting: Mapping[str, Value], current: Mapping[str, Value]) -> str:
+    """A plan item's text for a full setting: what it changes first, the rest in brackets."""
+    changed = [f"{n}={literal(v)}" for n, v in setting.items() if current.get(n) != v]
+    rest = [f"{n}={literal(v)}" for n, v in setting.items() if current.get(n) == v]
+    if not changed:
+        return " ".join(rest)
+    return " ".join(changed) + (f" (with {' '.join(rest)})" if rest else "")
+
+
+def read_setting(text: str) -> dict[str, Value]:
+    """The inverse of `describe`: all ``NAME=literal`` pairs in `text` that can be read."""
+    setting: dict[str, Value] = {}
+    for name, source in _SETTING.findall(text):
+        try:
+            setting[name] = ast.literal_eval(source)
+        except (ValueError, SyntaxError):
+            continue
+    return setting

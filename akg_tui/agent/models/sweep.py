@@ -1,0 +1,224 @@
+"""The sweep model: a search over declared knobs that plays through the agent's own tools.
+
+It is no language model. It reads what any model is sent (the prompt with PLAN.md, the
+tagged kernel) and answers with the same tool calls. It holds no state between
+requests, so a resumed run proposes what an uninterrupted one would have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from akg_tui.agent.chat import (
+    AssistantMessage,
+    ChatReply,
+    ChatRequest,
+    ModelFailed,
+    ToolMessage,
+    ToolUse,
+    UserMessage,
+)
+from akg_tui.agent.models.knobs import (
+    HOW_TO_DECLARE,
+    BadKnob,
+    Knob,
+    Value,
+    describe,
+    find_knobs,
+    read_setting,
+    with_value,
+)
+from akg_tui.agent.models.search import Trial, propose_settings, settings_in_space
+
+BATCH = 4  # items a plan; small, so that results steer the next plan soon
+
+_PHASE = re.compile(r"^Phase (\w+)\.", re.M)
+_ACTIVE = re.compile(r"^Active item: (p\d+): (.*)$", re.M)
+_LEFT = re.compile(r"^Rounds settled: (\d+) of (\d+)\.", re.M)
+_ROW = re.compile(
+    r"^\| p\d+ \| (?P<state>[A-Z]+) \| (?P<ratio>-|[\d.]+)[^|]*\| (?P<text>[^|]*) \|", re.M
+)
+_AVOID = re.compile(r"^- avoid: (.*)$", re.M)
+_VIEW_LINE = re.compile(r"^(\d+[a-z]+)\|(.*)$")
+
+
+class TaggedKernel(Struct, frozen=True):
+    """The kernel as `read_kernel` showed it: anchors (`12sr`) and texts, line by line."""
+
+    anchors: tuple[str, ...]
+    lines: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, view: str) -> TaggedKernel:
+        found = [m for m in map(_VIEW_LINE.match, view.split("\n")) if m]
+        return cls(tuple(m[1] for m in found), tuple(m[2] for m in found))
+
+
+class Sweep:
+    """Plays PLAN, EDIT and DIAGNOSE by searching the kernel's declared knobs.
+
+    `seed` fixes its choices: the same results lead to the same proposals.
+    """
+
+    name = "sweep"
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
+        prompt = request.messages[0]
+        if not isinstance(prompt, UserMessage):
+            raise ModelFailed("sweep: the first message is not a prompt")
+        phase = _PHASE.search(prompt.text)
+        view = _kernel_view(request)
+        if phase is None:
+            raise ModelFailed("sweep: the prompt names no phase")
+        if view is None:
+            text = "I read the kernel to find its declared knobs."
+            reply = _reply(request, text, "read_kernel", {})
+        else:
+            try:
+                reply = await self._act(request, phase[1], prompt.text, TaggedKernel.parse(view))
+            except BadKnob as error:
+                raise ModelFailed(f"sweep: {error}") from None
+        on_delta(reply.text)
+        return reply
+
+    async def _act(
+        self, request: ChatRequest, phase: str, prompt: str, kernel: TaggedKernel
+    ) -> ChatReply:
+        knobs = find_knobs(kernel.lines)
+        if not knobs:
+            return _reply(request, HOW_TO_DECLARE, "finish", {"reason": HOW_TO_DECLARE})
+        if phase == "EDIT":
+            return self._edit(request, prompt, kernel, knobs)
+        if phase == "DIAGNOSE":
+            return self._diagnose(request, prompt)
+        # Importing and running the sampler takes a moment: not on the event loop.
+        return await asyncio.to_thread(self._plan, request, prompt, knobs)
+
+    def _plan(self, request: ChatRequest, prompt: str, knobs: Sequence[Knob]) -> ChatReply:
+        trials = read_trials(prompt)
+        avoided = [read_setting(text) for text in _AVOID.findall(prompt)]
+        settled, limit = _rounds(prompt)
+        count = max(1, min(BATCH, limit - settled))
+        settings = propose_settings(knobs, trials, avoided, count=count, seed=self._seed)
+        size = settings_in_space(knobs)
+        done = f"{len(knobs)} knobs, {size} settings, {len(trials)} measured"
+        if not settings:
+            reason = f"every setting of the declared knobs was tried or ruled out ({done})"
+            return _reply(request, reason, "finish", {"reason": reason})
+        current = {knob.name: knob.value for knob in knobs}
+        how = "chosen by TPE from the measured ratios" if trials else "chosen at random to begin"
+        items = [{"text": describe(setting, current), "rationale": how} for setting in settings]
+        text = f"A search over declared knobs, not a language model: {done}. Next: {len(items)}."
+        return _reply(request, text, "submit_plan", {"items": items, "summary": text})
+
+    def _edit(
+        self, request: ChatRequest, prompt: str, kernel: TaggedKernel, knobs: Sequence[Knob]
+    ) -> ChatReply:
+        active = _ACTIVE.search(prompt)
+        if active is None:
+            raise ModelFailed("sweep: the prompt names no active item")
+        wanted = read_setting(active[2])
+        ops: list[dict[str, Any]] = []
+        changed: list[str] = []
+        for knob in knobs:
+            value = wanted.get(knob.name, knob.value)
+            if value == knob.value and type(value) is type(knob.value):
+                continue
+            if value not in knob.choices:
+                raise ModelFailed(f"sweep: {knob.name}={value!r} is not among its choices")
+            line = with_value(kernel.lines[knob.line - 1], value)
+            anchor = kernel.anchors[knob.line - 1]
+            ops.append({"op": "replace", "from": anchor, "to": anchor, "lines": [line]})
+            changed.append(f"{knob.name}: {knob.value!r} → {value!r}")
+        if not ops:
+            raise ModelFailed(f"sweep: {active[1]} sets nothing that the kernel does not have")
+        text = f"{active[1]}: " + ", ".join(changed)
+        return _reply(request, text, "edit_kernel", {"ops": ops, "note": ", ".join(changed)})
+
+    def _diagnose(self, request: ChatRequest, prompt: str) -> ChatReply:
+        trials = read_trials(prompt)
+        blamed = _shared_only_by_failures(trials)
+        avoid = [f"{name}={describe({name: value}, {}).split('=', 1)[1]}" for name, value in blamed]
+        cause = (
+            "the failed settings share " + ", ".join(avoid) + ", which no correct one has"
+            if avoid
+            else "the failed settings share no single knob value that the correct ones lack"
+        )
+        report = {"cause": cause, "avoid": avoid, "directions": []}
+        return _reply(request, cause, "report_diagnosis", report)
+
+
+def read_trials(prompt: str) -> list[Trial]:
+    """The settled settings in PLAN.md's table, oldest first, each with its gain over the seed.
+
+    A row's ratio is against the incumbent of its time, so kept rows multiply up.
+    """
+    trials: list[Trial] = []
+    incumbent = 1.0
+    for row in _ROW.finditer(prompt):
+        setting = read_setting(row["text"])
+        if not setting or row["state"] not in ("KEPT", "DISCARDED", "FAILED"):
+            continue
+        ratio = None if row["ratio"] == "-" else float(row["ratio"]) * incumbent
+        failed = row["state"] == "FAILED"
+        trials.append(Trial(setting, None if failed else ratio))
+        if row["state"] == "KEPT" and ratio is not None:
+            incumbent = ratio
+    return trials
+
+
+def _shared_only_by_failures(trials: Sequence[Trial]) -> list[tuple[str, Value]]:
+    """Knob values that the failures since the last success share and no success has."""
+    failures: list[Trial] = []
+    for trial in reversed(trials):
+        if trial.over_seed is not None:
+            break
+        failures.append(trial)
+    if not failures:
+        return []
+    shared = set(failures[0].setting.items())
+    for trial in failures[1:]:
+        shared &= set(trial.setting.items())
+    for trial in trials:
+        if trial.over_seed is not None:
+            shared -= set(trial.setting.items())
+    return sorted(shared, key=str)
+
+
+def _rounds(prompt: str) -> tuple[int, int]:
+    match = _LEFT.search(prompt)
+    return (int(match[1]), int(match[2])) if match else (0, BATCH)
+
+
+def _kernel_view(request: ChatRequest) -> str | None:
+    """The newest answer of `read_kernel` in the conversation; None before it was read."""
+    names = {
+        use.id: use.name
+        for message in request.messages
+        if isinstance(message, AssistantMessage)
+        for use in message.tool_uses
+    }
+    view = None
+    for message in request.messages:
+        if not isinstance(message, ToolMessage):
+            continue
+        for use_id, result in message.results:
+            if names.get(use_id) == "read_kernel" and result.status == "success":
+                view = result.output
+            elif result.status == "error":
+                # Trying the same again would be refused the same: better to say so.
+                raise ModelFailed(f"sweep: {names.get(use_id)}: {result.error_information}")
+    return view
+
+
+def _reply(request: ChatRequest, text: str, tool: str, arguments: dict[str, Any]) -> ChatReply:
+    use = ToolUse(f"sweep-{len(request.messages)}", tool, arguments)
+    return ChatReply(text, (use,))

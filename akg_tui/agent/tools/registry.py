@@ -1,0 +1,107 @@
+"""The tools as a model is told about them: one frozen, sorted list, the same in every phase.
+
+Which of them may be used now is not told by leaving some out (that would break the
+prompt cache) but by the executor's answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from akg_tui.agent.chat import ToolSpec
+from akg_tui.hashline import EDIT_SCHEMA
+
+
+class ReadKernel(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class EditKernel(Struct, frozen=True, forbid_unknown_fields=True):
+    ops: list[dict[str, Any]]
+    note: str = ""
+
+
+class PlanEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    text: str
+    rationale: str = ""
+
+
+class SubmitPlan(Struct, frozen=True, forbid_unknown_fields=True):
+    items: list[PlanEntry]
+    summary: str = ""
+
+
+class Finish(Struct, frozen=True, forbid_unknown_fields=True):
+    reason: str
+
+
+class ReportDiagnosis(Struct, frozen=True, forbid_unknown_fields=True):
+    cause: str
+    avoid: list[str] = []
+    directions: list[str] = []
+
+
+ARGUMENTS: dict[str, type[Struct]] = {
+    "edit_kernel": EditKernel,
+    "finish": Finish,
+    "read_kernel": ReadKernel,
+    "report_diagnosis": ReportDiagnosis,
+    "submit_plan": SubmitPlan,
+}
+
+
+def _object(properties: dict[str, Any], required: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+
+TOOLS: tuple[ToolSpec, ...] = (
+    ToolSpec(
+        "edit_kernel",
+        "Change the kernel by line tags. All ops apply or none; a stale tag changes nothing. "
+        "The harness evaluates the result by itself when your turn ends.",
+        _object({"ops": EDIT_SCHEMA, "note": {"type": "string"}}, ("ops",)),
+    ),
+    ToolSpec(
+        "finish",
+        "End the run because no direction is left. Say why.",
+        _object({"reason": {"type": "string"}}, ("reason",)),
+    ),
+    ToolSpec(
+        "read_kernel",
+        "The kernel as it stands, every line with its number and tag: `12sr|text`.",
+        _object({}, ()),
+    ),
+    ToolSpec(
+        "report_diagnosis",
+        "Report why the last attempts failed, what to avoid, and which directions to try.",
+        _object(
+            {"cause": {"type": "string"}, "avoid": _TEXTS, "directions": _TEXTS},
+            ("cause",),
+        ),
+    ),
+    ToolSpec(
+        "submit_plan",
+        "Submit the plan: items to try in this order, one direction each, with its rationale.",
+        _object(
+            {
+                "items": {
+                    "type": "array",
+                    "items": _object(
+                        {"text": {"type": "string"}, "rationale": {"type": "string"}}, ("text",)
+                    ),
+                },
+                "summary": {"type": "string"},
+            },
+            ("items",),
+        ),
+    ),
+)

@@ -1,0 +1,284 @@
+"""`decide`: what a command makes happen now, or why it may not.
+
+The only way to new events. It trusts nobody: the agent cannot skip an evaluation,
+a person cannot answer a gate that is not open, and the engine cannot take a
+transition that the state is not ready for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import effects
+from akg_tui.core import events as ev
+from akg_tui.core.machine import ItemState, Mode, Phase, Verdict
+from akg_tui.core.measurement import Outcome
+from akg_tui.core.state import RunState
+
+MAX_PLAN_ITEMS = 50
+MAX_ITEM_TEXT = 400
+
+
+class Rejected(Struct, frozen=True):
+    """A command that changes nothing, and why."""
+
+    why: str
+
+
+Events = tuple[ev.AnyEvent, ...]
+
+
+def decide(state: RunState, command: cmd.Command, now: float) -> Events | Rejected:
+    """The events that follow from `command`; `now` is seconds since the epoch."""
+    if state.finished and not isinstance(command, cmd.Observe):
+        return Rejected(f"the run is over: {state.finished}")
+    return _DECIDE[type(command)](state, command, now)
+
+
+def _needs(state: RunState, phase: Phase, what: str) -> Rejected | None:
+    if state.phase is phase:
+        return None
+    return Rejected(f"{what} belongs to phase {phase}; the run is in {state.phase}")
+
+
+def _advance(state: RunState, command: cmd.Advance, now: float) -> Events | Rejected:
+    effect = effects.next_effect(state, now)
+    if not isinstance(effect, effects.Advance) or effect.to is not command.to:
+        return Rejected(f"{state.phase} is not ready for {command.to}")
+    entered = ev.PhaseEntered(phase=effect.to, previous=state.phase, reason=effect.reason)
+    if command.to is Phase.DIAGNOSE and state.pending:
+        ids = tuple(item.id for item in state.pending)
+        return ev.ItemsSuspended(items=ids, reason=effect.reason), entered
+    return (entered,)
+
+
+def _activate(state: RunState, command: cmd.Activate, now: float) -> Events | Rejected:
+    if refused := _needs(state, Phase.EDIT, "activating an item"):
+        return refused
+    if state.active is not None:
+        return Rejected(f"{state.active} is active already")
+    if command.item not in {item.id for item in state.pending}:
+        return Rejected(f"{command.item} is not a pending item")
+    return (ev.ItemActivated(item=command.item, round=state.settled + 1),)
+
+
+def _abandon(state: RunState, command: cmd.Abandon, now: float) -> Events | Rejected:
+    if state.active != command.item:
+        return Rejected(f"{command.item} is not the active item")
+    return (ev.ItemsDropped(items=(command.item,), reason=command.reason),)
+
+
+def _start_eval(state: RunState, command: cmd.StartEval, now: float) -> Events | Rejected:
+    effect = effects.next_effect(state, now)
+    same = (
+        isinstance(effect, effects.Measure)
+        and effect.purpose is command.purpose
+        and effect.attempt == command.attempt
+        and effect.blob == command.blob
+    )
+    if not same or state.running is not None:
+        return Rejected(f"no {command.purpose} evaluation of attempt {command.attempt} is due")
+    started = ev.EvalStarted(attempt=command.attempt, purpose=command.purpose, blob=command.blob)
+    return (started,)
+
+
+def _finish_eval(state: RunState, command: cmd.FinishEval, now: float) -> Events | Rejected:
+    running = state.running
+    if running is None:
+        return Rejected("no evaluation is running")
+    finished = ev.EvalFinished(
+        attempt=running.attempt,
+        purpose=ev.Purpose(running.purpose),
+        measurement=command.measurement,
+    )
+    return (finished,)
+
+
+def _accept_baseline(state: RunState, command: cmd.AcceptBaseline, now: float) -> Events | Rejected:
+    correct = state.baseline is not None and state.baseline.outcome is Outcome.CORRECT
+    if state.phase is not Phase.BASELINE or not correct or state.best is not None:
+        return Rejected("there is no correct baseline to accept")
+    return (ev.BaselineAccepted(commit=command.commit, blob=state.seed_blob),)
+
+
+def _ask_keep(state: RunState, command: cmd.AskKeep, now: float) -> Events | Rejected:
+    if not isinstance(effects.next_effect(state, now), effects.AskKeep):
+        return Rejected("nothing is to be reviewed now")
+    opened = ev.GateOpened(gate=state.gates_opened + 1, kind="keep", attempt=state.next_attempt)
+    return (opened,)
+
+
+def _settle(state: RunState, command: cmd.Settle, now: float) -> Events | Rejected:
+    effect = effects.next_effect(state, now)
+    if not isinstance(effect, effects.Commit) or state.active is None or state.measured is None:
+        return Rejected("no round is ready to be settled")
+    decided = ev.Decided(
+        round=state.round,
+        attempt=effect.attempt,
+        item=state.active,
+        verdict=effect.decision.verdict,
+        reason=effect.decision.reason,
+        commit=command.commit,
+        blob=effect.blob,
+        ratio=None if effect.decision.verdict is Verdict.FAIL else state.measured.ratio,
+    )
+    return (decided,)
+
+
+def _finish(state: RunState, command: cmd.Finish, now: float) -> Events | Rejected:
+    effect = effects.next_effect(state, now)
+    if not isinstance(effect, effects.Finish):
+        return Rejected("the run is not ready to finish")
+    return (ev.RunFinished(reason=effect.reason, ok=effect.ok),)
+
+
+def _key(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _submit_plan(state: RunState, command: cmd.SubmitPlan, now: float) -> Events | Rejected:
+    if refused := _needs(state, Phase.PLAN, "submit_plan"):
+        return refused
+    least = state.task.policy.min_plan_items
+    if not least <= len(command.items) <= MAX_PLAN_ITEMS:
+        return Rejected(f"a plan has {least} to {MAX_PLAN_ITEMS} items, not {len(command.items)}")
+    earlier = {_key(i.text): i for i in state.items if i.state in _REMEMBERED}
+    seen: set[str] = set()
+    for number, item in enumerate(command.items, 1):
+        key = _key(item.text)
+        if not key or len(item.text) > MAX_ITEM_TEXT:
+            return Rejected(f"item {number}: its text must have 1 to {MAX_ITEM_TEXT} characters")
+        if key in seen:
+            return Rejected(f"item {number} repeats another item of this plan: {item.text}")
+        if past := earlier.get(key):
+            return Rejected(
+                f"item {number} repeats {past.id}, which was {past.state} ({past.reason})"
+            )
+        seen.add(key)
+    first = len(state.items) + 1
+    items = tuple(
+        ev.PlannedItem(f"p{first + offset}", item.text, item.rationale)
+        for offset, item in enumerate(command.items)
+    )
+    submitted = ev.PlanSubmitted(items=items, summary=command.summary)
+    if replaced := tuple(item.id for item in state.pending):
+        return ev.ItemsDropped(items=replaced, reason="replaced by a new plan"), submitted
+    return (submitted,)
+
+
+_REMEMBERED = frozenset({ItemState.KEPT, ItemState.DISCARDED, ItemState.FAILED})
+
+
+def _edit(state: RunState, command: cmd.Edit, now: float) -> Events | Rejected:
+    if refused := _needs(state, Phase.EDIT, "editing the kernel"):
+        return refused
+    if state.active is None:
+        return Rejected("no plan item is active")
+    edited = ev.KernelEdited(
+        item=state.active,
+        blob=command.blob,
+        sha256=command.sha256,
+        added=command.added,
+        removed=command.removed,
+        note=command.note,
+    )
+    return (edited,)
+
+
+def _report(state: RunState, command: cmd.ReportDiagnosis, now: float) -> Events | Rejected:
+    if refused := _needs(state, Phase.DIAGNOSE, "report_diagnosis"):
+        return refused
+    if state.diagnosed_here:
+        return Rejected("the diagnosis was reported already")
+    reported = ev.DiagnosisReported(
+        cause=command.cause,
+        avoid=command.avoid,
+        directions=command.directions,
+        source="fallback" if command.fallback else "subagent",
+    )
+    return (reported,)
+
+
+def _request_finish(state: RunState, command: cmd.RequestFinish, now: float) -> Events | Rejected:
+    if refused := _needs(state, Phase.PLAN, "finish"):
+        return refused
+    least = min(state.task.policy.min_rounds, state.task.policy.max_rounds)
+    if state.settled < least:
+        return Rejected(f"too early: {state.settled} of at least {least} rounds are settled")
+    return (ev.FinishRequested(reason=command.reason),)
+
+
+def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Events | Rejected:
+    if state.mode is command.mode:
+        return Rejected(f"the mode is {command.mode} already")
+    return (ev.ModeChanged(mode=command.mode),)
+
+
+def _pause(state: RunState, command: cmd.Pause, now: float) -> Events | Rejected:
+    return Rejected("the run is paused already") if state.paused else (ev.Paused(),)
+
+
+def _unpause(state: RunState, command: cmd.Unpause, now: float) -> Events | Rejected:
+    return (ev.Unpaused(),) if state.paused else Rejected("the run is not paused")
+
+
+def _step(state: RunState, command: cmd.Step, now: float) -> Events | Rejected:
+    if not state.paused and state.mode is not Mode.STEP:
+        return Rejected("stepping needs mode step, or a pause")
+    if state.gate and not state.gate.answer:
+        return Rejected("a KEEP waits for your review: a step does not answer it")
+    if state.granted:
+        return Rejected("one step is granted already")
+    return (ev.StepGranted(),)
+
+
+def _answer_keep(state: RunState, command: cmd.AnswerKeep, now: float) -> Events | Rejected:
+    gate = state.gate
+    if gate is None or gate.answer or gate.gate != command.gate:
+        return Rejected(f"gate {command.gate} is not open")
+    answered = ev.GateAnswered(
+        gate=gate.gate,
+        answer="approve" if command.approve else "reject",
+        comment=command.comment,
+    )
+    return (answered,)
+
+
+def _hint(state: RunState, command: cmd.Hint, now: float) -> Events | Rejected:
+    text = command.text.strip()
+    return (ev.HintGiven(text=text),) if text else Rejected("an empty hint")
+
+
+def _stop(state: RunState, command: cmd.Stop, now: float) -> Events | Rejected:
+    if state.stop_reason:
+        return Rejected("the run is stopping already")
+    return (ev.StopRequested(reason=command.reason),)
+
+
+_DECIDE: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
+    cmd.Observe: lambda state, command, now: (command.event,),
+    cmd.Advance: _advance,
+    cmd.Activate: _activate,
+    cmd.Abandon: _abandon,
+    cmd.StartEval: _start_eval,
+    cmd.FinishEval: _finish_eval,
+    cmd.AcceptBaseline: _accept_baseline,
+    cmd.AskKeep: _ask_keep,
+    cmd.Settle: _settle,
+    cmd.Finish: _finish,
+    cmd.SubmitPlan: _submit_plan,
+    cmd.Edit: _edit,
+    cmd.ReportDiagnosis: _report,
+    cmd.RequestFinish: _request_finish,
+    cmd.SetMode: _set_mode,
+    cmd.Pause: _pause,
+    cmd.Unpause: _unpause,
+    cmd.Step: _step,
+    cmd.AnswerKeep: _answer_keep,
+    cmd.Hint: _hint,
+    cmd.Stop: _stop,
+}

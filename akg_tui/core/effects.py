@@ -1,0 +1,233 @@
+"""What is to be done next, as a value. The engine does it; nothing here does anything.
+
+`due` says which transition the state is ready for, `next_effect` what to do now,
+overlays included. Both are functions of the state and the clock alone, so a resumed
+run goes on exactly where the journal ends.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from akg_tui.core.decision import Decision, decide_verdict
+from akg_tui.core.events import Purpose
+from akg_tui.core.machine import Mode, Overlay, Phase, Verdict
+from akg_tui.core.measurement import FailureKind, Outcome
+from akg_tui.core.policy import stop_reasons
+from akg_tui.core.state import RunState
+
+MAX_EVAL_ERRORS = 3
+
+
+class Hold(Struct, frozen=True):
+    """Wait for a person. `due` is the transition that waits, when one does."""
+
+    overlay: Overlay
+    due: Phase | None = None
+
+
+class Advance(Struct, frozen=True):
+    to: Phase
+    reason: str
+
+
+class Activate(Struct, frozen=True):
+    item: str
+
+
+class Abandon(Struct, frozen=True):
+    item: str
+    reason: str
+
+
+class Measure(Struct, frozen=True):
+    """Measure `blob` against `incumbent`, or against the reference when that is None."""
+
+    purpose: Purpose
+    attempt: int
+    blob: str
+    incumbent: str | None
+
+
+class CommitSeed(Struct, frozen=True):
+    blob: str
+
+
+class RunAgent(Struct, frozen=True):
+    phase: Phase
+
+
+class AskKeep(Struct, frozen=True):
+    attempt: int
+
+
+class Commit(Struct, frozen=True):
+    """Write the attempt into history, then settle the round with this decision."""
+
+    decision: Decision
+    attempt: int
+    blob: str
+
+
+class FallBack(Struct, frozen=True):
+    """The diagnosis did not report; go on with a plain one made of the facts."""
+
+
+class Finish(Struct, frozen=True):
+    reason: str
+    ok: bool
+
+
+Effect = (
+    Hold
+    | Advance
+    | Activate
+    | Abandon
+    | Measure
+    | CommitSeed
+    | RunAgent
+    | AskKeep
+    | Commit
+    | FallBack
+    | Finish
+)
+
+
+def propose(state: RunState) -> Decision:
+    """The verdict for the measured candidate, a person's answer included.
+
+    Raises `ValueError` when nothing was measured.
+    """
+    if state.measured is None:
+        raise ValueError("there is no measurement to decide from")
+    decision = decide_verdict(state.measured, state.task.timing.min_gain)
+    if decision.verdict is Verdict.KEEP and state.gate and state.gate.answer == "reject":
+        why = f": {state.gate.comment}" if state.gate.comment else ""
+        return Decision(Verdict.DISCARD, f"rejected in review{why}")
+    return decision
+
+
+def baseline_failed(state: RunState) -> str:
+    """Why the baseline cannot carry a run, or "" when it can (or was not measured)."""
+    measured = state.baseline
+    if measured is None or measured.outcome is Outcome.CORRECT:
+        return ""
+    if measured.failure is FailureKind.JUDGE and state.eval_errors < MAX_EVAL_ERRORS:
+        return ""
+    if measured.outcome is Outcome.ERROR:
+        return measured.message
+    return f"the kernel is not correct before any change: {measured.message}"
+
+
+def _evals_exhausted(state: RunState) -> bool:
+    return state.eval_errors >= MAX_EVAL_ERRORS
+
+
+def due(state: RunState, now: float) -> tuple[Phase, str] | None:
+    """The transition that the state is ready for, with its reason; None while work remains."""
+    stops = stop_reasons(state, now)
+    match state.phase:
+        case Phase.INIT:
+            return Phase.BASELINE, ""
+        case Phase.BASELINE:
+            failed = baseline_failed(state)
+            if failed:
+                return Phase.DONE, failed
+            return (Phase.PLAN, "baseline measured") if state.best else None
+        case Phase.PLAN if not state.turn_open:
+            if stops:
+                return Phase.DONE, stops[0]
+            return (Phase.EDIT, "plan ready") if state.pending else None
+        case Phase.EDIT if not state.turn_open:
+            return _due_in_edit(state, stops)
+        case Phase.EVAL:
+            if _evals_exhausted(state) and state.measured:
+                return Phase.DONE, state.measured.message
+            measured = state.measured is not None and state.measured.outcome is not Outcome.ERROR
+            return (Phase.DECIDE, "evaluated") if measured else None
+        case Phase.DECIDE if state.decided_here:
+            if stops:
+                return Phase.DONE, stops[0]
+            if state.fail_streak >= state.task.policy.fail_streak:
+                return Phase.DIAGNOSE, f"{state.fail_streak} failures in a row"
+            return (Phase.EDIT, "next item") if state.pending else (Phase.PLAN, "plan settled")
+        case Phase.DIAGNOSE if not state.turn_open:
+            if state.stop_reason:
+                return Phase.DONE, state.stop_reason
+            return (Phase.PLAN, "diagnosis reported") if state.diagnosed_here else None
+    return None
+
+
+def _due_in_edit(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] | None:
+    if state.edited and state.active:
+        return Phase.EVAL, f"{state.active} edited"
+    if stops:
+        return Phase.DONE, stops[0]
+    if state.active is None and not state.pending:
+        return Phase.PLAN, "no item left"
+    return None
+
+
+def next_effect(state: RunState, now: float) -> Effect | None:
+    """What to do now; None when the run is over.
+
+    While paused nothing new begins; in step mode work goes on, and each transition waits.
+    """
+    if state.finished:
+        return None
+    stepping = state.paused or state.mode is Mode.STEP
+    transition = due(state, now)
+    if transition is not None:
+        to, reason = transition
+        if stepping and not state.granted:
+            return Hold(Overlay.PAUSED if state.paused else Overlay.WAIT_STEP, to)
+        return Advance(to, reason)
+    if state.gate and not state.gate.answer:
+        return Hold(Overlay.WAIT_USER)
+    if state.paused and not state.granted:
+        return Hold(Overlay.PAUSED)
+    return _work(state)
+
+
+def _work(state: RunState) -> Effect | None:
+    match state.phase:
+        case Phase.BASELINE:
+            if state.baseline is None or state.baseline.outcome is Outcome.ERROR:
+                return Measure(Purpose.BASELINE, 0, state.seed_blob, None)
+            return CommitSeed(state.seed_blob)
+        case Phase.EDIT if state.active is None:
+            return Activate(state.pending[0].id)
+        case Phase.EDIT if state.visit_failed_here:
+            assert state.active is not None
+            return Abandon(state.active, "the agent made no edit")
+        case Phase.DIAGNOSE if state.visit_failed_here:
+            return FallBack()
+        case Phase.PLAN | Phase.EDIT | Phase.DIAGNOSE:
+            return RunAgent(state.phase)
+        case Phase.EVAL:
+            assert state.best is not None
+            return Measure(Purpose.CANDIDATE, state.next_attempt, state.work_blob, state.best.blob)
+        case Phase.DECIDE:
+            return _work_in_decide(state)
+        case Phase.DONE:
+            return _work_in_done(state)
+    return None
+
+
+def _work_in_decide(state: RunState) -> Effect:
+    decision = propose(state)
+    asks = state.mode is not Mode.AUTO and state.gate is None
+    if decision.verdict is Verdict.KEEP and asks:
+        return AskKeep(state.next_attempt)
+    return Commit(decision, state.next_attempt, state.work_blob)
+
+
+def _work_in_done(state: RunState) -> Effect:
+    failed = baseline_failed(state)
+    if failed or state.best is None:
+        return Finish(failed or state.finish_reason, ok=False)
+    lost = state.measured is not None and state.measured.outcome is Outcome.ERROR
+    unmeasured = state.final is None or state.final.outcome is Outcome.ERROR
+    if state.best.attempt and unmeasured and not _evals_exhausted(state) and not lost:
+        return Measure(Purpose.FINAL, state.best.attempt, state.best.blob, state.seed_blob)
+    return Finish(state.finish_reason, ok=not lost)

@@ -1,0 +1,280 @@
+"""Everything that can have happened in a run.
+
+Small frozen values; the journal is a sequence of them and the only truth. An event
+states a fact in the past tense and is never edited. Adding a field needs a default,
+so that older journals still read.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from akg_tui.core.machine import Mode, Phase, Verdict
+from akg_tui.core.measurement import Interval, Measurement
+from akg_tui.core.task import Task
+
+
+class Purpose(StrEnum):
+    """Why a kernel is measured: against what, and what follows from it."""
+
+    BASELINE = "baseline"  # the seed against the reference
+    CANDIDATE = "candidate"  # an attempt against the incumbent
+    FINAL = "final"  # the best kernel against the seed, afresh
+
+
+class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
+    """Base of all events; on disk the field `type` names the class."""
+
+
+class RunCreated(Event, frozen=True):
+    """`kernel_blob` is the git object that holds the seed kernel's exact bytes."""
+
+    run_id: str
+    task: Task
+    mode: Mode
+    agent: str
+    version: str
+    reference_sha256: str
+    kernel_sha256: str
+    kernel_blob: str
+
+
+class SessionOpened(Event, frozen=True):
+    """A process took the run over. Time before it, since the last event, was not worked."""
+
+    pid: int
+    version: str
+    resumed: bool
+
+
+class PhaseEntered(Event, frozen=True):
+    phase: Phase
+    previous: Phase
+    reason: str = ""
+
+
+class EvalStarted(Event, frozen=True):
+    attempt: int
+    purpose: Purpose
+    blob: str
+
+
+class EvalFinished(Event, frozen=True):
+    attempt: int
+    purpose: Purpose
+    measurement: Measurement
+
+
+class EvalInterrupted(Event, frozen=True):
+    attempt: int
+    reason: str
+
+
+class BaselineAccepted(Event, frozen=True):
+    """The seed is correct: it is attempt 0 and the first incumbent."""
+
+    commit: str
+    blob: str
+
+
+class PlannedItem(Struct, frozen=True):
+    id: str
+    text: str
+    rationale: str = ""
+
+
+class PlanSubmitted(Event, frozen=True):
+    items: tuple[PlannedItem, ...]
+    summary: str = ""
+
+
+class ItemActivated(Event, frozen=True):
+    item: str
+    round: int
+
+
+class ItemsSuspended(Event, frozen=True):
+    items: tuple[str, ...]
+    reason: str
+
+
+class ItemsDropped(Event, frozen=True):
+    items: tuple[str, ...]
+    reason: str
+
+
+class KernelEdited(Event, frozen=True):
+    item: str
+    blob: str
+    sha256: str
+    added: int
+    removed: int
+    note: str = ""
+
+
+class ModelReplied(Event, frozen=True):
+    """One reply of the model has arrived; its tool calls follow, then `TurnEnded`."""
+
+    phase: Phase
+    model: str
+    text: str = ""
+    tool_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class ToolCalled(Event, frozen=True):
+    call: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+class ToolAnswered(Event, frozen=True):
+    call: str
+    tool: str
+    status: Literal["success", "error"]
+    output: str = ""
+    error_information: str = ""
+
+
+class TurnEnded(Event, frozen=True):
+    """All tool calls of the last reply were answered."""
+
+
+class TurnInterrupted(Event, frozen=True):
+    """A turn was cut off. What it had edited is undone: the item starts again."""
+
+    reason: str
+
+
+class VisitFailed(Event, frozen=True):
+    """The agent used up its turns in a phase without doing the phase's work."""
+
+    phase: Phase
+    reason: str
+
+
+class GateOpened(Event, frozen=True):
+    gate: int
+    kind: Literal["keep"]
+    attempt: int
+
+
+class GateAnswered(Event, frozen=True):
+    gate: int
+    answer: Literal["approve", "reject"]
+    comment: str = ""
+
+
+class Decided(Event, frozen=True):
+    """A round is settled. This line is the transaction: refs and files follow from it."""
+
+    round: int
+    attempt: int
+    item: str
+    verdict: Verdict
+    reason: str
+    commit: str
+    blob: str
+    ratio: Interval | None = None
+
+
+class DiagnosisReported(Event, frozen=True):
+    cause: str
+    avoid: tuple[str, ...] = ()
+    directions: tuple[str, ...] = ()
+    source: Literal["subagent", "fallback"] = "subagent"
+
+
+class ModeChanged(Event, frozen=True):
+    mode: Mode
+
+
+class Paused(Event, frozen=True):
+    pass
+
+
+class Unpaused(Event, frozen=True):
+    pass
+
+
+class StepGranted(Event, frozen=True):
+    """One transition may be taken although the run is paused or stepping."""
+
+
+class HintGiven(Event, frozen=True):
+    text: str
+
+
+class FinishRequested(Event, frozen=True):
+    reason: str
+
+
+class StopRequested(Event, frozen=True):
+    reason: str
+
+
+class RunFinished(Event, frozen=True):
+    """`ok` is False when the run could not do its job (a broken baseline, a lost judge)."""
+
+    reason: str
+    ok: bool
+
+
+AnyEvent = (
+    RunCreated
+    | SessionOpened
+    | PhaseEntered
+    | EvalStarted
+    | EvalFinished
+    | EvalInterrupted
+    | BaselineAccepted
+    | PlanSubmitted
+    | ItemActivated
+    | ItemsSuspended
+    | ItemsDropped
+    | KernelEdited
+    | ModelReplied
+    | ToolCalled
+    | ToolAnswered
+    | TurnEnded
+    | TurnInterrupted
+    | VisitFailed
+    | GateOpened
+    | GateAnswered
+    | Decided
+    | DiagnosisReported
+    | ModeChanged
+    | Paused
+    | Unpaused
+    | StepGranted
+    | HintGiven
+    | FinishRequested
+    | StopRequested
+    | RunFinished
+)
+
+
+class Record(Struct, frozen=True):
+    """An event with its place in the journal. `at` is seconds since the epoch, UTC."""
+
+    seq: int
+    at: float
+    event: AnyEvent
+
+
+def to_builtins(event: AnyEvent) -> dict[str, Any]:
+    """The event as plain JSON values."""
+    plain = msgspec.to_builtins(event)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def from_builtins(plain: object) -> AnyEvent:
+    """The event that `plain` states. Raises `msgspec.ValidationError` naming the field."""
+    event: AnyEvent = msgspec.convert(plain, AnyEvent)
+    return event

@@ -1,0 +1,296 @@
+"""`evolve`: the state after one more event. Everything that reads a journal folds with this.
+
+It checks what it is given against the tables: a journal that breaks them is wrong,
+and a wrong state is never built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from akg_tui.core import events as ev
+from akg_tui.core.machine import SETTLED, ItemState, Phase, Verdict, check_item, check_phase
+from akg_tui.core.measurement import Measurement, Outcome
+from akg_tui.core.state import Attempt, Incumbent, Item, OpenGate, Running, RunState
+
+
+class OutOfOrder(ValueError):
+    """The first event is not `RunCreated`, or a record's number is not the next one."""
+
+
+def evolve(state: RunState | None, record: ev.Record) -> RunState:
+    """The state after `record`.
+
+    Raises
+    ------
+    OutOfOrder
+        If the record is not the next one.
+    akg_tui.core.machine.IllegalTransition
+        If the event breaks a table.
+    """
+    event = record.event
+    if state is None:
+        if not isinstance(event, ev.RunCreated) or record.seq != 1:
+            raise OutOfOrder(f"a journal begins with RunCreated, not {type(event).__name__}")
+        return _created(event, record.at)
+    if record.seq != state.seq + 1:
+        raise OutOfOrder(f"event {record.seq} follows event {state.seq}")
+    idle = isinstance(event, ev.SessionOpened)
+    worked = state.worked_s if idle else state.worked_s + max(0.0, record.at - state.last_at)
+    state = replace(state, seq=record.seq, last_at=record.at, worked_s=worked)
+    return _APPLY[type(event)](state, event, record.at)
+
+
+def fold(records: Iterable[ev.Record], state: RunState | None = None) -> RunState | None:
+    """`evolve` over all `records`, starting from `state`."""
+    for record in records:
+        state = evolve(state, record)
+    return state
+
+
+def _created(event: ev.RunCreated, at: float) -> RunState:
+    return RunState(
+        run_id=event.run_id,
+        task=event.task,
+        mode=event.mode,
+        agent=event.agent,
+        seed_blob=event.kernel_blob,
+        reference_sha256=event.reference_sha256,
+        seq=1,
+        started_at=at,
+        last_at=at,
+        phase_since=at,
+        work_blob=event.kernel_blob,
+    )
+
+
+def _items(state: RunState, ids: tuple[str, ...], to: ItemState, **change: Any) -> RunState:
+    wanted = set(ids)
+    changed: list[Item] = []
+    for item in state.items:
+        if item.id in wanted:
+            check_item(item.id, item.state, to)
+            item = replace(item, state=to, **change)  # noqa: PLW2901
+        changed.append(item)
+    active = None if state.active in wanted and to is not ItemState.ACTIVE else state.active
+    return replace(state, items=tuple(changed), active=active)
+
+
+def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunState:
+    check_phase(state.phase, event.phase)
+    state = replace(
+        state,
+        phase=event.phase,
+        phase_since=at,
+        granted=0,
+        turn_open=False,
+        visit_failed_here=False,
+        decided_here=False,
+        diagnosed_here=False,
+    )
+    if event.phase is Phase.EVAL:
+        return replace(state, measured=None, gate=None, eval_errors=0)
+    if event.phase is Phase.DONE:
+        return replace(state, finish_reason=event.reason, eval_errors=0)
+    return state
+
+
+def _eval_started(state: RunState, event: ev.EvalStarted, at: float) -> RunState:
+    running = Running(event.attempt, event.purpose, event.blob, at)
+    return replace(state, running=running)
+
+
+def _eval_finished(state: RunState, event: ev.EvalFinished, at: float) -> RunState:
+    state = replace(state, running=None)
+    measurement = event.measurement
+    if measurement.outcome is Outcome.ERROR:
+        state = replace(state, eval_errors=state.eval_errors + 1)
+    if event.purpose is ev.Purpose.BASELINE:
+        return replace(state, baseline=measurement)
+    if event.purpose is ev.Purpose.FINAL:
+        return replace(state, final=measurement)
+    return replace(state, measured=measurement)
+
+
+def _baseline_accepted(state: RunState, event: ev.BaselineAccepted, at: float) -> RunState:
+    assert state.baseline is not None
+    seed = Attempt(
+        number=0,
+        round=0,
+        item="",
+        blob=event.blob,
+        commit=event.commit,
+        verdict=Verdict.KEEP,
+        reason="seed",
+        measurement=state.baseline,
+        over_seed=1.0,
+        at=at,
+    )
+    best = Incumbent(attempt=0, blob=event.blob, commit=event.commit)
+    return replace(state, attempts=(seed,), best=best, work_blob=event.blob, eval_errors=0)
+
+
+def _plan_submitted(state: RunState, event: ev.PlanSubmitted, at: float) -> RunState:
+    taken = {item.id for item in state.items}
+    for planned in event.items:
+        if planned.id in taken:
+            raise OutOfOrder(f"plan item id {planned.id} was used before")
+        taken.add(planned.id)
+    new = tuple(Item(p.id, p.text, p.rationale) for p in event.items)
+    return replace(state, items=state.items + new, finish_reason="")
+
+
+def _item_activated(state: RunState, event: ev.ItemActivated, at: float) -> RunState:
+    if state.active is not None:
+        raise OutOfOrder(f"{event.item} cannot be activated while {state.active} is active")
+    state = _items(state, (event.item,), ItemState.ACTIVE, round=event.round)
+    return replace(
+        state,
+        active=event.item,
+        round=event.round,
+        edited=False,
+        visit_failed_here=False,
+    )
+
+
+def _items_suspended(state: RunState, event: ev.ItemsSuspended, at: float) -> RunState:
+    return _items(state, event.items, ItemState.SUSPENDED, reason=event.reason)
+
+
+def _items_dropped(state: RunState, event: ev.ItemsDropped, at: float) -> RunState:
+    dropped = _items(state, event.items, ItemState.DROPPED, reason=event.reason)
+    return replace(dropped, visit_failed_here=False) if dropped.active is None else dropped
+
+
+def _kernel_edited(state: RunState, event: ev.KernelEdited, at: float) -> RunState:
+    return replace(state, work_blob=event.blob, edited=True)
+
+
+def _model_replied(state: RunState, event: ev.ModelReplied, at: float) -> RunState:
+    return replace(
+        state,
+        turn_open=True,
+        hints=(),  # the prompt that this reply answers carried them
+        input_tokens=state.input_tokens + event.input_tokens,
+        output_tokens=state.output_tokens + event.output_tokens,
+    )
+
+
+def _tool_called(state: RunState, event: ev.ToolCalled, at: float) -> RunState:
+    return replace(state, open_calls=(*state.open_calls, (event.call, event.tool)))
+
+
+def _tool_answered(state: RunState, event: ev.ToolAnswered, at: float) -> RunState:
+    left = tuple(call for call in state.open_calls if call[0] != event.call)
+    return replace(state, open_calls=left)
+
+
+def _turn_interrupted(state: RunState, event: ev.TurnInterrupted, at: float) -> RunState:
+    state = replace(state, turn_open=False)
+    if state.phase is Phase.EDIT and state.best is not None:
+        return replace(state, edited=False, work_blob=state.best.blob)
+    return state
+
+
+def _visit_failed(state: RunState, event: ev.VisitFailed, at: float) -> RunState:
+    return replace(state, visits_failed=state.visits_failed + 1, visit_failed_here=True)
+
+
+def _gate_opened(state: RunState, event: ev.GateOpened, at: float) -> RunState:
+    gate = OpenGate(event.gate, event.attempt)
+    return replace(state, gate=gate, gates_opened=event.gate)
+
+
+def _gate_answered(state: RunState, event: ev.GateAnswered, at: float) -> RunState:
+    assert state.gate is not None
+    return replace(state, gate=replace(state.gate, answer=event.answer, comment=event.comment))
+
+
+def _chained(state: RunState, measurement: Measurement) -> float | None:
+    """Candidate over seed: the incumbent's chained estimate times this ratio."""
+    if state.best is None or measurement.ratio is None:
+        return None
+    return state.best.over_seed * measurement.ratio.ratio
+
+
+def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
+    assert state.best is not None
+    assert state.measured is not None
+    over_seed = _chained(state, state.measured)
+    attempt = Attempt(
+        number=event.attempt,
+        round=event.round,
+        item=event.item,
+        blob=event.blob,
+        commit=event.commit,
+        verdict=event.verdict,
+        reason=event.reason,
+        measurement=state.measured,
+        over_seed=over_seed,
+        at=at,
+    )
+    best = state.best
+    if event.verdict is Verdict.KEEP:
+        best = Incumbent(event.attempt, event.blob, event.commit, over_seed or best.over_seed)
+    state = _items(
+        state,
+        (event.item,),
+        SETTLED[event.verdict],
+        attempt=event.attempt,
+        ratio=event.ratio,
+        reason=event.reason,
+        commit=event.commit,
+    )
+    return replace(
+        state,
+        attempts=(*state.attempts, attempt),
+        next_attempt=event.attempt + 1,
+        best=best,
+        work_blob=best.blob,
+        edited=False,
+        settled=state.settled + 1,
+        fail_streak=state.fail_streak + 1 if event.verdict is Verdict.FAIL else 0,
+        visits_failed=0,
+        decided_here=True,
+        gate=None,
+    )
+
+
+def _diagnosis_reported(state: RunState, event: ev.DiagnosisReported, at: float) -> RunState:
+    return replace(state, diagnosis=event, diagnosed_here=True, fail_streak=0)
+
+
+_APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
+    ev.SessionOpened: lambda s, e, at: s,
+    ev.PhaseEntered: _phase_entered,
+    ev.EvalStarted: _eval_started,
+    ev.EvalFinished: _eval_finished,
+    ev.EvalInterrupted: lambda s, e, at: replace(s, running=None),
+    ev.BaselineAccepted: _baseline_accepted,
+    ev.PlanSubmitted: _plan_submitted,
+    ev.ItemActivated: _item_activated,
+    ev.ItemsSuspended: _items_suspended,
+    ev.ItemsDropped: _items_dropped,
+    ev.KernelEdited: _kernel_edited,
+    ev.ModelReplied: _model_replied,
+    ev.ToolCalled: _tool_called,
+    ev.ToolAnswered: _tool_answered,
+    ev.TurnEnded: lambda s, e, at: replace(s, turn_open=False),
+    ev.TurnInterrupted: _turn_interrupted,
+    ev.VisitFailed: _visit_failed,
+    ev.GateOpened: _gate_opened,
+    ev.GateAnswered: _gate_answered,
+    ev.Decided: _decided,
+    ev.DiagnosisReported: _diagnosis_reported,
+    ev.ModeChanged: lambda s, e, at: replace(s, mode=e.mode, granted=0),
+    ev.Paused: lambda s, e, at: replace(s, paused=True, granted=0),
+    ev.Unpaused: lambda s, e, at: replace(s, paused=False),
+    ev.StepGranted: lambda s, e, at: replace(s, granted=1),
+    ev.HintGiven: lambda s, e, at: replace(s, hints=(*s.hints, e.text)),
+    ev.FinishRequested: lambda s, e, at: replace(s, finish_reason=e.reason),
+    ev.StopRequested: lambda s, e, at: replace(s, stop_reason=e.reason),
+    ev.RunFinished: lambda s, e, at: replace(s, finished=e.reason, ok=e.ok),
+}

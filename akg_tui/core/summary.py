@@ -1,0 +1,57 @@
+"""What a run came to, as plain JSON values. A function of the state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from akg_tui.core.machine import Verdict
+from akg_tui.core.measurement import Interval
+from akg_tui.core.state import RunState
+
+
+def _interval(interval: Interval | None) -> dict[str, float] | None:
+    if interval is None:
+        return None
+    return {
+        "ratio": interval.ratio,
+        "low": interval.low,
+        "high": interval.high,
+        "confidence": interval.confidence,
+    }
+
+
+def summarize(state: RunState) -> dict[str, Any]:
+    """The `summary` object of the command line.
+
+    `speedup_vs_seed` is measured afresh at the end, best against seed; it is 1.0 when
+    nothing was kept and None when that last measurement could not be made.
+    """
+    final = state.final.ratio if state.final else None
+    best = state.best
+    unchanged = best is not None and best.attempt == 0
+    kept = [
+        {"round": a.round, "attempt": a.number, "ratio": _interval(a.measurement.ratio)}
+        for a in state.attempts
+        if a.number and a.verdict is Verdict.KEEP
+    ]
+    baseline = state.baseline
+    return {
+        "type": "summary",
+        "run_id": state.run_id,
+        "op": state.task.op,
+        "ok": state.ok,
+        "reason": state.finished,
+        "rounds": state.settled,
+        "verdicts": {verdict.value: state.count(verdict) for verdict in Verdict},
+        "keeps": kept,
+        "best_attempt": best.attempt if best else None,
+        "best_commit": best.commit if best else None,
+        "speedup_vs_seed": final.ratio if final else (1.0 if unchanged else None),
+        "speedup_vs_seed_interval": _interval(final),
+        "seed_vs_reference": _interval(baseline.ratio) if baseline else None,
+        "seed_ms": baseline.candidate_ms if baseline else None,
+        "reference_ms": baseline.baseline_ms if baseline else None,
+        "best_ms": state.final.candidate_ms if state.final else None,
+        "worked_s": round(state.worked_s, 3),
+        "tokens": {"input": state.input_tokens, "output": state.output_tokens},
+    }

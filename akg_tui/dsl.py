@@ -1,0 +1,284 @@
+"""Compiles kernels that hold C++ as a string, and hands tensors to them.
+
+Owns the cache of shared objects: a file is found by what went into it (source, flags,
+compiler, CPU) and trusted only if its bytes still match the digest in its name.
+It may run the system compiler and write to its cache folder; it must never import torch
+at import time, and never load a file that it has not checked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+OUTPUT_LIMIT = 16_384
+"""Most characters of compiler output that an error carries."""
+
+_SOURCE_NAME = "kernel.cpp"
+_BASE_FLAGS = ("-std=c++17", "-shared", "-fPIC", "-fdiagnostics-color=never")
+_COMPILERS = ("g++", "clang++", "c++")
+_ERROR_LINE = re.compile(
+    rf"^{re.escape(_SOURCE_NAME)}:(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<what>.+)$", re.M
+)
+_ANY_ERROR = re.compile(r"^.*\b(?:error|undefined reference)\b.*$", re.M)
+_CONTROL = re.compile(r"[^\t\n\x20-\x7e\u00a0-\U0010ffff]")
+
+
+class CompileError(RuntimeError):
+    """The C++ did not compile, or compiled to something that does not load.
+
+    The message is one line: the first error and its line in the source string.
+    `output` is what the compiler said, at most `OUTPUT_LIMIT` characters.
+    """
+
+    def __init__(self, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
+
+
+class CompilerMissing(RuntimeError):
+    """No C++ compiler was found. The message names what to install."""
+
+
+def compile_cpp(source: str, flags: str | Sequence[str] = ()) -> ctypes.CDLL:
+    """Compile C++ to a shared object and load it; the second time, only load it.
+
+    Parameters
+    ----------
+    source
+        A whole translation unit. What Python calls must be `extern "C"`.
+    flags
+        Flags for the compiler, as a sequence or as one string in shell syntax. They come
+        after ``-std=c++17 -shared -fPIC`` and so may override these. Libraries (``-l``)
+        come after the source, where the linker wants them. Relative paths in flags are
+        relative to the build folder: use absolute ones.
+
+    Returns
+    -------
+    ctypes.CDLL
+        The loaded library. Give a function its `argtypes`, or pass `ctypes` values:
+        plain Python integers travel as 32-bit `int`.
+
+    Raises
+    ------
+    CompilerMissing
+        Neither ``$CXX`` nor any known compiler can be run.
+    CompileError
+        The source does not compile, or the result does not load.
+
+    Notes
+    -----
+    The cache is ``$AKG_CACHE_DIR/cpp``, by default in the platform's cache folder. Several
+    processes may compile the same source at once: each builds in a folder of its own and
+    renames the result into place. A cached file whose bytes have changed is built again.
+    Where the cache can't be written, the object is built in a temporary folder each time.
+    """
+    words = tuple(shlex.split(flags)) if isinstance(flags, str) else tuple(flags)
+    command, version = _compiler()
+    key = _key(source, words, version)
+    try:
+        shelf = cache_dir() / "cpp" / key
+        cached = _cached(shelf)
+    except (OSError, RuntimeError):  # an unreadable cache, or a user without a home
+        return _compile_without_cache(source, words, command)
+    if cached is not None:
+        return _load(cached)
+    try:
+        shelf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        scratch = tempfile.TemporaryDirectory(prefix="build-", dir=shelf.parent)
+    except OSError:
+        return _compile_without_cache(source, words, command)
+    with scratch as folder:
+        built = _build(source, words, command, Path(folder))
+        shelf.mkdir(mode=0o700, exist_ok=True)
+        kept = shelf / f"{_digest(built)}.so"
+        built.replace(kept)
+    return _load(kept)
+
+
+def cache_dir() -> Path:
+    """Return the cache folder: ``$AKG_CACHE_DIR``, else the platform's own (XDG)."""
+    chosen = os.environ.get("AKG_CACHE_DIR")
+    if chosen:
+        return Path(chosen).absolute()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "akg-tui"
+    xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "akg-tui"
+
+
+def pointer(
+    tensor: torch.Tensor, dtype: torch.dtype | None = None, *, name: str = "tensor"
+) -> ctypes.c_void_p:
+    """Return the address of a contiguous CPU tensor, to pass to a compiled function.
+
+    The tensor must outlive the call that uses the address. With `dtype` the element type
+    is checked too, because C++ would read other bytes without complaint.
+
+    Raises
+    ------
+    TypeError
+        Not a tensor, or a tensor of another `dtype`.
+    ValueError
+        Not on the CPU, or not contiguous. The message has name, shape and stride.
+    """
+    if not hasattr(tensor, "data_ptr"):
+        raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
+    if tensor.device.type != "cpu":
+        raise ValueError(f"{name}: is on {tensor.device}, expected the CPU")
+    if dtype is not None and tensor.dtype != dtype:
+        raise TypeError(f"{name}: is {tensor.dtype}, expected {dtype}")
+    if not tensor.is_contiguous():
+        raise ValueError(
+            f"{name}: is not contiguous (shape {tuple(tensor.shape)}, "
+            f"stride {tuple(tensor.stride())}); call .contiguous() first"
+        )
+    return ctypes.c_void_p(tensor.data_ptr())
+
+
+def _compiler() -> tuple[list[str], str]:
+    """Return the compiler's command and what it says of itself, or raise CompilerMissing."""
+    chosen = shlex.split(os.environ.get("CXX", ""))
+    if chosen:
+        path = shutil.which(chosen[0])
+        if path is None:
+            raise CompilerMissing(
+                f"CXX names {chosen[0]!r}, which can't be run: name a C++ compiler, or unset CXX"
+            )
+        return [path, *chosen[1:]], _identity(path, *chosen[1:])
+    for name in _COMPILERS:
+        path = shutil.which(name)
+        if path is not None:
+            return [path], _identity(path)
+    raise CompilerMissing(f"no C++ compiler ({', '.join(_COMPILERS)}) on PATH: {_install_hint()}")
+
+
+def _install_hint() -> str:
+    if sys.platform == "darwin":
+        return "install one with `xcode-select --install` (or `brew install llvm`), or set CXX"
+    return (
+        "install one with `apt install g++` (Debian, Ubuntu), `dnf install gcc-c++` (Fedora), "
+        "`zypper install gcc-c++`, `apk add g++` or `brew install gcc`, or set CXX"
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _identity(*command: str) -> str:
+    """Return path and version of a compiler, so that an upgrade is a new cache key."""
+    try:
+        said = subprocess.run(
+            [*command, "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=True,
+            timeout=30,
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CompilerMissing(
+            f"{shlex.join(command)} does not run as a C++ compiler ({error}): {_install_hint()}"
+        ) from error
+    return f"{shlex.join(command)}\n{said[:OUTPUT_LIMIT].decode('utf-8', 'replace')}"
+
+
+@functools.lru_cache(maxsize=1)
+def _cpu() -> str:
+    """Return what `native` stands for here: a cache may be shared between machines."""
+    described = [platform.machine(), platform.processor()]
+    try:
+        text = Path("/proc/cpuinfo").read_text("utf-8", "replace").partition("\n\n")[0]
+    except OSError:
+        return "\n".join(described)
+    wanted = ("flags", "Features", "model name", "cpu family", "model", "CPU part", "isa")
+    described += [line for line in text.splitlines() if line.split("\t")[0].strip() in wanted]
+    return "\n".join(described)
+
+
+def _key(source: str, flags: tuple[str, ...], compiler: str) -> str:
+    parts = [compiler, *_BASE_FLAGS, "\0", *flags, "\0", source]
+    if any("native" in flag for flag in flags):
+        parts.append(_cpu())
+    # Lengths keep ("a", "bc") and ("ab", "c") apart.
+    described = b"".join(
+        len(data).to_bytes(8, "little") + data
+        for data in (part.encode("utf-8", "surrogateescape") for part in parts)
+    )
+    return hashlib.sha256(described).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _cached(shelf: Path) -> Path | None:
+    """Return the object on this shelf whose bytes match its name; drop one that does not."""
+    try:
+        found = sorted(shelf.glob("*.so"))
+    except FileNotFoundError:
+        return None
+    for path in found:
+        if _digest(path) == path.stem:
+            return path
+        # Loading a truncated object can kill the process with SIGBUS, so it must go.
+        path.unlink(missing_ok=True)
+    return None
+
+
+def _build(source: str, flags: tuple[str, ...], command: list[str], folder: Path) -> Path:
+    """Run the compiler in `folder`; return the object, or raise CompileError."""
+    (folder / _SOURCE_NAME).write_text(source, "utf-8", "surrogateescape")
+    built = folder / "kernel.so"
+    libraries = [flag for flag in flags if flag.startswith(("-l", "-L", "-Wl,"))]
+    options = [flag for flag in flags if flag not in libraries]
+    arguments = [*command, *_BASE_FLAGS, *options, _SOURCE_NAME, "-o", built.name, *libraries]
+    # A file, not a pipe: a page of templates can say megabytes, of which we want the start.
+    with (folder / "output.txt").open("w+b") as log:
+        try:
+            status = subprocess.run(
+                arguments, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+            ).returncode
+        except OSError as error:
+            raise CompileError(f"{command[0]} could not be started: {error}") from error
+        log.seek(0)
+        output = _CONTROL.sub("�", log.read(OUTPUT_LIMIT).decode("utf-8", "replace"))
+    if status != 0 or not built.is_file():
+        raise CompileError(_first_error(output, command[0], status), output)
+    return built
+
+
+def _first_error(output: str, compiler: str, status: int) -> str:
+    located = _ERROR_LINE.search(output)
+    if located:
+        return f"C++ line {located['line']}: {located['what']}"
+    other = _ANY_ERROR.search(output)
+    said = other[0].strip() if other else f"{Path(compiler).name} ended with status {status}"
+    return f"C++ does not compile: {said}"
+
+
+def _compile_without_cache(source: str, flags: tuple[str, ...], command: list[str]) -> ctypes.CDLL:
+    with tempfile.TemporaryDirectory(prefix="akg-cpp-") as folder:
+        # A loaded object stays mapped after its file is gone.
+        return _load(_build(source, flags, command, Path(folder)))
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        said = _CONTROL.sub("�", str(error).removeprefix(f"{path}: "))[:OUTPUT_LIMIT]
+        raise CompileError(f"C++ compiles but does not load: {said}", said) from error

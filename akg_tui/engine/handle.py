@@ -1,0 +1,53 @@
+"""What a screen may know of a run and ask of it, and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from akg_tui.core.commands import Command
+from akg_tui.core.decide import Rejected
+from akg_tui.core.events import Record
+from akg_tui.core.state import RunState
+from akg_tui.engine.live import Live
+
+
+class RunHandle(Protocol):
+    """A run as its watchers see it: live, resumed or replayed.
+
+    `records` only ever grows; `state` is their fold. `send` applies a command at once
+    and returns why it was refused, or None.
+    """
+
+    @property
+    def state(self) -> RunState: ...
+
+    @property
+    def records(self) -> Sequence[Record]: ...
+
+    @property
+    def live(self) -> Live: ...
+
+    @property
+    def path(self) -> str:
+        """The run folder."""
+        ...
+
+    @property
+    def tag_key(self) -> bytes:
+        """The key of this run's hashline tags."""
+        ...
+
+    def send(self, command: Command) -> Rejected | None: ...
+
+    def kernel(self, blob: str) -> str:
+        """The kernel text behind a blob id of the journal."""
+        ...
+
+    async def run(self) -> None:
+        """Work until the run is over, or until cancelled."""
+        ...
+
+    async def close(self) -> None:
+        """Stop what runs, release the lock. The run can be resumed."""
+        ...

@@ -1,0 +1,71 @@
+"""Puts a run together: folder, model and judge become an `Engine`.
+
+The only place that knows which model a name stands for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from akg_tui import __version__
+from akg_tui.agent.chat import ChatModel
+from akg_tui.agent.models.knobs import HOW_TO_DECLARE, BadKnob, find_knobs
+from akg_tui.core.machine import Mode
+from akg_tui.core.measurement import Progress
+from akg_tui.core.task import Task
+from akg_tui.engine.engine import Engine, Evaluator
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.task_folder import TaskFolder
+
+
+class NothingToTune(ValueError):
+    """The chosen agent can do nothing with this kernel; the message says what would help."""
+
+
+def check_agent(task: Task, kernel: str) -> None:
+    """Raise `NothingToTune` when the sweep finds no knob in `kernel`."""
+    try:
+        knobs = find_knobs(kernel.split("\n"))
+    except BadKnob as error:
+        raise NothingToTune(f"{task.files.editable}: {error}") from None
+    if not knobs:
+        raise NothingToTune(f"{task.files.editable}: {HOW_TO_DECLARE}")
+
+
+def create_run(folder: TaskFolder, task: Task, mode: Mode) -> RunFolder:
+    """A new run of `task` (the folder's, with the command line's changes applied)."""
+    check_agent(task, folder.kernel)
+    return RunFolder.create(
+        folder,
+        task=task,
+        mode=mode,
+        agent=task.agent.model,
+        version=__version__,
+        clock=time.time,
+        name=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{task.op}",
+    )
+
+
+def engine_for(run: RunFolder) -> Engine:
+    """An engine for an open run, new or resumed."""
+    return Engine(run, _model(run.state.task), _connector(run))
+
+
+def _model(task: Task) -> ChatModel:
+    from akg_tui.agent.models.sweep import Sweep
+
+    return Sweep(task.agent.seed)
+
+
+def _connector(run: RunFolder) -> Callable[[Callable[[Progress], None]], Evaluator]:
+    from akg_tui.evaluate import Judge
+
+    def connect(on_progress: Callable[[Progress], None]) -> Evaluator:
+        return Judge(
+            run.state.task, run.reference, Path(run.path) / "scratch", on_progress=on_progress
+        )
+
+    return connect

@@ -1,0 +1,209 @@
+"""Compares results with the reference's.
+
+Owns the metric and its bounds. Reads tensors that lie in the judge's memory and runs none
+of the code under evaluation.
+
+The metric is ``max|y - r| / (|r| + rms(r))`` with ``r`` computed in double precision where
+the reference allows it. A candidate may be eight times as far from ``r`` as the reference
+in its own precision, and at least the floor of its dtype; the floors are what eager
+PyTorch needs on common operators, with a margin.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+FLOORS = {
+    torch.float64: 1e-12,
+    torch.complex128: 1e-12,
+    torch.float32: 2e-6,
+    torch.complex64: 2e-6,
+    torch.float16: 2e-3,
+    torch.bfloat16: 1.6e-2,
+}
+CEILINGS = {
+    torch.float64: 1e-9,
+    torch.complex128: 1e-9,
+    torch.float32: 1e-4,
+    torch.complex64: 1e-4,
+    torch.float16: 1e-2,
+    torch.bfloat16: 5e-2,
+}
+"""However badly conditioned the reference is, no candidate may be further off than this."""
+
+HEADROOM = 8.0
+SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What one output is held to: `tolerance`, and the reference's own error beside it.
+
+    `exact` tells whether the results in double precision are the same computation.
+    """
+
+    tolerance: float
+    own_error: float = 0.0
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`error` and `tolerance` of the worst output; `message` is empty when all match."""
+
+    error: float
+    tolerance: float
+    message: str = ""
+    detail: str = ""
+
+
+def bounds(
+    reference: Sequence[torch.Tensor],
+    exact: Sequence[torch.Tensor] | None,
+    tolerance: float | None,
+) -> list[Bound]:
+    """Return what candidates are held to; `tolerance` overrides it for inexact dtypes.
+
+    Without exact results the reference's own error is unknown and its floor is assumed.
+    """
+    return [
+        _bound(native, exact[index] if exact is not None else None, tolerance)
+        for index, native in enumerate(reference)
+    ]
+
+
+def _bound(native: torch.Tensor, exact: torch.Tensor | None, tolerance: float | None) -> Bound:
+    if native.dtype not in FLOORS:
+        return Bound(0.0)
+    floor, ceiling = FLOORS[native.dtype], CEILINGS[native.dtype]
+    own = _worst(_errors(native, native, exact))[0] if exact is not None else floor
+    # Where double precision takes another path (a cast, a threshold), it is no measure.
+    usable = exact is not None and own <= (tolerance or ceiling)
+    if not usable:
+        own = floor
+    return Bound(tolerance or min(max(HEADROOM * own, floor), ceiling), own, usable)
+
+
+def widest(several: Sequence[Sequence[Bound]]) -> list[Bound]:
+    """Return for each output the largest bound that any trial gave it."""
+    return [
+        Bound(
+            max(b.tolerance for b in each),
+            max(b.own_error for b in each),
+            all(b.exact for b in each),
+        )
+        for each in zip(*several, strict=True)
+    ]
+
+
+def loosened(held: Sequence[Bound]) -> list[Bound]:
+    """Return bounds for a comparison with the reference's own results, not exact ones."""
+    return [Bound(b.tolerance + 2 * b.own_error, b.own_error) if b.tolerance else b for b in held]
+
+
+def compare(
+    results: Sequence[torch.Tensor],
+    reference: Sequence[torch.Tensor],
+    exact: Sequence[torch.Tensor] | None,
+    held: Sequence[Bound],
+) -> Comparison:
+    """Compare a candidate's results, which have the reference's shapes and dtypes.
+
+    Integers and booleans must be equal; NaN and infinities must stand where the
+    reference's stand, infinities with the same sign.
+    """
+    worst = Comparison(0.0, max((b.tolerance for b in held), default=0.0))
+    for index, (result, native) in enumerate(zip(results, reference, strict=True)):
+        name = f"output {index}: " if len(results) > 1 else ""
+        bound = held[index]
+        if native.dtype not in FLOORS:
+            wrong = result != native
+            if bool(wrong.any()):
+                return _differs(name, wrong, result, native)
+            continue
+        strange = _strange(result, native)
+        if bool(strange.any()):
+            return _differs(name, strange, result, native)
+        target = exact[index] if exact is not None and bound.exact else native
+        errors = _errors(result, native, target)
+        error, place = _worst(errors)
+        if not error <= bound.tolerance:
+            line = (
+                f"{name}wrong values: max error {error:.2g} > {bound.tolerance:.2g} at "
+                f"{_position(place, native)}: expected {_number(target, place)}, "
+                f"got {_number(result, place)}"
+            )
+            wrong = errors > bound.tolerance
+            return Comparison(error, bound.tolerance, line, _listing(wrong, result, target))
+        if error >= worst.error:
+            worst = Comparison(error, bound.tolerance)
+    return worst
+
+
+def _errors(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Return the metric for every element; zero where the reference is not finite."""
+    kind = torch.complex128 if native.is_complex() else torch.float64
+    ours, theirs = result.to(kind), target.to(kind)
+    finite = torch.isfinite(native)
+    # A native overflow is held to its mask; an exact overflow has no error to speak of.
+    theirs = torch.where(torch.isfinite(theirs), theirs, native.to(kind))
+    theirs = torch.where(finite, theirs, torch.zeros((), dtype=kind))
+    ours = torch.where(finite, ours, torch.zeros((), dtype=kind))
+    size = theirs.abs()
+    count = max(int(finite.sum()), 1)
+    scale = math.sqrt(float((size * size).sum()) / count)
+    difference = (ours - theirs).abs()
+    return torch.where(difference == 0, difference, difference / (size + scale))
+
+
+def _worst(errors: torch.Tensor) -> tuple[float, int]:
+    if errors.numel() == 0:
+        return 0.0, 0
+    place = int(torch.nan_to_num(errors, nan=math.inf).argmax())
+    return float(errors.reshape(-1)[place]), place
+
+
+def _strange(result: torch.Tensor, native: torch.Tensor) -> torch.Tensor:
+    """Mark where one is NaN or infinite and the other is not the same."""
+    if native.is_complex():
+        parts = torch.view_as_real(result), torch.view_as_real(native)
+        return _strange(*parts).any(-1)
+    nan = torch.isnan(result) != torch.isnan(native)
+    infinite = torch.isinf(result) | torch.isinf(native)
+    return nan | (infinite & ~torch.isnan(native) & (result != native))
+
+
+def _differs(
+    name: str, wrong: torch.Tensor, result: torch.Tensor, native: torch.Tensor
+) -> Comparison:
+    place = int(wrong.reshape(-1).to(torch.uint8).argmax())
+    line = (
+        f"{name}wrong values: {int(wrong.sum())} of {wrong.numel()} differ, first at "
+        f"{_position(place, native)}: expected {_number(native, place)}, "
+        f"got {_number(result, place)}"
+    )
+    return Comparison(math.inf, 0.0, line, _listing(wrong, result, native))
+
+
+def _listing(wrong: torch.Tensor, result: torch.Tensor, target: torch.Tensor) -> str:
+    places = wrong.reshape(-1).nonzero().reshape(-1)[:SHOWN].tolist()
+    lines = [f"{int(wrong.sum())} of {wrong.numel()} elements are wrong; the first:"]
+    lines += [
+        f"{_position(place, target)}: expected {_number(target, place)}, "
+        f"got {_number(result, place)}"
+        for place in places
+    ]
+    return "\n".join(lines)
+
+
+def _position(place: int, tensor: torch.Tensor) -> str:
+    return str([int(i) for i in torch.unravel_index(torch.tensor(place), tensor.shape)])
+
+
+def _number(tensor: torch.Tensor, place: int) -> str:
+    value = tensor.reshape(-1)[place].item()
+    return f"{value:.7g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,175 @@
+"""A loaded reference: describes itself, gives its weights, draws inputs and results.
+
+Lives in a child of its own, which ends before a candidate starts; as the baseline it is
+called like any kernel. All that it writes, the judge checks against the first description.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import msgspec
+import torch
+
+from akg_tui.evaluate import layout as layouts
+from akg_tui.evaluate.faults import Fault, located
+from akg_tui.evaluate.layout import Layout
+from akg_tui.evaluate.serving import Memory, Server, first_line, kind, map_fd, seed
+from akg_tui.evaluate.wire import REPORT_BYTES, Description, Op, Plan, Status, Want
+
+
+class ReferenceServer(Server):
+    """Serves `Model`, `get_inputs` and `get_init_inputs`."""
+
+    broken = Status.REFERENCE
+
+    def __init__(self, plan: Plan, memory: Memory) -> None:
+        super().__init__(plan, memory)
+        self._given: list[object] = []
+        self._weights: dict[str, torch.Tensor] = {}
+        self._description: Description | None = None
+        self._exact: Callable[..., object] | None = None
+
+    def start(self) -> int:
+        """Load the reference, call it once, and report how its data lies."""
+        self.execute()
+        seed(self.plan.seed)
+        self._given = self._ask("get_init_inputs")
+        self.model = self.construct("Model", copy.deepcopy(self._given))
+        state = self.model.state_dict() if isinstance(self.model, torch.nn.Module) else {}
+        self._weights = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
+        seed(self.plan.seed)
+        inputs = self._ask("get_inputs")
+        results = self._results(self._run(inputs))
+        try:
+            self._description = Description(
+                arguments=layouts.lay_out(self._given),
+                weights=layouts.lay_out(list(self._weights.values()), list(self._weights)),
+                inputs=layouts.lay_out(inputs),
+                outputs=layouts.results_in(layouts.lay_out(results)),
+                has_floats=any(r.is_floating_point() or r.is_complex() for r in results),
+            )
+        except layouts.Unsupported as error:
+            raise self._complaint(str(error)) from error
+        text = msgspec.json.encode(self._description)
+        if len(text) > REPORT_BYTES:
+            raise self._complaint("the reference has too many weights to be described")
+        self.memory["report"][: len(text)] = text
+        self.bind()
+        return len(text)
+
+    def prepare(self, op: int, count: int, first: int, second: int, fds: Sequence[int]) -> int:
+        """Write the weights, or draw item `count` from the seed `first`."""
+        if self._description is None:
+            raise self._complaint("it was not loaded")
+        if fds:
+            names = ("state",) if op == Op.STATE else ("inputs", "outputs", "exact")
+            self.memory |= {name: map_fd(fd) for name, fd in zip(names, fds, strict=True)}
+        if op == Op.STATE:
+            arguments, state = self._description.arguments, self.memory["state"]
+            layouts.store(arguments, self._given, state, 0)
+            weights = list(self._weights.values())
+            layouts.store(self._description.weights, weights, state, arguments.size)
+            return 0
+        return self._draw(self._description, count, first, second)
+
+    def _draw(self, known: Description, item: int, drawn_from: int, wanted: int) -> int:
+        """Draw inputs into `item`; beside them, as `wanted`, the results for them.
+
+        Returns the part of `wanted` that was done: without a version in double precision
+        there are no exact results.
+        """
+        seed(drawn_from)
+        inputs = self._ask("get_inputs")
+        if layouts.lay_out(inputs) != known.inputs:
+            what = "get_inputs() must return the same shapes, dtypes and constants every time"
+            raise self._complaint(what, self.named("get_inputs"))
+        layouts.store(known.inputs, inputs, self.memory["inputs"], item * known.inputs.size)
+        if wanted & Want.OUTPUT:
+            seed(drawn_from)
+            self._keep(self._run(inputs), "outputs", known.outputs, item)
+        if wanted & Want.TWICE:
+            self._keep(self._run(inputs), "outputs", known.outputs, item + 1)
+        if wanted & Want.EXACT and not self._draw_exact(known, inputs, drawn_from, item):
+            wanted &= ~Want.EXACT
+        return wanted
+
+    def _draw_exact(
+        self, known: Description, inputs: Sequence[object], drawn_from: int, item: int
+    ) -> bool:
+        """Put results of the same computation in double precision, where that can be done."""
+        wide = layouts.results_in(known.outputs, exact=True)
+        try:
+            if self._exact is None:
+                model = copy.deepcopy(self.model)
+                self._exact = model.double() if isinstance(model, torch.nn.Module) else model
+            seed(drawn_from)
+            result = self._exact(*[_widened(value) for value in inputs])
+            self._keep(result, "exact", wide, item, convert=True)
+        except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
+            # Told to the judge by the missing flag: it then uses bounds that need no exact results.
+            self._exact = None
+            return False
+        return True
+
+    def _keep(
+        self, result: object, where: str, layout: Layout, item: int, *, convert: bool = False
+    ) -> None:
+        results = self._results(result)
+        targets = layouts.views(layout, self.memory[where], item * layout.size)
+        if [r.shape for r in results] != [t.shape for t in targets] or (
+            not convert and [r.dtype for r in results] != [t.dtype for t in targets]
+        ):
+            what = "forward() must return the same shapes and dtypes every time"
+            raise self._complaint(what, self._forward)
+        for value, target in zip(results, targets, strict=True):
+            target.copy_(value)
+
+    def _ask(self, name: str) -> list[object]:
+        """Call `get_inputs` or `get_init_inputs`, and check that a list comes back."""
+        function = self.named(name)
+        if function is None and name == "get_init_inputs":
+            return []
+        if not callable(function):
+            raise Fault(
+                Status.REFERENCE, located(self.plan.filename, 1, f"no function {name} is defined")
+            )
+        try:
+            values = function()
+        except BaseException as error:
+            raise self.fault(error, Status.REFERENCE, function) from error
+        if not isinstance(values, list | tuple):
+            raise self._complaint(f"{name}() returned {kind(values)}, expected a list", function)
+        return list(values)
+
+    def _run(self, inputs: Sequence[object]) -> object:
+        given = [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
+        try:
+            return self.model(*given)
+        except BaseException as error:
+            # A call with the wrong arguments fails before any line of the file runs.
+            raise self.fault(error, Status.REFERENCE, self._forward) from error
+
+    def _results(self, result: object) -> tuple[torch.Tensor, ...]:
+        results = result if isinstance(result, tuple | list) else (result,)
+        tensors = tuple(value for value in results if isinstance(value, torch.Tensor))
+        if not results or len(tensors) != len(results):
+            what = f"forward() returned {kind(result)}, expected a tensor or a tuple of tensors"
+            raise self._complaint(what, self._forward)
+        return tensors
+
+    @property
+    def _forward(self) -> object:
+        return getattr(type(self.model), "forward", None)
+
+    def _complaint(self, what: str, function: object = None) -> Fault:
+        return Fault(Status.REFERENCE, located(self.plan.filename, first_line(function), what))
+
+
+def _widened(value: object) -> object:
+    if isinstance(value, torch.Tensor):
+        if value.is_floating_point():
+            return value.double()
+        return value.to(torch.complex128) if value.is_complex() else value.clone()
+    return value

@@ -1,0 +1,79 @@
+"""What engine and judge say to one another: one JSON object a line.
+
+Plain data. Both ends are ours, but all text that came from a kernel has been cleaned
+before it is put in here.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from akg_tui.core.measurement import Measurement, Progress
+from akg_tui.core.task import Task
+
+LINE_LIMIT = 32 << 20
+
+
+class Begin(Struct, frozen=True, tag=True, kw_only=True):
+    """Engine to judge, first: what to judge by."""
+
+    task: Task
+    reference: str
+    scratch: str
+    engine: int
+    """The engine's process id."""
+
+
+class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
+    """Engine to judge: evaluate this kernel; without an incumbent, against the reference."""
+
+    number: int
+    kernel: str
+    incumbent: str | None
+    label: str
+
+
+class Cancel(Struct, frozen=True, tag=True):
+    """Engine to judge: drop this evaluation, if it is still under way."""
+
+    number: int
+
+
+class Step(Struct, frozen=True, tag=True):
+    """Judge to engine: how far the evaluation is."""
+
+    number: int
+    progress: Progress
+
+
+class Result(Struct, frozen=True, tag=True):
+    """Judge to engine: what the evaluation found; None when it was cancelled."""
+
+    number: int
+    measurement: Measurement | None
+
+
+ToJudge: TypeAlias = Begin | Evaluate | Cancel
+ToEngine: TypeAlias = Step | Result
+
+_encoder = msgspec.json.Encoder()
+_judge: msgspec.json.Decoder[ToJudge] = msgspec.json.Decoder(ToJudge)
+_engine: msgspec.json.Decoder[ToEngine] = msgspec.json.Decoder(ToEngine)
+
+
+def line(message: ToJudge | ToEngine) -> bytes:
+    """Return a message as one line."""
+    return _encoder.encode(message) + b"\n"
+
+
+def for_judge(text: bytes) -> ToJudge:
+    """Return what the engine said."""
+    return _judge.decode(text)
+
+
+def for_engine(text: bytes) -> ToEngine:
+    """Return what the judge said."""
+    return _engine.decode(text)

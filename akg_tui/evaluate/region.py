@@ -1,0 +1,35 @@
+"""Shared memory that the judge makes, fills, and reads.
+
+The judge owns every byte of it; a child maps what it is given. Copies go through NumPy,
+because slicing an mmap would build a bytes object on the way.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Region:
+    """`size` bytes of anonymous memory with a descriptor to hand to children."""
+
+    def __init__(self, size: int) -> None:
+        self.size = max(size, mmap.PAGESIZE)
+        self.fd = os.memfd_create("akg", os.MFD_CLOEXEC)
+        os.ftruncate(self.fd, self.size)
+        self.map = mmap.mmap(self.fd, self.size)
+        self.bytes: NDArray[np.uint8] = np.frombuffer(self.map, dtype=np.uint8)
+
+    def close(self) -> None:
+        """Give the descriptor back; the memory goes with the last view of it."""
+        os.close(self.fd)
+
+
+def region_of(data: bytes) -> Region:
+    """Return a region that holds `data`, padded with zero bytes."""
+    region = Region(len(data))
+    region.map[: len(data)] = data
+    return region

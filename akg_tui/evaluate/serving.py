@@ -1,0 +1,227 @@
+"""A loaded kernel, its arguments and results bound to shared memory.
+
+Lives in the child. Results are copied into the judge's memory inside the timed window, so
+that a result exists when the call is acknowledged. Must never be trusted to have done so.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import sys
+import types
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import torch
+
+from akg_tui.evaluate import layout as layouts
+from akg_tui.evaluate.faults import Fault, describe, located, remember_source
+from akg_tui.evaluate.wire import Plan, Status
+
+SEED_MASK = (1 << 63) - 1
+PLAN_FDS = ("plan", "report", "state", "inputs", "outputs")
+
+Memory = dict[str, mmap.mmap]
+
+
+class Server:
+    """Calls a model on arguments in shared memory. What the model is, subclasses know."""
+
+    broken = Status.BUILD
+    """How it counts when the file does not do what its plan needs."""
+
+    def __init__(self, plan: Plan, memory: Memory) -> None:
+        self.plan = plan
+        self.memory = memory
+        self.model: Callable[..., object] = _no_model
+        self._arguments: list[list[object]] = []
+        self._targets: list[list[torch.Tensor]] = []
+        self._numbers: list[tuple[int, layouts.ScalarSlot]] = []
+        self._module = types.ModuleType("kernel")
+        torch.set_grad_enabled(False)
+
+    def start(self) -> int:
+        """Load the model; return how many bytes were left in the report."""
+        raise NotImplementedError
+
+    def prepare(self, op: int, count: int, first: int, second: int, fds: Sequence[int]) -> int:
+        """Serve a request other than a call."""
+        raise Fault(Status.CALL, "this process can only be called")
+
+    def call(self, count: int) -> None:
+        """Call the model on the first `count` slots and put its results into memory."""
+        for slot in range(count):
+            arguments = self._arguments[slot]
+            if self._numbers:
+                self._read_numbers(slot, arguments)
+            try:
+                result = self.model(*arguments)
+            except BaseException as error:
+                raise self.fault(error, Status.CALL) from error
+            put(result, self._targets[slot])
+
+    def bind(self) -> None:
+        """Make the views of every slot, so that a call makes none."""
+        plan = self.plan
+        if plan.inputs is None or plan.outputs is None:
+            return
+        for slot in range(plan.slots):
+            inputs, outputs = slot * plan.inputs.size, slot * plan.outputs.size
+            self._arguments.append(layouts.load(plan.inputs, self.memory["inputs"], inputs))
+            self._targets.append(layouts.views(plan.outputs, self.memory["outputs"], outputs))
+        self._numbers = layouts.scalars(plan.inputs)
+
+    def fault(self, error: BaseException, status: Status, function: object = None) -> Fault:
+        """Return the fault for what the file's code raised.
+
+        When no line of the file ran, it is located at `function`.
+        """
+        if isinstance(error, Fault):
+            return error
+        return Fault(*describe(error, self.plan.filename, status, first_line(function)))
+
+    def execute(self) -> None:
+        """Run the file's top level."""
+        plan = self.plan
+        remember_source(plan.filename, plan.source)
+        Path(plan.filename).write_text(plan.source, "utf-8")
+        self._module.__file__ = plan.filename
+        # Dataclasses and torch.compile look their module up by name.
+        sys.modules[self._module.__name__] = self._module
+        try:
+            exec(compile(plan.source, plan.filename, "exec"), self._module.__dict__)
+        except BaseException as error:
+            raise self.fault(error, self.broken) from error
+
+    def named(self, name: str) -> object:
+        """Return what the file calls `name`, or None."""
+        return getattr(self._module, name, None)
+
+    def construct(self, name: str, arguments: Sequence[object]) -> Callable[..., object]:
+        """Return an instance of the file's class `name`, made under the plan's seed."""
+        made = self.named(name)
+        if not callable(made):
+            raise Fault(self.broken, located(self.plan.filename, 1, f"no class {name} is defined"))
+        seed(self.plan.seed)
+        status = Status.CALL if self.broken is Status.BUILD else self.broken
+        try:
+            model = made(*arguments)
+        except BaseException as error:
+            raise self.fault(error, status, getattr(made, "__init__", None)) from error
+        if not callable(model):
+            what = f"{name} makes a {type(model).__name__}, which can't be called"
+            raise Fault(status, located(self.plan.filename, None, what))
+        called: Callable[..., object] = model
+        return called
+
+    def _read_numbers(self, slot: int, arguments: list[object]) -> None:
+        if self.plan.inputs is None:
+            return
+        base = slot * self.plan.inputs.size
+        for position, number in self._numbers:
+            arguments[position] = layouts.read_scalar(number, self.memory["inputs"], base)
+
+
+class KernelServer(Server):
+    """Serves `ModelNew`, with the reference's constructor arguments and weights."""
+
+    def start(self) -> int:
+        """Load the kernel."""
+        self.execute()
+        state, arguments = self.memory["state"], self.plan.arguments
+        if arguments is None or self.plan.weights is None:
+            raise Fault(Status.CALL, "the plan of a kernel needs arguments and weights")
+        # Copies: a kernel that scribbles on its arguments must not reach the judge's memory.
+        given = [
+            value.clone() if isinstance(value, torch.Tensor) else value
+            for value in layouts.load(arguments, state, 0)
+        ]
+        self.model = self.construct("ModelNew", given)
+        if isinstance(self.model, torch.nn.Module):
+            stored = layouts.views(self.plan.weights, state, arguments.size)
+            _copy_weights(self.model, dict(zip(self.plan.weights.names, stored, strict=True)))
+        self.bind()
+        return 0
+
+
+class IdleServer(Server):
+    """Returns results made beforehand: what a call costs when nothing is computed."""
+
+    def start(self) -> int:
+        """Make the results."""
+        self.bind()
+        made = tuple(target.clone() for target in self._targets[0])
+        self.model = lambda *_: made
+        return 0
+
+
+def put(result: object, targets: Sequence[torch.Tensor]) -> None:
+    """Copy a kernel's result into `targets`; Fault(WRONG) unless it has just their form."""
+    results = result if isinstance(result, tuple | list) else (result,)
+    if len(results) != len(targets):
+        what = f"wrong result: {kind(result)}, expected {len(targets)} tensor(s)"
+        raise Fault(Status.WRONG, what)
+    for index, (value, target) in enumerate(zip(results, targets, strict=True)):
+        # Not isinstance: a subclass could put off its computation until somebody looks.
+        if type(value) is not torch.Tensor and type(value) is not torch.nn.Parameter:
+            what = f"wrong result: output {index} is {kind(value)}, not a tensor"
+            raise Fault(Status.WRONG, what)
+        if value.shape != target.shape:
+            got, want = list(value.shape), list(target.shape)
+            raise Fault(Status.WRONG, f"wrong shape: output {index} is {got}, expected {want}")
+        if value.dtype != target.dtype:
+            got_type, want_type = (str(t.dtype).removeprefix("torch.") for t in (value, target))
+            what = f"wrong dtype: output {index} is {got_type}, expected {want_type}"
+            raise Fault(Status.WRONG, what)
+        target.copy_(value)
+
+
+def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:
+    """Map the memory that came with a LOAD request and read the plan in it."""
+    memory = {name: map_fd(fd) for name, fd in zip(PLAN_FDS, fds, strict=False)}
+    return msgspec.json.decode(memory["plan"][:].rstrip(b"\0"), type=Plan), memory
+
+
+def map_fd(fd: int) -> mmap.mmap:
+    """Map a region whole, and close its descriptor."""
+    mapped = mmap.mmap(fd, os.fstat(fd).st_size)
+    os.close(fd)
+    return mapped
+
+
+def seed(value: int) -> None:
+    """Seed every generator that a reference commonly draws from."""
+    torch.manual_seed(value & SEED_MASK)
+    np.random.seed(value & 0xFFFFFFFF)
+    random.seed(value)
+
+
+def kind(value: object) -> str:
+    """Return what a value is, for a message."""
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"a {type(value).__name__}" if value is not None else "None"
+
+
+def first_line(function: object) -> int | None:
+    """Return the line where a Python function begins, or None."""
+    code = getattr(function, "__code__", None)
+    return code.co_firstlineno if isinstance(code, types.CodeType) else None
+
+
+def _copy_weights(model: torch.nn.Module, wanted: dict[str, torch.Tensor]) -> None:
+    """Give a model the reference's weights if it has just the same ones."""
+    own = model.state_dict()
+    if own.keys() == wanted.keys() and all(
+        own[name].shape == wanted[name].shape and own[name].dtype == wanted[name].dtype
+        for name in own
+    ):
+        model.load_state_dict(wanted)
+
+
+def _no_model(*_: object) -> object:
+    raise Fault(Status.CALL, "nothing was loaded")

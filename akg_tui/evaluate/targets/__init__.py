@@ -1,0 +1,1 @@
+"""What the evaluator must know of each backend; one module a target."""

@@ -1,0 +1,292 @@
+"""Times a candidate against a baseline, in pairs of fresh processes.
+
+Owns the order of samples and the choice of outputs to check. The clock is the judge's; a
+process is stopped whenever it is not the one being timed, and its inputs are written while
+it is. Knows nothing of verdicts: it yields one log ratio for each pair of processes.
+
+Noise between processes (where memory happened to lie) is larger than noise within one, and
+does not shrink with more samples: hence many short-lived pairs in random order. The fixed
+cost of a call (waking, round trip, copying results out) is measured on a child that does
+nothing else, and taken off both sides, though never more than half of a sample.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import random
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import torch
+
+from akg_tui.core.measurement import FailureKind
+from akg_tui.evaluate import correctness
+from akg_tui.evaluate import layout as layouts
+from akg_tui.evaluate.correctness import Bound
+from akg_tui.evaluate.nursery import Nursery, blamed_on
+from akg_tui.evaluate.reference import Draw
+from akg_tui.evaluate.region import Region
+from akg_tui.evaluate.targets.cpu import processors
+from akg_tui.evaluate.wire import REPORT_BYTES, Plan
+from akg_tui.evaluate.worker import ChildFailed, Worker
+
+SAMPLE_S = 0.004
+CALLS_LIMIT = 64
+PAIRS = 11
+PAIRS_LEAST = 3
+WARMUPS = 2
+CLUSTER_S = 0.25
+"""About how long the samples of one pair of processes may take."""
+
+POOL_BYTES = 256 << 20
+FIXED_SAMPLES = 15
+FIXED_SHARE = 0.5
+EQUAL_CALLS_UP_TO = 4.0
+
+
+def calls_per_sample(call_s: float, item_bytes: int) -> int:
+    """Return how many calls make a sample long enough to time, within the pool's bound."""
+    wanted = math.ceil(SAMPLE_S / max(call_s, 1e-9))
+    fitting = POOL_BYTES // (max(item_bytes, 1) * (WARMUPS + PAIRS_LEAST))
+    return max(1, min(wanted, CALLS_LIMIT, fitting))
+
+
+def calls_of_both(seconds: tuple[float, float], item_bytes: int) -> tuple[int, int]:
+    """Return the calls in a sample of either side.
+
+    Both have the same number where that can be afforded, because a sample's number of
+    inputs decides how much of them a cache can hold.
+    """
+    slow, fast = max(seconds), max(min(seconds), 1e-9)
+    if slow / fast <= EQUAL_CALLS_UP_TO:
+        seconds = (fast, fast)
+    first, second = (calls_per_sample(value, item_bytes) for value in seconds)
+    return first, second
+
+
+def pairs_per_cluster(sample_s: float, calls: int, item_bytes: int) -> int:
+    """Return how many sample pairs a cluster has; `sample_s` is what one pair takes."""
+    fitting = POOL_BYTES // (max(item_bytes, 1) * calls) - WARMUPS
+    return max(PAIRS_LEAST, min(PAIRS, int(CLUSTER_S / max(sample_s, 1e-9)), fitting))
+
+
+@dataclass
+class Side:
+    """One of the two kernels: its plan, the calls in a sample, and its memory.
+
+    `fault` is what a failure of this side means: None for the candidate, whose failures
+    are its own result.
+    """
+
+    name: str
+    plan: Plan
+    calls: int
+    report: Region
+    inputs: Region
+    outputs: Region
+    fault: FailureKind | None = None
+    seconds: list[float] = field(default_factory=list)
+    """Median time of a call in each cluster, fixed cost taken off."""
+
+    @contextlib.contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Let a failure inside the block count against this side."""
+        with contextlib.ExitStack() as stack:
+            if self.fault is not None:
+                stack.enter_context(blamed_on(self.fault, self.name))
+            yield
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for region in (self.report, self.inputs, self.outputs):
+            region.close()
+
+
+def make_side(name: str, plan: Plan, calls: int, fault: FailureKind | None = None) -> Side:
+    """Return a side whose memory holds the arguments and results of one sample."""
+    if plan.inputs is None or plan.outputs is None:
+        raise ValueError("a plan without arguments can't be called")
+    report = Region(REPORT_BYTES if plan.kind == "reference" else 0)
+    inputs, outputs = Region(calls * plan.inputs.size), Region(calls * plan.outputs.size)
+    plan = msgspec.structs.replace(plan, slots=calls)
+    return Side(name, plan, calls, report, inputs, outputs, fault)
+
+
+def load_side(nursery: Nursery, worker: Worker, side: Side, state: Region) -> None:
+    """Send a side's plan to its child, without waiting for it to be loaded."""
+    nursery.send_plan(worker, side.plan, side.report, state, side.inputs, side.outputs)
+
+
+def fill(side: Side, slot: int, draw: Draw, item: int) -> None:
+    """Copy an item's arguments into a slot of a side that stands still."""
+    size = draw.description.inputs.size
+    side.inputs.bytes[slot * size : (slot + 1) * size] = draw.inputs.bytes[
+        item * size : (item + 1) * size
+    ]
+
+
+def poison(side: Side, slot: int) -> None:
+    """Fill a slot's results with NaN (all bits set), so that what is not written shows."""
+    size = side.plan.outputs.size if side.plan.outputs is not None else 0
+    side.outputs.bytes[slot * size : (slot + 1) * size] = 0xFF
+
+
+def results(side: Side, slot: int) -> list[torch.Tensor]:
+    """Return the results in a slot, as the reference's shapes and dtypes say."""
+    layout = side.plan.outputs
+    return layouts.views(layout, side.outputs.map, slot * layout.size) if layout else []
+
+
+def check_arguments(side: Side, slot: int, draw: Draw, item: int) -> None:
+    """Raise ChildFailed if a call changed its arguments."""
+    size = draw.description.inputs.size
+    given = draw.inputs.bytes[item * size : (item + 1) * size]
+    if not np.array_equal(side.inputs.bytes[slot * size : (slot + 1) * size], given):
+        raise ChildFailed(FailureKind.WRONG, "the kernel changed its inputs")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What one pair of processes showed."""
+
+    log_ratio: float
+    pairs: int
+
+
+class Contest:
+    """Runs clusters of a candidate and a baseline on one draw of inputs."""
+
+    def __init__(
+        self,
+        nursery: Nursery,
+        draw: Draw,
+        held: Sequence[Bound],
+        *,
+        baseline: Side,
+        candidate: Side,
+        state: Region,
+        pairs: int,
+        dice: random.Random,
+    ) -> None:
+        self._nursery = nursery
+        self._draw = draw
+        self._held = correctness.loosened(held)
+        self._baseline = baseline
+        self._candidate = candidate
+        self._state = state
+        fewest = draw.count // max(baseline.calls, candidate.calls) - WARMUPS
+        self._pairs = max(1, min(pairs, fewest))
+        self._dice = dice
+        self._fixed: dict[int, float] = {}
+
+    def measure_fixed_cost(self) -> None:
+        """Time a child whose results are ready beforehand, for both numbers of calls."""
+        wide = max(self._baseline, self._candidate, key=lambda side: side.calls)
+        plan = msgspec.structs.replace(wide.plan, kind="idle", source="")
+        idle = dataclasses.replace(wide, name="idle process", plan=plan, fault=FailureKind.JUDGE)
+        with idle.blamed(), self._nursery.child("") as worker:
+            load_side(self._nursery, worker, idle, self._state)
+            self._nursery.await_load(worker)
+            self._pin([worker])
+            for calls in {self._baseline.calls, self._candidate.calls}:
+                taken = [
+                    worker.timed_call(calls, self._limit_s(calls)) for _ in range(FIXED_SAMPLES)
+                ]
+                self._fixed[calls] = statistics.median(taken[WARMUPS:]) / 1e9
+
+    def run_cluster(self) -> Cluster:
+        """Fork both sides, time them in random order, and return what they showed."""
+        sides = [self._baseline, self._candidate]
+        self._dice.shuffle(sides)
+        workers: dict[str, Worker] = {}
+        with contextlib.ExitStack() as stack:
+            for side in sides:
+                child = self._nursery.child(side.plan.source)
+                workers[side.name] = stack.enter_context(child)
+            # Both load at once; from then on one runs at a time.
+            for side in sides:
+                with side.blamed():
+                    load_side(self._nursery, workers[side.name], side, self._state)
+            for side in sides:
+                with side.blamed():
+                    self._nursery.await_load(workers[side.name])
+            self._pin(list(workers.values()))
+            orders = {side.name: self._order() for side in sides}
+            taken: dict[str, list[float]] = {side.name: [] for side in sides}
+            rounds = range(WARMUPS + self._pairs)
+            # One sample of each side, and it can't know which: so neither is favoured.
+            checked = {side.name: self._dice.choice(rounds) for side in sides}
+            for turn in rounds:
+                self._dice.shuffle(sides)
+                for side in sides:
+                    with side.blamed():
+                        seconds = self._sample(
+                            side,
+                            workers[side.name],
+                            orders[side.name],
+                            check=turn == checked[side.name],
+                        )
+                    taken[side.name].append(seconds)
+        return self._summary(
+            taken[self._baseline.name][WARMUPS:], taken[self._candidate.name][WARMUPS:]
+        )
+
+    def _sample(self, side: Side, worker: Worker, order: list[int], *, check: bool) -> float:
+        """Time one sample on items that this process has not seen; return seconds.
+
+        With `check` one of its calls, whose results were poisoned beforehand, is compared
+        with the reference, and its arguments with what they were.
+        """
+        items = [order.pop() for _ in range(side.calls)]
+        for slot, item in enumerate(items):
+            fill(side, slot, self._draw, item)
+        checked = None
+        if check:
+            known = [slot for slot, item in enumerate(items) if item < self._draw.checkable]
+            checked = self._dice.choice(known) if known else None
+        if checked is not None:
+            poison(side, checked)
+        nanoseconds = worker.timed_call(side.calls, self._limit_s(side.calls))
+        if checked is not None:
+            worker.await_stop()
+            self._check(side, checked, items[checked])
+        return nanoseconds / 1e9
+
+    def _check(self, side: Side, slot: int, item: int) -> None:
+        found = correctness.compare(results(side, slot), self._draw.results(item), None, self._held)
+        if found.message:
+            message = f"{found.message} (in a timed call)"
+            raise ChildFailed(FailureKind.WRONG, message, found.detail)
+        check_arguments(side, slot, self._draw, item)
+
+    def _summary(self, baseline: list[float], candidate: list[float]) -> Cluster:
+        ours = [self._own(value, self._candidate) for value in candidate]
+        theirs = [self._own(value, self._baseline) for value in baseline]
+        self._candidate.seconds.append(statistics.median(ours))
+        self._baseline.seconds.append(statistics.median(theirs))
+        logs = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
+        return Cluster(statistics.median(logs), len(logs))
+
+    def _own(self, sample_s: float, side: Side) -> float:
+        fixed = min(self._fixed.get(side.calls, 0.0), FIXED_SHARE * sample_s)
+        return (sample_s - fixed) / side.calls
+
+    def _order(self) -> list[int]:
+        items = list(range(self._draw.count))
+        self._dice.shuffle(items)
+        return items
+
+    def _pin(self, workers: Sequence[Worker]) -> None:
+        # One CPU for both sides, another one next time: neither side owns the better one.
+        if self._nursery.task.timing.threads == 1:
+            cpu = self._dice.choice(processors())
+            for worker in workers:
+                worker.pin(cpu)
+
+    def _limit_s(self, calls: int) -> float:
+        return calls * self._nursery.task.timing.call_timeout_s

@@ -1,0 +1,130 @@
+"""What the judge, the zygote and their children say to one another.
+
+Judge and child speak in fixed binary headers, because the child is untrusted: nothing it
+sends is parsed beyond the header, and the text that may follow is only ever shown. Judge
+and zygote are both ours and speak JSON. All sockets are SOCK_SEQPACKET: one message a send.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from enum import IntEnum
+
+from msgspec import Struct
+
+from akg_tui.evaluate.layout import Layout
+
+MESSAGE_LIMIT = 65_536
+TEXT_LIMIT = 16_384
+REPORT_BYTES = 4 << 20
+"""Room for what a reference says of itself."""
+
+REQUEST = struct.Struct("<IIQQQ")
+"""op, count, nonce, first and second argument."""
+
+REPLY = struct.Struct("<QIIQ")
+"""The request's nonce, status, bytes of text that follow, and a value."""
+
+
+class Op(IntEnum):
+    """What the judge may ask of a child."""
+
+    LOAD = 1  # fds: plan, report, state, inputs, outputs
+    STATE = 2  # write the reference's weights and constructor arguments
+    DRAW = 3  # fds the first time: inputs, outputs, exact; count = item, first = seed
+    CALL = 4  # count calls, on slots 0 .. count - 1
+
+
+class Want(IntEnum):
+    """What DRAW should leave beside the inputs (its second argument, as a bit set)."""
+
+    OUTPUT = 1
+    EXACT = 2
+    TWICE = 4
+
+
+class Status(IntEnum):
+    """How a child says that a request ended."""
+
+    OK = 0
+    BUILD = 1  # compiling or importing raised
+    CALL = 2  # constructing or calling raised
+    WRONG = 3  # a result of another type, number, shape or dtype
+    TOOLCHAIN = 4  # no compiler
+    REFERENCE = 5  # the reference's contract is not kept
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What a child is to be, sent once. `kind` is kernel, reference or idle.
+
+    An idle child returns results that it made beforehand: what it takes is the fixed cost
+    of a call. `slots` is 0 for a reference that only draws inputs.
+    """
+
+    kind: str
+    source: str
+    filename: str
+    seed: int
+    slots: int = 0
+    arguments: Layout | None = None
+    weights: Layout | None = None
+    inputs: Layout | None = None
+    outputs: Layout | None = None
+
+
+class Description(Struct, frozen=True, kw_only=True):
+    """What a reference says of itself: how its data lies, not the data."""
+
+    arguments: Layout
+    weights: Layout
+    inputs: Layout
+    outputs: Layout
+    has_floats: bool
+
+
+class Fork(Struct, frozen=True, tag=True, kw_only=True):
+    """Judge to zygote, with the child's end of a socket: make a child."""
+
+    folder: str
+    environment: dict[str, str]
+    threads: int
+    memory_bytes: int
+
+
+class End(Struct, frozen=True, tag=True):
+    """Judge to zygote: kill this child and all it started, and reap it."""
+
+    pid: int
+
+
+class Forked(Struct, frozen=True, tag=True):
+    """Zygote to judge: the child is there."""
+
+    pid: int
+
+
+class Ended(Struct, frozen=True, tag=True):
+    """Zygote to judge: the child is gone; `status` is from wait, `output` what it printed."""
+
+    pid: int
+    status: int
+    output: str
+
+
+class Failure(Struct, frozen=True, tag=True):
+    """Zygote to judge: the request could not be served."""
+
+    message: str
+
+
+def receive(channel: socket.socket, fds: int = 0) -> tuple[bytes, list[int]]:
+    """Return the next message and the file descriptors it carried; empty at the end."""
+    data, carried, _, _ = socket.recv_fds(channel, MESSAGE_LIMIT, fds)
+    return data, list(carried)
+
+
+def pack_reply(nonce: int, status: Status, text: str = "", value: int = 0) -> bytes:
+    """Return a reply, its text cut to what fits."""
+    body = text.encode("utf-8", "replace")[:TEXT_LIMIT]
+    return REPLY.pack(nonce, status, len(body), value) + body

@@ -1,0 +1,166 @@
+"""The fork server: a process with torch imported and no secrets, whose children run kernels.
+
+It alone kills and reaps them. It never runs untrusted code, and never an OpenMP region:
+a child forked after one hangs in libgomp. When the judge goes away, for whatever reason,
+its end of the control socket closes, and the zygote kills everything and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from collections import deque
+from dataclasses import dataclass, field
+
+import msgspec
+
+from akg_tui.evaluate import child, process_tree, sandbox, wire
+
+OUTPUT_LIMIT = 8_192
+
+
+@dataclass
+class Capture:
+    """What a child printed: the first bytes and the last ones, and no more."""
+
+    fd: int
+    head: bytes = b""
+    tail: deque[bytes] = field(default_factory=lambda: deque(maxlen=2))
+    lost: bool = False
+
+    def drain(self) -> bool:
+        """Take what is there to read; False when the last writer has gone."""
+        try:
+            data = os.read(self.fd, OUTPUT_LIMIT)
+        except BlockingIOError:
+            return True
+        room = OUTPUT_LIMIT // 2 - len(self.head)
+        self.head += data[:room]
+        if rest := data[room:]:
+            self.lost = self.lost or len(self.tail) == self.tail.maxlen
+            self.tail.append(rest)
+        return bool(data)
+
+    def text(self) -> str:
+        """Return what was kept, as text that is still untrusted."""
+        tail = b"".join(self.tail)[-OUTPUT_LIMIT // 2 :]
+        mark = b"\n[...]\n" if self.lost else b""
+        return (self.head + mark + tail).decode("utf-8", "replace")
+
+
+class Zygote:
+    """Serves the judge's requests until it goes away."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._captures: dict[int, Capture] = {}
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+
+    def serve(self) -> None:
+        """Answer requests; return when the judge has gone and nothing is left running."""
+        while True:
+            for fd, _ in self._poll.poll():
+                if fd == self._control.fileno():
+                    if not self._answer():
+                        self._end_all()
+                        return
+                    continue
+                capture = next((c for c in self._captures.values() if c.fd == fd), None)
+                if capture is not None and not capture.drain():
+                    self._poll.unregister(fd)
+
+    def _answer(self) -> bool:
+        data, fds = wire.receive(self._control, 1)
+        if not data:
+            return False
+        request = msgspec.json.decode(data, type=wire.Fork | wire.End)
+        reply: wire.Forked | wire.Ended | wire.Failure
+        if isinstance(request, wire.End):
+            reply = self._end(request.pid)
+        else:
+            try:
+                reply = wire.Forked(self._fork(request, fds[0]))
+            except OSError as error:
+                reply = wire.Failure(f"a process could not be made: {error}")
+        for fd in fds:
+            os.close(fd)
+        try:
+            self._control.send(msgspec.json.encode(reply))
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
+
+    def _fork(self, request: wire.Fork, channel: int) -> int:
+        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(writing, True)
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            child.run(request, channel=channel, output=writing, parent=parent)
+        os.close(writing)
+        self._captures[pid] = Capture(reading)
+        self._poll.register(reading, select.POLLIN)
+        return pid
+
+    def _end(self, pid: int) -> wire.Ended | wire.Failure:
+        capture = self._captures.pop(pid, None)
+        if capture is None:
+            return wire.Failure(f"{pid} is no child of the zygote")
+        # It may not have its own group yet, and its group may outlive it: hence both.
+        for kill in (os.kill, os.killpg):
+            try:
+                kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        _, status = os.waitpid(pid, 0)
+        self._end_strays()
+        while capture.drain() and select.select([capture.fd], [], [], 0)[0]:
+            continue
+        with contextlib.suppress(KeyError):  # its last writer had gone before
+            self._poll.unregister(capture.fd)
+        os.close(capture.fd)
+        return wire.Ended(pid, status, capture.text())
+
+    def _end_strays(self) -> None:
+        """Kill what ended children left behind, which the kernel has given to us.
+
+        Killing a stray hands us its own children, so this goes on until none are left.
+        """
+        while strays := [p for p in process_tree.children_of(os.getpid()) if self._is_stray(p)]:
+            for pid in strays:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+                except (ProcessLookupError, ChildProcessError):
+                    continue
+
+    def _is_stray(self, pid: int) -> bool:
+        return pid not in self._captures
+
+    def _end_all(self) -> None:
+        for pid in list(self._captures):
+            self._end(pid)
+        self._end_strays()
+
+
+def main(arguments: list[str]) -> None:
+    """Serve on the inherited socket whose descriptor is the first argument."""
+    control = socket.socket(fileno=int(arguments[0]))
+    sandbox.adopt_orphans()
+    sandbox.hide_memory()
+    child.preload()
+    gc.collect()
+    # Collections in the children would touch, and so copy, every page of torch's objects.
+    gc.freeze()
+    control.send(b"ready")
+    Zygote(control).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,36 @@
+"""Hashline: a kernel file shown with a tag on every line, and edited by those tags.
+
+Owns every change to kernel text. It works on values in memory; its one effect is the
+final file swap in `swap`. It never guesses: a stale or doubtful edit changes nothing.
+"""
+
+from akg_tui.hashline.document import Document, NotText
+from akg_tui.hashline.edits import apply
+from akg_tui.hashline.ops import EDIT_SCHEMA, BadEdit, Op, parse_ops
+from akg_tui.hashline.rejection import EditRejected, Problem
+from akg_tui.hashline.splice import EditResult, Hunk
+from akg_tui.hashline.swap import FileChanged, swap_file
+from akg_tui.hashline.tags import Tagger
+from akg_tui.hashline.view import BadRange, TaggedLine, render, render_result, tagged_lines
+
+__all__ = [
+    "EDIT_SCHEMA",
+    "BadEdit",
+    "BadRange",
+    "Document",
+    "EditRejected",
+    "EditResult",
+    "FileChanged",
+    "Hunk",
+    "NotText",
+    "Op",
+    "Problem",
+    "TaggedLine",
+    "Tagger",
+    "apply",
+    "parse_ops",
+    "render",
+    "render_result",
+    "swap_file",
+    "tagged_lines",
+]

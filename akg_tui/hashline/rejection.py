@@ -1,0 +1,69 @@
+"""Why an edit was refused, told so that the next one can succeed.
+
+Owns the wording. The first words say that nothing was written, because a weaker model
+takes "line changed" for a warning; the last lines can be used as anchors verbatim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from akg_tui.hashline.document import Document
+from akg_tui.hashline.tags import Tagger
+from akg_tui.hashline.view import header_name, render_around
+
+Reason: TypeAlias = Literal[
+    "changed",
+    "never shown",
+    "slip",
+    "out of range",
+    "overlap",
+    "duplicate",
+    "no-op",
+    "syntax",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with an edit that is in the grammar.
+
+    Attributes
+    ----------
+    reason : str
+        The kind of fault, for code that must tell them apart.
+    where : str
+        The operation or anchor, such as ``ops[0].from 12sr``.
+    detail : str
+        The rest of the sentence.
+    near : tuple of int
+        Numbers of current lines the writer should look at.
+    """
+
+    reason: Reason
+    where: str
+    detail: str
+    near: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}: {self.detail}"
+
+
+class EditRejected(Exception):
+    """No part of the edit was applied. The text quotes file content as it is."""
+
+    def __init__(self, document: Document, tagger: Tagger, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        self.path = document.path
+        self.revision = document.revision
+        rows = [
+            f"REJECTED, nothing was written: {header_name(document)} stands as it was.",
+            *(f"- {problem}" for problem in problems),
+        ]
+        near = sorted({number for problem in problems for number in problem.near})
+        current = render_around(document, tagger, near)
+        if current:
+            rows += [f"Lines as they are now in r{document.revision}:", current]
+        super().__init__("\n".join(rows))

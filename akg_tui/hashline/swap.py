@@ -1,0 +1,93 @@
+"""The one effect of hashline: putting new bytes in the place of a file, whole or not at all.
+
+Compare-and-swap on the content's sha256 under a lock, so of two writers who saw the same
+bytes one wins and the other is told. A crash leaves the old file or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class FileChanged(Exception):
+    """The file no longer holds the bytes the edit was made from; nothing was written."""
+
+    def __init__(self, path: Path, expected: str, found: str) -> None:
+        super().__init__(
+            f"{path}: nothing was written, the file changed on disk "
+            f"(expected sha {expected[:8]}, found {found[:8]}); read it again"
+        )
+        self.path = path
+        self.expected = expected
+        self.found = found
+
+
+def swap_file(path: Path, data: bytes, *, expected_sha256: str) -> None:
+    """Replace the content of an existing file, keeping its mode; a link is followed.
+
+    Raises
+    ------
+    FileChanged
+        If the file's sha256 is not `expected_sha256` (hex).
+    OSError
+        If the file is missing, not a regular file, not writable, or the disk is full.
+
+    Notes
+    -----
+    The lock is advisory: it orders callers of this function, and no other program.
+    """
+    target = path.resolve(strict=True)
+    with _locked(target) as descriptor:
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != expected_sha256:
+            raise FileChanged(path, expected_sha256, found)
+        _replace(target, data, stat.S_IMODE(os.fstat(descriptor).st_mode))
+
+
+@contextlib.contextmanager
+def _locked(target: Path) -> Iterator[int]:
+    """Hold the lock of the file that bears this name now.
+
+    A writer who waited may hold the lock of a file that has been swapped out meanwhile,
+    so the name is looked up again until both agree.
+    """
+    while True:
+        descriptor = os.open(target, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", str(target))
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(descriptor), target.stat()):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _replace(target: Path, data: bytes, mode: int) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,117 @@
+"""The tagged view: how a reader sees a document and learns the anchors to edit it by.
+
+Pure rendering. Content follows ``|`` exactly as it is in the file, tabs and control
+characters too, so whoever prints a view on a terminal must make it safe first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from akg_tui.hashline.document import Document
+from akg_tui.hashline.splice import EditResult
+from akg_tui.hashline.tags import Tagger
+
+
+class BadRange(ValueError):
+    """The lines asked for do not exist."""
+
+
+class TaggedLine(NamedTuple):
+    """A line, its number from 1, and its tag."""
+
+    number: int
+    tag: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.number}{self.tag}|{self.text}"
+
+
+def tagged_lines(document: Document, tagger: Tagger) -> list[TaggedLine]:
+    """Every line of the document with its tag."""
+    return [
+        TaggedLine(number, tagger.tag(number, text), text)
+        for number, text in enumerate(document.lines, start=1)
+    ]
+
+
+def render(document: Document, tagger: Tagger, *, first: int = 1, last: int | None = None) -> str:
+    """The view a model reads: a header, then ``42sr|text`` a line.
+
+    Parameters
+    ----------
+    first, last : int
+        Numbers of the first and last line to show, both included. A `last` beyond the
+        end means the end.
+
+    Raises
+    ------
+    BadRange
+        Where no line lies between `first` and `last`. An empty file has its header only.
+    """
+    count = len(document.lines)
+    end = count if last is None else min(last, count)
+    if first < 1 or (end < first and (count or first > 1)):
+        asked = f"{first} to {'the end' if last is None else last}"
+        raise BadRange(f"{document.path} has {_count(count)}; there is none from {asked}")
+    header = f"@{header_name(document)} sha={document.sha256[:8]} {_count(count)}"
+    if (first, end) != (1, count):
+        header += f", {first} to {end} shown"
+    return "\n".join([header, *_rows(document, tagger, range(first, end + 1))])
+
+
+def render_around(
+    document: Document, tagger: Tagger, numbers: Iterable[int], *, context: int = 2
+) -> str:
+    """Tagged lines within `context` of `numbers`, with ``...`` where lines are left out."""
+    shown = sorted(
+        {
+            near
+            for number in numbers
+            for near in range(number - context, number + context + 1)
+            if 1 <= near <= len(document.lines)
+        }
+    )
+    rows: list[str] = []
+    for previous, number in zip([None, *shown], shown, strict=False):
+        if previous is not None and number != previous + 1:
+            rows.append("...")
+        rows += _rows(document, tagger, (number,))
+    return "\n".join(rows)
+
+
+def render_result(result: EditResult, tagger: Tagger) -> str:
+    """What the writer of an edit reads next: the changed lines and two on either side."""
+    document = result.document
+    near = [
+        number
+        for hunk in result.hunks
+        for number in range(hunk.new_start, hunk.new_start + max(1, len(hunk.added)))
+    ]
+    # A hunk that only takes lines away leaves a seam: show both sides of it.
+    near += [hunk.new_start - 1 for hunk in result.hunks if not hunk.added]
+    header = (
+        f"OK {header_name(document)} sha={document.sha256[:8]} {_count(len(document.lines))}, "
+        f"+{result.added} -{result.removed}"
+    )
+    body = render_around(document, tagger, near)
+    return f"{header}\n{body}" if body else header
+
+
+def header_name(document: Document) -> str:
+    """Path and revision on one line, whatever characters the path holds."""
+    path = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in document.path)
+    return f"{path} r{document.revision}"
+
+
+def _rows(document: Document, tagger: Tagger, numbers: Iterable[int]) -> list[str]:
+    return [
+        f"{number}{tagger.tag(number, document.lines[number - 1])}|{document.lines[number - 1]}"
+        for number in numbers
+    ]
+
+
+def _count(lines: int) -> str:
+    return "1 line" if lines == 1 else f"{lines} lines"

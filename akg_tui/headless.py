@@ -1,0 +1,138 @@
+"""A run without a workbench: progress for a terminal, or JSON lines for a program.
+
+Watches a `RunHandle` as any screen does; the run itself is the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from akg_tui.core import events as ev
+from akg_tui.core.decision import percent
+from akg_tui.core.machine import Verdict
+from akg_tui.core.plan_view import one_line
+from akg_tui.core.summary import summarize
+from akg_tui.engine.handle import RunHandle
+
+TICK_S = 0.1
+
+
+def summary_of(handle: RunHandle) -> dict[str, Any]:
+    """The `summary` object, with the run's path."""
+    return {**summarize(handle.state), "run": handle.path}
+
+
+async def run_as_json(handle: RunHandle, out: TextIO) -> None:
+    """Run to the end; one JSON object a line on `out`, the summary last."""
+    task = asyncio.create_task(handle.run())
+    shown = 0
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=TICK_S)
+            shown = _write_records(handle, shown, out)
+        await task
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        _write_records(handle, shown, out)
+    out.write(json.dumps(summary_of(handle)) + "\n")
+    out.flush()
+
+
+def _write_records(handle: RunHandle, shown: int, out: TextIO) -> int:
+    records = handle.records
+    for record in records[shown:]:
+        line = {"seq": record.seq, "at": record.at, **ev.to_builtins(record.event)}
+        out.write(json.dumps(line) + "\n")
+    if len(records) > shown:
+        out.flush()
+    return len(records)
+
+
+async def run_with_progress(handle: RunHandle) -> None:
+    """Run to the end; a line an event of note, and a live line for what is going on."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(file=sys.stdout, markup=False, highlight=False)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20))
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        bar = progress.add_task("starting", total=None)
+        task = asyncio.create_task(handle.run())
+        shown = 0
+        try:
+            while not task.done():
+                await asyncio.wait({task}, timeout=TICK_S)
+                records = handle.records
+                for line in narrate(records[shown:], handle):
+                    console.print(line)
+                shown = len(records)
+                now = handle.live.progress
+                total = now.total or None if now else None
+                doing = f"{handle.state.phase}  {handle.live.activity}"
+                if now:
+                    doing += f": {now.stage} {one_line(now.message, 60)}"
+                progress.update(
+                    bar, description=doing, total=total, completed=now.done if now else 0
+                )
+            await task
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+    for line in closing_lines(handle):
+        console.print(line)
+
+
+def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
+    """One line for each event that a person wants to see pass by."""
+    lines: list[str] = []
+    for record in records:
+        event = record.event
+        match event:
+            case ev.SessionOpened(resumed=True):
+                lines.append(f"resumed at event {record.seq}")
+            case ev.EvalFinished(purpose=ev.Purpose.BASELINE, measurement=m) if m.ratio:
+                lines.append(
+                    f"baseline  reference {m.baseline_ms:.3f} ms, kernel {m.candidate_ms:.3f} ms"
+                )
+            case ev.PlanSubmitted(items=items):
+                lines.append(f"plan      {len(items)} items: {items[0].id} to {items[-1].id}")
+            case ev.Decided():
+                lines.append(_verdict_line(event))
+            case ev.DiagnosisReported(cause=cause):
+                lines.append(f"diagnosis {one_line(cause)}")
+            case ev.VisitFailed(reason=reason):
+                lines.append(f"agent     {one_line(reason)}")
+            case _:
+                pass
+    return lines
+
+
+_MARKS = {Verdict.KEEP: "✔", Verdict.DISCARD: "–", Verdict.FAIL: "✘"}
+
+
+def _verdict_line(event: ev.Decided) -> str:
+    mark = _MARKS[event.verdict]
+    return f"round {event.round:<3} {mark} {event.verdict:<7} {event.item:<4} {one_line(event.reason, 90)}"
+
+
+def closing_lines(handle: RunHandle) -> list[str]:
+    """What the run came to, in a few lines."""
+    summary = summary_of(handle)
+    verdicts = ", ".join(f"{count} {name}" for name, count in summary["verdicts"].items())
+    lines = [f"\n{summary['reason']}: {summary['rounds']} rounds ({verdicts})"]
+    final = handle.state.final
+    if final and final.ratio:
+        lines.append(
+            f"best kernel against the seed, measured afresh: {final.ratio.ratio:.2f}x "
+            f"({percent(final.ratio)}), {final.candidate_ms:.3f} ms a call"
+        )
+    lines.append(f"run: {handle.path}")
+    return lines

@@ -1,0 +1,50 @@
+"""Finds the folders that ship with the program: themes/ and sample_kernels/.
+
+In an installed wheel they lie inside the package (`akg_tui/_data/`); in a checkout they lie
+beside it. This module only looks for paths: it reads no file and must never write one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+class ResourceMissing(FileNotFoundError):
+    """A folder that ships with the program is not where an install puts it."""
+
+
+def themes() -> Path:
+    """Return the folder of colour themes."""
+    return _folder("themes")
+
+
+def sample_kernels() -> Path:
+    """Return the folder of sample tasks. It may be read-only: copy a task before tuning it."""
+    return _folder("sample_kernels")
+
+
+def sample_names() -> list[str]:
+    """Return the names of the bundled sample tasks, in alphabetical order."""
+    return sorted(path.parent.name for path in sample_kernels().glob("*/task.toml"))
+
+
+def sample(name: str) -> Path:
+    """Return the folder of one sample task; the error for an unknown name lists the known."""
+    if name not in sample_names():
+        raise ResourceMissing(
+            f"no sample kernel is called {name!r}; there are: {', '.join(sample_names())}"
+        )
+    return sample_kernels() / name
+
+
+def _folder(name: str) -> Path:
+    places = (_PACKAGE / "_data" / name, _PACKAGE.parent / name)
+    for place in places:
+        if place.is_dir():
+            return place
+    raise ResourceMissing(
+        f"the folder {name}/ that ships with akg-tui is missing (looked for "
+        f"{' and '.join(map(str, places))}): install akg-tui again"
+    )

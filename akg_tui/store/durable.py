@@ -1,0 +1,53 @@
+"""Writing files so that a crash leaves the old content or the new, and never a part.
+
+Knows nothing of what the files mean.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the folder's own entries (new, renamed, removed names) durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a new file and make its content durable. The name is not, until its folder is.
+
+    Raises `OSError`; then what was begun is gone again.
+    """
+    with path.open("xb") as file:
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def replace_file(path: Path, data: bytes) -> bool:
+    """Make `path` hold `data`, atomically; False when it did already and nothing was written.
+
+    A link is replaced by a file, never followed. Only one process may replace files in
+    this folder (the store holds the run's lock).
+    """
+    if not path.is_symlink() and path.is_file() and path.read_bytes() == data:
+        return False
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.unlink(missing_ok=True)  # left by a process that was killed here
+    try:
+        write_synced(temporary, data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+    return True

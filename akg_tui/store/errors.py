@@ -1,0 +1,75 @@
+"""What can go wrong on disk, each error one line that a user can act on.
+
+Every error of this floor is a `StoreError`. Text that came from files is made
+printable here, so that no message carries escape codes or line ends.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def printable(text: str, width: int = 200) -> str:
+    """`text` on one line with nothing but printable characters, at most `width` long."""
+    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return plain if len(plain) <= width else plain[: width - 1] + "…"
+
+
+class StoreError(Exception):
+    """Base of all errors of the store. Its text is one printable line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, 1000))
+
+
+class JournalDamaged(StoreError):
+    """A line of the journal is wrong though good lines follow it; nothing was written.
+
+    `line` and `seq` count from 1; `seq` is the number the event should have.
+    """
+
+    def __init__(self, path: Path, line: int, seq: int, what: str) -> None:
+        super().__init__(
+            f"{path}:{line}: the journal is damaged at event {seq}: {what}; "
+            "nothing was changed, restore the file from a copy"
+        )
+        self.path = path
+        self.line = line
+        self.seq = seq
+        self.what = what
+
+
+class JournalWriteError(StoreError):
+    """An event could not be made durable, and is not in the journal."""
+
+
+class RunLocked(StoreError):
+    """Another process writes this run. `pid` is None when it is not known."""
+
+    def __init__(self, folder: Path, pid: int | None) -> None:
+        who = f"process {pid}" if pid is not None else "another process"
+        super().__init__(
+            f"{folder}: {who} is at work on this run; stop it first, or read the run with `show`"
+        )
+        self.folder = folder
+        self.pid = pid
+
+
+class HistoryError(StoreError):
+    """The attempt history cannot be read or written."""
+
+
+class RunFolderError(StoreError):
+    """A run folder cannot be made, or is not one that can be opened."""
+
+
+class BadTask(StoreError):
+    """A task folder that cannot be used, told as `FILE:LINE: field: what is wrong`."""
+
+    def __init__(self, path: Path, line: int | None, field: str, message: str) -> None:
+        place = str(path) if line is None else f"{path}:{line}"
+        super().__init__(": ".join(part for part in (place, field, message) if part))
+        self.path = path
+        self.line = line
+        self.field = field
+        self.message = message

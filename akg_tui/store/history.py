@@ -1,0 +1,188 @@
+"""RUN/history.git: the exact bytes of every attempt, in a bare repository of its own.
+
+Objects come first and have no ref; the journal's line makes them count; refs are
+projections that can be set again. Only this module touches git, and never the user's
+own repository. Importing it is cheap: pygit2 is loaded when a history is opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal
+
+from akg_tui.core.measurement import Interval
+from akg_tui.store.errors import HistoryError, printable
+from akg_tui.store.lock import RunLock
+
+if TYPE_CHECKING:
+    import pygit2
+
+BEST = "refs/heads/best"
+ATTEMPTS = "refs/akg/attempts/"
+SUBJECT_WIDTH = 100
+_AUTHOR = "akg-tui <akg-tui@localhost>"
+
+Kind = Literal["blob", "tree", "commit"]
+
+
+class History:
+    """The attempts of one run. `kernel_file` is the kernel's name in every commit's tree."""
+
+    def __init__(self, path: Path, repository: pygit2.Repository, kernel_file: str) -> None:
+        self.path = path
+        self.kernel_file = kernel_file
+        self._repository = repository
+        self._refs = {name: str(repository.references[name].target) for name in self._names()}
+
+    @classmethod
+    def create(cls, path: Path, *, kernel_file: str) -> History:
+        """Make the bare repository; its HEAD is the branch `best`. Raises `HistoryError`."""
+        pygit2 = _load_pygit2()
+        try:
+            repository = pygit2.init_repository(path, bare=True, initial_head="best")
+        except (pygit2.GitError, OSError) as error:
+            raise HistoryError(f"cannot make {path}: {error}") from error
+        return cls(path, repository, kernel_file)
+
+    @classmethod
+    def open(cls, path: Path, *, kernel_file: str, lock: RunLock | None = None) -> History:
+        """Open it; with the run's lock, remove what a killed writer left behind first.
+
+        Raises
+        ------
+        HistoryError
+            If there is no readable repository.
+        """
+        pygit2 = _load_pygit2()
+        try:
+            if lock is not None and lock.held:
+                _remove_stale_locks(path)
+            repository = pygit2.Repository(str(path), pygit2.enums.RepositoryOpenFlag.NO_SEARCH)
+            return cls(path, repository, kernel_file)
+        except (pygit2.GitError, KeyError, ValueError, OSError) as error:
+            raise HistoryError(f"cannot open the attempt history {path}: {error}") from error
+
+    def write_blob(self, content: str | bytes) -> str:
+        """Store a kernel's bytes durably; the object id is the answer."""
+        return self._write("blob", content.encode() if isinstance(content, str) else content)
+
+    def read_blob(self, oid: str) -> bytes:
+        """The bytes behind an object id. Raises `HistoryError` when they are lost."""
+        kind, data = self._read(oid)
+        if kind != "blob":
+            raise HistoryError(f"{self.path}: {oid} is a {kind}, not a kernel")
+        return data
+
+    def check_commit(self, oid: str) -> None:
+        """Raise `HistoryError` unless the commit, its tree and its kernel can be read."""
+        kind, data = self._read(oid)
+        if kind != "commit":
+            raise HistoryError(f"{self.path}: {oid} is a {kind}, not a commit")
+        tree = data.split(b"\n", 1)[0].removeprefix(b"tree ").decode("ascii", "replace")
+        _, entries = self._read(tree)
+        self.read_blob(entries[-20:].hex())  # the tree has one entry, which ends with its id
+
+    def commit(self, blob: str, parent: str | None, message: str, at: float) -> str:
+        """Store a commit of this kernel, without any ref. `at` is seconds since the epoch.
+
+        The same arguments give the same id, so a commit done again after a crash is the
+        same commit.
+        """
+        entry = b"100644 " + self.kernel_file.encode() + b"\0" + bytes.fromhex(blob)
+        tree = self._write("tree", entry)
+        signature = f"{_AUTHOR} {int(at)} +0000"
+        lines = [f"tree {tree}"]
+        if parent is not None:
+            lines.append(f"parent {parent}")
+        lines += [f"author {signature}", f"committer {signature}", "", message]
+        return self._write("commit", "\n".join(lines).encode())
+
+    def set_best(self, commit: str) -> None:
+        """Point `best` at this commit."""
+        self._set(BEST, commit)
+
+    def set_attempt(self, number: int, commit: str) -> None:
+        """Name this commit as an attempt, which also saves it from git's own clean-up."""
+        self._set(f"{ATTEMPTS}{number}", commit)
+
+    def refs(self) -> dict[str, str]:
+        """Every ref with the commit it points at."""
+        return dict(self._refs)
+
+    @staticmethod
+    def message_for(
+        *, subject: str, round_number: int, item: str, verdict: str, ratio: Interval | None
+    ) -> str:
+        """A commit message: the subject, and the trailers that have a value, one line each."""
+        trailers = {
+            "Round": str(round_number),
+            "Item": item,
+            "Verdict": verdict,
+            "Ratio": str(ratio) if ratio else "",
+        }
+        told = [f"{name}: {printable(value)}" for name, value in trailers.items() if value]
+        return "\n".join([printable(subject, SUBJECT_WIDTH) or "attempt", "", *told]) + "\n"
+
+    def _names(self) -> list[str]:
+        return [name for name in self._repository.references if name.startswith("refs/")]
+
+    def _set(self, name: str, commit: str) -> None:
+        if self._refs.get(name) == commit:
+            return
+        pygit2 = _load_pygit2()
+        try:
+            self._repository.references.create(name, commit, force=True)
+        except (pygit2.GitError, ValueError, KeyError, OSError) as error:
+            raise HistoryError(f"{self.path}: cannot point {name} at {commit}: {error}") from error
+        self._refs[name] = commit
+
+    def _read(self, oid: str) -> tuple[str, bytes]:
+        pygit2 = _load_pygit2()
+        try:
+            kind, data = self._repository.odb.read(oid)
+        except (pygit2.GitError, KeyError, ValueError) as error:
+            raise HistoryError(f"{self.path}: object {oid} is lost: {error}") from error
+        return pygit2.enums.ObjectType(kind).name.lower(), data
+
+    def _write(self, kind: Kind, data: bytes) -> str:
+        """Store one object. One that is there but cannot be read is written again.
+
+        libgit2 takes an existing file for the object, whatever it holds, so a file left
+        empty by a power loss has to be removed first.
+        """
+        pygit2 = _load_pygit2()
+        frame = f"{kind} {len(data)}".encode() + b"\0"
+        oid = hashlib.sha1(frame + data, usedforsecurity=False).hexdigest()
+        loose = self.path / "objects" / oid[:2] / oid[2:]
+        try:
+            if loose.exists() and not self._holds(oid, data):
+                loose.unlink()
+            written = self._repository.odb.write(pygit2.enums.ObjectType[kind.upper()], data)
+        except (pygit2.GitError, ValueError, OSError) as error:
+            raise HistoryError(f"{self.path}: cannot store a {kind}: {error}") from error
+        if str(written) != oid:
+            raise HistoryError(f"{self.path}: git stored {written} instead of {oid}")
+        return oid
+
+    def _holds(self, oid: str, data: bytes) -> bool:
+        try:
+            return self._read(oid)[1] == data
+        except HistoryError:
+            return False
+
+
+def _load_pygit2() -> ModuleType:
+    import pygit2
+
+    # Process-wide, and cheap to repeat: objects and refs are fsynced as they are written.
+    pygit2.option(pygit2.enums.Option.ENABLE_FSYNC_GITDIR, True)
+    return pygit2
+
+
+def _remove_stale_locks(path: Path) -> None:
+    """Under the run's lock no other writer lives, so any `.lock` belongs to a dead one."""
+    for stale in path.rglob("*.lock"):
+        if stale.is_file():
+            stale.unlink()

@@ -1,0 +1,102 @@
+"""One writer to a run: `flock` on RUN/lock, released by the kernel when the process dies.
+
+The file also tells who holds it, for messages and listings only; the flock alone
+decides. Readers never take it. A child made by a bare fork inherits it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+
+from akg_tui.store.errors import RunFolderError, RunLocked
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class RunLock:
+    """The right to write one run. Make it with `acquire`."""
+
+    def __init__(self, folder: Path, descriptor: int) -> None:
+        self.folder = folder
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def acquire(cls, folder: Path) -> RunLock:
+        """Take the lock of the run `folder`, without waiting.
+
+        Raises
+        ------
+        RunLocked
+            If another process (or another `RunLock` of this one) holds it.
+        RunFolderError
+            If the lock file cannot be written, or the file system has no locks.
+        """
+        path = folder / "lock"
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, _identity(os.getpid()).encode())
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise RunLocked(folder, holder(folder)) from None
+            raise RunFolderError(f"cannot lock {path}: {error.strerror}") from error
+        return cls(folder, descriptor)
+
+    @property
+    def held(self) -> bool:
+        return self._descriptor is not None
+
+    def release(self) -> None:
+        """Give the lock back; harmless when done twice."""
+        if self._descriptor is None:
+            return
+        descriptor, self._descriptor = self._descriptor, None
+        try:
+            os.ftruncate(descriptor, 0)
+        finally:
+            os.close(descriptor)
+
+    def __enter__(self) -> RunLock:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def holder(folder: Path) -> int | None:
+    """The live process that says it holds the run's lock; None when there is none."""
+    try:
+        told = (folder / "lock").read_text("ascii")
+        pid = int(told.split(maxsplit=1)[0])
+        alive = _identity(pid) == told
+    except (OSError, ValueError, IndexError):
+        return None
+    return pid if alive else None
+
+
+def _identity(pid: int) -> str:
+    """A process for certain: its number, when it started, and since which boot."""
+    try:
+        boot = _BOOT_ID.read_text("ascii").strip()
+        stat = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
+    except FileNotFoundError:
+        if pid != os.getpid():
+            raise
+        return f"{pid}\n"  # a system without /proc
+    # The name, in brackets, may itself hold blanks and brackets; field 22 is the start time.
+    started = stat.rpartition(")")[2].split()[19]
+    return f"{pid} {started} {boot}\n"

@@ -1,0 +1,255 @@
+"""A run on disk: journal, history, projections and lock together, and the state they add up to.
+
+The one door for whoever works on a run. An event is checked against the rules before
+it is written, so a journal never holds what cannot be folded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from akg_tui.core.events import AnyEvent, Record, RunCreated
+from akg_tui.core.fold import evolve
+from akg_tui.core.machine import Mode
+from akg_tui.core.state import RunState
+from akg_tui.core.task import Task
+from akg_tui.store.durable import sync_folder, write_synced
+from akg_tui.store.errors import RunFolderError
+from akg_tui.store.history import History
+from akg_tui.store.journal import Journal
+from akg_tui.store.lock import RunLock
+from akg_tui.store.project import project
+from akg_tui.store.run_list import (
+    JOURNAL,
+    RunSummary,
+    check_is_run,
+    fold_journal,
+    list_runs,
+    read_state,
+)
+from akg_tui.store.task_folder import TASK_FILE, TaskFolder
+
+__all__ = ["RunFolder", "RunSummary", "list_runs", "read_state"]
+
+RUNS = "runs"
+HISTORY = "history.git"
+TASK = "task"
+
+
+class RunFolder:
+    """One run, open for work. Make it with `create` or `open`; `close` gives the lock back."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        lock: RunLock,
+        journal: Journal,
+        history: History,
+        state: RunState,
+        reference: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self.path = path
+        self.history = history
+        self.reference = reference
+        self._lock = lock
+        self._journal = journal
+        self._state = state
+        self._clock = clock
+
+    @classmethod
+    def create(
+        cls,
+        folder: TaskFolder,
+        *,
+        task: Task,
+        mode: Mode,
+        agent: str,
+        version: str,
+        clock: Callable[[], float],
+        name: str,
+        runs_dir: Path | None = None,
+    ) -> RunFolder:
+        """Make a new run of `task` and open it.
+
+        `task` is the folder's own, with what the command line changed. `name` is the
+        run's folder and id; when it is taken, `-2`, `-3`, … is added. The run is built
+        beside its place and renamed into it, so there is never half a run.
+
+        Raises
+        ------
+        StoreError
+            If the folder cannot be written.
+        """
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+            raise ValueError(f"not a name for a run: {name!r}")
+        runs = runs_dir if runs_dir is not None else folder.path / RUNS
+        staged: Path | None = None
+        try:
+            if not runs.is_dir():
+                runs.mkdir(parents=True)
+                sync_folder(runs.parent)
+            staged, path = _reserve(runs, name)
+            _fill(
+                staged,
+                folder,
+                lambda blob: RunCreated(
+                    run_id=path.name,
+                    task=task,
+                    mode=mode,
+                    agent=agent,
+                    version=version,
+                    reference_sha256=folder.reference_sha256,
+                    kernel_sha256=folder.kernel_sha256,
+                    kernel_blob=blob,
+                ),
+                task,
+                clock(),
+            )
+            staged.rename(path)
+            sync_folder(runs)
+        except OSError as error:
+            where = error.filename or runs
+            raise RunFolderError(f"cannot make a run: {where}: {error.strerror}") from error
+        finally:
+            if staged is not None:
+                shutil.rmtree(staged, ignore_errors=True)  # gone already, unless it failed
+        return cls.open(path, clock=clock)
+
+    @classmethod
+    def open(cls, path: Path, *, clock: Callable[[], float] = time.time) -> RunFolder:
+        """Open a run for work: take its lock, recover, and make the projections anew.
+
+        Raises
+        ------
+        RunLocked
+            If another process is at work on it.
+        JournalDamaged, HistoryError, RunFolderError
+            If it is not a run, or cannot be trusted or written.
+        """
+        check_is_run(path)
+        lock = RunLock.acquire(path)
+        journal: Journal | None = None
+        try:
+            journal = Journal.open(path / JOURNAL, lock=lock)
+            state = fold_journal(path / JOURNAL, journal.records)
+            history = History.open(path / HISTORY, kernel_file=state.task.files.editable, lock=lock)
+            _check_history(history, state)
+            reference = _reference(path, state)
+            opened = cls(
+                path,
+                lock=lock,
+                journal=journal,
+                history=history,
+                state=state,
+                reference=reference,
+                clock=clock,
+            )
+            opened.project()
+        except BaseException:
+            if journal is not None:
+                journal.close()
+            lock.release()
+            raise
+        return opened
+
+    @property
+    def state(self) -> RunState:
+        return self._state
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """All events so far; grows with every append."""
+        return self._journal.records
+
+    def append(self, event: AnyEvent) -> Record:
+        """Make one event count: check it, make it durable, fold it.
+
+        Raises
+        ------
+        OutOfOrder, IllegalTransition
+            If the rules do not allow the event (`akg_tui.core.fold`); nothing was written.
+        JournalWriteError
+            If it could not be made durable; the state is as before.
+        """
+        prepared = self._journal.prepare(event, self._clock())
+        state = evolve(self._state, prepared.record)
+        record = self._journal.commit(prepared)
+        self._state = state
+        return record
+
+    def project(self) -> None:
+        """Make refs, work tree and PLAN.md show the state. Raises `StoreError`."""
+        project(self.path, self.history, self._state)
+
+    def close(self) -> None:
+        """Close the journal and give the lock back; harmless when done twice."""
+        self._journal.close()
+        self._lock.release()
+
+
+def _reserve(runs: Path, name: str) -> tuple[Path, Path]:
+    """A new folder to build in, and the place it is for. Who made the first owns the second."""
+    number = 1
+    while True:
+        wanted = name if number == 1 else f"{name}-{number}"
+        staged, path = runs / f".{wanted}.new", runs / wanted
+        number += 1
+        try:
+            staged.mkdir()
+        except FileExistsError:
+            continue
+        if not path.exists():
+            return staged, path
+        staged.rmdir()
+
+
+def _fill(
+    staged: Path,
+    folder: TaskFolder,
+    created: Callable[[str], RunCreated],
+    task: Task,
+    at: float,
+) -> None:
+    """Everything a run begins with, its first event last."""
+    copies = staged / TASK
+    copies.mkdir()
+    write_synced(copies / TASK_FILE, folder.toml.encode())
+    write_synced(copies / task.files.reference, folder.reference.encode())
+    sync_folder(copies)
+    history = History.create(staged / HISTORY, kernel_file=task.files.editable)
+    blob = history.write_blob(folder.kernel)
+    with RunLock.acquire(staged) as lock:
+        journal = Journal.open(staged / JOURNAL, lock=lock)
+        try:
+            journal.append(created(blob), at)
+        finally:
+            journal.close()
+
+
+def _check_history(history: History, state: RunState) -> None:
+    """What the run will need is there, told now rather than hours later."""
+    history.read_blob(state.work_blob)
+    history.read_blob(state.seed_blob)
+    for attempt in state.attempts:
+        history.check_commit(attempt.commit)
+
+
+def _reference(run: Path, state: RunState) -> str:
+    path = run / TASK / state.task.files.reference
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
+    if hashlib.sha256(data).hexdigest() != state.reference_sha256:
+        raise RunFolderError(
+            f"{path}: was changed after the run began, so its measurements would not compare; "
+            "put the old file back, or begin a new run"
+        )
+    return data.decode()

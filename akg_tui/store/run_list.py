@@ -1,0 +1,162 @@
+"""Runs as a reader sees them: found, folded and told in a line, without any lock.
+
+Writes nothing and loads no git, so it may look at a run while another process works on it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from akg_tui.core.events import Record
+from akg_tui.core.fold import evolve
+from akg_tui.core.machine import Verdict
+from akg_tui.core.state import RunState
+from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError, printable
+from akg_tui.store.journal import read
+from akg_tui.store.lock import holder
+
+JOURNAL = "events.jsonl"
+SEARCH_DEPTH = 6
+
+
+class RunSummary(Struct, frozen=True, kw_only=True):
+    """A run in a list. `damaged` tells why it cannot be read; then only `path` is known.
+
+    `pid` is the process at work on it now; `over_seed` the estimate of best over seed.
+    """
+
+    path: str
+    damaged: str = ""
+    run_id: str = ""
+    op: str = ""
+    agent: str = ""
+    started_at: float = 0.0
+    last_at: float = 0.0
+    pid: int | None = None
+    phase: str = ""
+    finished: str = ""
+    ok: bool = True
+    rounds: int = 0
+    max_rounds: int = 0
+    verdicts: dict[str, int] = {}
+    over_seed: float | None = None
+
+    @property
+    def status(self) -> str:
+        """In a word: damaged, running, finished, failed, or open (it can be resumed)."""
+        if self.damaged:
+            return "damaged"
+        if self.finished:
+            return "finished" if self.ok else "failed"
+        return "running" if self.pid is not None else "open"
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        plain = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {**plain, "status": self.status}
+
+    def line(self) -> str:
+        """The run on one printable line."""
+        if self.damaged:
+            return f"{printable(self.path)}  damaged: {self.damaged}"
+        best = f"{self.over_seed:.2f}x" if self.over_seed is not None else "-"
+        verdicts = ", ".join(f"{count} {name}" for name, count in self.verdicts.items() if count)
+        cells = (
+            printable(self.path),
+            self.op,
+            f"{self.status} by process {self.pid}" if self.status == "running" else self.status,
+            f"{self.phase} {self.rounds}/{self.max_rounds}",
+            f"best {best}",
+            verdicts,
+            printable(self.finished),
+        )
+        return "  ".join(cell for cell in cells if cell)
+
+
+def list_runs(folder: Path) -> list[RunSummary]:
+    """The runs at or below `folder`, oldest first. A damaged one is listed as damaged.
+
+    Raises
+    ------
+    RunFolderError
+        If `folder` is not a folder.
+    """
+    if not folder.is_dir():
+        raise RunFolderError(f"{folder}: is not a folder")
+    found = [_summary(run) for run in _find(folder)]
+    return sorted(found, key=lambda run: (run.started_at, run.path))
+
+
+def read_state(run: Path) -> RunState:
+    """The state of a run now, without its lock.
+
+    Raises
+    ------
+    RunFolderError
+        If `run` is not a run.
+    JournalDamaged
+        If its journal cannot be trusted.
+    """
+    journal = run / JOURNAL
+    check_is_run(run)
+    return fold_journal(journal, read(journal))
+
+
+def check_is_run(run: Path) -> None:
+    """Raise `RunFolderError` unless there is a journal."""
+    if not (run / JOURNAL).is_file():
+        raise RunFolderError(f"{run}: is not a run, expected a folder with {JOURNAL}")
+
+
+def fold_journal(path: Path, records: Iterable[Record]) -> RunState:
+    """Fold, and tell an event that breaks the rules as damage of the journal at `path`."""
+    state: RunState | None = None
+    for record in records:
+        try:
+            state = evolve(state, record)
+        except (ValueError, KeyError, AssertionError) as error:
+            name = type(record.event).__name__
+            what = f"{name} breaks the rules of a run: {str(error) or type(error).__name__}"
+            raise JournalDamaged(path, record.seq, record.seq, what) from error
+    if state is None:
+        raise RunFolderError(f"{path}: the journal holds no event, so there is no run to open")
+    return state
+
+
+def _find(folder: Path) -> Iterator[Path]:
+    top = len(folder.parts)
+    for at, below, files in os.walk(folder):
+        here = Path(at)
+        if JOURNAL in files:
+            below.clear()
+            yield here
+        deep = len(here.parts) - top >= SEARCH_DEPTH
+        below[:] = [] if deep else sorted(name for name in below if not name.startswith("."))
+
+
+def _summary(run: Path) -> RunSummary:
+    try:
+        state = read_state(run)
+    except StoreError as error:
+        return RunSummary(path=str(run), damaged=str(error))
+    return RunSummary(
+        path=str(run),
+        run_id=state.run_id,
+        op=state.task.op,
+        agent=state.agent,
+        started_at=state.started_at,
+        last_at=state.last_at,
+        pid=None if state.finished else holder(run),
+        phase=state.phase,
+        finished=state.finished,
+        ok=state.ok,
+        rounds=state.settled,
+        max_rounds=state.task.policy.max_rounds,
+        verdicts={verdict.value: state.count(verdict) for verdict in Verdict},
+        over_seed=state.best.over_seed if state.best else None,
+    )

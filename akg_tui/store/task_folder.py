@@ -1,0 +1,185 @@
+"""Reading and making task folders: task.toml, a reference, and the first kernel.
+
+Files are read once, checked without running anything, and their exact bytes kept.
+Nothing in an existing task folder is ever changed here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from akg_tui.core.task import Task
+from akg_tui.store.durable import sync_folder, write_synced
+from akg_tui.store.errors import BadTask
+from akg_tui.store.source_check import check_kernel, check_reference
+from akg_tui.store.task_toml import field_lines, parse_task
+
+__all__ = ["TASK_FILE", "BadTask", "TaskFolder", "load_task", "write_task"]
+
+TASK_FILE = "task.toml"
+SIZE_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True)
+class TaskFolder:
+    """A task as it was read. Texts are exact: encoding them gives the files' bytes."""
+
+    path: Path
+    task: Task
+    toml: str
+    reference: str
+    kernel: str
+
+    @property
+    def reference_sha256(self) -> str:
+        return hashlib.sha256(self.reference.encode()).hexdigest()
+
+    @property
+    def kernel_sha256(self) -> str:
+        return hashlib.sha256(self.kernel.encode()).hexdigest()
+
+
+def load_task(folder: Path) -> TaskFolder:
+    """Read and check a task folder.
+
+    Raises
+    ------
+    BadTask
+        If anything in it cannot be used; the message names file, line and field.
+    """
+    path = folder / TASK_FILE
+    if not folder.is_dir():
+        raise BadTask(folder, None, "", "is not a folder, expected one with task.toml")
+    if not path.exists():
+        raise BadTask(
+            folder,
+            None,
+            "",
+            "has no task.toml; make a task with: "
+            "akg-tui new DIR --reference reference.py --kernel kernel.py",
+        )
+    toml = _text(path, _read(path))
+    task = parse_task(path, toml)
+    lines = field_lines(toml)
+
+    def source(field: str, name: str) -> tuple[Path, bytes]:
+        named = folder / name
+        line = lines.get(("files", field))
+        if not named.is_file():
+            message = f"{name} is not a file in this folder"
+            raise BadTask(path, line, f"files.{field}", message)
+        if not named.resolve().is_relative_to(folder.resolve()):
+            message = f"{name} is a link that leads out of the folder, expected a file in it"
+            raise BadTask(path, line, f"files.{field}", message)
+        return named, _read(named)
+
+    reference_path, reference = source("reference", task.files.reference)
+    check_reference(reference_path, reference)
+    kernel_path, kernel = source("editable", task.files.editable)
+    check_kernel(kernel_path, kernel)
+    return TaskFolder(
+        path=folder,
+        task=task,
+        toml=toml,
+        reference=_text(reference_path, reference),
+        kernel=_text(kernel_path, kernel),
+    )
+
+
+def write_task(
+    folder: Path,
+    *,
+    reference: Path,
+    kernel: Path,
+    backend: str = "cpu",
+    dsl: str = "cpp",
+    arch: str = "",
+) -> TaskFolder:
+    """Make a task folder from two files, checked first. An existing folder must be empty.
+
+    Raises
+    ------
+    BadTask
+        If a file or a setting cannot be used, or the folder has files or cannot be
+        written. What was begun is taken away again.
+    """
+    reference_bytes, kernel_bytes = _read(reference), _read(kernel)
+    check_reference(reference, reference_bytes)
+    check_kernel(kernel, kernel_bytes)
+    _text(reference, reference_bytes)
+    _text(kernel, kernel_bytes)
+    if not arch.isprintable():
+        raise BadTask(folder / TASK_FILE, None, "target.arch", "has characters without a glyph")
+    op = re.sub(r"[^A-Za-z0-9_.-]", "_", folder.resolve().name)[:64] or "kernel"
+    toml = _toml(op, backend, dsl, arch)
+    parse_task(folder / TASK_FILE, toml)
+    # task.toml last: a folder that has it is complete.
+    files = {"reference.py": reference_bytes, "kernel.py": kernel_bytes, TASK_FILE: toml.encode()}
+    made = not folder.exists()
+    written: list[Path] = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise BadTask(folder, None, "", "has files in it, expected a new or an empty folder")
+        for name, data in files.items():
+            write_synced(folder / name, data)
+            written.append(folder / name)
+        sync_folder(folder)
+    except OSError as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        if made and folder.is_dir():
+            folder.rmdir()
+        why = error.strerror or str(error)
+        raise BadTask(folder, None, "", f"cannot be written: {why}") from error
+    return load_task(folder)
+
+
+def _toml(op: str, backend: str, dsl: str, arch: str) -> str:
+    # A JSON string is a TOML string, as long as it is printable.
+    op, backend, dsl, arch = (json.dumps(s, ensure_ascii=False) for s in (op, backend, dsl, arch))
+    return f"""op = {op}
+
+[files]
+reference = "reference.py"
+editable = "kernel.py"  # the only file that is tuned
+
+[target]
+backend = {backend}
+dsl = {dsl}
+arch = {arch}
+
+[timing]
+threads = 1
+min_gain = 0.01   # a KEEP is faster by more than this, beyond doubt
+budget_s = 20.0   # for one comparison with the incumbent
+
+[policy]
+max_rounds = 20
+"""
+
+
+def _read(path: Path) -> bytes:
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise BadTask(path, None, "", "is not a regular file")
+        if found.st_size > SIZE_LIMIT:
+            message = f"has {found.st_size} bytes, expected at most {SIZE_LIMIT}"
+            raise BadTask(path, None, "", message)
+        return path.read_bytes()
+    except OSError as error:
+        raise BadTask(path, None, "", f"cannot be read: {error.strerror}") from error
+
+
+def _text(path: Path, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BadTask(path, line, "", "is not UTF-8 text") from None

@@ -1,0 +1,148 @@
+"""task.toml as a `Task`, or a `BadTask` that names the line and what is expected there.
+
+Pure: text in, value out. The bounds themselves are `akg_tui.core.task`'s.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from akg_tui.core.task import Task
+from akg_tui.store.errors import BadTask
+
+_WORDS = {
+    "object": "table",
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "true or false",
+}
+_LARGEST = 2**63 - 1
+_BARE_OR_QUOTED = r"""[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*'"""
+_DOTTED = rf"(?:{_BARE_OR_QUOTED})(?:\s*\.\s*(?:{_BARE_OR_QUOTED}))*"
+_HEADER = re.compile(rf"\s*\[\[?\s*({_DOTTED})\s*\]")
+_KEY = re.compile(rf"\s*({_DOTTED})\s*=")
+
+
+def parse_task(path: Path, text: str) -> Task:
+    """The task that `text` states; `path` is for messages."""
+    try:
+        plain = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        told = re.search(r"\(at line (\d+)", str(error))
+        line = int(told[1]) if told else max(1, len(text.splitlines()))
+        message = re.sub(r" \(at .*\)$", "", str(error))
+        raise BadTask(path, line, "", f"not valid TOML: {message}") from None
+    except RecursionError:
+        raise BadTask(path, 1, "", "not valid TOML: nested too deeply") from None
+    lines = field_lines(text)
+    _check_numbers(path, plain, (), lines)
+    try:
+        task = msgspec.convert(plain, Task, strict=True)
+    except msgspec.ValidationError as error:
+        raise _explained(path, str(error), plain, lines) from None
+    _check_files(path, task, lines)
+    return task
+
+
+def field_lines(text: str) -> dict[tuple[str, ...], int]:
+    """The line, from 1, of every table and key that starts a line of TOML `text`."""
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    quote = ""  # inside a multi-line string, what ends it
+    for number, line in enumerate(text.split("\n"), 1):
+        if quote:
+            quote = "" if quote in line else quote
+            continue
+        if header := _HEADER.match(line):
+            table = _keys(header[1])
+            lines.setdefault(table, number)
+        elif key := _KEY.match(line):
+            lines.setdefault(table + _keys(key[1]), number)
+            for mark in ('"""', "'''"):
+                if line.count(mark) % 2:
+                    quote = mark
+    return lines
+
+
+def _keys(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in re.findall(_BARE_OR_QUOTED, dotted))
+
+
+def _line_of(field: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> int:
+    """The line of the field, or of the nearest table around it that has one."""
+    while field and field not in lines:
+        field = field[:-1]
+    return lines.get(field, 1)
+
+
+def _bad(
+    path: Path, field: tuple[str, ...], lines: dict[tuple[str, ...], int], message: str
+) -> BadTask:
+    return BadTask(path, _line_of(field, lines), ".".join(field), message)
+
+
+def _check_numbers(
+    path: Path, value: Any, field: tuple[str, ...], lines: dict[tuple[str, ...], int]
+) -> None:
+    """TOML has numbers that the journal's JSON has not."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _check_numbers(path, inner, (*field, key), lines)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise _bad(path, field, lines, f"{value} is not allowed, expected a finite number")
+    elif isinstance(value, int) and abs(value) > _LARGEST:
+        raise _bad(path, field, lines, f"too large, expected at most {_LARGEST}")
+
+
+def _explained(
+    path: Path, fault: str, plain: dict[str, Any], lines: dict[tuple[str, ...], int]
+) -> BadTask:
+    """msgspec's message in the words of TOML, with the value, the line and the choices."""
+    what, _, place = fault.partition(" - at `$")
+    field = tuple(re.findall(r"\.([^.`\[\]]+)", place))
+    if missing := re.fullmatch(r"Object missing required field `(.+)`", what):
+        lacking = (*field, missing[1])
+        return _bad(path, lacking, lines, f'is missing, expected a line like {missing[1]} = "…"')
+    if unknown := re.fullmatch(r"Object contains unknown field `(.+)`", what):
+        known = list(get_type_hints(_type_at(field)))
+        near = difflib.get_close_matches(unknown[1], known, 1)
+        meant = f"did you mean {near[0]}?" if near else f"expected one of: {', '.join(known)}"
+        return _bad(path, (*field, unknown[1]), lines, f"is not a known field, {meant}")
+    value = plain
+    for key in field:
+        value = value[key]
+    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:59] + "…"
+    if what.startswith("Invalid enum value"):
+        choices = ", ".join(get_args(_type_at(field)))
+        return _bad(path, field, lines, f"{shown} is unknown, expected one of: {choices}")
+    expected = re.sub(r", got .*$", "", what.removeprefix("Expected "))
+    expected = re.sub(r"`(\w+)( \| null)?`", lambda m: _WORDS.get(m[1], m[1]), expected)
+    return _bad(path, field, lines, f"{shown} is not allowed, expected {expected}")
+
+
+def _type_at(field: tuple[str, ...]) -> Any:
+    """The type of a field of `Task`, without its bounds."""
+    kind: Any = Task
+    for name in field:
+        kind = get_type_hints(kind)[name]
+        if get_origin(kind) not in (Literal, None):  # `X | None`
+            kind = get_args(kind)[0]
+    return kind
+
+
+def _check_files(path: Path, task: Task, lines: dict[tuple[str, ...], int]) -> None:
+    for name, value in (("reference", task.files.reference), ("editable", task.files.editable)):
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.py", value):
+            message = f"{value!r} is not allowed, expected the name of a .py file in this folder"
+            raise _bad(path, ("files", name), lines, message)
+    if task.files.reference == task.files.editable:
+        message = "is the reference too, expected another file"
+        raise _bad(path, ("files", "editable"), lines, message)

@@ -1,0 +1,119 @@
+"""Compared kernel lines as rows to draw: number, tag, mark and coloured code.
+
+Builds a row only when it is asked for, so a file of any length opens at once. Shows the
+file's own text: where the lexer's differs from it, the row stays without colour.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import overload
+
+from akg_tui.hashline.tags import Tagger
+from akg_tui.tui.compare import Kind, Row
+from akg_tui.tui.plain import clean
+from akg_tui.tui.spans import Line, Span, cells, plain
+
+Coloured = tuple[Line, ...]
+
+KEPT_VERSIONS = 8
+
+_GROUND = {Kind.ADDED: "diff.added", Kind.REMOVED: "diff.removed"}
+_MARK = {Kind.ADDED: "diff.added.mark", Kind.REMOVED: "diff.removed.mark", Kind.SAME: "text"}
+
+
+class Colours:
+    """The newest lexed versions of a kernel, by blob."""
+
+    def __init__(self) -> None:
+        self._versions: OrderedDict[str, Coloured] = OrderedDict()
+
+    def of(self, blob: str) -> Coloured | None:
+        return self._versions.get(blob)
+
+    def keep(self, blob: str, coloured: Coloured) -> None:
+        self._versions[blob] = coloured
+        self._versions.move_to_end(blob)
+        while len(self._versions) > KEPT_VERSIONS:
+            self._versions.popitem(last=False)
+
+    @staticmethod
+    def lex(text: str) -> Coloured:
+        """Slow: for a thread. Loads pygments."""
+        from akg_tui.tui.syntax import highlight
+
+        return highlight(text)
+
+
+class CodeRows(Sequence[Line]):
+    """Rows for `compared`, built one by one. `both` shows the old and the new number."""
+
+    def __init__(
+        self,
+        compared: Sequence[Row],
+        tag_key: bytes,
+        *,
+        old: Coloured | None,
+        new: Coloured | None,
+        both: bool = False,
+    ) -> None:
+        self.compared = compared
+        self._tagger = Tagger(tag_key)
+        self._old, self._new = old, new
+        self._both = both
+        last = max((max(row.old, row.new) for row in compared), default=1)
+        self._digits = max(3, len(str(last)))
+        gutter = self._digits + 6 + (self._digits + 1 if both else 0)
+        self.columns = gutter + max((columns_of(row.text) for row in compared), default=0)
+
+    def recolour(self, *, old: Coloured | None, new: Coloured | None) -> None:
+        self._old, self._new = old, new
+
+    def __len__(self) -> int:
+        return len(self.compared)
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Line]: ...
+    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
+        if isinstance(index, slice):
+            return [self._row(row) for row in self.compared[index]]
+        return self._row(self.compared[index])
+
+    def _row(self, row: Row) -> Line:
+        if row.kind is Kind.GAP:
+            lines = "line" if row.old == 1 else "lines"
+            return ((f"   ~ {row.old} {lines} alike", "diff.gap"),)
+        number = row.old if row.kind is Kind.REMOVED else row.new
+        tag = self._tagger.tag(number, row.text)
+        ground = _GROUND.get(row.kind, "")
+        gutter: list[Span] = [(f"{number:>{self._digits}} ", _on("number", ground))]
+        if self._both:
+            old = str(row.old) if row.old else ""
+            new = str(row.new) if row.new else ""
+            digits = self._digits
+            gutter = [(f"{old:>{digits}} {new:>{digits}} ", _on("number", ground))]
+        gutter.append((tag, _on("tag", ground)))
+        gutter.append((f" {row.kind.value} ", _on(_MARK[row.kind], ground)))
+        return (*gutter, *self._code(row, number, ground))
+
+    def _code(self, row: Row, number: int, ground: str) -> Line:
+        coloured = self._old if row.kind is Kind.REMOVED else self._new
+        spans: Line = ((row.text, "text"),)
+        if coloured is not None and number <= len(coloured):
+            lexed = coloured[number - 1]
+            if plain(lexed) == row.text:
+                spans = lexed
+        shown = tuple((clean(text), _on(role, ground)) for text, role in spans)
+        return shown or (("", _on("text", ground)),)
+
+
+def _on(role: str, ground: str) -> str:
+    return f"{role}|{ground}" if ground else role
+
+
+def columns_of(text: str) -> int:
+    """Columns that a line of a file takes on the screen."""
+    return cells(clean(text))

@@ -1,0 +1,163 @@
+"""The one registry of what a person can do: bindings, footer, palette and help come from it.
+
+Pure data. An action's name is a Textual action of the screen that the command belongs to,
+or of the app where it begins with ``app.``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from akg_tui.core.state import RunState
+
+Where = Literal["deck", "review", "everywhere"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """Something to do. `hint` is how the footer writes it; without one, it is never there."""
+
+    id: str
+    keys: tuple[str, ...]
+    label: str
+    help: str
+    group: str
+    action: str
+    where: Where = "deck"
+    hint: str = ""
+
+    @property
+    def shown_key(self) -> str:
+        return " or ".join(_SHOWN.get(key, key) for key in self.keys)
+
+
+_SHOWN = {
+    "question_mark": "?",
+    "f1": "F1",
+    "ctrl+p": "^p",
+    "ctrl+q": "^q",
+    "escape": "esc",
+}
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "run.pause", ("space",), "pause", "Pause after the work under way, or go on", "Run",
+        "pause", hint="space",
+    ),
+    Command(
+        "run.step", ("n",), "step", "Take one transition, in mode step or while paused", "Run",
+        "step", hint="n",
+    ),
+    Command(
+        "run.mode", ("m",), "mode", "Next mode of supervision: auto, review, step", "Run",
+        "mode", hint="m",
+    ),
+    Command(
+        "run.hint", ("i",), "hint", "Write a hint to the agent; enter sends, esc leaves", "Run",
+        "hint", hint="i",
+    ),
+    Command(
+        "ask.keep", ("alt+y",), "keep", "Keep the candidate that waits", "Review",
+        "answer('keep')",
+    ),
+    Command(
+        "ask.reject", ("alt+n",), "reject", "Reject the candidate that waits", "Review",
+        "answer('reject')",
+    ),
+    Command(
+        "review.open", ("r", "alt+d"), "review", "The candidate's diff against the best", "Review",
+        "review", hint="r",
+    ),
+    Command(
+        "review.keep", ("K",), "keep", "Keep this candidate", "Review",
+        "answer('keep')", "review", hint="K",
+    ),
+    Command(
+        "review.reject", ("D",), "reject", "Reject this candidate", "Review",
+        "answer('reject')", "review", hint="D",
+    ),
+    Command(
+        "review.comment", ("c",), "comment", "A comment that goes with the answer", "Review",
+        "comment", "review", hint="c",
+    ),
+    Command(
+        "review.next", ("n",), "next hunk", "The next change", "Review",
+        "hunk(1)", "review", hint="n",
+    ),
+    Command(
+        "review.previous", ("p",), "previous", "The change before", "Review",
+        "hunk(-1)", "review", hint="p",
+    ),
+    Command(
+        "review.close", ("escape", "q"), "close", "Leave without an answer", "Review",
+        "close", "review", hint="esc",
+    ),
+    Command("pane.plan", ("1",), "plan", "The plan", "Panes", "pane('plan')"),
+    Command(
+        "pane.source", ("2",), "kernel", "The kernel as the agent has it now", "Panes",
+        "pane('source')",
+    ),
+    Command("pane.chart", ("3",), "chart", "The chart of all attempts", "Panes", "pane('chart')"),
+    Command("pane.log", ("4",), "log", "The agent's log", "Panes", "pane('log')"),
+    Command("pane.best", ("5",), "best", "The best kernel so far", "Panes", "pane('best')"),
+    Command(
+        "pane.next", ("tab",), "next pane", "Focus the next pane; shift+tab the one before",
+        "Panes", "app.focus_next", hint="tab",
+    ),
+    Command(
+        "pane.zoom", ("z",), "zoom", "Give the focused pane all the room, or take it back",
+        "Panes", "zoom", hint="z",
+    ),
+    Command("pane.home", ("g",), "top", "The first row", "Panes", "edge('home')"),
+    Command("pane.end", ("G",), "bottom", "The last row", "Panes", "edge('end')"),
+    Command(
+        "log.follow", ("f",), "follow", "Keep the newest row of the log in sight", "Panes",
+        "follow", hint="f",
+    ),
+    Command(
+        "chart.cycle", ("c",), "chart unit", "The chart's unit: ratio over the seed, or time",
+        "Panes", "cycle", hint="c",
+    ),
+    Command(
+        "app.help", ("question_mark", "f1"), "help", "All keys", "Workbench",
+        "app.keys", "everywhere", hint="?",
+    ),
+    Command(
+        "app.palette", ("ctrl+p",), "palette", "Find a command by its name", "Workbench",
+        "app.command_palette", "everywhere", hint="^p",
+    ),
+    Command(
+        "app.quit", ("q", "ctrl+q"), "quit", "Leave; a run under way can be resumed", "Workbench",
+        "app.leave", hint="q",
+    ),
+)  # fmt: skip
+
+
+def at(where: Where) -> tuple[Command, ...]:
+    """The commands of one place, those that are everywhere included."""
+    return tuple(c for c in COMMANDS if c.where in (where, "everywhere"))
+
+
+def groups() -> dict[str, list[Command]]:
+    """All commands by group, in the order in which help shows them."""
+    grouped: dict[str, list[Command]] = {}
+    for command in COMMANDS:
+        grouped.setdefault(command.group, []).append(command)
+    return grouped
+
+
+def footer(where: Where, state: RunState | None) -> list[tuple[str, str]]:
+    """Key and label of what the footer offers now, the most needed first."""
+    offered = [command for command in at(where) if command.hint]
+    over = state is not None and bool(state.finished)
+    pairs: list[tuple[str, str]] = []
+    for command in offered:
+        label = command.label
+        if over and command.group == "Run":
+            continue
+        if command.id == "run.pause" and state is not None and state.paused:
+            label = "go on"
+        pairs.append((command.hint, label))
+    return pairs

@@ -1,0 +1,63 @@
+"""What one pull sees of a run: taken once, handed to every pane, never changed.
+
+Reads a run handle and nothing else. Panes compare looks to know whether to redraw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from akg_tui.core.events import Record
+    from akg_tui.core.measurement import Progress
+    from akg_tui.core.state import RunState
+    from akg_tui.engine.handle import RunHandle
+
+
+@dataclass(frozen=True)
+class Look:
+    """The run at one moment. `trouble` is what went wrong outside the run itself."""
+
+    state: RunState
+    records: Sequence[Record]
+    activity: str
+    progress: Progress | None
+    stream: str
+    live_version: int
+    now: float
+    tag_key: bytes
+    kernel: Callable[[str], str]
+    trouble: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a question waits for the person."""
+        gate = self.state.gate
+        return gate is not None and not gate.answer and not self.state.finished
+
+    @property
+    def candidate(self) -> str | None:
+        """The blob under work where it differs from the best kernel."""
+        best = self.state.best
+        if best is None or best.blob == self.state.work_blob:
+            return None
+        return self.state.work_blob
+
+
+def look_at(handle: RunHandle, now: float, trouble: str) -> Look:
+    """The run as it is now. Only what lies in memory is read."""
+    live = handle.live
+    return Look(
+        state=handle.state,
+        records=handle.records,
+        activity=live.activity,
+        progress=live.progress,
+        stream=live.stream,
+        live_version=live.version,
+        now=now,
+        tag_key=handle.tag_key,
+        kernel=handle.kernel,
+        trouble=trouble,
+    )

@@ -1,0 +1,56 @@
+"""What the deck and the review share: they watch one run and are pulled by one clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, cast
+
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from akg_tui.tui.commands import Where, at
+from akg_tui.tui.look import Look
+from akg_tui.tui.widgets.footer import Footer
+
+if TYPE_CHECKING:
+    from akg_tui.core.commands import Command
+
+
+class Steering(Protocol):
+    """What a screen asks of the app: the run, and a way to tell the person something."""
+
+    def look(self) -> Look: ...
+
+    def wall_clock(self) -> float: ...
+
+    def steer(self, command: Command, told: str) -> bool:
+        """Send a command; say `told`, or why it was refused. True when it was taken."""
+        ...
+
+    def pull_now(self) -> None: ...
+
+
+def bindings(where: Where) -> list[BindingType]:
+    """The bindings of a screen, from the registry. The app's own are the app's business."""
+    return [
+        Binding(",".join(c.keys), c.action, c.label, show=False, id=c.id)
+        for c in at(where)
+        if not c.action.startswith("app.")
+    ]
+
+
+class Watching(Screen[None]):
+    """A screen that shows a run. `pull` is called whenever the clock finds it due."""
+
+    @property
+    def steering(self) -> Steering:
+        return cast("Steering", self.app)
+
+    def pull(self, look: Look) -> None:
+        raise NotImplementedError
+
+    def say(self, text: str) -> None:
+        """Tell the person, in the footer."""
+        self.query_one(Footer).say(text, self.steering.wall_clock())
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.steering.pull_now)

@@ -1,0 +1,339 @@
+"""What header, rail, plan and card show of a run, as lines. Pure: state in, words out.
+
+Holds no widget, no clock and no colour. Text of the task, the agent or a kernel is cleaned
+here already, so that its width is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from akg_tui.core.effects import Hold, due, next_effect
+from akg_tui.core.machine import Overlay, Phase, Verdict
+from akg_tui.core.measurement import Progress
+from akg_tui.core.state import Attempt, Item, RunState
+from akg_tui.tui import words
+from akg_tui.tui.glyphs import DONE, IDLE, ITEM, LIVE, MODE, VERDICT, WAITS, bar
+from akg_tui.tui.plain import clean
+from akg_tui.tui.spans import Line, Span, cells, cut, fit, join, line, spread, width
+
+_SEPARATOR: Span = (" │ ", "phase.rule")
+_ROAD = (Phase.INIT, Phase.BASELINE, Phase.PLAN, Phase.EDIT, Phase.EVAL, Phase.DECIDE)
+_SHORT = {Phase.BASELINE: "BASE", Phase.DECIDE: "DECIDE", Phase.DIAGNOSE: "DIAG"}
+_FULL_RAIL = 100
+
+
+def one_line(text: str) -> str:
+    """Cleaned, on one line, blanks joined."""
+    return " ".join(clean(part) for part in text.split())
+
+
+def header(state: RunState, now: float, room: int) -> Line:
+    """One row: what is tuned, how far, how good, in which mode, at what cost."""
+    task = state.task
+    target = f"{task.target.dsl} on {task.target.backend}"
+    if task.target.arch:
+        target += f" {one_line(task.target.arch)}"
+    spent = words.clock(state.worked(now))
+    limit = task.policy.max_hours
+    parts: list[tuple[int, Line]] = [
+        (0, line((clean(task.op), "strong"))),
+        (4, line((target, "muted"))),
+        (1, line(("round ", "muted"), (f"{_round(state)}/{task.policy.max_rounds}", "text"))),
+        (1, _best(state)),
+        (2, line(("mode ", "muted"), (state.mode.value, MODE[state.mode]))),
+        (3, _verdict_counts(state)),
+        (5, _tokens(state)),
+    ]
+    right = line(
+        ("worked ", "muted") if room >= _FULL_RAIL else "",
+        (spent, "text"),
+        (f" of {words.hours(limit)}" if limit else "", "muted"),
+    )
+    brand = line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()
+    # Leave out the least needed parts until the row holds.
+    for least in (9, 5, 4, 3, 2, 1):
+        left = join([brand, *(part for rank, part in parts if rank < least)], _SEPARATOR)
+        if width(left) + width(right) + 3 <= room:
+            break
+    return spread((("", "text"), *left), right, room)
+
+
+def _round(state: RunState) -> int:
+    under_way = state.active is not None or state.phase is Phase.EVAL
+    return state.settled + 1 if under_way and not state.finished else state.settled
+
+
+def _best(state: RunState) -> Line:
+    if state.best is None:
+        return line(("no baseline yet", "muted"))
+    final = state.final.ratio if state.final else None
+    ratio = final.ratio if final else state.best.over_seed
+    which = "the seed" if state.best.attempt == 0 else f"attempt {state.best.attempt}"
+    return line(("best ", "muted"), (words.times(ratio), "figure"), (f" {which}", "muted"))
+
+
+def _verdict_counts(state: RunState) -> Line:
+    if not state.settled:
+        return ()
+    spans: list[Span] = []
+    for verdict, (glyph, role) in VERDICT.items():
+        spans += [(f"{' ' if spans else ''}{glyph}{state.count(verdict)}", role)]
+    return tuple(spans)
+
+
+def _tokens(state: RunState) -> Line:
+    total = state.input_tokens + state.output_tokens
+    return line((f"{words.tokens(total)} tokens", "muted")) if total else ()
+
+
+def rail(state: RunState, now: float, room: int) -> Line:
+    """One row: the phases, the live one lit, with the time in it."""
+    full = room >= _FULL_RAIL
+    passed = _passed(state)
+    road = (*_ROAD, Phase.DIAGNOSE, Phase.DONE)
+    following = upcoming(state, now)
+    rule = " ── " if full else " "
+    spans: list[Span] = []
+    for phase in road:
+        name = phase.value if full else _SHORT.get(phase, phase.value)
+        if spans:
+            spans.append((rule, "phase.rule"))
+        if phase is state.phase:
+            spans.append(_live(state, now, name, full))
+        elif phase is following:
+            spans.append((f"{IDLE}{name}", "phase.next"))
+        elif phase in passed:
+            spans.append((f"{DONE}{name}", "phase.done"))
+        else:
+            spans.append((f"{IDLE}{name}", "phase.idle"))
+    return fit(tuple(spans), room)
+
+
+def _live(state: RunState, now: float, name: str, full: bool) -> Span:
+    if state.finished:
+        return f" {DONE if state.ok else '✗'} {name} ", "phase.live"
+    held = isinstance(next_effect(state, now), Hold)
+    spent = f" {words.short_time(now - state.phase_since)}" if full or not held else ""
+    return f" {WAITS if held else LIVE} {name}{spent} ", "phase.wait" if held else "phase.live"
+
+
+def _passed(state: RunState) -> frozenset[Phase]:
+    if state.phase is Phase.DIAGNOSE:
+        return frozenset(_ROAD)
+    if state.phase is Phase.DONE:
+        return frozenset(_ROAD if state.settled else _ROAD[:2])
+    return frozenset(_ROAD[: _ROAD.index(state.phase)])
+
+
+def upcoming(state: RunState, now: float) -> Phase | None:
+    """The phase that comes next as far as can be told now; None when the run is over."""
+    if state.finished or state.phase is Phase.DONE:
+        return None
+    if ready := due(state, now):
+        return ready[0]
+    match state.phase:
+        case Phase.INIT:
+            return Phase.BASELINE
+        case Phase.BASELINE | Phase.DIAGNOSE:
+            return Phase.PLAN
+        case Phase.PLAN:
+            return Phase.EDIT
+        case Phase.EDIT:
+            return Phase.EVAL
+        case Phase.EVAL:
+            return Phase.DECIDE
+        case _ if state.settled + 1 >= state.task.policy.max_rounds:
+            return Phase.DONE
+        case _:
+            return Phase.EDIT if state.pending else Phase.PLAN
+
+
+def status(
+    state: RunState, activity: str, progress: Progress | None, now: float, room: int
+) -> Line:
+    """One row under the rail: what is being done, or what waits and how to go on."""
+    if state.finished:
+        role = "verdict.keep" if state.ok else "verdict.fail"
+        end = line(("the run is over: ", role), (one_line(state.finished), "text"))
+        return spread(end, line(("q leaves", "muted")), room)
+    effect = next_effect(state, now)
+    if isinstance(effect, Hold):
+        return fit(_held(state, effect), room)
+    left = line((one_line(activity) or "working", "text"))
+    if progress is not None:
+        left = (*left, *_progress(progress))
+    following = upcoming(state, now)
+    right = line(("then ", "muted"), (following.value, "phase.next")) if following else ()
+    return spread(left, right, room)
+
+
+def _held(state: RunState, hold: Hold) -> Line:
+    to = f" to {hold.due}" if hold.due else ""
+    granted = state.granted and hold.overlay is not Overlay.WAIT_USER
+    match hold.overlay:
+        case Overlay.PAUSED:
+            how = f"PAUSED: space goes on, n takes one step{to}"
+        case Overlay.WAIT_STEP:
+            how = f"WAIT_STEP: n takes one step{to}, m changes the mode"
+        case Overlay.WAIT_USER:
+            attempt = state.gate.attempt if state.gate else state.next_attempt
+            how = f"WAIT_USER: the KEEP of attempt {attempt} waits for you, r shows it"
+    return line((how, "note"), (" (granted)" if granted else "", "muted"))
+
+
+def _progress(progress: Progress) -> Line:
+    spans: list[Span] = [(f": {one_line(progress.stage)} ", "text")]
+    if progress.total:
+        full, rest = bar(progress.done, progress.total, 12)
+        spans += [(full, "progress"), (rest, "progress.rest")]
+        spans.append((f" {progress.done}/{progress.total}", "muted"))
+    if progress.ratio:
+        interval = progress.ratio
+        spans.append((f"  {words.times(interval.ratio)}", "figure"))
+        spans.append((f" [{interval.low:.2f}, {interval.high:.2f}]", "muted"))
+    if progress.message:
+        spans.append((f"  {one_line(progress.message)}", "muted"))
+    return tuple(spans)
+
+
+# From this many columns on, a plan row has room for words in full and for the reason.
+_ROOMY = 64
+
+
+def plan_rows(state: RunState, room: int) -> list[Line]:
+    """A row for each item: glyph, id, text, ratio and the word for its state."""
+    if not state.items:
+        return [fit(line((text, "muted")), room) for text in _no_plan(state)]
+    digits = max(len(item.id) for item in state.items)
+    return [_plan_row(item, digits, room) for item in state.items]
+
+
+def _no_plan(state: RunState) -> tuple[str, ...]:
+    if state.phase in (Phase.INIT, Phase.BASELINE):
+        return "no plan yet:", "the baseline comes first"
+    return "no plan yet:", "the agent is to write one"
+
+
+def _plan_row(item: Item, digits: int, room: int) -> Line:
+    glyph, word, short, role = ITEM[item.state]
+    ratio = words.times(item.ratio.ratio) if item.ratio else ""
+    roomy = room >= _ROOMY
+    right = line(
+        (f"{ratio:>6} ", role),
+        (f"{word:<9}" if roomy else f"{short:<4}", role),
+    )
+    settled = item.state.value not in ("PENDING", "ACTIVE")
+    text_role = "item.active" if item.state.value == "ACTIVE" else "muted" if settled else "text"
+    left = line((f"{glyph} {item.id:<{digits}} ", role), (one_line(item.text), text_role))
+    why = one_line(item.reason or item.rationale)
+    if roomy and why:
+        left = (*left, (f"  {why}", "faint"))
+    if not ratio and not short and not roomy:
+        return fit(left, room)
+    return spread(left, right, room)
+
+
+def plan_subtitle(state: RunState) -> str:
+    pending = len(state.pending)
+    return f"{pending} to come" if state.items else ""
+
+
+def active_row(state: RunState) -> int | None:
+    """The plan row that work is at: the active item, else the first to come."""
+    for number, item in enumerate(state.items):
+        if item.id == state.active:
+            return number
+    for number, item in enumerate(state.items):
+        if item in state.pending:
+            return number
+    return None
+
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(state: RunState, room: int) -> Line:
+    """The whole chart on one row: how the best rose, and the last attempt."""
+    attempts = [a for a in state.attempts if a.number]
+    if not attempts:
+        return fit(line((no_attempt(state), "muted")), room)
+    best = 1.0
+    climb: list[float] = []
+    for attempt in attempts:
+        if attempt.verdict is Verdict.KEEP and attempt.over_seed:
+            best = attempt.over_seed
+        climb.append(best)
+    last = attempts[-1]
+    glyph, role = VERDICT[last.verdict]
+    tail = line(
+        (f" 1.00× → {words.times(best)}", "figure"),
+        (f"  last {last.item} ", "muted"),
+        (f"{glyph} {last.verdict}", role),
+        (f" {words.times(last.over_seed)}" if last.over_seed else "", role),
+    )
+    shown = climb[-max(4, room - width(tail)) :]
+    top = max(shown) - 1.0 or 1.0
+    levels = "".join(_LEVELS[round((value - 1.0) / top * 7)] for value in shown)
+    return fit(((levels, "chart.best"), *tail), room)
+
+
+def no_attempt(state: RunState) -> str:
+    if state.phase in (Phase.INIT, Phase.BASELINE):
+        return "no attempt yet: the baseline is being measured"
+    return "no attempt yet: the first candidate is to come"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """An open gate: what the card says, and what an answer refers to."""
+
+    gate: int
+    title: str
+    about: str
+    effect: str
+    cost: str
+
+
+def ask(state: RunState, asked_at: float, now: float, added: int, removed: int) -> Ask | None:
+    """The question that waits for the person; None when none does."""
+    gate = state.gate
+    if gate is None or gate.answer or state.finished:
+        return None
+    item = state.item(state.active) if state.active else None
+    measured = state.measured.ratio if state.measured else None
+    seed = state.best.over_seed if state.best else 1.0
+    effect = "it was not timed"
+    if measured:
+        over = words.times(seed * measured.ratio)
+        effect = f"{words.sure(measured)}; {over} the seed if kept"
+    waited = words.short_time(now - asked_at)
+    return Ask(
+        gate=gate.gate,
+        title=f"KEEP attempt {gate.attempt}?",
+        about=f"{item.id} {one_line(item.text)}" if item else "",
+        effect=effect,
+        cost=f"+{added} -{removed} lines against the best. The run has waited {waited}.",
+    )
+
+
+def attempt_line(attempt: Attempt) -> Line:
+    """An attempt on one row, for lists."""
+    glyph, role = VERDICT[attempt.verdict]
+    return line((f"{glyph} {attempt.item} {attempt.verdict} ", role), one_line(attempt.reason))
+
+
+def keys_line(pairs: list[tuple[str, str]], room: int, more: str) -> Line:
+    """Keys and what they do, as many as fit; the rest is counted, never cut in silence."""
+    spans: list[Span] = []
+    left = room
+    for number, (key, label) in enumerate(pairs):
+        hidden = len(pairs) - number
+        reserve = 0 if hidden == 1 else cells(f"+{hidden - 1} {more}")
+        need = cells(key) + cells(label) + 3
+        if need + reserve > left:
+            tail = f"+{hidden} {more}"
+            return (*spans, (cut(tail, max(0, left)), "note"))
+        spans += [(key, "key"), (f" {label}  ", "key.label")]
+        left -= need
+    return tuple(spans)

@@ -1,0 +1,118 @@
+"""A line of the screen as a value: pieces of text, each with the role that colours it.
+
+Pure. What to show is decided and tested in these words; colours come later, from a theme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from rich.cells import cell_len, chop_cells
+
+Span = tuple[str, str]
+"""Text and its role. Roles are joined with ``|``; a later one covers an earlier one."""
+
+Line = tuple[Span, ...]
+
+ELLIPSIS = "…"
+BLANK: Line = ()
+
+_cells = lru_cache(maxsize=4096)(cell_len)
+
+
+def cells(text: str) -> int:
+    """How many columns `text` takes."""
+    return len(text) if text.isascii() else _cells(text)
+
+
+def width(line: Line) -> int:
+    return sum(cells(text) for text, _ in line)
+
+
+def line(*parts: Span | str) -> Line:
+    """A line of parts; a bare string has the role ``text``. Empty parts are left out."""
+    spans = ((part, "text") if isinstance(part, str) else part for part in parts)
+    return tuple(span for span in spans if span[0])
+
+
+def plain(spans: Line) -> str:
+    """The words of a line without their roles."""
+    return "".join(text for text, _ in spans)
+
+
+def cut(text: str, room: int) -> str:
+    """`text` in at most `room` columns; an ellipsis tells that something is missing."""
+    if cells(text) <= room:
+        return text
+    if room <= 1:
+        return ELLIPSIS[:room]
+    return chop_cells(text, room - 1)[0] + ELLIPSIS
+
+
+def fit(spans: Line, room: int) -> Line:
+    """The line in at most `room` columns."""
+    if width(spans) <= room:
+        return spans
+    fitted: list[Span] = []
+    for text, role in spans:
+        taken = cells(text)
+        # Something follows or this is too long: either way one column is the ellipsis.
+        if taken >= room:
+            short = cut(text, room) if taken > room else cut(text, room - 1) + ELLIPSIS
+            fitted.append((short, role))
+            return tuple(fitted)
+        fitted.append((text, role))
+        room -= taken
+    return tuple(fitted)
+
+
+def spread(left: Line, right: Line, room: int, *, gap: int = 1) -> Line:
+    """`left` and `right` at the two ends of `room` columns; `left` gives way."""
+    used = width(right)
+    if used + gap > room:
+        return fit(left, room)
+    left = fit(left, room - used - gap)
+    return (*left, (" " * (room - used - width(left)), "text"), *right)
+
+
+def join(parts: Iterable[Line], separator: Span) -> Line:
+    """The parts in one line with `separator` between them."""
+    joined: list[Span] = []
+    for part in parts:
+        if part:
+            joined += [separator, *part] if joined else part
+    return tuple(joined)
+
+
+def wrap(text: str, room: int) -> list[str]:
+    """One line of text on as many lines as it needs, broken at blanks where it can be.
+
+    Deep indents are kept on the first line only. `room` below 1 counts as 1.
+    """
+    room = max(1, room)
+    if cells(text) <= room:
+        return [text]
+    lines: list[str] = []
+    current = ""
+    for word in text.split(" "):
+        candidate = f"{current} {word}" if current or lines else word
+        candidate = candidate.lstrip() if lines and not current else candidate
+        if cells(candidate) <= room:
+            current = candidate
+            continue
+        if current.strip():
+            lines.append(current)
+        pieces = chop_cells(word, room) if cells(word) > room else [word]
+        lines += pieces[:-1]
+        current = pieces[-1] if pieces else ""
+    lines.append(current)
+    return lines
+
+
+def hang(text: str, room: int, lead: Line, role: str) -> list[Line]:
+    """`text` wrapped after `lead`, later lines indented to stand under the first."""
+    indent = width(lead)
+    rows = wrap(text, room - indent)
+    first = (*lead, (rows[0], role)) if rows[0] else lead
+    return [first, *(((" " * indent, "text"), (row, role)) for row in rows[1:])]

@@ -1,0 +1,271 @@
+"""The agent log: what the journal tells, entry by entry, and what is being written now.
+
+Owns a bounded list of entries made from records, wrapped for one width at a time. Pure
+but for that list. Reads each record once; far behind, it skips to the newest and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from akg_tui.core import events as ev
+from akg_tui.core.measurement import Measurement, Outcome
+from akg_tui.core.state import RunState
+from akg_tui.tui import words
+from akg_tui.tui.glyphs import TOOL, VERDICT
+from akg_tui.tui.plain import split_clean
+from akg_tui.tui.snapshot import one_line
+from akg_tui.tui.spans import BLANK, Line, Span, fit, hang, line
+
+MAX_ENTRIES = 4_000
+MAX_STREAM_ROWS = 200
+MAX_TEXT_LINES = 60
+
+# A paragraph: what stands before its first row, its text, and the role of that text.
+Paragraph = tuple[Line, str, str]
+
+
+def paragraphs(text: str, role: str, lead: Span = ("", "text")) -> list[Paragraph]:
+    """Text of many lines as paragraphs; beyond `MAX_TEXT_LINES` the rest is counted."""
+    lines = split_clean(text.strip())
+    shown: list[Paragraph] = [
+        ((lead,) if lead[0] else (), each, role) for each in lines[:MAX_TEXT_LINES]
+    ]
+    hidden = len(lines) - MAX_TEXT_LINES
+    if hidden > 0:
+        shown.append(((), f"({words.count(hidden, 'more line')}: in the journal)", "faint"))
+    return shown
+
+
+class Story:
+    """The log of one run, wrapped at `room` columns."""
+
+    def __init__(self, room: int = 40) -> None:
+        self._room = room
+        self._entries: list[list[Paragraph]] = []
+        self._rows: list[Line] = []
+        self._seen = 0
+        self._calls: dict[str, str] = {}
+        self._edit = ""
+        self.skipped = 0
+
+    @property
+    def rows(self) -> Sequence[Line]:
+        return self._rows
+
+    @property
+    def seen(self) -> int:
+        """How many records were read."""
+        return self._seen
+
+    def read(self, records: Sequence[ev.Record]) -> bool:
+        """Read what is new in `records`; True when that made a row."""
+        before = len(self._rows), self.skipped
+        start = max(self._seen, len(records) - MAX_ENTRIES)
+        self.skipped += start - self._seen
+        self._seen = len(records)
+        for index in range(start, len(records)):
+            entry = self._entry(records[index].event)
+            if entry:
+                self._entries.append(entry)
+                self._rows += self._wrapped(entry)
+        if len(self._entries) > 2 * MAX_ENTRIES:
+            self.skipped += len(self._entries) - MAX_ENTRIES
+            self._entries = self._entries[-MAX_ENTRIES:]
+            self._wrap_all()
+        return (len(self._rows), self.skipped) != before
+
+    def resize(self, room: int) -> bool:
+        """Wrap for another width; True when that changed anything."""
+        if room == self._room:
+            return False
+        self._room = room
+        self._wrap_all()
+        return True
+
+    def _wrap_all(self) -> None:
+        self._rows = [row for entry in self._entries for row in self._wrapped(entry)]
+
+    def _wrapped(self, entry: list[Paragraph]) -> list[Line]:
+        return wrapped(entry, self._room)
+
+    def _entry(self, event: ev.AnyEvent) -> list[Paragraph]:
+        if isinstance(event, ev.ToolCalled):
+            self._calls[event.call] = _call(event)
+            return []
+        if isinstance(event, ev.KernelEdited):
+            note = f" {one_line(event.note)}" if event.note else ""
+            self._edit = f" +{event.added} -{event.removed}{note}"
+            return []
+        if isinstance(event, ev.ToolAnswered):
+            return self._answered(event)
+        tell = _TELL.get(type(event))
+        return tell(event) if tell else []
+
+    def _answered(self, event: ev.ToolAnswered) -> list[Paragraph]:
+        words_of_call = self._calls.pop(event.call, one_line(event.tool))
+        edit, self._edit = self._edit, ""
+        lead: Line = ((f"{TOOL} ", "log.tool"),)
+        if event.status == "success":
+            return [(lead, f"{words_of_call}{edit} ok", "log.tool")]
+        told = split_clean(event.error_information.strip())[0]
+        return [
+            (lead, f"{words_of_call} refused", "log.error"),
+            ((("  ", "text"),), told, "log.error"),
+        ]
+
+
+def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
+    """The rows of an entry. A paragraph without text is its lead alone, on one row."""
+    rows: list[Line] = []
+    for lead, text, role in entry:
+        if text:
+            rows += hang(text, room, lead, role)
+        else:
+            rows.append(fit(lead, room) if lead else BLANK)
+    return rows
+
+
+def tail(state: RunState, stream: str, room: int) -> list[Line]:
+    """What is under way below the last entry: streamed text and calls without an answer."""
+    entry: list[Paragraph] = []
+    if stream.strip():
+        entry += paragraphs(stream[-8_000:], "log.model")
+    for _, tool in state.open_calls:
+        entry.append((((f"{TOOL} ", "log.tool"),), f"{one_line(tool)} …", "log.tool"))
+    return wrapped(entry, room)[-MAX_STREAM_ROWS:]
+
+
+def _call(event: ev.ToolCalled) -> str:
+    known = {"edit_kernel": "ops", "submit_plan": "items"}
+    many = event.arguments.get(known.get(event.tool, ""))
+    size = f" {words.count(len(many), known[event.tool][:-1])}" if isinstance(many, list) else ""
+    return f"{one_line(event.tool)}{size}"
+
+
+def _session(event: ev.SessionOpened) -> list[Paragraph]:
+    return [((), "the run was resumed" if event.resumed else "the run begins", "muted")]
+
+
+def _phase(event: ev.PhaseEntered) -> list[Paragraph]:
+    why = f" {one_line(event.reason)}" if event.reason else ""
+    rule = line(("── ", "phase.rule"), (event.phase.value, "log.rule"), (why, "log.rule"))
+    return [(rule, "", "text")]
+
+
+def _replied(event: ev.ModelReplied) -> list[Paragraph]:
+    return paragraphs(event.text, "log.model") if event.text.strip() else []
+
+
+_AGAINST = {
+    ev.Purpose.BASELINE: "the reference",
+    ev.Purpose.CANDIDATE: "the best",
+    ev.Purpose.FINAL: "the seed",
+}
+
+
+def _evaluated(event: ev.EvalFinished) -> list[Paragraph]:
+    measurement = event.measurement
+    fine = measurement.outcome is Outcome.CORRECT
+    role = "text" if fine else "log.error"
+    lead = line((f"{event.purpose} ", "muted"))
+    told = one_line(words.measured(measurement, _AGAINST[event.purpose]))
+    entry: list[Paragraph] = [(lead, told, role)]
+    if not fine:
+        entry += _detail(measurement)
+    return entry
+
+
+def _detail(measurement: Measurement) -> list[Paragraph]:
+    lines = [each for each in split_clean(measurement.detail) if each.strip()]
+    return [((("  ", "text"),), each, "faint") for each in lines[:6]]
+
+
+def _interrupted(event: ev.EvalInterrupted) -> list[Paragraph]:
+    return [((), f"evaluation cut off: {one_line(event.reason)}", "log.error")]
+
+
+def _planned(event: ev.PlanSubmitted) -> list[Paragraph]:
+    head = f"plan of {words.count(len(event.items), 'item')}"
+    entry: list[Paragraph] = [((), head, "text")]
+    if event.summary:
+        entry[0] = ((), f"{head}: {one_line(event.summary)}", "text")
+    return entry
+
+
+def _activated(event: ev.ItemActivated) -> list[Paragraph]:
+    return [((), f"round {event.round}: {event.item}", "muted")]
+
+
+def _items_left(event: ev.ItemsSuspended | ev.ItemsDropped) -> list[Paragraph]:
+    verb = "suspended" if isinstance(event, ev.ItemsSuspended) else "dropped"
+    names = ", ".join(event.items)
+    return [((), f"{verb} {names}: {one_line(event.reason)}", "muted")]
+
+
+def _turn_cut(event: ev.TurnInterrupted) -> list[Paragraph]:
+    return [((), f"turn cut off, its edits undone: {one_line(event.reason)}", "log.error")]
+
+
+def _visit_failed(event: ev.VisitFailed) -> list[Paragraph]:
+    return [((), f"no result in {event.phase}: {one_line(event.reason)}", "log.error")]
+
+
+def _gate(event: ev.GateOpened) -> list[Paragraph]:
+    return [((), f"attempt {event.attempt} waits for your review", "log.you")]
+
+
+def _gate_answered(event: ev.GateAnswered) -> list[Paragraph]:
+    answer = "keep" if event.answer == "approve" else "reject"
+    why = f": {one_line(event.comment)}" if event.comment else ""
+    return [((("you ", "log.you"),), f"{answer}{why}", "text")]
+
+
+def _decided(event: ev.Decided) -> list[Paragraph]:
+    glyph, role = VERDICT[event.verdict]
+    told = f"{event.verdict} {event.item} {one_line(event.reason)}"
+    return [(((f"{glyph} ", role),), told, role)]
+
+
+def _diagnosed(event: ev.DiagnosisReported) -> list[Paragraph]:
+    entry: list[Paragraph] = [((("diagnosis ", "log.you"),), one_line(event.cause), "text")]
+    entry += [((("avoid ", "muted"),), one_line(each), "text") for each in event.avoid]
+    entry += [((("try ", "muted"),), one_line(each), "text") for each in event.directions]
+    return entry
+
+
+def _finished(event: ev.RunFinished) -> list[Paragraph]:
+    role = "verdict.keep" if event.ok else "log.error"
+    return [((), f"the run is over: {one_line(event.reason)}", role)]
+
+
+def _you(text: str) -> list[Paragraph]:
+    return [((("you ", "log.you"),), text, "text")]
+
+
+_TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
+    ev.SessionOpened: _session,
+    ev.PhaseEntered: _phase,
+    ev.ModelReplied: _replied,
+    ev.EvalFinished: _evaluated,
+    ev.EvalInterrupted: _interrupted,
+    ev.PlanSubmitted: _planned,
+    ev.ItemActivated: _activated,
+    ev.ItemsSuspended: _items_left,
+    ev.ItemsDropped: _items_left,
+    ev.TurnInterrupted: _turn_cut,
+    ev.VisitFailed: _visit_failed,
+    ev.GateOpened: _gate,
+    ev.GateAnswered: _gate_answered,
+    ev.Decided: _decided,
+    ev.DiagnosisReported: _diagnosed,
+    ev.ModeChanged: lambda e: _you(f"mode {e.mode}"),
+    ev.Paused: lambda e: _you("pause"),
+    ev.Unpaused: lambda e: _you("go on"),
+    ev.StepGranted: lambda e: _you("one step"),
+    ev.HintGiven: lambda e: [((("you ", "log.you"),), one_line(e.text), "text")],
+    ev.StopRequested: lambda e: _you(f"stop: {one_line(e.reason)}"),
+    ev.FinishRequested: lambda e: [((), f"the agent is done: {one_line(e.reason)}", "text")],
+    ev.RunFinished: _finished,
+}

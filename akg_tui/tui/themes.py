@@ -1,0 +1,198 @@
+"""Colour themes: `themes/*.toml`, a palette and the role that each piece of text plays.
+
+Reads theme files, the user's over the shipped ones. A bad file is told by its name and
+costs that theme only. Must never be the only carrier of a meaning: glyph and word stand
+beside every colour.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.color import Color, ColorParseError
+from rich.errors import StyleSyntaxError
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+from textual.theme import Theme as TextualTheme
+
+from akg_tui.tui.plain import clean
+from akg_tui.tui.spans import Line
+
+DEFAULT = "ember"
+
+PALETTE = (
+    *("ground", "raised", "line", "ink", "ash", "smoke", "flame", "gold"),
+    *("moss", "rust", "steel", "lilac", "teal", "moss_deep", "rust_deep", "gold_deep"),
+)
+
+ROLES = (
+    *("text", "strong", "muted", "faint", "accent", "title", "brand", "figure"),
+    *("phase.done", "phase.live", "phase.wait", "phase.next", "phase.idle", "phase.rule"),
+    *("progress", "progress.rest", "mode.auto", "mode.review", "mode.step"),
+    *("verdict.keep", "verdict.discard", "verdict.fail"),
+    *("item.pending", "item.active", "item.suspended", "item.dropped"),
+    *("number", "tag", "diff.added", "diff.removed", "diff.added.mark", "diff.removed.mark"),
+    *("diff.gap", "chart.best", "chart.error", "chart.axis", "chart.live"),
+    *("log.model", "log.tool", "log.you", "log.error", "log.rule"),
+    *("key", "key.label", "ask", "note"),
+    *("syn.keyword", "syn.string", "syn.number", "syn.comment", "syn.function", "syn.type"),
+    *("syn.operator", "syn.preproc"),
+)
+
+
+class BadTheme(ValueError):
+    """A theme file that cannot be used; the message names it and what is wrong in it."""
+
+
+@dataclass(frozen=True)
+class Theme:
+    """A theme that holds: every palette colour and every role is there and parses."""
+
+    name: str
+    about: str
+    dark: bool
+    palette: Mapping[str, str]
+    roles: Mapping[str, Style]
+
+    def for_textual(self) -> TextualTheme:
+        """The same colours for Textual's own parts: borders, scrollbars, the palette."""
+        colour = self.palette
+        return TextualTheme(
+            name=self.name,
+            dark=self.dark,
+            primary=colour["flame"],
+            secondary=colour["teal"],
+            accent=colour["gold"],
+            warning=colour["gold"],
+            error=colour["rust"],
+            success=colour["moss"],
+            foreground=colour["ink"],
+            background=colour["ground"],
+            surface=colour["raised"],
+            panel=colour["raised"],
+            variables={
+                **{f"ink-{name.replace('_', '-')}": value for name, value in colour.items()},
+                "scrollbar": colour["line"],
+                "scrollbar-hover": colour["smoke"],
+                "scrollbar-active": colour["flame"],
+                "scrollbar-background": colour["ground"],
+                "scrollbar-background-hover": colour["ground"],
+                "scrollbar-background-active": colour["ground"],
+                "scrollbar-corner-color": colour["ground"],
+                "block-cursor-background": colour["flame"],
+                "block-cursor-foreground": colour["ground"],
+                "input-selection-background": colour["gold_deep"],
+            },
+        )
+
+
+class Inks:
+    """Paints lines with one theme, and lets no character through that is not clean."""
+
+    def __init__(self, theme: Theme) -> None:
+        self.theme = theme
+        self._styles: dict[str, Style] = dict(theme.roles)
+
+    def style(self, role: str) -> Style:
+        """The style of a role, or of several joined with ``|``."""
+        style = self._styles.get(role)
+        if style is None:
+            style = Style.combine([self._styles[part] for part in role.split("|")])
+            self._styles[role] = style
+        return style
+
+    def strip(self, spans: Line) -> Strip:
+        return Strip([Segment(clean(text), self.style(role)) for text, role in spans])
+
+
+class Inked:
+    """An app whose widgets can paint."""
+
+    inks: Inks
+
+
+def load(path: Path) -> Theme:
+    """The theme in `path`. Raises `BadTheme`."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadTheme(f"theme {path}: {error}") from error
+    palette = _palette(path, raw.get("palette"))
+    return Theme(
+        name=str(raw.get("name", path.stem)),
+        about=str(raw.get("about", "")),
+        dark=bool(raw.get("dark", True)),
+        palette=palette,
+        roles=_roles(path, raw.get("roles"), palette),
+    )
+
+
+def _palette(path: Path, raw: object) -> dict[str, str]:
+    colours = raw if isinstance(raw, dict) else {}
+    if missing := [name for name in PALETTE if name not in colours]:
+        raise BadTheme(f"theme {path}: [palette] lacks {', '.join(missing)}")
+    for name in PALETTE:
+        value = colours[name]
+        if not isinstance(value, str) or not re.fullmatch(r"#[0-9a-fA-F]{6}", value):
+            raise BadTheme(f"theme {path}: {name} = {value!r} is not a colour like #rrggbb")
+    return {name: colours[name] for name in PALETTE}
+
+
+def _roles(path: Path, raw: object, palette: Mapping[str, str]) -> dict[str, Style]:
+    texts = raw if isinstance(raw, dict) else {}
+    if missing := [role for role in ROLES if role not in texts]:
+        raise BadTheme(f"theme {path}: [roles] lacks {', '.join(missing)}")
+    roles: dict[str, Style] = {}
+    for role in ROLES:
+        words = [
+            palette.get(word[1:], word) if word.startswith("$") else word
+            for word in str(texts[role]).split()
+        ]
+        try:
+            roles[role] = Style.parse(" ".join(words))
+        except StyleSyntaxError as error:
+            raise BadTheme(f"theme {path}: {role} = {texts[role]!r}: {error}") from error
+    return roles
+
+
+def user_folder() -> Path:
+    """Where a user's own themes lie."""
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(base) / "akg_tui" / "themes"
+
+
+def load_all(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[str]]:
+    """All themes of the folders by name, later folders over earlier ones, and what was bad."""
+    themes: dict[str, Theme] = {}
+    faults: list[str] = []
+    for folder in folders:
+        for path in sorted(folder.glob("*.toml")):
+            try:
+                theme = load(path)
+            except BadTheme as error:
+                faults.append(str(error))
+            else:
+                themes[theme.name] = theme
+    return themes, faults
+
+
+def contrast(foreground: str, background: str) -> float:
+    """The contrast ratio of two colours, 1 to 21, as WCAG 2.2 defines it."""
+    lighter, darker = sorted((_luminance(foreground), _luminance(background)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    try:
+        triplet = Color.parse(colour).get_truecolor()
+    except ColorParseError as error:
+        raise BadTheme(str(error)) from error
+    channels = [value / 255 for value in triplet]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

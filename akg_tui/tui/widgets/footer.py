@@ -1,0 +1,38 @@
+"""The bottom row: the keys of now, or for a few seconds what a key has come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from akg_tui.tui.snapshot import keys_line, one_line
+from akg_tui.tui.spans import Line, fit, line
+from akg_tui.tui.widgets.painted import Painted
+
+MESSAGE_S = 6.0
+
+Keys = tuple[tuple[str, str], ...]
+
+
+class Footer(Painted[tuple[Keys, str]]):
+    """Admits what it hides: keys without room are counted, and ``?`` lists them all."""
+
+    def __init__(self) -> None:
+        super().__init__("footer", ((), ""))
+        self._until = 0.0
+        self._message = ""
+
+    def say(self, text: str, now: float) -> None:
+        """Show a message in place of the keys, for a while."""
+        self._message, self._until = one_line(text), now + MESSAGE_S
+        self.show((self.view[0], self._message))
+
+    def pull(self, keys: list[tuple[str, str]], now: float) -> None:
+        if self._message and now >= self._until:
+            self._message = ""
+        self.show((tuple(keys), self._message))
+
+    def paint(self, view: tuple[Keys, str], width: int, height: int) -> Sequence[Line]:
+        keys, message = view
+        if message:
+            return [fit(line((" ", "text"), (message, "note")), width)]
+        return [((" ", "text"), *keys_line(list(keys), width - 2, "more: ?"))]

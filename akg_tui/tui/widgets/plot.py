@@ -1,0 +1,203 @@
+"""A chart drawn with braille dots: points, their error bars and a step line. Pure.
+
+A cell holds 2 by 4 dots. It knows nothing of kernels: what the points stand for is told by
+who makes the `Plot`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from akg_tui.tui.spans import Line, Span, fit, line
+
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+_BRAILLE = 0x2800
+_LOG_FROM = 8.0
+_LABEL = 6  # columns of a label of the vertical axis
+
+Place = Callable[[int], int]  # the dot column of an attempt
+
+
+@dataclass(frozen=True)
+class Point:
+    """`y` is None for a point that has no value: it stands on the floor of the chart."""
+
+    x: int
+    y: float | None
+    low: float | None
+    high: float | None
+    glyph: str
+    role: str
+
+
+@dataclass(frozen=True)
+class Plot:
+    """What to draw. `steps` are the places where the line changes, first to last."""
+
+    points: tuple[Point, ...]
+    steps: tuple[tuple[int, float], ...]
+    last_x: int
+    unit: str
+    empty: str
+
+
+class _Canvas:
+    """Dots with a role each; in one cell the role drawn last wins, and a glyph beats dots."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self.columns, self.rows = columns, rows
+        self._dots = [[0] * columns for _ in range(rows)]
+        self._roles = [["chart.axis"] * columns for _ in range(rows)]
+        self._glyphs: dict[tuple[int, int], Span] = {}
+
+    def dot(self, x: int, y: int, role: str) -> None:
+        if 0 <= x < 2 * self.columns and 0 <= y < 4 * self.rows:
+            self._dots[y // 4][x // 2] |= _DOTS[y % 4][x % 2]
+            self._roles[y // 4][x // 2] = role
+
+    def upright(self, x: int, y0: int, y1: int, role: str) -> None:
+        for y in range(min(y0, y1), max(y0, y1) + 1):
+            self.dot(x, y, role)
+
+    def level(self, x0: int, x1: int, y: int, role: str) -> None:
+        for x in range(x0, x1 + 1):
+            self.dot(x, y, role)
+
+    def glyph(self, x: int, y: int, text: str, role: str) -> None:
+        self._glyphs[y // 4, x // 2] = (text, role)
+
+    def row(self, number: int) -> Line:
+        spans: list[Span] = []
+        for column, bits in enumerate(self._dots[number]):
+            span = self._glyphs.get((number, column))
+            if span is None:
+                span = (chr(_BRAILLE + bits) if bits else " ", self._roles[number][column])
+            if spans and spans[-1][1] == span[1]:
+                spans[-1] = (spans[-1][0] + span[0], span[1])
+            else:
+                spans.append(span)
+        return tuple(spans)
+
+
+class Scale:
+    """From values to dots from the top; logarithmic where the values span a wide range."""
+
+    def __init__(self, values: list[float], dots: int) -> None:
+        low, high = min(values), max(values)
+        if high - low < 0.02 * abs(high):
+            low, high = low - 0.01 * abs(high), high + 0.01 * abs(high)
+        self.log = low > 0 and high / low > _LOG_FROM
+        margin = 0.06
+        low, high = self._in(low), self._in(high)
+        self._low = low - margin * (high - low)
+        self._high = high + margin * (high - low)
+        self._dots = dots
+
+    def _in(self, value: float) -> float:
+        return math.log(value) if self.log else value
+
+    def dot(self, value: float) -> int:
+        """The dot row of a value, 0 at the top; values outside go to the edge."""
+        if self.log and value <= 0:
+            return self._dots - 1
+        share = (self._in(value) - self._low) / (self._high - self._low)
+        return min(self._dots - 1, max(0, round((1 - share) * (self._dots - 1))))
+
+    def ticks(self, wanted: int) -> list[float]:
+        """Round values inside the range, about `wanted` of them."""
+        if self.log:
+            return self._log_ticks(wanted)
+        span = self._high - self._low
+        rough = span / max(1, wanted)
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= rough)
+        first = math.ceil(self._low / step)
+        return [n * step for n in range(first, math.floor(self._high / step) + 1)]
+
+    def _log_ticks(self, wanted: int) -> list[float]:
+        low, high = math.exp(self._low), math.exp(self._high)
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        for factors in ((1, 2, 5), (1, 3), (1,)):
+            found = [f * 10.0**p for p in powers for f in factors if low <= f * 10.0**p <= high]
+            if len(found) <= wanted + 1:
+                return found
+        return found
+
+
+def draw(plot: Plot, width: int, height: int) -> list[Line]:
+    """The chart in `width` columns and `height` rows."""
+    columns, rows = width - _LABEL - 1, height - 1
+    if not plot.steps:
+        return [fit(line((plot.empty, "muted")), width)]
+    if columns < 8 or rows < 2:
+        return [fit(line(("too small for a chart: z gives it all the room", "muted")), width)]
+    canvas = _Canvas(columns, rows)
+    scale = Scale(_values(plot), 4 * rows)
+    across = (2 * columns - 3) / max(1, plot.last_x)
+
+    def at(x: int) -> int:
+        return 1 + round(x * across)
+
+    _draw_bars(canvas, plot, scale, at)
+    _draw_steps(canvas, plot, scale, at)
+    for point in plot.points:
+        y = 4 * rows - 1 if point.y is None else scale.dot(point.y)
+        canvas.glyph(at(point.x), y, point.glyph, point.role)
+    labels = _labels(plot, scale, rows)
+    drawn = [
+        ((labels.get(n, " " * _LABEL), "chart.axis"), ("┤" if n in labels else "│", "chart.axis"),
+         *canvas.row(n))
+        for n in range(rows)
+    ]  # fmt: skip
+    drawn.append(_floor(plot, columns, at))
+    return drawn
+
+
+def _values(plot: Plot) -> list[float]:
+    values = [value for _, value in plot.steps]
+    values += [p.y for p in plot.points if p.y is not None]
+    low, high = min(values), max(values)
+    # A wild error bar must not flatten everything else.
+    reach = max(high - low, 0.1 * abs(high))
+    bars = [b for p in plot.points for b in (p.low, p.high) if b is not None]
+    return values + [min(high + reach, max(low - reach, b)) for b in bars if b > 0]
+
+
+def _draw_bars(canvas: _Canvas, plot: Plot, scale: Scale, at: Place) -> None:
+    for point in plot.points:
+        if point.low is not None and point.high is not None:
+            canvas.upright(at(point.x), scale.dot(point.low), scale.dot(point.high), "chart.error")
+
+
+def _draw_steps(canvas: _Canvas, plot: Plot, scale: Scale, at: Place) -> None:
+    ends = [*plot.steps[1:], (plot.last_x, plot.steps[-1][1])]
+    for (x, value), (following, next_value) in zip(plot.steps, ends, strict=True):
+        canvas.level(at(x), at(following), scale.dot(value), "chart.best")
+        canvas.upright(at(following), scale.dot(value), scale.dot(next_value), "chart.best")
+
+
+def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:
+    ticks = scale.ticks(max(2, rows // 2))
+    apart = min((b - a for a, b in pairwise(ticks)), default=1.0)
+    digits = 0 if apart >= 1 and not scale.log else min(3, max(0, -math.floor(math.log10(apart))))
+    if scale.log:
+        return {scale.dot(t) // 4: f"{t:g}{plot.unit}".rjust(_LABEL)[:_LABEL] for t in ticks}
+    return {scale.dot(t) // 4: f"{t:.{digits}f}{plot.unit}".rjust(_LABEL)[:_LABEL] for t in ticks}
+
+
+def _floor(plot: Plot, columns: int, at: Place) -> Line:
+    """The horizontal axis with the numbers of attempts under their places."""
+    cells = [" "] * columns
+    free = 0
+    wanted = max(1, columns // 8)
+    step = max(1, math.ceil(plot.last_x / wanted))
+    for x in range(0, plot.last_x + 1, step):
+        label = str(x)
+        start = min(columns - len(label), max(free, at(x) // 2 - len(label) // 2))
+        if start >= free:
+            cells[start : start + len(label)] = label
+            free = start + len(label) + 1
+    return (("".rjust(_LABEL), "chart.axis"), ("└", "chart.axis"), ("".join(cells), "chart.axis"))

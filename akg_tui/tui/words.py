@@ -1,0 +1,75 @@
+"""Figures and intervals as a person reads them. Pure."""
+
+from __future__ import annotations
+
+from akg_tui.core.decision import percent
+from akg_tui.core.measurement import Interval, Measurement, Outcome
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds, for example ``00:42:17``."""
+    whole = max(0, int(seconds))
+    return f"{whole // 3600:02d}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
+
+
+def short_time(seconds: float) -> str:
+    """A duration at a glance: ``12 s``, ``3:04``, ``1:02:33``."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02d}"
+    return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
+
+
+def hours(value: float) -> str:
+    """A budget in hours: ``90 min``, ``8 h``."""
+    return f"{value * 60:g} min" if value < 2 else f"{value:g} h"
+
+
+def times(ratio: float) -> str:
+    """A ratio: ``1.84×``; ``12.4×`` from ten on."""
+    return f"{ratio:.1f}×" if ratio >= 9.995 else f"{ratio:.2f}×"
+
+
+def milliseconds(value: float) -> str:
+    """A time a call with three figures: ``1.23 ms``, ``45.6 µs``."""
+    if value < 0.1:
+        return f"{value * 1000:.3g} µs"
+    return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 line``, ``3 lines``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def tokens(number: int) -> str:
+    return f"{number / 1000:.1f}k" if number >= 1000 else str(number)
+
+
+def sure(interval: Interval) -> str:
+    """A ratio with its interval in words: ``12.3 % faster (9.8 to 14.9), 95 % sure``."""
+    low, mid, high = ((v - 1) * 100 for v in (interval.low, interval.ratio, interval.high))
+    confidence = f"{interval.confidence * 100:g} % sure"
+    if interval.low > 1:
+        return f"{mid:.1f} % faster ({low:.1f} to {high:.1f}), {confidence}"
+    if interval.high < 1:
+        return f"{-mid:.1f} % slower ({-high:.1f} to {-low:.1f}), {confidence}"
+    return f"no difference beyond doubt: {percent(interval)}, {confidence}"
+
+
+def measured(measurement: Measurement, against: str) -> str:
+    """A measurement on one line, told against `against` (the best, the seed, the reference)."""
+    if measurement.outcome is not Outcome.CORRECT:
+        kind = f"{measurement.failure}: " if measurement.failure else ""
+        return f"{kind}{measurement.message}"
+    parts = ["correct"]
+    if measurement.ratio:
+        interval = measurement.ratio
+        parts.append(f"{times(interval.ratio)} {against} [{interval.low:.3f}, {interval.high:.3f}]")
+    if measurement.candidate_ms is not None:
+        parts.append(milliseconds(measurement.candidate_ms))
+    if measurement.clusters:
+        parts.append(count(measurement.clusters, "pair"))
+    return ", ".join(parts)

@@ -1,0 +1,91 @@
+"""How soon the workbench shows its first frame, and the command line its help.
+
+Real processes, a real pseudo-terminal of 120×40. The machine's own speed is measured in
+the same run (a bare interpreter, an import of Textual), so the figures can be compared
+between machines as ratios.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from pathlib import Path
+
+REPEATS = 9
+FIRST_FRAME_MS = 400.0
+HELP_MS = 150.0
+MARKER = b"row_softmax"  # the deck's header, drawn by the first full frame
+COMMAND = [sys.executable, "-m", "akg_tui"]
+
+
+def _spawn_ms(command: list[str]) -> float:
+    begin = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return (time.perf_counter() - begin) * 1000
+
+
+def _first_frame(folder: Path) -> tuple[float, bool]:
+    """Milliseconds from exec to the first full frame, and whether torch was in the process."""
+    begin = time.perf_counter()
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
+        os.execv(COMMAND[0], [*COMMAND, "demo"])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    seen = b""
+    try:
+        while MARKER not in seen:
+            if not select.select([terminal], [], [], 30)[0]:
+                raise TimeoutError("no frame within 30 s")
+            seen += os.read(terminal, 65536)
+        took = (time.perf_counter() - begin) * 1000
+        deadline = time.monotonic() + 5  # let the run open and work before looking inside
+        while time.monotonic() < deadline:
+            if select.select([terminal], [], [], 0.2)[0]:
+                os.read(terminal, 65536)
+        torch = "libtorch" in Path(f"/proc/{pid}/maps").read_text()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+    return took, torch
+
+
+def run() -> bool:
+    """Measure, print, and say whether the bounds hold."""
+    python = statistics.median(_spawn_ms([sys.executable, "-c", "pass"]) for _ in range(REPEATS))
+    textual = statistics.median(
+        _spawn_ms([sys.executable, "-c", "import textual.app"]) for _ in range(REPEATS)
+    )
+    helped = statistics.median(_spawn_ms([*COMMAND, "--help"]) for _ in range(REPEATS))
+    with tempfile.TemporaryDirectory() as folder:
+        _first_frame(Path(folder))
+        frames = [_first_frame(Path(folder)) for _ in range(REPEATS)]
+    frame = statistics.median(took for took, _ in frames)
+    torch = any(loaded for _, loaded in frames)
+    held = frame <= FIRST_FRAME_MS and helped <= HELP_MS and not torch
+    figures = {
+        "benchmark": "startup",
+        "first_frame_ms": round(frame, 1),
+        "first_frame_over_import_textual": round(frame / textual, 2),
+        "import_textual_ms": round(textual, 1),
+        "help_ms": round(helped, 1),
+        "help_over_bare_python": round(helped / python, 2),
+        "python_ms": round(python, 1),
+        "torch_in_workbench": torch,
+        "held": held,
+    }
+    print(json.dumps(figures))
+    return held

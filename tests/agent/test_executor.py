@@ -1,0 +1,150 @@
+"""Whatever a model calls, the answer is a result, and only a legal call changes the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from akg_tui.agent.chat import ChatReply, ModelFailed, ToolResult, ToolUse
+from akg_tui.agent.react import MAX_TURNS, visit
+from akg_tui.agent.tools.executor import ToolExecutor
+from akg_tui.agent.tools.registry import ARGUMENTS, TOOLS
+from akg_tui.core import events as ev
+from akg_tui.core.machine import PHASE_TOOLS, Phase
+from tests.agent.test_sweep import KERNEL, TextRun
+
+
+def in_phase(phase: Phase) -> TextRun:
+    run = TextRun()
+    run.until_agent()
+    if phase is Phase.EDIT:
+        run.plan("a", "b")
+        run.until_agent()
+    assert run.state.phase is phase
+    return run
+
+
+def call(executor: ToolExecutor, tool: str, **arguments: Any) -> ToolResult:
+    return executor.execute(ToolUse("u1", tool, arguments))
+
+
+def anchors(view: str) -> list[str]:
+    return [line.split("|", 1)[0] for line in view.split("\n") if "|" in line]
+
+
+def test_every_tool_of_the_phase_table_exists_and_the_list_is_sorted() -> None:
+    named = {tool for tools in PHASE_TOOLS.values() for tool in tools}
+    assert named == set(ARGUMENTS) == {spec.name for spec in TOOLS}
+    assert [spec.name for spec in TOOLS] == sorted(named)
+
+
+def test_a_tool_of_another_phase_is_refused_and_changes_nothing() -> None:
+    run = in_phase(Phase.PLAN)
+    result = call(ToolExecutor(run), "edit_kernel", ops=[])
+    assert result.status == "error"
+    assert "not allowed in phase PLAN" in result.error_information
+    assert run.state.work_blob == "seed"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "why"),
+    [
+        ("read_file", {}, "there is no tool 'read_file'"),
+        ("submit_plan", {}, "missing required field `items`"),
+        ("submit_plan", {"items": "a"}, "Expected `array`"),
+        ("submit_plan", {"items": [], "extra": 1}, "unknown field `extra`"),
+        ("submit_plan", {"items": []}, "a plan has 1 to"),
+        ("finish", {"reason": "bored"}, "too early"),
+    ],
+)
+def test_a_bad_call_is_answered_with_what_is_wrong(tool, arguments, why) -> None:
+    run = in_phase(Phase.PLAN)
+    result = call(ToolExecutor(run), tool, **arguments)
+    assert (result.status, result.output) == ("error", "")
+    assert why in result.error_information
+
+
+def test_an_edit_by_tag_changes_the_line_and_is_journaled_with_its_call() -> None:
+    run = in_phase(Phase.EDIT)
+    executor = ToolExecutor(run)
+    view = call(executor, "read_kernel").output
+    anchor = anchors(view)[2]
+    line = "BLOCK = 8  # tune: [1, 2, 4, 8]"
+    op = {"op": "replace", "from": anchor, "to": anchor, "lines": [line]}
+    result = call(executor, "edit_kernel", ops=[op])
+    assert result.status == "success"
+    assert run.kernel(run.state.work_blob).split("\n")[2] == line
+    kinds = [type(record.event).__name__ for record in run.records[-3:]]
+    assert kinds == ["ToolCalled", "KernelEdited", "ToolAnswered"]
+
+
+def test_an_edit_without_reading_or_with_a_wrong_tag_changes_nothing() -> None:
+    run = in_phase(Phase.EDIT)
+    executor = ToolExecutor(run)
+    op = {"op": "delete", "from": "3zz", "to": "3zz"}
+    assert "read the kernel first" in call(executor, "edit_kernel", ops=[op]).error_information
+    call(executor, "read_kernel")
+    result = call(executor, "edit_kernel", ops=[op])
+    assert result.status == "error"
+    assert run.state.work_blob == "seed"
+    assert run.kernel("seed") == KERNEL
+
+
+class Scripted:
+    """A model that says what it was given to say, in order, then nothing."""
+
+    name = "scripted"
+
+    def __init__(self, *replies: ChatReply | Exception) -> None:
+        self.replies = list(replies)
+        self.requests: list[Any] = []
+
+    async def complete(self, request, on_delta) -> ChatReply:
+        self.requests.append(request)
+        reply = self.replies.pop(0) if self.replies else ChatReply("hm")
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+async def play(run: TextRun, model: Scripted) -> None:
+    await visit(run, model, clock=lambda: run.now, on_delta=lambda text: None)
+
+
+async def test_a_visit_ends_when_the_phase_is_done() -> None:
+    run = in_phase(Phase.PLAN)
+    plan = ToolUse("u1", "submit_plan", {"items": [{"text": "a"}]})
+    model = Scripted(ChatReply("let me see"), ChatReply("", (plan,), 10, 5))
+    await play(run, model)
+    assert [item.text for item in run.state.pending] == ["a"]
+    assert run.state.input_tokens == 10
+    assert "is not done. Call one of" in model.requests[1].messages[-1].text
+
+
+async def test_a_model_that_only_talks_runs_out_of_turns() -> None:
+    run = in_phase(Phase.PLAN)
+    await play(run, Scripted())
+    assert isinstance(run.records[-1].event, ev.VisitFailed)
+    replies = [r for r in run.records if isinstance(r.event, ev.ModelReplied)]
+    assert len(replies) == MAX_TURNS
+
+
+async def test_a_model_that_fails_ends_the_visit_with_its_reason() -> None:
+    run = in_phase(Phase.PLAN)
+    await play(run, Scripted(ModelFailed("the socket closed")))
+    last = run.records[-1].event
+    assert isinstance(last, ev.VisitFailed)
+    assert last.reason == "the socket closed"
+
+
+async def test_every_tool_call_is_answered_even_an_unknown_one() -> None:
+    run = in_phase(Phase.PLAN)
+    uses = (
+        ToolUse("u1", "shell", {"cmd": "rm"}),
+        ToolUse("u2", "submit_plan", {"items": [{"text": "a"}]}),
+    )
+    await play(run, Scripted(ChatReply("", uses)))
+    assert run.state.open_calls == ()
+    statuses = [r.event.status for r in run.records if isinstance(r.event, ev.ToolAnswered)]
+    assert statuses == ["error", "success"]

@@ -1,0 +1,126 @@
+"""A run in memory: the real core, with chosen results in place of processes and files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import effects as fx
+from akg_tui.core import events as ev
+from akg_tui.core.decide import Rejected, decide
+from akg_tui.core.fold import evolve, fold
+from akg_tui.core.machine import Mode
+from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
+from akg_tui.core.state import RunState
+from akg_tui.core.task import Policy, Task
+
+
+def faster(ratio: float = 1.5, half: float = 0.05) -> Measurement:
+    interval = Interval(ratio, ratio - half, ratio + half, 0.99)
+    return Measurement(outcome=Outcome.CORRECT, ratio=interval, candidate_ms=1.0, baseline_ms=ratio)
+
+
+def failed(message: str = "wrong values") -> Measurement:
+    return Measurement(outcome=Outcome.FAILED, failure=FailureKind.WRONG, message=message)
+
+
+def broken(kind: FailureKind = FailureKind.JUDGE) -> Measurement:
+    return Measurement(outcome=Outcome.ERROR, failure=kind, message="the judge was lost")
+
+
+@dataclass
+class SimulatedRun:
+    """Applies commands as the engine does; every event takes one second."""
+
+    policy: Policy = field(default_factory=Policy)
+    mode: Mode = Mode.AUTO
+
+    def __post_init__(self) -> None:
+        self.records: list[ev.Record] = []
+        created = ev.RunCreated(
+            run_id="run",
+            task=Task(op="op", policy=self.policy),
+            mode=self.mode,
+            agent="sweep",
+            version="0",
+            reference_sha256="r",
+            kernel_sha256="k",
+            kernel_blob="seed",
+        )
+        record = ev.Record(1, 0.0, created)
+        self.records.append(record)
+        self.state: RunState = evolve(None, record)
+
+    @property
+    def now(self) -> float:
+        return float(self.state.seq)
+
+    def send(self, command: cmd.Command) -> Rejected | None:
+        decided = decide(self.state, command, self.now)
+        if isinstance(decided, Rejected):
+            return decided
+        for event in decided:
+            record = ev.Record(self.state.seq + 1, self.now, event)
+            self.state = evolve(self.state, record)
+            self.records.append(record)
+        return None
+
+    def must(self, command: cmd.Command) -> None:
+        refused = self.send(command)
+        assert refused is None, refused
+
+    def next(self) -> fx.Effect | None:
+        return fx.next_effect(self.state, self.now)
+
+    def perform(self, effect: fx.Effect, measurement: Measurement | None = None) -> None:
+        """Do what the engine would do for `effect`; an agent's visit is not done here."""
+        match effect:
+            case fx.Advance():
+                self.must(cmd.Advance(effect.to))
+            case fx.Activate():
+                self.must(cmd.Activate(effect.item))
+            case fx.Abandon():
+                self.must(cmd.Abandon(effect.item, effect.reason))
+            case fx.Measure():
+                self.must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
+                self.must(cmd.FinishEval(measurement or faster()))
+            case fx.CommitSeed():
+                self.must(cmd.AcceptBaseline("c0"))
+            case fx.AskKeep():
+                self.must(cmd.AskKeep())
+            case fx.Commit():
+                self.must(cmd.Settle(f"c{effect.attempt}"))
+            case fx.FallBack():
+                self.must(cmd.ReportDiagnosis("facts", fallback=True))
+            case fx.Finish():
+                self.must(cmd.Finish(effect.reason, effect.ok))
+            case _:
+                raise AssertionError(f"not the harness's work: {effect}")
+
+    def turn(self, *wishes: cmd.Command) -> list[Rejected | None]:
+        """One model reply that makes these wishes."""
+        self.must(cmd.Observe(ev.ModelReplied(phase=self.state.phase, model="m")))
+        answers = [self.send(wish) for wish in wishes]
+        self.must(cmd.Observe(ev.TurnEnded()))
+        return answers
+
+    def until_agent(self, *measurements: Measurement) -> fx.Effect | None:
+        """Do the harness's work, giving `measurements` in turn, until somebody else is due."""
+        queue = list(measurements)
+        while (effect := self.next()) is not None:
+            if isinstance(effect, fx.RunAgent | fx.Hold):
+                return effect
+            measurement = queue.pop(0) if isinstance(effect, fx.Measure) and queue else None
+            self.perform(effect, measurement)
+        return None
+
+    def plan(self, *texts: str) -> None:
+        items = tuple(ev.PlannedItem("", text) for text in texts)
+        assert self.turn(cmd.SubmitPlan(items)) == [None]
+
+    def edit(self) -> None:
+        blob = f"b{self.state.next_attempt}"
+        assert self.turn(cmd.Edit(blob, "sha", 1, 1)) == [None]
+
+    def refold(self) -> RunState | None:
+        return fold(self.records)

@@ -1,0 +1,287 @@
+"""A run through core, told as the sequences of phases that a user would see."""
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import effects as fx
+from akg_tui.core import events as ev
+from akg_tui.core.machine import ItemState, Mode, Overlay, Phase, Verdict
+from akg_tui.core.measurement import FailureKind, Outcome
+from akg_tui.core.task import Policy
+from tests.core.simulated import SimulatedRun, broken, failed, faster
+
+
+def planned(*texts: str, **changes: object) -> SimulatedRun:
+    run = SimulatedRun(**changes)  # type: ignore[arg-type]
+    run.until_agent()
+    run.plan(*texts)
+    return run
+
+
+def test_a_faster_kernel_is_kept_and_becomes_the_incumbent() -> None:
+    run = planned("a", "b")
+    run.until_agent()
+    run.edit()
+    run.until_agent(faster(1.5))
+    best = run.state.best
+    assert best is not None
+    assert (best.attempt, best.blob, best.over_seed) == (1, "b1", 1.5)
+    assert run.state.item("p1").state is ItemState.KEPT
+    assert run.state.active == "p2"
+
+
+def test_a_discard_and_a_fail_restore_the_best_kernel() -> None:
+    run = planned("a", "b", "c")
+    run.until_agent()
+    run.edit()
+    run.until_agent(faster(1.0))
+    assert run.state.work_blob == "seed"
+    run.edit()
+    assert run.state.work_blob == "b2"
+    run.until_agent(failed())
+    assert run.state.work_blob == "seed"
+    assert [i.state for i in run.state.items] == [
+        ItemState.DISCARDED,
+        ItemState.FAILED,
+        ItemState.ACTIVE,
+    ]
+
+
+def test_the_agent_cannot_skip_the_evaluation_of_an_edit() -> None:
+    run = planned("a")
+    run.until_agent()
+    run.edit()
+    assert run.state.phase is Phase.EDIT
+    refused = run.send(cmd.Settle("c1"))
+    assert refused is not None
+    assert isinstance(run.next(), fx.Advance)
+    run.perform(run.next())  # type: ignore[arg-type]
+    assert run.state.phase is Phase.EVAL
+    assert run.send(cmd.Edit("other", "sha", 1, 1)) is not None
+    assert run.send(cmd.RequestFinish("enough")) is not None
+    assert run.state.work_blob == "b1"
+
+
+def test_three_failures_in_a_row_suspend_the_plan_and_call_for_a_diagnosis() -> None:
+    run = planned("a", "b", "c", "d")
+    for _ in range(3):
+        run.until_agent(failed())
+        run.edit()
+    run.until_agent(failed())
+    assert run.state.phase is Phase.DIAGNOSE
+    assert run.state.item("p4").state is ItemState.SUSPENDED
+    run.turn(cmd.ReportDiagnosis("they overflow", ("A=1",)))
+    run.until_agent()
+    assert run.state.phase is Phase.PLAN
+    assert run.state.fail_streak == 0
+
+
+def test_a_discard_between_failures_breaks_the_streak() -> None:
+    run = planned("a", "b", "c", "d", "e")
+    run.until_agent()
+    for measurement in (failed(), failed(), faster(1.0), failed(), failed()):
+        run.edit()
+        run.until_agent(measurement)
+    assert run.state.phase is Phase.PLAN
+    assert run.state.fail_streak == 2
+
+
+def test_a_diagnosis_that_never_reports_falls_back_to_the_facts() -> None:
+    run = planned("a", "b", "c")
+    for _ in range(3):
+        run.until_agent(failed())
+        run.edit()
+    run.until_agent(failed())
+    run.must(cmd.Observe(ev.VisitFailed(phase=Phase.DIAGNOSE, reason="no result")))
+    assert isinstance(run.next(), fx.FallBack)
+    run.until_agent()
+    assert run.state.phase is Phase.PLAN
+    assert run.state.diagnosis is not None
+    assert run.state.diagnosis.source == "fallback"
+
+
+def test_the_run_ends_at_max_rounds_and_measures_the_best_afresh() -> None:
+    run = planned("a", "b", policy=Policy(max_rounds=1))
+    run.until_agent()
+    run.edit()
+    run.until_agent(faster(2.0), faster(1.9))
+    assert run.state.finished == "max rounds reached (1)"
+    assert run.state.ok
+    assert run.state.final is not None
+    assert run.state.final.ratio is not None
+    assert run.state.final.ratio.ratio == 1.9
+
+
+def test_a_kernel_wrong_at_baseline_ends_the_run_as_not_ok() -> None:
+    run = SimulatedRun()
+    run.until_agent(failed("wrong values"))
+    assert not run.state.ok
+    assert "not correct before any change" in run.state.finished
+
+
+def test_a_lost_judge_is_tried_again_and_then_told() -> None:
+    run = SimulatedRun()
+    run.until_agent(broken(), broken(), faster())
+    assert run.state.phase is Phase.PLAN
+    lost = SimulatedRun()
+    lost.until_agent(broken(), broken(), broken())
+    assert not lost.state.ok
+    assert lost.state.finished == "the judge was lost"
+
+
+def test_a_broken_reference_is_not_tried_again() -> None:
+    run = SimulatedRun()
+    run.until_agent(broken(FailureKind.REFERENCE))
+    assert not run.state.ok
+
+
+def test_a_judge_lost_in_the_middle_ends_the_run_with_the_best_kept() -> None:
+    run = planned("a", "b")
+    run.until_agent()
+    run.edit()
+    run.until_agent(faster(2.0))
+    run.edit()
+    run.until_agent(broken(), broken(), broken())
+    assert run.state.finished
+    assert not run.state.ok
+    assert run.state.best is not None
+    assert run.state.best.attempt == 1
+
+
+def test_step_mode_waits_before_every_transition_and_n_walks_one() -> None:
+    run = SimulatedRun(mode=Mode.STEP)
+    for phase in (Phase.BASELINE, Phase.PLAN):
+        hold = run.until_agent()
+        assert hold == fx.Hold(Overlay.WAIT_STEP, phase)
+        run.must(cmd.Step())
+        assert run.send(cmd.Step()) is not None
+        assert run.until_agent() is not None
+        assert run.state.phase is phase
+    run.plan("a")
+    assert run.until_agent() == fx.Hold(Overlay.WAIT_STEP, Phase.EDIT)
+
+
+def test_a_keep_in_review_waits_for_an_answer_and_a_step_does_not_answer_it() -> None:
+    run = planned("a", mode=Mode.REVIEW)
+    run.until_agent()
+    run.edit()
+    assert run.until_agent(faster()) == fx.Hold(Overlay.WAIT_USER)
+    assert run.send(cmd.Step()) is not None
+    assert run.send(cmd.AnswerKeep(7, approve=True)) is not None
+    gate = run.state.gate
+    assert gate is not None
+    run.must(cmd.AnswerKeep(gate.gate, approve=False, comment="too clever"))
+    run.until_agent()
+    attempt = run.state.attempts[-1]
+    assert attempt.verdict is Verdict.DISCARD
+    assert attempt.reason == "rejected in review: too clever"
+    assert run.state.best is not None
+    assert run.state.best.attempt == 0
+
+
+def test_an_approved_keep_is_kept() -> None:
+    run = planned("a", mode=Mode.REVIEW)
+    run.until_agent()
+    run.edit()
+    run.until_agent(faster())
+    run.must(cmd.AnswerKeep(1, approve=True))
+    run.until_agent()
+    assert run.state.count(Verdict.KEEP) == 1
+
+
+def test_a_pause_lets_nothing_new_begin() -> None:
+    run = planned("a")
+    run.until_agent()
+    run.must(cmd.Pause())
+    run.edit()
+    assert run.next() == fx.Hold(Overlay.PAUSED, Phase.EVAL)
+    run.must(cmd.Step())
+    run.perform(fx.Advance(Phase.EVAL, ""))
+    assert run.next() == fx.Hold(Overlay.PAUSED)
+    run.must(cmd.Unpause())
+    assert isinstance(run.next(), fx.Measure)
+
+
+def test_an_interrupted_turn_undoes_its_edit_and_the_item_starts_again() -> None:
+    run = planned("a")
+    run.until_agent()
+    run.must(cmd.Observe(ev.ModelReplied(phase=Phase.EDIT, model="m")))
+    run.must(cmd.Edit("b1", "sha", 1, 1))
+    run.must(cmd.Observe(ev.TurnInterrupted(reason="killed")))
+    assert run.state.work_blob == "seed"
+    assert run.next() == fx.RunAgent(Phase.EDIT)
+
+
+def test_an_item_that_got_no_edit_is_dropped() -> None:
+    run = planned("a")
+    run.until_agent()
+    run.must(cmd.Observe(ev.VisitFailed(phase=Phase.EDIT, reason="no result")))
+    run.until_agent()
+    assert run.state.item("p1").state is ItemState.DROPPED
+    assert run.state.phase is Phase.PLAN
+
+
+def test_a_plan_may_not_repeat_what_failed() -> None:
+    run = planned("try A=1")
+    run.until_agent()
+    run.edit()
+    run.until_agent(failed("overflow"))
+    (refused,) = run.turn(cmd.SubmitPlan((ev.PlannedItem("", "Try  a=1"),)))
+    assert refused is not None
+    assert "p1, which was FAILED (overflow)" in refused.why
+
+
+def test_an_agent_that_never_plans_is_stopped() -> None:
+    run = SimulatedRun()
+    run.until_agent()
+    for _ in range(3):
+        run.must(cmd.Observe(ev.VisitFailed(phase=Phase.PLAN, reason="nothing")))
+    run.until_agent()
+    assert "no progress" in run.state.finished
+
+
+def test_finish_is_refused_before_the_first_round_and_accepted_after() -> None:
+    run = SimulatedRun()
+    run.until_agent()
+    (refused,) = run.turn(cmd.RequestFinish("bored"))
+    assert refused is not None
+    run.plan("a")
+    run.until_agent()
+    run.edit()
+    run.until_agent(faster())
+    assert run.turn(cmd.RequestFinish("no direction left")) == [None]
+    run.until_agent()
+    assert run.state.finished == "the agent finished: no direction left"
+
+
+def test_a_stop_during_an_evaluation_settles_the_round_first() -> None:
+    run = planned("a", "b")
+    run.until_agent()
+    run.edit()
+    run.perform(run.next())  # type: ignore[arg-type]
+    run.must(cmd.Stop())
+    run.until_agent(faster())
+    assert run.state.finished == "stopped by the user"
+    assert run.state.settled == 1
+    assert run.state.best is not None
+    assert run.state.best.attempt == 1
+
+
+def test_time_between_sessions_is_not_worked_time() -> None:
+    run = SimulatedRun()
+    run.until_agent()
+    worked = run.state.worked_s
+    from akg_tui.core.fold import evolve
+
+    opened = ev.SessionOpened(pid=1, version="0", resumed=True)
+    later = evolve(run.state, ev.Record(run.state.seq + 1, 1e6, opened))
+    assert later.worked_s == worked
+    assert later.worked(1e6 + 5) == worked + 5
+
+
+def test_a_final_measurement_that_errs_is_not_repeated_for_ever() -> None:
+    run = planned("a", policy=Policy(max_rounds=1))
+    run.until_agent()
+    run.edit()
+    run.until_agent(faster(), broken(), broken(), broken())
+    assert run.state.finished
+    assert run.state.final is not None
+    assert run.state.final.outcome is Outcome.ERROR

@@ -1,0 +1,142 @@
+"""Tables, decisions, events on disk, PLAN.md and the summary."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.decision import decide_verdict
+from akg_tui.core.fold import OutOfOrder, evolve
+from akg_tui.core.machine import (
+    AGENT_PHASES,
+    ITEM_TABLE,
+    PHASE_TABLE,
+    PHASE_TOOLS,
+    IllegalTransition,
+    ItemState,
+    Phase,
+    Verdict,
+    forbidden_tool,
+)
+from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.core.plan_view import one_line, render_plan
+from akg_tui.core.summary import summarize
+from akg_tui.core.task import Policy
+from tests.core.simulated import SimulatedRun, broken, failed, faster
+
+
+def test_every_phase_and_item_state_is_in_its_table() -> None:
+    assert set(PHASE_TABLE) == set(PHASE_TOOLS) == set(Phase)
+    assert set(ITEM_TABLE) == set(ItemState)
+
+
+def test_only_agent_phases_offer_tools() -> None:
+    assert {phase for phase, tools in PHASE_TOOLS.items() if tools} == AGENT_PHASES
+
+
+def test_every_phase_leads_to_done() -> None:
+    reached = {Phase.DONE}
+    while more := {p for p, to in PHASE_TABLE.items() if to & reached} - reached:
+        reached |= more
+    assert reached == set(Phase)
+
+
+def test_a_forbidden_tool_is_told_what_is_allowed() -> None:
+    assert forbidden_tool(Phase.EDIT, "edit_kernel") is None
+    why = forbidden_tool(Phase.EDIT, "submit_plan")
+    assert why == (
+        "submit_plan is not allowed in phase EDIT. Allowed now: edit_kernel, read_kernel."
+    )
+    assert "no tool at all" in (forbidden_tool(Phase.EVAL, "edit_kernel") or "")
+
+
+@given(
+    low=st.floats(0.1, 5),
+    up=st.floats(0, 3),
+    min_gain=st.floats(0, 0.5),
+)
+def test_a_keep_needs_the_lower_bound_above_the_gain(low, up, min_gain) -> None:
+    interval = Interval(low + up / 2, low, low + up, 0.99)
+    measured = Measurement(outcome=Outcome.CORRECT, ratio=interval)
+    verdict = decide_verdict(measured, min_gain).verdict
+    assert (verdict is Verdict.KEEP) == (low > 1 + min_gain)
+    assert verdict is not Verdict.FAIL
+
+
+def test_an_incorrect_kernel_fails_however_fast_it_is() -> None:
+    assert decide_verdict(failed("wrong"), 0.01).verdict is Verdict.FAIL
+
+
+def test_an_error_is_nobodys_verdict() -> None:
+    with pytest.raises(ValueError, match="has no verdict"):
+        decide_verdict(broken(), 0.01)
+
+
+def walk() -> SimulatedRun:
+    run = SimulatedRun(policy=Policy(max_rounds=3))
+    run.until_agent()
+    run.plan("first", "second | with a bar", "third\nline \x1b[31m")
+    run.until_agent()
+    for measured in (faster(2.0), failed("wrong\nvalues"), faster(1.0)):
+        run.edit()
+        run.until_agent(measured, faster(1.95))
+    return run
+
+
+def test_every_event_of_a_run_survives_the_disk() -> None:
+    for record in walk().records:
+        raw = msgspec.json.encode(ev.to_builtins(record.event))
+        assert ev.from_builtins(msgspec.json.decode(raw)) == record.event
+
+
+def test_an_unknown_event_is_refused_by_name() -> None:
+    with pytest.raises(msgspec.ValidationError, match="Invented"):
+        ev.from_builtins({"type": "Invented"})
+
+
+def test_a_journal_that_breaks_the_tables_is_refused() -> None:
+    run = SimulatedRun()
+    jump = ev.PhaseEntered(phase=Phase.DECIDE, previous=Phase.INIT)
+    with pytest.raises(IllegalTransition, match="INIT cannot be followed by DECIDE"):
+        evolve(run.state, ev.Record(2, 0.0, jump))
+    with pytest.raises(OutOfOrder):
+        evolve(run.state, ev.Record(5, 0.0, ev.Paused()))
+    with pytest.raises(OutOfOrder):
+        evolve(None, ev.Record(1, 0.0, ev.Paused()))
+
+
+def test_plan_md_says_what_happened_in_lines_that_stay_lines() -> None:
+    text = render_plan(walk().state)
+    assert "| p1 | KEPT | 2.000 [1.950, 2.050] | first |" in text
+    assert "| p2 | FAILED | - | second ¦ with a bar | wrong values |" in text
+    assert "\x1b" not in text
+    assert text.count("\n| p") == 3
+
+
+@given(st.text(), st.integers(1, 200))
+def test_one_line_is_one_printable_line(text, width) -> None:
+    line = one_line(text, width)
+    assert len(line) <= width
+    assert line.isprintable()
+    assert "|" not in line
+
+
+def test_the_summary_quotes_the_fresh_measurement_not_the_winning_sample() -> None:
+    summary = summarize(walk().state)
+    assert summary["speedup_vs_seed"] == 1.95
+    assert summary["verdicts"] == {"KEEP": 1, "DISCARD": 1, "FAIL": 1}
+    assert summary["keeps"][0]["ratio"]["low"] == 1.95
+    assert summary["best_commit"] == "c1"
+
+
+def test_a_hint_reaches_the_next_prompt_and_is_given_once() -> None:
+    run = SimulatedRun()
+    run.until_agent()
+    run.must(cmd.Hint("  smaller blocks "))
+    assert run.state.hints == ("smaller blocks",)
+    run.plan("a")
+    assert run.state.hints == ()

@@ -1,0 +1,161 @@
+"""Random legal and illegal commands: whatever comes, the rules of a run hold."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import effects as fx
+from akg_tui.core import events as ev
+from akg_tui.core.decide import Rejected
+from akg_tui.core.machine import ITEM_TABLE, PHASE_TABLE, ItemState, Mode, Phase, Verdict
+from akg_tui.core.measurement import FailureKind
+from akg_tui.core.plan_view import render_plan
+from akg_tui.core.state import RunState
+from akg_tui.core.task import Policy
+from tests.core.simulated import SimulatedRun, broken, failed, faster
+
+MEASUREMENTS = st.sampled_from(
+    [faster(1.5), faster(1.0), faster(0.8), failed(), broken(), broken(FailureKind.REFERENCE)]
+)
+
+WILD = st.one_of(
+    st.builds(cmd.Advance, st.sampled_from(list(Phase))),
+    st.builds(cmd.Activate, st.sampled_from(["p1", "p2", "p99"])),
+    st.builds(cmd.Abandon, st.sampled_from(["p1", "p2"]), st.just("why")),
+    st.builds(
+        cmd.StartEval,
+        st.sampled_from(list(ev.Purpose)),
+        st.integers(0, 3),
+        st.sampled_from(["seed", "b1"]),
+    ),
+    st.builds(cmd.FinishEval, MEASUREMENTS),
+    st.builds(cmd.AcceptBaseline, st.just("c0")),
+    st.just(cmd.AskKeep()),
+    st.builds(cmd.Settle, st.just("c9")),
+    st.builds(cmd.Finish, st.just("done"), st.booleans()),
+    st.builds(
+        cmd.SubmitPlan,
+        st.lists(
+            st.builds(ev.PlannedItem, st.just(""), st.sampled_from("abcdefgh")), max_size=4
+        ).map(tuple),
+    ),
+    st.builds(cmd.Edit, st.sampled_from(["x1", "x2"]), st.just("sha"), st.just(1), st.just(1)),
+    st.builds(cmd.ReportDiagnosis, st.just("cause")),
+    st.builds(cmd.RequestFinish, st.just("enough")),
+    st.builds(cmd.SetMode, st.sampled_from(list(Mode))),
+    st.just(cmd.Pause()),
+    st.just(cmd.Unpause()),
+    st.just(cmd.Step()),
+    st.builds(cmd.AnswerKeep, st.integers(1, 4), st.booleans()),
+    st.builds(cmd.Hint, st.sampled_from(["", "use smaller blocks"])),
+    st.builds(cmd.Stop, st.just("stopped by the user")),
+    st.builds(
+        cmd.Observe,
+        st.sampled_from(
+            [
+                ev.TurnEnded(),
+                ev.TurnInterrupted(reason="killed"),
+                ev.VisitFailed(phase=Phase.PLAN, reason="nothing"),
+                ev.ModelReplied(phase=Phase.PLAN, model="m", input_tokens=3),
+                ev.SessionOpened(pid=1, version="0", resumed=True),
+            ]
+        ),
+    ),
+)
+
+# None means: do what is due, so that walks get somewhere.
+STEPS = st.lists(st.one_of(st.none(), st.none(), st.none(), WILD), max_size=120)
+
+
+def check_invariants(before: RunState, after: RunState) -> None:
+    if after.phase is not before.phase:
+        assert after.phase in PHASE_TABLE[before.phase]
+    assert sum(item.state is ItemState.ACTIVE for item in after.items) <= 1
+    ids = [item.id for item in after.items]
+    assert len(set(ids)) == len(ids)
+    assert ids[: len(before.items)] == [item.id for item in before.items]
+    for old, new in zip(before.items, after.items, strict=False):
+        assert old.state is new.state or new.state in ITEM_TABLE[old.state]
+    numbers = [attempt.number for attempt in after.attempts]
+    assert numbers == list(range(len(numbers)))
+    assert after.settled == sum(after.count(verdict) for verdict in Verdict)
+    assert after.settled >= before.settled
+    assert after.input_tokens >= before.input_tokens
+    if after.best is not None:
+        kept = [a for a in after.attempts if a.verdict is Verdict.KEEP]
+        assert (after.best.blob, after.best.commit) == (kept[-1].blob, kept[-1].commit)
+    if before.best is not None and after.best is not None:
+        assert after.best.attempt >= before.best.attempt
+    if before.finished:
+        assert after.phase is before.phase
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    mode=st.sampled_from(list(Mode)),
+    steps=STEPS,
+    measurements=st.lists(MEASUREMENTS, min_size=1),
+    rounds=st.integers(1, 6),
+)
+def test_no_sequence_of_commands_breaks_a_run(mode, steps, measurements, rounds) -> None:
+    run = SimulatedRun(policy=Policy(max_rounds=rounds), mode=mode)
+    turns = 0
+    for step in steps:
+        before = run.state
+        if step is not None:
+            refused = run.send(step)
+            if isinstance(refused, Rejected):
+                assert run.state is before
+                assert refused.why
+        elif (effect := run.next()) is None:
+            assert run.state.finished
+        elif isinstance(effect, fx.RunAgent):
+            turns += 1
+            wishes = {
+                Phase.PLAN: cmd.SubmitPlan((ev.PlannedItem("", f"direction {turns}"),)),
+                Phase.EDIT: cmd.Edit(f"b{turns}", "sha", 1, 1),
+                Phase.DIAGNOSE: cmd.ReportDiagnosis("cause"),
+            }
+            run.turn(wishes[effect.phase])
+        elif isinstance(effect, fx.Hold):
+            gate = run.state.gate
+            if gate and not gate.answer:
+                run.must(cmd.AnswerKeep(gate.gate, approve=turns % 2 == 0))
+            else:
+                run.must(cmd.Step())
+        elif isinstance(effect, fx.Measure) and run.state.running is not None:
+            run.must(cmd.Observe(ev.EvalInterrupted(attempt=effect.attempt, reason="killed")))
+        else:
+            run.perform(effect, measurements[turns % len(measurements)])
+        check_invariants(before, run.state)
+    assert run.refold() == run.state
+    assert render_plan(run.state) == render_plan(run.state)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    measurements=st.lists(st.sampled_from([faster(1.5), faster(1.0), failed()]), min_size=1),
+    cut=st.integers(0, 200),
+)
+def test_folding_in_two_parts_gives_the_same_state(measurements, cut) -> None:
+    from akg_tui.core.fold import fold
+
+    run = SimulatedRun(policy=Policy(max_rounds=5))
+    turn = 0
+    while (effect := run.next()) is not None:
+        turn += 1
+        if isinstance(effect, fx.RunAgent) and effect.phase is Phase.PLAN:
+            run.plan(f"a{turn}", f"b{turn}")
+        elif isinstance(effect, fx.RunAgent) and effect.phase is Phase.EDIT:
+            run.edit()
+        elif isinstance(effect, fx.RunAgent):
+            run.turn(cmd.ReportDiagnosis("cause"))
+        elif isinstance(effect, fx.Measure) and effect.purpose is ev.Purpose.BASELINE:
+            run.perform(effect, faster())
+        else:
+            run.perform(effect, measurements[turn % len(measurements)])
+    cut = min(cut, len(run.records))
+    assert fold(run.records[cut:], fold(run.records[:cut])) == run.state
+    assert run.state.settled == 5

@@ -1,0 +1,50 @@
+"""A fake judge: it answers at once, from the kernel's text, and measures nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
+
+COST = {"A": 4.0, "B": 2.0, "C": 1.0, "WRONG": 0.0}
+
+
+class FakeJudge:
+    """Takes the kernel's `SPEED = "A"` for its speed; "WRONG" is a wrong kernel."""
+
+    def __init__(self, on_progress: Callable[[Progress], None]) -> None:
+        self.on_progress = on_progress
+        self.seen: list[str] = []
+        self.closed = False
+
+    async def prepare(self) -> None:
+        pass
+
+    async def evaluate(self, kernel: str, incumbent: str | None) -> Measurement:
+        await asyncio.sleep(0)
+        self.seen.append(kernel)
+        self.on_progress(Progress("time", 1, 1))
+        cost = _cost(kernel)
+        if not cost:
+            return Measurement(
+                outcome=Outcome.FAILED, failure=FailureKind.WRONG, message="wrong values"
+            )
+        base = _cost(incumbent) if incumbent else 3.0
+        ratio = base / cost
+        return Measurement(
+            outcome=Outcome.CORRECT,
+            ratio=Interval(ratio, ratio * 0.99, ratio * 1.01, 0.99),
+            candidate_ms=cost,
+            baseline_ms=base,
+        )
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def _cost(kernel: str) -> float:
+    for line in kernel.split("\n"):
+        if line.startswith("SPEED = "):
+            return COST[line.split('"')[1]]
+    raise ValueError("the kernel has no SPEED")

@@ -1,0 +1,26 @@
+"""One real judge for each module: starting one means loading torch twice."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from akg_tui.core.task import Correctness, Task, Timing
+from akg_tui.evaluate import Judge
+from tests.evaluate.kernels import REFERENCE
+
+
+def quick_task(**timing: float) -> Task:
+    """Return a task that is judged in as little time as can be."""
+    limits = {"budget_s": 0.6, "call_timeout_s": 2.0, "build_timeout_s": 60.0} | timing
+    return Task(op="softmax", correctness=Correctness(trials=2), timing=Timing(**limits))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge]:
+    folder: Path = tmp_path_factory.mktemp("judge")
+    async with Judge(quick_task(), REFERENCE, folder) as running:
+        yield running

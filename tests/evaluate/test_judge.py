@@ -1,0 +1,157 @@
+"""What the judge says of kernels that are right, wrong, slow, broken or loud."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from akg_tui.core.measurement import FailureKind, Outcome
+from akg_tui.evaluate import Judge
+from tests.evaluate.kernels import CPP, LOAD_INLINE, PLAIN, SLOW, kernel
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_faster_kernel_is_correct_with_a_ratio_above_one(judge: Judge) -> None:
+    found = await judge.evaluate(PLAIN, SLOW)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.ratio is not None
+    assert found.ratio.low > 1.0
+    assert found.ratio.low < found.ratio.ratio < found.ratio.high
+    assert found.candidate_ms is not None
+    assert found.baseline_ms is not None
+    assert 0 < found.candidate_ms < found.baseline_ms
+    assert found.clusters >= 3
+    assert found.samples >= found.clusters
+    assert found.max_error is not None
+    assert found.max_error <= (found.tolerance or 0)
+    assert found.environment["torch"]
+    assert {"pdeathsig", "session", "rlimits", "no_new_privs"} <= set(found.sandbox)
+
+
+async def test_a_slower_kernel_is_correct_with_a_ratio_below_one(judge: Judge) -> None:
+    found = await judge.evaluate(SLOW, PLAIN)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.ratio is not None
+    assert found.ratio.high < 1.0
+
+
+async def test_a_kernel_is_not_faster_than_itself(judge: Judge) -> None:
+    found = await judge.evaluate(PLAIN, PLAIN)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.ratio is not None
+    assert found.ratio.low < 1.01
+    assert found.ratio.high > 0.99
+
+
+async def test_without_an_incumbent_the_reference_is_the_baseline(judge: Judge) -> None:
+    found = await judge.evaluate(SLOW, None)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.ratio is not None
+    assert found.ratio.high < 1.0
+
+
+async def test_a_kernel_in_cpp_is_built_once_and_timed(judge: Judge) -> None:
+    found = await judge.evaluate(CPP, SLOW)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.build_s > 0
+    again = await judge.evaluate(CPP, SLOW)
+    assert again.outcome is Outcome.CORRECT, again
+    assert again.build_s < found.build_s
+
+
+async def test_a_kernel_may_compile_at_its_first_call_for_longer_than_a_call_may_take(
+    judge: Judge,
+) -> None:
+    found = await judge.evaluate(LOAD_INLINE, SLOW)
+    assert found.outcome is Outcome.CORRECT, found
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("return torch.softmax(x, dim=-1) * 1.0001", "wrong values: max error"),
+        ("return torch.softmax(x.bfloat16(), dim=-1).float()", "wrong values: max error"),
+        ("return torch.full_like(x, float('nan'))", "wrong values: 16384 of 16384 differ"),
+        ("return torch.softmax(x, dim=-1)[:, :-1]", "wrong shape: output 0 is [64, 255]"),
+        ("return torch.softmax(x, dim=-1).double()", "wrong dtype: output 0 is float64"),
+        ("return None", "wrong result: output 0 is None, not a tensor"),
+        ("return (x, x)", "wrong result: a tuple of 2, expected 1 tensor(s)"),
+        ("return x.softmax(-1).as_subclass(torch.nn.Buffer)", "wrong result: output 0 is a Buffer"),
+        ("y = torch.softmax(x, -1); x.zero_(); return y", "the kernel changed its inputs"),
+    ],
+)
+async def test_a_wrong_result_is_told_as_what_it_is(judge: Judge, line: str, says: str) -> None:
+    found = await judge.evaluate(kernel(line))
+    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.WRONG), found
+    assert says in found.message
+    assert found.ratio is None
+    assert found.candidate_ms is None
+
+
+async def test_the_first_wrong_elements_are_listed(judge: Judge) -> None:
+    found = await judge.evaluate(kernel("y = torch.softmax(x, -1)", "y[3, 17] += 1", "return y"))
+    assert "at [3, 17]: expected 0." in found.message
+    assert found.detail.startswith("1 of 16384 elements are wrong; the first:\n[3, 17]")
+    assert found.max_error is not None
+    assert found.tolerance is not None
+    assert found.max_error > found.tolerance
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "says"),
+    [
+        ("def f(:\n", FailureKind.SYNTAX, "line 1: "),
+        ("x = 1\n", FailureKind.SYNTAX, "the file defines no class ModelNew"),
+        (kernel("return x", before="import no_such_module"), FailureKind.BUILD, "kernel.py:4: Mod"),
+        (kernel("return x @ x"), FailureKind.CALL, "kernel.py:13: RuntimeError"),
+        (kernel("sys.exit(0)"), FailureKind.CALL, "SystemExit"),
+        (kernel("return x", before="os._exit(0)"), FailureKind.CRASH, "exit code 0 while loading"),
+        (kernel("os._exit(0)"), FailureKind.CRASH, "exit code 0 while being called"),
+        (kernel("ctypes.string_at(0)"), FailureKind.CRASH, "SIGSEGV"),
+        (kernel("os.close(3)", "while True: pass"), FailureKind.CRASH, "closed its channel"),
+        (CPP.replace("std::exp", "std::exq"), FailureKind.BUILD, "C++ line 8"),
+    ],
+)
+async def test_a_broken_kernel_fails_with_its_cause(
+    judge: Judge, source: str, kind: FailureKind, says: str
+) -> None:
+    found = await judge.evaluate(source)
+    assert (found.outcome, found.failure) == (Outcome.FAILED, kind), found
+    assert says in found.message
+    assert "\n" not in found.message
+
+
+async def test_a_syntax_error_is_told_at_once(judge: Judge) -> None:
+    start = time.monotonic()
+    found = await judge.evaluate("class ModelNew(:\n")
+    assert found.failure is FailureKind.SYNTAX
+    assert time.monotonic() - start < 0.05
+
+
+async def test_what_the_compiler_said_is_kept(judge: Judge) -> None:
+    found = await judge.evaluate(CPP.replace("std::exp", "std::exq"))
+    assert "exq" in found.detail
+
+
+async def test_a_call_that_hangs_is_ended_in_time(judge: Judge) -> None:
+    start = time.monotonic()
+    found = await judge.evaluate(kernel("time.sleep(1000)"))
+    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
+    assert "no answer after 2 s of being called" in found.message
+    assert time.monotonic() - start < 10
+
+
+async def test_a_kernel_may_print_and_its_escape_codes_reach_nobody(judge: Judge) -> None:
+    loud = "\\x1b]0;owned\\x07\\x1b[2J\\u202e loud\\n"
+    found = await judge.evaluate(
+        kernel("return torch.softmax(x, -1)", before=f'print("{loud}" * 50_000)'), SLOW
+    )
+    assert found.outcome is Outcome.CORRECT, found
+    found = await judge.evaluate(kernel(f'print("{loud}" * 50_000)', f'raise ValueError("{loud}")'))
+    assert found.failure is FailureKind.CALL
+    assert "loud" in found.detail
+    text = found.message + found.detail
+    assert not [mark for mark in ("\x1b", "\x07", "\u202e") if mark in text]
+    assert len(found.detail) < 20_000

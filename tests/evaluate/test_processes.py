@@ -1,0 +1,178 @@
+"""Nothing outlives its evaluation: not a hang, not a cancellation, not the engine's death."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from akg_tui.core.measurement import FailureKind, Outcome
+from akg_tui.evaluate import EvaluationCancelled, Judge, process_tree
+from tests.evaluate.conftest import quick_task
+from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
+
+DEADLINE_S = 30.0
+
+DAEMON = """
+def leave_daemon(fifo):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            with open(fifo, "w") as out:
+                out.write(str(os.getpid()))
+            while True:
+                time.sleep(1000)
+        os._exit(0)
+"""
+
+
+def hanging(fifo: Path) -> str:
+    """Return a kernel that detaches a process, tells its id through `fifo`, and hangs."""
+    return kernel(f"leave_daemon({str(fifo)!r})", "time.sleep(1000)", before=DAEMON)
+
+
+def tree(root: int) -> set[int]:
+    """Return all descendants of a process."""
+    parents = process_tree.parents()
+    found = {root}
+    while more := {p for p, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {root}
+
+
+def await_end(pids: set[int]) -> None:
+    """Return when all of these processes are gone; fail after a while."""
+    for pid in pids:
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            assert select.select([fd], [], [], DEADLINE_S)[0], f"process {pid} lives on"
+        finally:
+            os.close(fd)
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    return path
+
+
+async def told(fifo: Path) -> int:
+    """Return the id that the detached process tells."""
+    return int(await asyncio.wait_for(asyncio.to_thread(fifo.read_text), DEADLINE_S))
+
+
+async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
+    tmp_path: Path, fifo: Path
+) -> None:
+    task = quick_task(call_timeout_s=1.0, build_timeout_s=2.0)
+    async with Judge(task, REFERENCE, tmp_path / "scratch") as judge:
+        found = await judge.evaluate(kernel("return x", before="time.sleep(1000)"))
+        assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
+        assert "of loading" in found.message
+        first = judge.pid
+        assert first is not None
+
+        # A hang, with a process that has left its group and session.
+        timed_out = asyncio.create_task(judge.evaluate(hanging(fifo)))
+        daemon = await told(fifo)
+        assert (await timed_out).failure is FailureKind.TIMEOUT
+        assert daemon not in process_tree.parents()
+
+        # The task that awaits is cancelled: children gone, the same judge goes on.
+        cancelled = asyncio.create_task(judge.evaluate(hanging(fifo)))
+        daemon = await told(fifo)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert daemon not in process_tree.parents()
+        assert judge.pid == first
+
+        # Cancelled from elsewhere.
+        withdrawn = asyncio.create_task(judge.evaluate(hanging(fifo)))
+        daemon = await told(fifo)
+        await judge.cancel()
+        with pytest.raises(EvaluationCancelled):
+            await withdrawn
+        assert daemon not in process_tree.parents()
+        zygote = process_tree.children_of(first)
+        assert len(zygote) == 1
+        assert not process_tree.children_of(zygote[0])
+
+        # The judge is killed: told, nothing left, and the next evaluation gets a new one.
+        lost = asyncio.create_task(judge.evaluate(hanging(fifo)))
+        daemon = await told(fifo)
+        running = tree(first)
+        assert daemon in running
+        os.kill(first, signal.SIGKILL)
+        found = await lost
+        assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE), found
+        await asyncio.to_thread(await_end, running)
+        found = await judge.evaluate(PLAIN)
+        assert found.outcome is Outcome.CORRECT, found
+        second = judge.pid
+        assert second not in {None, first}
+        assert second is not None
+        running = {second} | tree(second)
+    assert not running & process_tree.parents().keys()
+
+
+ENGINE = """
+import asyncio, sys
+from pathlib import Path
+import msgspec
+from akg_tui.core.task import Task, Timing
+from akg_tui.evaluate import Judge
+
+async def main():
+    spec = msgspec.json.decode(sys.stdin.buffer.read())
+    task = Task(op="softmax", timing=Timing(call_timeout_s=1000.0))
+    async with Judge(task, spec["reference"], Path(spec["scratch"])) as judge:
+        await judge.evaluate(spec["kernel"])
+
+asyncio.run(main())
+"""
+
+
+async def test_a_killed_engine_leaves_no_process(tmp_path: Path, fifo: Path) -> None:
+    engine = subprocess.Popen(
+        [sys.executable, "-c", ENGINE],
+        stdin=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    assert engine.stdin is not None
+    spec = {"reference": REFERENCE, "scratch": str(tmp_path / "s"), "kernel": hanging(fifo)}
+    engine.stdin.write(json.dumps(spec).encode())
+    engine.stdin.close()
+    daemon = await told(fifo)
+    running = tree(engine.pid)
+    assert daemon in running
+    assert len(running) >= 4  # judge, zygote, kernel, daemon
+    engine.kill()
+    engine.wait()
+    await asyncio.to_thread(await_end, running)
+
+
+async def test_a_judge_that_can_not_be_started_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    judge = Judge(quick_task(), REFERENCE, tmp_path / "file" / "scratch")
+    await judge.prepare()
+    found = await judge.evaluate(PLAIN)
+    assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE), found
+    assert "can't be started" in found.message
+    await judge.close()
+
+
+def test_the_engine_side_imports_no_torch() -> None:
+    code = "import sys, akg_tui.evaluate; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

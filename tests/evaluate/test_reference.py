@@ -1,0 +1,75 @@
+"""A reference that can't be used is an error of its own, with file, line and cause."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.task import Task
+from akg_tui.evaluate import Judge
+from tests.evaluate.conftest import quick_task
+from tests.evaluate.kernels import PLAIN, REFERENCE
+
+WITH_STATE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, width, bias, names, scale):
+        super().__init__()
+        assert bias is True and names == ["a", ("b", None)]
+        self.linear = torch.nn.Linear(width, 8, bias=bias)
+        self.register_buffer("scale", scale)
+
+    def forward(self, x, times, index):
+        return self.linear(x) * self.scale * times, index + 1, index > 2
+
+
+def get_inputs():
+    return [torch.randn(4, 16).t().contiguous().t(), 2.5, torch.randint(5, (3,))]
+
+
+def get_init_inputs():
+    return [16, True, ["a", ("b", None)], torch.rand(8)]
+"""
+
+
+async def evaluate(reference: str, kernel: str, folder: Path, task: Task) -> Measurement:
+    async with Judge(task, reference, folder) as judge:
+        return await judge.evaluate(kernel)
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        (REFERENCE.replace("class Model(", "class Other("), "reference.py:1: no class Model"),
+        (REFERENCE.replace("def forward(self, x)", "def forward(self)"), "reference.py:6: "),
+        (REFERENCE.replace("dim=-1", "dim=7"), "reference.py:7: IndexError"),
+        (REFERENCE.replace("dim=-1)", "dim=-1) + torch.rand(1)"), "not deterministic"),
+    ],
+    ids=["no-model", "wrong-signature", "raises", "not-deterministic"],
+)
+async def test_a_reference_that_breaks_its_contract_is_named(
+    tmp_path: Path, reference: str, says: str
+) -> None:
+    found = await evaluate(reference, PLAIN, tmp_path, quick_task())
+    assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
+    assert says in found.message
+
+
+async def test_weights_arguments_and_several_results_reach_the_kernel(tmp_path: Path) -> None:
+    kernel = WITH_STATE.replace("class Model(", "class ModelNew(")
+    found = await evaluate(WITH_STATE, kernel, tmp_path, quick_task())
+    assert found.outcome is Outcome.CORRECT, found
+
+
+async def test_a_missing_compiler_is_told_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "/nonexistent/c++")
+    kernel = PLAIN + "\nfrom akg_tui.dsl import compile_cpp\ncompile_cpp('')\n"
+    found = await evaluate(REFERENCE, kernel, tmp_path, quick_task())
+    assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.TOOLCHAIN), found
+    assert "/nonexistent/c++" in found.message

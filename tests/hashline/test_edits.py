@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from akg_tui.hashline import Document, EditRejected
+from akg_tui.hashline.splice import EditResult
+
+from .strategies import TAGGER, Batch, anchor, batches, documents, edit, kernel, rejection
+
+
+def _attempt(document: Document, ops: list[dict[str, Any]]) -> EditResult | None:
+    """None for an edit that is refused because it changes nothing, and for no other reason."""
+    try:
+        return edit(document, ops)
+    except EditRejected as error:
+        assert {problem.reason for problem in error.problems} == {"no-op"}  # noqa: PT017
+        return None
+
+
+@given(st.data())
+def test_an_edit_gives_what_an_oracle_says(data: st.DataObject) -> None:
+    document = data.draw(documents())
+    batch: Batch = data.draw(batches(document))
+    assume(batch.ops)
+    result = _attempt(document, batch.ops)
+    if result is None:
+        assert list(document.lines) == batch.expected
+        return
+    assert list(result.document.lines) == batch.expected
+    assert result.document.revision == document.revision + 1
+    assert result.document.has_bom == document.has_bom
+
+
+@given(st.data())
+def test_a_file_keeps_or_keeps_lacking_its_final_newline(data: st.DataObject) -> None:
+    document = data.draw(documents(min_lines=1))
+    batch: Batch = data.draw(batches(document))
+    assume(batch.ops and batch.expected and batch.expected[-1])
+    result = _attempt(document, batch.ops)
+    assume(result is not None)
+    assert result is not None
+    assert result.document.ends_with_newline == document.ends_with_newline
+
+
+@given(st.data())
+def test_hunks_turn_the_old_lines_into_the_new_and_cover_no_more(data: st.DataObject) -> None:
+    document = data.draw(documents())
+    batch: Batch = data.draw(batches(document))
+    assume(batch.ops)
+    result = _attempt(document, batch.ops)
+    assume(result is not None)
+    assert result is not None
+    lines = list(document.lines)
+    for hunk in reversed(result.hunks):
+        at = hunk.old_start - 1
+        assert tuple(lines[at : at + len(hunk.removed)]) == hunk.removed
+        lines[at : at + len(hunk.removed)] = hunk.added
+        assert hunk.removed[:1] != hunk.added[:1]
+        assert hunk.removed[-1:] != hunk.added[-1:]
+        start = hunk.new_start - 1
+        assert result.document.lines[start : start + len(hunk.added)] == hunk.added
+    assert tuple(lines) == result.document.lines
+    assert result.added == sum(len(hunk.added) for hunk in result.hunks)
+    assert result.removed == sum(len(hunk.removed) for hunk in result.hunks)
+
+
+@given(st.data())
+def test_lines_outside_the_hunks_keep_every_byte(data: st.DataObject) -> None:
+    document = data.draw(documents().filter(lambda each: each.ends_with_newline))
+    batch: Batch = data.draw(batches(document))
+    assume(batch.ops)
+    result = _attempt(document, batch.ops)
+    assume(result is not None)
+    assert result is not None
+    old, new = _rows(document), _rows(result.document)
+    for hunk in reversed(result.hunks):
+        del old[hunk.old_start - 1 : hunk.old_start - 1 + len(hunk.removed)]
+        del new[hunk.new_start - 1 : hunk.new_start - 1 + len(hunk.added)]
+    assert new == old
+
+
+def _rows(document: Document) -> list[str]:
+    return [line + end for line, end in zip(document.lines, document.endings, strict=True)]
+
+
+@given(st.data())
+def test_the_order_of_disjoint_operations_does_not_matter(data: st.DataObject) -> None:
+    document = data.draw(documents())
+    batch: Batch = data.draw(batches(document))
+    assume(len(batch.ops) > 1)
+    shuffled = data.draw(st.permutations(batch.ops))
+    assert _attempt(document, shuffled) == _attempt(document, batch.ops)
+
+
+@given(st.data())
+def test_ranges_that_share_a_line_are_refused(data: st.DataObject) -> None:
+    document = data.draw(documents(min_lines=1))
+    number = data.draw(st.integers(1, len(document.lines)))
+    ops = []
+    for _ in range(2):
+        start = data.draw(st.integers(1, number))
+        stop = data.draw(st.integers(number, len(document.lines)))
+        op = {"op": "delete", "from": anchor(document, start), "to": anchor(document, stop)}
+        if data.draw(st.booleans()):
+            op |= {"op": "replace", "lines": ["new"]}
+        ops.append(op)
+    assert "overlap" in {problem.reason for problem in rejection(document, ops).problems}
+
+
+@given(st.data())
+def test_an_insert_inside_a_replaced_range_is_refused(data: st.DataObject) -> None:
+    document = data.draw(documents(min_lines=2))
+    gap = data.draw(st.integers(1, len(document.lines) - 1))
+    start = data.draw(st.integers(1, gap))
+    stop = data.draw(st.integers(gap + 1, len(document.lines)))
+    insert = data.draw(
+        st.sampled_from([{"after": anchor(document, gap)}, {"before": anchor(document, gap + 1)}])
+    )
+    ops = [
+        {"op": "insert", **insert, "lines": ["new"]},
+        {"op": "delete", "from": anchor(document, start), "to": anchor(document, stop)},
+    ]
+    for order in (ops, ops[::-1]):
+        (problem,) = rejection(document, order).problems
+        assert problem.reason == "overlap"
+
+
+def test_inserts_at_one_place_keep_their_order_and_a_range_beside_them_its_place() -> None:
+    document = kernel("1\n2\n3\n")
+    ops: list[dict[str, Any]] = [
+        {"op": "insert", "after": anchor(document, 2), "lines": ["first"]},
+        {"op": "insert", "before": anchor(document, 3), "lines": ["second"]},
+        {"op": "replace", "from": anchor(document, 2), "lines": ["two", "and more"]},
+        {"op": "insert", "before": anchor(document, 2), "lines": ["above"]},
+        {"op": "delete", "from": anchor(document, 3)},
+    ]
+    expected = ("1", "above", "two", "and more", "first", "second")
+    assert edit(document, ops).document.lines == expected
+
+
+def test_the_same_insert_twice_is_refused() -> None:
+    document = kernel("1\n2\n")
+    ops = [
+        {"op": "insert", "after": anchor(document, 1), "lines": ["x"]},
+        {"op": "insert", "before": anchor(document, 2), "lines": ["x"]},
+    ]
+    (problem,) = rejection(document, ops).problems
+    assert (problem.reason, problem.where) == ("duplicate", "ops[1]")
+
+
+def test_every_range_inside_another_is_reported() -> None:
+    document = kernel("".join(f"{n}\n" for n in range(1, 9)))
+    ops = [
+        {"op": "delete", "from": anchor(document, 1), "to": anchor(document, 8)},
+        {"op": "delete", "from": anchor(document, 2)},
+        {"op": "delete", "from": anchor(document, 5)},
+    ]
+    where = [(p.reason, p.where) for p in rejection(document, ops).problems]
+    assert where == [("overlap", "ops[1]"), ("overlap", "ops[2]")]
+
+
+def test_one_bad_operation_stops_the_good_ones() -> None:
+    document = kernel("1\n2\n3\n")
+    ops = [
+        {"op": "delete", "from": anchor(document, 1)},
+        {"op": "delete", "from": "99aa"},
+    ]
+    assert [p.reason for p in rejection(document, ops).problems] == ["out of range"]
+
+
+@pytest.mark.parametrize("payload", ["12sr|x", "+x", "- x", "# Note:", "\tx", "x  ", "a|b", "\x00"])
+def test_payload_goes_in_exactly_as_given(payload: str) -> None:
+    document = kernel("1\n2\n")
+    result = edit(document, [{"op": "replace", "from": anchor(document, 1), "lines": [payload]}])
+    assert result.document.data == f"{payload}\n2\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("before", "op", "after"),
+    [
+        ("a\r\nb\r\nc\n", {"op": "insert", "at": "tail", "lines": ["d"]}, "a\r\nb\r\nc\nd\r\n"),
+        ("\ufeffa\n", {"op": "insert", "at": "head", "lines": ["z"]}, "\ufeffz\na\n"),
+        ("a\nb", {"op": "insert", "at": "tail", "lines": ["c"]}, "a\nb\nc"),
+        ("a\r\nb", {"op": "insert", "at": "tail", "lines": ["c"]}, "a\r\nb\r\nc"),
+        ("a", {"op": "insert", "at": "tail", "lines": [""]}, "a\n\n"),
+        ("a\r", {"op": "insert", "at": "tail", "lines": ["b"]}, "a\r\r\nb"),
+        ("", {"op": "insert", "at": "tail", "lines": ["a", "b"]}, "a\nb\n"),
+        ("", {"op": "insert", "at": "head", "lines": [""]}, "\n"),
+        ("\ufeff", {"op": "insert", "at": "head", "lines": ["a"]}, "\ufeffa\n"),
+    ],
+)
+def test_line_endings_follow_the_file(before: str, op: dict[str, Any], after: str) -> None:
+    assert edit(kernel(before), [op]).document.text == after
+
+
+def test_lines_that_stay_the_same_inside_a_replaced_range_keep_their_endings() -> None:
+    document = kernel("a\nb\r\nc\r\nd\n")
+    op = {
+        "op": "replace",
+        "from": anchor(document, 1),
+        "to": anchor(document, 4),
+        "lines": ["a", "B", "c", "d"],
+    }
+    result = edit(document, [op])
+    assert result.document.text == "a\nB\nc\r\nd\n"
+    assert (result.added, result.removed) == (1, 1)
+
+
+def test_shortening_a_run_of_twins_leaves_the_rest() -> None:
+    document = kernel("}\n}\n}\n")
+    op = {"op": "replace", "from": anchor(document, 1), "to": anchor(document, 3), "lines": ["}"]}
+    result = edit(document, [op])
+    assert result.document.text == "}\n"
+    assert (result.added, result.removed) == (0, 2)
+
+
+def test_deleting_the_end_of_an_unfinished_file_leaves_it_unfinished() -> None:
+    document = kernel("a\nb\nc")
+    op = {"op": "delete", "from": anchor(document, 2), "to": anchor(document, 3)}
+    assert edit(document, [op]).document.text == "a"
+
+
+def test_every_line_can_go() -> None:
+    document = kernel("\ufeffa\nb\n")
+    op = {"op": "delete", "from": anchor(document, 1), "to": anchor(document, 2)}
+    assert edit(document, [op]).document.text == "\ufeff"
+
+
+@given(documents(min_lines=1))
+def test_an_edit_that_changes_nothing_is_refused(document: Document) -> None:
+    op = {
+        "op": "replace",
+        "from": anchor(document, 1),
+        "to": anchor(document, len(document.lines)),
+        "lines": list(document.lines),
+    }
+    assert [p.reason for p in rejection(document, [op]).problems] == ["no-op"]
+
+
+def test_a_python_file_that_parsed_must_still_parse() -> None:
+    document = kernel("def f(x):\n    return x\n\ny = 1\n", path="kernel.py")
+    op = {"op": "replace", "from": anchor(document, 2), "lines": ["    return (x"]}
+    (problem,) = rejection(document, [op]).problems
+    assert problem.reason == "syntax"
+    assert "line 2 of the result: return (x" in problem.detail
+
+
+@pytest.mark.parametrize(
+    "line", ["x = '\x00'", "x = " + "-" * 100_000 + "1", "x = 1" + "+1" * 100_000]
+)
+def test_what_the_python_parser_chokes_on_is_refused_too(line: str) -> None:
+    document = kernel("y = 1\n", path="kernel.py")
+    op = {"op": "insert", "at": "tail", "lines": [line]}
+    error = rejection(document, [op])
+    assert [p.reason for p in error.problems] == ["syntax"]
+    assert len(str(error)) < 500
+
+
+def test_a_python_file_that_did_not_parse_can_be_mended_in_steps() -> None:
+    document = kernel("x = (\ny = (\n", path="kernel.py")
+    op = {"op": "replace", "from": anchor(document, 1), "lines": ["x = 1"]}
+    assert edit(document, [op]).document.lines == ("x = 1", "y = (")
+
+
+def test_other_languages_have_no_parse_gate() -> None:
+    document = kernel("int x;\n", path="kernel.cpp")
+    op = {"op": "replace", "from": anchor(document, 1), "lines": ["int ("]}
+    assert edit(document, [op]).document.text == "int (\n"
+
+
+def test_a_python_file_with_byte_order_mark_and_odd_escapes_passes_the_gate(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    document = kernel("\ufeffx = 1\r\n", path="kernel.py")
+    result = edit(document, [{"op": "insert", "at": "tail", "lines": [r"y = '\d'"]}])
+    assert result.document.text == "\ufeffx = 1\r\n" + "y = '\\d'\r\n"
+    assert not recwarn.list
+
+
+def test_tags_of_another_run_are_refused() -> None:
+    document = kernel("".join(f"x[{i}] = {i};\n" for i in range(40)))
+    foreign = [f"{n}{TAGGER.tag(n, document.lines[n - 1])[::-1]}" for n in range(1, 41)]
+    ours = [anchor(document, n) for n in range(1, 41)]
+    for wrong, right in zip(foreign, ours, strict=True):
+        if wrong != right:
+            rejection(document, [{"op": "delete", "from": wrong}])

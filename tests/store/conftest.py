@@ -1,0 +1,20 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.task_folder import TaskFolder
+from tests.store import scripted
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> TaskFolder:
+    return scripted.make_task(tmp_path / "task")
+
+
+@pytest.fixture
+def run(task: TaskFolder) -> Iterator[RunFolder]:
+    opened = scripted.create_run(task)
+    yield opened
+    opened.close()
