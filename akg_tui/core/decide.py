@@ -231,6 +231,8 @@ def _step(state: RunState, command: cmd.Step, now: float) -> Events | Rejected:
         return Rejected("stepping needs mode step, or a pause")
     if state.gate and not state.gate.answer:
         return Rejected("a KEEP waits for your review: a step does not answer it")
+    if state.phase is Phase.DONE:
+        return Rejected("the run is ending: no transition is left")
     if state.granted:
         return Rejected("one step is granted already")
     return (ev.StepGranted(),)

@@ -16,6 +16,7 @@ Span = tuple[str, str]
 Line = tuple[Span, ...]
 
 ELLIPSIS = "…"
+INDENT = 2
 BLANK: Line = ()
 
 _cells = lru_cache(maxsize=4096)(cell_len)
@@ -85,34 +86,40 @@ def join(parts: Iterable[Line], separator: Span) -> Line:
     return tuple(joined)
 
 
-def wrap(text: str, room: int) -> list[str]:
+def wrap(text: str, room: int, *, first: int | None = None) -> list[str]:
     """One line of text on as many lines as it needs, broken at blanks where it can be.
 
-    Deep indents are kept on the first line only. `room` below 1 counts as 1.
+    `first` is the room on the first line, where that differs. An indent is kept on the
+    first line only. Room below 1 counts as 1.
     """
     room = max(1, room)
-    if cells(text) <= room:
+    here = room if first is None else max(1, first)
+    if cells(text) <= here:
         return [text]
     lines: list[str] = []
     current = ""
-    for word in text.split(" "):
-        candidate = f"{current} {word}" if current or lines else word
-        candidate = candidate.lstrip() if lines and not current else candidate
-        if cells(candidate) <= room:
+    for number, word in enumerate(text.split(" ")):
+        candidate = f"{current} {word}" if number and (current or not lines) else word
+        if cells(candidate) <= here:
             current = candidate
             continue
         if current.strip():
             lines.append(current)
-        pieces = chop_cells(word, room) if cells(word) > room else [word]
-        lines += pieces[:-1]
-        current = pieces[-1] if pieces else ""
+            here = room
+        current = word
+        while cells(current) > here:
+            piece = chop_cells(current, here)[0] or current[:1]
+            lines.append(piece)
+            current = current[len(piece) :]
+            here = room
     lines.append(current)
     return lines
 
 
 def hang(text: str, room: int, lead: Line, role: str) -> list[Line]:
-    """`text` wrapped after `lead`, later lines indented to stand under the first."""
-    indent = width(lead)
-    rows = wrap(text, room - indent)
-    first = (*lead, (rows[0], role)) if rows[0] else lead
-    return [first, *(((" " * indent, "text"), (row, role)) for row in rows[1:])]
+    """`text` wrapped after `lead`, later lines indented by at most `INDENT` columns."""
+    taken = width(lead)
+    indent = min(taken, INDENT)
+    head, *rest = wrap(text, room - indent, first=room - taken)
+    top = (*lead, (head, role)) if head else lead
+    return [top, *(((" " * indent, "text"), (row, role)) for row in rest)]

@@ -1,0 +1,242 @@
+"""The engine over a real run folder: it ends, it resumes, and it obeys a person meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Mode, Phase, Verdict
+from akg_tui.engine.engine import Engine
+from akg_tui.store.run_folder import RunFolder
+from tests.engine.runs import KERNEL, Clock, create, decisions, engine
+
+
+def best_in_git(run: Path) -> str:
+    shown = subprocess.run(
+        ["git", "-C", str(run / "history.git"), "show", "best:kernel.py"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return shown.stdout
+
+
+def check_whole(run: RunFolder) -> None:
+    best = run.state.best
+    assert best is not None
+    text = best_in_git(run.path)
+    assert text == (run.path / "work" / "kernel.py").read_text()
+    assert run.history.read_blob(best.blob).decode() == text
+    refs = run.history.refs()
+    assert refs["refs/heads/best"] == best.commit
+    for attempt in run.state.attempts:
+        assert refs[f"refs/akg/attempts/{attempt.number}"] == attempt.commit
+    assert f"rounds: {run.state.settled}/" in (run.path / "PLAN.md").read_text()
+
+
+async def test_a_run_ends_with_its_best_kernel_in_git_work_tree_and_plan(tmp_path: Path) -> None:
+    run = create(tmp_path / "task", rounds=7)
+    work = engine(run)
+    await work.run()
+    assert run.state.finished
+    assert run.state.ok
+    assert 'SPEED = "C"' in best_in_git(run.path)
+    check_whole(run)
+    log = subprocess.run(
+        ["git", "-C", str(run.path / "history.git"), "log", "--format=%B", "best"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert "Verdict: KEEP" in log
+    assert "Ratio: " in log
+    await work.close()
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing after it runs."""
+
+
+def kill_at(run: RunFolder, number: int, *, after: bool) -> None:
+    """Make the run die at its `number`-th append: before the event is written, or after."""
+    append = run.append
+    count = 0
+
+    def dying(event: ev.AnyEvent) -> ev.Record:
+        nonlocal count
+        count += 1
+        if count == number and not after:
+            raise Killed
+        record = append(event)
+        if count == number:
+            raise Killed
+        return record
+
+    run.append = dying  # type: ignore[method-assign]
+
+
+async def run_until_killed(run: RunFolder, number: int, *, after: bool) -> bool:
+    kill_at(run, number, after=after)
+    work = engine(run)
+    try:
+        await work.run()
+    except Killed:
+        return True
+    finally:
+        run.close()
+    return False
+
+
+async def unkilled(folder: Path) -> list[tuple[object, ...]]:
+    run = create(folder, rounds=4)
+    await engine(run).run()
+    run.close()
+    return decisions(run)
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_run_killed_at_any_event_and_resumed_decides_what_an_unkilled_one_does(
+    tmp_path: Path, after: bool
+) -> None:
+    expected = await unkilled(tmp_path / "unkilled")
+    assert {verdict for _, _, _, verdict, _, _ in expected} >= {Verdict.KEEP, Verdict.DISCARD}
+    number = 0
+    killed = True
+    while killed:
+        number += 1
+        run = create(tmp_path / f"killed-{number}", rounds=4)
+        killed = await run_until_killed(run, number, after=after)
+        again = RunFolder.open(run.path, clock=Clock(run.state.last_at))
+        await engine(again).run()
+        assert decisions(again) == expected, f"killed at event {number}"
+        assert again.state.ok
+        check_whole(again)
+        again.close()
+    assert number > 40
+
+
+async def test_a_run_killed_again_and_again_still_ends_the_same(tmp_path: Path) -> None:
+    expected = await unkilled(tmp_path / "unkilled")
+    run = create(tmp_path / "killed", rounds=4)
+    for _ in range(200):
+        # Just enough events a session for one visit of the agent, which starts afresh.
+        killed = await run_until_killed(run, 16, after=True)
+        run = RunFolder.open(run.path, clock=Clock(run.state.last_at))
+        if not killed:
+            break
+    assert decisions(run) == expected
+    check_whole(run)
+    run.close()
+
+
+async def wait_for(work: Engine, task: asyncio.Task[None], phase: Phase) -> None:
+    while work.state.phase is not phase and not task.done():
+        await asyncio.sleep(0)
+
+
+async def test_step_mode_walks_one_phase_a_step(tmp_path: Path) -> None:
+    run = create(tmp_path / "task", rounds=2, mode=Mode.STEP)
+    work = engine(run)
+    task = asyncio.create_task(work.run())
+    seen = [work.state.phase]
+    while not task.done():
+        refused = work.send(cmd.Step())
+        gate = work.state.gate
+        if refused is not None and gate and not gate.answer:
+            assert work.send(cmd.AnswerKeep(gate.gate, approve=True)) is None
+        await asyncio.sleep(0)
+        if work.state.phase is not seen[-1]:
+            seen.append(work.state.phase)
+    assert [str(phase) for phase in seen[:6]] == [
+        "INIT",
+        "BASELINE",
+        "PLAN",
+        "EDIT",
+        "EVAL",
+        "DECIDE",
+    ]
+    entered = [r.event for r in run.records if isinstance(r.event, ev.PhaseEntered)]
+    granted = [r.event for r in run.records if isinstance(r.event, ev.StepGranted)]
+    assert len(granted) == len(entered)
+    await work.close()
+
+
+@pytest.mark.parametrize("approve", [True, False])
+async def test_a_review_waits_and_its_answer_is_in_the_journal(
+    tmp_path: Path, approve: bool
+) -> None:
+    run = create(tmp_path / "task", rounds=8, mode=Mode.REVIEW)
+    work = engine(run)
+    task = asyncio.create_task(work.run())
+    while work.state.gate is None:
+        await asyncio.sleep(0)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert work.state.phase is Phase.DECIDE
+    best = work.state.best
+    assert work.send(cmd.AnswerKeep(work.state.gate.gate, approve, "because")) is None
+    while work.state.phase is Phase.DECIDE:
+        await asyncio.sleep(0)
+    answered = [r.event for r in run.records if isinstance(r.event, ev.GateAnswered)]
+    assert [(a.answer, a.comment) for a in answered] == [
+        ("approve" if approve else "reject", "because")
+    ]
+    assert (work.state.best == best) is not approve
+    if not approve:
+        assert (run.path / "work" / "kernel.py").read_text() == KERNEL
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await work.close()
+
+
+async def test_a_pause_holds_the_run_until_it_goes_on(tmp_path: Path) -> None:
+    run = create(tmp_path / "task", rounds=3)
+    work = engine(run)
+    task = asyncio.create_task(work.run())
+    await wait_for(work, task, Phase.EDIT)
+    assert work.send(cmd.Pause()) is None
+    for _ in range(200):
+        await asyncio.sleep(0)
+    held = work.state.seq
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert work.state.seq == held
+    assert "paused" in work.live.activity
+    assert work.send(cmd.Unpause()) is None
+    await task
+    assert work.state.settled == 3
+    await work.close()
+
+
+async def test_a_cancelled_run_can_be_resumed(tmp_path: Path) -> None:
+    run = create(tmp_path / "task", rounds=3)
+    work = engine(run)
+    task = asyncio.create_task(work.run())
+    await wait_for(work, task, Phase.EVAL)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await work.close()
+    again = RunFolder.open(run.path, clock=Clock(run.state.last_at))
+    await engine(again).run()
+    assert again.state.settled == 3
+    check_whole(again)
+    again.close()
+
+
+async def test_a_finished_run_resumed_does_nothing_more(tmp_path: Path) -> None:
+    run = create(tmp_path / "task", rounds=1)
+    await engine(run).run()
+    run.close()
+    again = RunFolder.open(run.path, clock=Clock(run.state.last_at))
+    before = decisions(again)
+    await engine(again).run()
+    assert decisions(again) == before
+    assert isinstance(again.records[-1].event, ev.SessionOpened)
+    again.close()

@@ -1,0 +1,247 @@
+"""Task folders, good ones and every way in which one is bad."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from akg_tui.core.task import Task
+from akg_tui.resources import sample_kernels, sample_names
+from akg_tui.store.errors import StoreError
+from akg_tui.store.task_folder import BadTask, load_task, write_task
+from akg_tui.store.task_toml import field_lines
+from tests.store.scripted import KERNEL, REFERENCE, TOML, make_task
+
+
+def test_a_task_is_read_with_its_exact_bytes(tmp_path: Path) -> None:
+    make_task(tmp_path / "t")
+    odd = b"\xef\xbb\xbf" + KERNEL.replace("\n", "\r\n").encode()
+    (tmp_path / "t" / "kernel.py").write_bytes(odd)
+    folder = load_task(tmp_path / "t")
+    assert folder.kernel.encode() == odd
+    assert folder.reference == REFERENCE
+    assert folder.task.policy.max_rounds == 6
+    assert folder.toml == TOML
+
+
+@pytest.mark.parametrize("name", sample_names())
+def test_the_bundled_samples_are_good_tasks(name: str) -> None:
+    assert load_task(sample_kernels() / name).task.op == name
+
+
+BAD_TOML = {
+    "": (1, "op: is missing"),
+    "op = 3\n": (1, "op: 3 is not allowed, expected string"),
+    'op = "a b"\n': (1, "op: 'a b' is not allowed, expected string matching"),
+    'op = "a\n': (1, "not valid TOML"),
+    'op = "a"\n\n[target\n': (3, "not valid TOML"),
+    'op = "a"\n[target]\nbackend = "tpu"\n': (
+        3,
+        "target.backend: 'tpu' is unknown, expected one of: cpu",
+    ),
+    'op = "a"\ntarget.dsl = "rust"\n': (2, "target.dsl: 'rust' is unknown, expected one of: cpp"),
+    'op = "a"\ntarget = { dsl = "rust" }\n': (2, "target.dsl: 'rust' is unknown"),
+    'op = "a"\n\n[policy]\nmax_round = 3\n': (
+        4,
+        "policy.max_round: is not a known field, did you mean max_rounds?",
+    ),
+    'op = "a"\nzzz = 3\n': (2, "zzz: is not a known field, expected one of: op, files"),
+    'op = "a"\n[policy]\n# a note\nmax_rounds = 0\n': (
+        4,
+        "policy.max_rounds: 0 is not allowed, expected integer >= 1",
+    ),
+    'op = "a"\n[policy]\nmax_rounds = "ten"\n': (
+        3,
+        "policy.max_rounds: 'ten' is not allowed, expected integer",
+    ),
+    'op = "a"\n[timing]\nbudget_s = inf\n': (3, "timing.budget_s: inf is not allowed"),
+    'op = "a"\n[correctness]\ntolerance = nan\n': (3, "correctness.tolerance: nan is not allowed"),
+    'op = "a"\n[correctness]\ntolerance = -1.0\n': (3, "correctness.tolerance: -1.0 is not"),
+    'op = "a"\n[policy]\nmax_rounds = 99999999999999999999\n': (3, "policy.max_rounds: too large"),
+    'op = "a"\npolicy = 3\n': (2, "policy: 3 is not allowed, expected table"),
+    'op = "a"\n[[policy]]\nmax_rounds = 1\n': (2, "policy: [{'max_rounds': 1}] is not allowed"),
+    'op = "a"\n[files]\neditable = "../kernel.py"\n': (3, "files.editable: '../kernel.py' is not"),
+    'op = "a"\n[files]\nreference = "/etc/passwd"\n': (3, "files.reference: '/etc/passwd' is not"),
+    'op = "a"\n[files]\neditable = "reference.py"\n': (3, "files.editable: is the reference too"),
+    'op = "a"\n[files]\neditable = "none.py"\n': (3, "files.editable: none.py is not a file"),
+    'op = "\\u001b[31m"\n': (1, "op: '\\x1b[31m' is not allowed"),
+}
+
+
+@pytest.mark.parametrize("toml", BAD_TOML)
+def test_a_bad_task_file_is_told_by_line_and_field(tmp_path: Path, toml: str) -> None:
+    line, told = BAD_TOML[toml]
+    make_task(tmp_path / "t")
+    path = tmp_path / "t" / "task.toml"
+    path.write_text(toml)
+    with pytest.raises(BadTask) as bad:
+        load_task(tmp_path / "t")
+    assert str(bad.value).startswith(f"{path}:{line}: {told}")
+    assert str(bad.value).isprintable()
+
+
+MODEL = "class Model:\n    def forward(self, x): return x\n"
+INPUTS = "def get_inputs(): return []\n"
+INIT = "def get_init_inputs(): return []\n"
+BAD_REFERENCE = {
+    "": "1: the file is empty",
+    "def f(:\n": "1: not valid Python",
+    "x = 1\ny = (\n": "2: not valid Python",
+    "x = '\0'\n": "1: ",
+    INPUTS + INIT: "1: Model: is missing",
+    INPUTS + INIT + "\nclass Model:\n    pass\n": "4: Model: has no method forward",
+    INPUTS + INIT + "class Model(nn.Module):\n    x = 1\n": "3: Model: has no method forward",
+    INPUTS + INIT + "def Model(): pass\n": "3: Model: is a function",
+    MODEL + INIT: "1: get_inputs: is missing",
+    MODEL + INPUTS: "1: get_init_inputs: is missing",
+    MODEL + INIT + "def get_inputs(n, m=1, *, k): return []\n": (
+        "4: get_inputs: needs arguments (n, k), expected to be called without any"
+    ),
+    MODEL + INIT + "async def get_inputs(): return []\n": "4: get_inputs: is async",
+    MODEL + INIT + "class get_inputs: pass\n": "4: get_inputs: is a class",
+    "(" * 1000 + ")" * 1000 + "\n": "1: ",
+}
+
+
+@pytest.mark.parametrize("source", BAD_REFERENCE)
+def test_a_bad_reference_is_told_by_line(tmp_path: Path, source: str) -> None:
+    make_task(tmp_path / "t")
+    path = tmp_path / "t" / "reference.py"
+    path.write_text(source)
+    with pytest.raises(BadTask) as bad:
+        load_task(tmp_path / "t")
+    assert str(bad.value).startswith(f"{path}:{BAD_REFERENCE[source]}")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        MODEL + INPUTS + "def get_init_inputs(n=3, *rest, **more): return []\n",
+        "class Base:\n    def forward(self): pass\nclass Model(Base): pass\n" + INPUTS + INIT,
+        "from torch.nn import ReLU as Model\n" + INPUTS + INIT,
+        "if True:\n    " + INPUTS + "    get_init_inputs = list\n" + MODEL,
+    ],
+)
+def test_a_reference_may_be_written_in_other_ways(tmp_path: Path, source: str) -> None:
+    make_task(tmp_path / "t")
+    (tmp_path / "t" / "reference.py").write_text(source)
+    assert load_task(tmp_path / "t").reference == source
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (b"", "1: the file is empty"),
+        (b"import torch\nclass ModelNew\n", "2: not valid Python"),
+        (b"class Model: pass\n", "1: ModelNew: is missing"),
+        (b"x = 1\nclass ModelNew: '\xff'\n", "2: "),
+    ],
+)
+def test_a_bad_kernel_is_told_by_line(tmp_path: Path, source: bytes, told: str) -> None:
+    make_task(tmp_path / "t")
+    path = tmp_path / "t" / "kernel.py"
+    path.write_bytes(source)
+    with pytest.raises(BadTask) as bad:
+        load_task(tmp_path / "t")
+    assert str(bad.value).startswith(f"{path}:{told}")
+
+
+def test_a_folder_without_a_task_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(BadTask, match=r"akg-tui new DIR --reference"):
+        load_task(tmp_path)
+    with pytest.raises(BadTask, match="is not a folder"):
+        load_task(tmp_path / "none")
+
+
+def test_a_link_out_of_the_folder_and_a_pipe_are_refused(tmp_path: Path) -> None:
+    make_task(tmp_path / "t")
+    outside = tmp_path / "kernel.py"
+    outside.write_text(KERNEL)
+    kernel = tmp_path / "t" / "kernel.py"
+    kernel.unlink()
+    kernel.symlink_to(outside)
+    with pytest.raises(BadTask, match="leads out of the folder"):
+        load_task(tmp_path / "t")
+    kernel.unlink()
+    os.mkfifo(kernel)
+    with pytest.raises(BadTask, match=r"files\.editable: kernel\.py is not a file"):
+        load_task(tmp_path / "t")
+
+
+def test_text_that_is_not_utf8_is_told_by_line(tmp_path: Path) -> None:
+    make_task(tmp_path / "t")
+    path = tmp_path / "t" / "task.toml"
+    path.write_bytes(b'op = "a"\n# \xff\n')
+    with pytest.raises(BadTask, match=r"task\.toml:2: is not UTF-8 text"):
+        load_task(tmp_path / "t")
+
+
+def test_lines_are_found_in_every_spelling() -> None:
+    text = 'a = """\n[no]\nb = 1\n"""\n"c d" = 1\n[x . y]\nz.w = 2\n[[q]]\nr = 1\n'
+    assert field_lines(text) == {
+        ("a",): 1,
+        ("c d",): 5,
+        ("x", "y"): 6,
+        ("x", "y", "z", "w"): 7,
+        ("q",): 8,
+        ("q", "r"): 9,
+    }
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> tuple[Path, Path]:
+    reference, kernel = tmp_path / "ref.py", tmp_path / "ker.py"
+    reference.write_text(REFERENCE)
+    kernel.write_text(KERNEL)
+    return reference, kernel
+
+
+def test_a_new_task_can_be_loaded_and_holds_copies(
+    tmp_path: Path, sources: tuple[Path, Path]
+) -> None:
+    reference, kernel = sources
+    made = write_task(
+        tmp_path / "my task", reference=reference, kernel=kernel, dsl="torch", arch='zen"4 😀'
+    )
+    assert made == load_task(tmp_path / "my task")
+    assert made.task.op == "my_task"
+    assert made.task.target.dsl == "torch"
+    assert made.task.target.arch == 'zen"4 😀'
+    assert made.kernel == KERNEL
+    assert Task(op="a").timing == made.task.timing
+
+
+def test_an_existing_folder_with_files_is_not_touched(
+    tmp_path: Path, sources: tuple[Path, Path]
+) -> None:
+    reference, kernel = sources
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes").write_text("mine")
+    with pytest.raises(BadTask, match="has files in it"):
+        write_task(tmp_path / "full", reference=reference, kernel=kernel)
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["notes"]
+    (tmp_path / "empty").mkdir()
+    write_task(tmp_path / "empty", reference=reference, kernel=kernel)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"backend": "tpu"},
+        {"dsl": "rust"},
+        {"arch": "\x1b[31m"},
+        {"reference": Path("none.py")},
+        {"kernel": Path("/dev/zero")},
+    ],
+)
+def test_a_bad_setting_makes_no_folder(
+    tmp_path: Path, sources: tuple[Path, Path], change: dict[str, str]
+) -> None:
+    reference, kernel = sources
+    settings = {"reference": reference, "kernel": kernel, **change}
+    with pytest.raises(StoreError) as bad:
+        write_task(tmp_path / "t", **settings)
+    assert str(bad.value).isprintable()
+    assert not (tmp_path / "t").exists()
