@@ -208,14 +208,25 @@ def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> 
         return _watch_headless(open_run, arguments)
     from akg_tui.tui.app import WorkbenchApp
 
-    async def open_handle() -> Engine:
-        return _open_engine(open_run, arguments.mode)
+    opened: list[Engine] = []
 
-    app = WorkbenchApp(open_handle)
-    code = app.run()
-    if app.closing_words:
-        print(app.closing_words)
+    async def open_handle() -> Engine:
+        opened.append(_open_engine(open_run, arguments.mode))
+        return opened[0]
+
+    code = WorkbenchApp(open_handle).run()
+    for engine in opened:
+        print(_parting(engine))
     return EXIT_BAD_INPUT if code is None else code
+
+
+def _parting(engine: Engine) -> str:
+    """What is left on the terminal after the workbench."""
+    if engine.state.finished:
+        from akg_tui.headless import closing_lines
+
+        return "\n".join(closing_lines(engine)).strip()
+    return f"the run is not over; go on with: akg-tui resume {engine.path}"
 
 
 def _watch_headless(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
@@ -291,7 +302,7 @@ def _print_measurement(measured: Any, *, as_json: bool) -> None:
     import msgspec
 
     from akg_tui.core.decision import percent
-    from akg_tui.core.plan_view import one_line
+    from akg_tui.core.plain import one_line
 
     if as_json:
         print(msgspec.json.encode(measured).decode())
@@ -372,6 +383,7 @@ FILE_KEY = b"akg-tui view"  # tags of `view` and `edit` agree between calls
 
 
 def _view(arguments: argparse.Namespace) -> int:
+    from akg_tui.core.plain import split_clean
     from akg_tui.hashline import Document, NotText, Tagger, render
 
     path: Path = arguments.file
@@ -381,14 +393,14 @@ def _view(arguments: argparse.Namespace) -> int:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except NotText as error:
         _fail(error)
-    print(render(document, Tagger(FILE_KEY)))
+    print("\n".join(split_clean(render(document, Tagger(FILE_KEY)))))
     return EXIT_OK
 
 
 def _edit(arguments: argparse.Namespace) -> int:
     import json
 
-    from akg_tui.evaluate.plaintext import clean
+    from akg_tui.core.plain import split_clean
     from akg_tui.hashline import (
         BadEdit,
         Document,
@@ -413,7 +425,7 @@ def _edit(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"cannot change {path}: {error.strerror}") from error
     except (BadEdit, EditRejected, FileChanged, NotText) as error:
-        print(f"akg-tui: {clean(str(error))}", file=sys.stderr)
+        print("akg-tui: " + "\n".join(split_clean(str(error))), file=sys.stderr)
         return EXIT_BAD_INPUT
     print(f"OK: +{result.added} -{result.removed} lines in {path}")
     return EXIT_OK

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from akg_tui.core import events as ev
 from akg_tui.core.decision import percent
 from akg_tui.core.machine import Verdict
-from akg_tui.core.plan_view import one_line
+from akg_tui.core.plain import one_line
 from akg_tui.core.summary import summarize
 from akg_tui.engine.handle import RunHandle
 
@@ -103,13 +103,13 @@ def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
                     f"baseline  reference {m.baseline_ms:.3f} ms, kernel {m.candidate_ms:.3f} ms"
                 )
             case ev.PlanSubmitted(items=items):
-                lines.append(f"plan      {len(items)} items: {items[0].id} to {items[-1].id}")
+                lines += [f"plan      {item.id:<4} {one_line(item.text, 100)}" for item in items]
             case ev.Decided():
                 lines.append(_verdict_line(event))
             case ev.DiagnosisReported(cause=cause):
-                lines.append(f"diagnosis {one_line(cause)}")
+                lines.append(f"diagnosis {one_line(cause, 120)}")
             case ev.VisitFailed(reason=reason):
-                lines.append(f"agent     {one_line(reason)}")
+                lines.append(f"agent     {one_line(reason, 120)}")
             case _:
                 pass
     return lines
@@ -120,7 +120,8 @@ _MARKS = {Verdict.KEEP: "✔", Verdict.DISCARD: "–", Verdict.FAIL: "✘"}
 
 def _verdict_line(event: ev.Decided) -> str:
     mark = _MARKS[event.verdict]
-    return f"round {event.round:<3} {mark} {event.verdict:<7} {event.item:<4} {one_line(event.reason, 90)}"
+    reason = one_line(event.reason, 90)
+    return f"round {event.round:<3} {mark} {event.verdict:<7} {event.item:<4} {reason}"
 
 
 def closing_lines(handle: RunHandle) -> list[str]:

@@ -7,7 +7,8 @@ restart the agent stands exactly where it stood.
 from __future__ import annotations
 
 from akg_tui.core.machine import Phase
-from akg_tui.core.plan_view import one_line, render_plan
+from akg_tui.core.plain import one_line
+from akg_tui.core.plan_view import render_plan
 from akg_tui.core.state import RunState
 
 SYSTEM = """\

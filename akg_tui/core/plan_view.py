@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from akg_tui.core.machine import ItemState
 from akg_tui.core.measurement import Interval
+from akg_tui.core.plain import one_line
 from akg_tui.core.state import Item, RunState
 
 REASON_WIDTH = 120
@@ -16,11 +17,9 @@ ITEM_WIDTH = 400
 _OPEN = (ItemState.ACTIVE, ItemState.PENDING)
 
 
-def one_line(text: str, width: int = REASON_WIDTH) -> str:
-    """`text` on one line, control characters and table bars out, at most `width` long."""
-    plain = "".join(c if c.isprintable() else " " for c in text).replace("|", "¦")
-    plain = " ".join(plain.split())
-    return plain if len(plain) <= width else plain[: width - 1] + "…"
+def cell(text: str, width: int = REASON_WIDTH) -> str:
+    """`text` as one cell of a Markdown table: one line, no bar."""
+    return one_line(text, width).replace("|", "¦")
 
 
 def _ratio(interval: Interval | None) -> str:
@@ -32,8 +31,8 @@ def _row(item: Item) -> str:
         item.id,
         item.state.value,
         _ratio(item.ratio),
-        one_line(item.text, ITEM_WIDTH),
-        one_line(item.reason) or "-",
+        cell(item.text, ITEM_WIDTH),
+        cell(item.reason) or "-",
         item.commit[:7] or "-",
     )
     return "| " + " | ".join(cells) + " |"
@@ -62,8 +61,8 @@ def render_plan(state: RunState) -> str:
     open_items = [item for item in state.items if item.state in _OPEN]
     for item in open_items:
         mark = ">" if item.state is ItemState.ACTIVE else " "
-        why = f" ({one_line(item.rationale)})" if item.rationale else ""
-        lines.append(f"- [{mark}] {item.id}: {one_line(item.text, ITEM_WIDTH)}{why}")
+        why = f" ({cell(item.rationale)})" if item.rationale else ""
+        lines.append(f"- [{mark}] {item.id}: {cell(item.text, ITEM_WIDTH)}{why}")
     if not open_items:
         lines.append("No open item.")
     settled = [item for item in state.items if item.state not in _OPEN]
@@ -71,7 +70,7 @@ def render_plan(state: RunState) -> str:
         lines += ["", "# Conclusions", "", "| id | state | ratio | item | reason | commit |"]
         lines += ["|---|---|---|---|---|---|", *map(_row, settled)]
     if state.diagnosis:
-        lines += ["", "# Diagnosis", "", one_line(state.diagnosis.cause, 400)]
-        lines += [f"- avoid: {one_line(text)}" for text in state.diagnosis.avoid]
-        lines += [f"- try: {one_line(text)}" for text in state.diagnosis.directions]
+        lines += ["", "# Diagnosis", "", cell(state.diagnosis.cause, 400)]
+        lines += [f"- avoid: {cell(text)}" for text in state.diagnosis.avoid]
+        lines += [f"- try: {cell(text)}" for text in state.diagnosis.directions]
     return "\n".join(lines) + "\n"

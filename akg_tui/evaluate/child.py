@@ -73,7 +73,7 @@ def _serve(channel: socket.socket, held: tuple[str, ...]) -> int:
         data, fds = wire.receive(channel, 5)
         if not data:
             return 0
-        op, count, nonce, first, second = wire.REQUEST.unpack(data[: wire.REQUEST.size])
+        op, count, nonce, *drawing = wire.REQUEST.unpack(data[: wire.REQUEST.size])
         status, text, value = wire.Status.OK, "", 0
         try:
             # Serving is bounded by the judge's deadline, so nothing here needs its own.
@@ -84,7 +84,7 @@ def _serve(channel: socket.socket, held: tuple[str, ...]) -> int:
                 server = SERVERS[plan.kind](plan, memory)
                 value = server.start()
             elif server is not None:
-                value = server.prepare(op, count, first, second, fds)
+                value = server.prepare(op, count, tuple(drawing), fds)
         except Fault as fault:
             status, text = fault.status, fault.text
         except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)

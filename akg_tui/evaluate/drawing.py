@@ -59,20 +59,24 @@ class ReferenceServer(Server):
         self.bind()
         return len(text)
 
-    def prepare(self, op: int, count: int, first: int, second: int, fds: Sequence[int]) -> int:
-        """Write the weights, or draw item `count` from the seed `first`."""
+    def prepare(self, op: int, count: int, drawing: tuple[int, ...], fds: Sequence[int]) -> int:
+        """Write the weights, or draw `count` items: from which seed, from which item, with what."""
         if self._description is None:
             raise self._complaint("it was not loaded")
         if fds:
             names = ("state",) if op == Op.STATE else ("inputs", "outputs", "exact")
-            self.memory |= {name: map_fd(fd) for name, fd in zip(names, fds, strict=True)}
+            self.memory |= {name: map_fd(fd) for name, fd in zip(names, fds, strict=False)}
         if op == Op.STATE:
             arguments, state = self._description.arguments, self.memory["state"]
             layouts.store(arguments, self._given, state, 0)
             weights = list(self._weights.values())
             layouts.store(self._description.weights, weights, state, arguments.size)
             return 0
-        return self._draw(self._description, count, first, second)
+        drawn_from, item, wanted = drawing
+        made = wanted
+        for step in range(count):
+            made &= self._draw(self._description, item + step, drawn_from + step, wanted)
+        return made
 
     def _draw(self, known: Description, item: int, drawn_from: int, wanted: int) -> int:
         """Draw inputs into `item`; beside them, as `wanted`, the results for them.

@@ -112,7 +112,6 @@ class Evaluation:
             checkable=trials,
             seconds=DRAW_S,
             at_least=trials,
-            progress=lambda *_: None,
         )
         with contextlib.closing(draw):
             return self._verify_on(draw)
@@ -176,7 +175,6 @@ class Evaluation:
             checkable=(pairs + timing.WARMUPS) * max(calls),
             seconds=DRAW_S,
             at_least=(timing.PAIRS_LEAST + timing.WARMUPS) * max(calls),
-            progress=lambda *_: None,
         )
         with contextlib.ExitStack() as stack:
             stack.enter_context(contextlib.closing(draw))

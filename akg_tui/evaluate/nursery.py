@@ -38,7 +38,7 @@ class Nursery:
         self._memory_bytes = int(total * MEMORY_SHARE)
 
     @contextlib.contextmanager
-    def child(self, source: str, *, threads: int | None = None) -> Iterator[Worker]:
+    def child(self, source: str) -> Iterator[Worker]:
         """Yield a child for `source`, with nothing loaded; kill it when the block ends."""
         folder = self._scratch / "children" / f"{os.getpid()}-{next(self._numbers)}"
         folder.mkdir(parents=True)
@@ -53,7 +53,7 @@ class Nursery:
                     "AKG_CACHE_DIR": str(cache),
                     "TORCH_EXTENSIONS_DIR": str(cache / "torch"),
                 },
-                threads=threads or self.task.timing.threads,
+                threads=self.task.timing.threads,
                 memory_bytes=self._memory_bytes,
             )
         )

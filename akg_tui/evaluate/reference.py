@@ -6,9 +6,10 @@ The seeds come from the judge and die with it; what is drawn stays in the judge'
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,11 +22,12 @@ from akg_tui.evaluate import layout as layouts
 from akg_tui.evaluate.layout import Layout
 from akg_tui.evaluate.nursery import Misjudged, Nursery, blamed_on
 from akg_tui.evaluate.region import Region
-from akg_tui.evaluate.targets.cpu import processors
 from akg_tui.evaluate.wire import REPORT_BYTES, Description, Op, Plan, Want
 from akg_tui.evaluate.worker import Worker
 
-LIVE_SHARE_S = 0.5
+RESULTS_SHARE = 0.5
+BATCH_S = 0.05
+"""Items are asked for in batches of about this long, so that the time can be kept."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class Draw:
             return None
         layout = layouts.results_in(self.description.outputs, exact=True)
         return layouts.views(layout, self.exact.map, item * layout.size)
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """The descriptors that a DRAW needs."""
+        return tuple(region.fd for region in (self.inputs, self.outputs, self.exact) if region)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -128,7 +135,10 @@ class Reference:
             worker.send(Op.STATE, fds=(state.fd,))
             worker.answer(self._call_s, "writing its weights")
             sample = self._memory(description, 2, exact=True)
-            self._ask(worker, sample, 0, Want.OUTPUT | Want.TWICE | Want.EXACT, first=True)
+            wanted = Want.OUTPUT | Want.TWICE
+            if sample.exact is not None:
+                wanted |= Want.EXACT
+            self._ask(worker, 0, 1, wanted, sample.fds)
             first, second = sample.results(0), sample.results(1)
             held = correctness.bounds(first, sample.exact_results(0), None)
             found = correctness.compare(second, first, None, correctness.loosened(held))
@@ -149,7 +159,6 @@ class Reference:
         checkable: int,
         seconds: float,
         at_least: int,
-        progress: Callable[[int, int], None],
     ) -> Draw:
         """Draw up to `count` items from fresh secret seeds, the first `checkable` with results.
 
@@ -166,30 +175,35 @@ class Reference:
             memory = self._memory(description, count, exact=exact)
             start = time.monotonic()
             done = with_results = 0
-            every = True
+            every, batch, fds = True, 1, memory.fds
             while done < count:
                 spent = time.monotonic() - start
                 if spent > seconds and done >= at_least:
                     break
                 wanted = 0
-                if done < checkable and (done < at_least or spent < seconds * LIVE_SHARE_S):
-                    wanted = Want.OUTPUT | (Want.EXACT if exact else 0)
-                    with_results = done + 1
-                made = self._ask(worker, memory, done, wanted, first=done == 0)
-                every = every and made == wanted
-                done += 1
-                progress(done, count)
-        kept = memory.exact if every else None
-        return Draw(description, done, with_results, memory.inputs, memory.outputs, kept)
+                batch = min(batch, count - done)
+                if done < checkable and (done < at_least or spent < seconds * RESULTS_SHARE):
+                    batch = min(batch, checkable - done)
+                    wanted = Want.OUTPUT | (Want.EXACT if memory.exact is not None else 0)
+                    with_results = done + batch
+                made = self._ask(worker, done, batch, wanted, fds)
+                every, fds = every and made == wanted, ()
+                done += batch
+                if time.monotonic() - start - spent < BATCH_S:
+                    batch *= 2
+        return dataclasses.replace(
+            memory,
+            count=done,
+            checkable=with_results,
+            exact=memory.exact if every else None,
+        )
 
     @contextmanager
     def _loaded(self) -> Iterator[tuple[Worker, Description]]:
         report = Region(REPORT_BYTES)
-        # Nothing is timed here, so the reference may use the whole machine.
-        threads = len(processors())
         with (
             blamed_on(FailureKind.REFERENCE, self._filename),
-            self._nursery.child(self._source, threads=threads) as worker,
+            self._nursery.child(self._source) as worker,
         ):
             self._nursery.send_plan(worker, self.plan(), report)
             size = self._nursery.await_load(worker)
@@ -219,12 +233,8 @@ class Reference:
             Region(count * wide) if exact and description.has_floats else None,
         )
 
-    def _ask(self, worker: Worker, memory: Draw, item: int, wanted: int, *, first: bool) -> int:
-        fds: tuple[int, ...] = ()
-        if memory.exact is None:
-            wanted &= ~Want.EXACT
-        if first:
-            exact = memory.exact or memory.outputs
-            fds = (memory.inputs.fd, memory.outputs.fd, exact.fd)
-        worker.send(Op.DRAW, count=item, first=secrets.randbits(64), second=wanted, fds=fds)
-        return worker.answer(self._call_s, "drawing inputs")
+    def _ask(self, worker: Worker, item: int, count: int, wanted: int, fds: tuple[int, ...]) -> int:
+        seed = secrets.randbits(63)
+        worker.send(Op.DRAW, count=count, seed=seed, item=item, wanted=wanted, fds=fds)
+        # No candidate lives now, so there is nobody to be protected by stopping this one.
+        return worker.answer(count * self._call_s, "drawing inputs", stop=False)

@@ -48,7 +48,7 @@ class Server:
         """Load the model; return how many bytes were left in the report."""
         raise NotImplementedError
 
-    def prepare(self, op: int, count: int, first: int, second: int, fds: Sequence[int]) -> int:
+    def prepare(self, op: int, count: int, drawing: tuple[int, ...], fds: Sequence[int]) -> int:
         """Serve a request other than a call."""
         raise Fault(Status.CALL, "this process can only be called")
 

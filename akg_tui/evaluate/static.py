@@ -43,8 +43,10 @@ def _bound_names(body: list[ast.stmt]) -> set[str]:
                 names.update(alias.asname or alias.name for alias in aliases)
             case ast.If(body=inner, orelse=other):
                 names |= _bound_names(inner) | _bound_names(other)
-            case ast.Try(body=inner, orelse=other):
+            case ast.Try(body=inner, handlers=handlers, orelse=other):
                 names |= _bound_names(inner) | _bound_names(other)
+                for handler in handlers:
+                    names |= _bound_names(handler.body)
             case ast.With(body=inner):
                 names |= _bound_names(inner)
             case _:

@@ -101,6 +101,12 @@ class Side:
                 stack.enter_context(blamed_on(self.fault, self.name))
             yield
 
+    def move(self) -> None:
+        """Take other memory: where it lies favours one side, and must not do so twice."""
+        for region in (self.inputs, self.outputs):
+            region.close()
+        self.inputs, self.outputs = Region(self.inputs.size), Region(self.outputs.size)
+
     def close(self) -> None:
         """Give the memory back."""
         for region in (self.report, self.inputs, self.outputs):
@@ -206,6 +212,7 @@ class Contest:
         workers: dict[str, Worker] = {}
         with contextlib.ExitStack() as stack:
             for side in sides:
+                side.move()
                 child = self._nursery.child(side.plan.source)
                 workers[side.name] = stack.enter_context(child)
             # Both load at once; from then on one runs at a time.

@@ -20,8 +20,8 @@ TEXT_LIMIT = 16_384
 REPORT_BYTES = 4 << 20
 """Room for what a reference says of itself."""
 
-REQUEST = struct.Struct("<IIQQQ")
-"""op, count, nonce, first and second argument."""
+REQUEST = struct.Struct("<IIQQII")
+"""op, count, nonce, and for DRAW: the first item's seed, the first item, and what is wanted."""
 
 REPLY = struct.Struct("<QIIQ")
 """The request's nonce, status, bytes of text that follow, and a value."""
@@ -32,12 +32,12 @@ class Op(IntEnum):
 
     LOAD = 1  # fds: plan, report, state, inputs, outputs
     STATE = 2  # write the reference's weights and constructor arguments
-    DRAW = 3  # fds the first time: inputs, outputs, exact; count = item, first = seed
+    DRAW = 3  # count items, in a row; fds the first time: inputs, outputs, exact
     CALL = 4  # count calls, on slots 0 .. count - 1
 
 
 class Want(IntEnum):
-    """What DRAW should leave beside the inputs (its second argument, as a bit set)."""
+    """What DRAW should leave beside the inputs, as a bit set."""
 
     OUTPUT = 1
     EXACT = 2

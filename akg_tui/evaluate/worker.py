@@ -163,18 +163,27 @@ class Worker:
         self.freeze()
 
     def send(
-        self, op: Op, *, count: int = 0, first: int = 0, second: int = 0, fds: tuple[int, ...] = ()
+        self,
+        op: Op,
+        *,
+        count: int = 0,
+        seed: int = 0,
+        item: int = 0,
+        wanted: int = 0,
+        fds: tuple[int, ...] = (),
     ) -> None:
         """Wake the child and ask it for something."""
         self._nonce = secrets.randbits(64)
-        message = wire.REQUEST.pack(op, count, self._nonce, first, second)
+        message = wire.REQUEST.pack(op, count, self._nonce, seed, item, wanted)
         os.killpg(self.pid, signal.SIGCONT)
         try:
             socket.send_fds(self._channel, [message], list(fds))
         except OSError as error:
             raise self._died("waiting") from error
 
-    def answer(self, deadline_s: float, doing: str, *, compiling_s: float = 0.0) -> int:
+    def answer(
+        self, deadline_s: float, doing: str, *, compiling_s: float = 0.0, stop: bool = True
+    ) -> int:
         """Wait for the answer, stop the child, and return the answer's value.
 
         While the child has processes of its own (a compiler), it may take `compiling_s`
@@ -187,7 +196,8 @@ class Worker:
         """
         self._await_answer(deadline_s, doing, compiling_s=compiling_s)
         status, text, value = self._read()
-        self.freeze()
+        if stop:
+            self.freeze()
         if status != Status.OK:
             self._raise(status, text)
         return value
@@ -195,7 +205,7 @@ class Worker:
     def timed_call(self, count: int, deadline_s: float) -> int:
         """Return the nanoseconds from waking the child to its answer, on our clock."""
         self._nonce = secrets.randbits(64)
-        message = wire.REQUEST.pack(Op.CALL, count, self._nonce, 0, 0)
+        message = wire.REQUEST.pack(Op.CALL, count, self._nonce, 0, 0, 0)
         start = time.perf_counter_ns()
         try:
             os.killpg(self.pid, signal.SIGCONT)

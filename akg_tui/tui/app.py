@@ -52,7 +52,10 @@ class WorkbenchApp(Inked, App[int]):
 
     CSS = """
     #opening { padding: 1 2; height: 1fr; background: $background; }
-    CommandPalette > Vertical { margin-top: 2; }
+    CommandPalette > Vertical { margin-top: 2; width: 76; max-width: 100%; background: $surface; }
+    CommandPalette #--input { background: $surface; border: round $ink-flame; padding: 0 1; }
+    CommandPalette #--results { max-height: 20; background: $surface; }
+    CommandPalette SearchIcon { display: none; }
     """
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     COMMAND_PALETTE_BINDING = "ctrl+p"

@@ -119,7 +119,7 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return rising[::-1]
 
 
-def folded(rows: Sequence[Row], context: int = 3) -> tuple[Row, ...]:
+def folded(rows: Sequence[Row], context: int) -> tuple[Row, ...]:
     """The changed rows with `context` rows around them; a GAP counts what is left out."""
     keep = [False] * len(rows)
     for index, row in enumerate(rows):

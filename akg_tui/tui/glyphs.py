@@ -9,7 +9,7 @@ from akg_tui.core.machine import ItemState, Mode, Verdict
 
 DONE = "✓"
 LIVE = "▸"
-WAITS = "⧖"
+WAITS = "⋯"
 IDLE = "◦"
 TOOL = "›"
 ADDED = "+"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from akg_tui.core.effects import Hold, due, next_effect
-from akg_tui.core.machine import Overlay, Phase, Verdict
+from akg_tui.core.machine import ItemState, Overlay, Phase, Verdict
 from akg_tui.core.measurement import Progress
 from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.tui import words
@@ -156,6 +156,10 @@ def status(
     if state.finished:
         role = "verdict.keep" if state.ok else "verdict.fail"
         end = line(("the run is over: ", role), (one_line(state.finished), "text"))
+        if state.final and state.final.ratio:
+            low, high = state.final.ratio.low, state.final.ratio.high
+            end = (*end, (f"; measured afresh {words.times(state.final.ratio.ratio)}", "figure"))
+            end = (*end, (f" the seed [{low:.2f}, {high:.2f}]", "muted"))
         return spread(end, line(("q leaves", "muted")), room)
     effect = next_effect(state, now)
     if isinstance(effect, Hold):
@@ -201,12 +205,27 @@ def _progress(progress: Progress) -> Line:
 _ROOMY = 64
 
 
-def plan_rows(state: RunState, room: int) -> list[Line]:
-    """A row for each item: glyph, id, text, ratio and the word for its state."""
+def plan_rows(state: RunState, room: int, page: int) -> tuple[list[Line], int]:
+    """A row for each item: glyph, id, text, ratio and the word for its state.
+
+    Where `page` rows have room for it, a second row tells each item's reason. The number
+    is the row that work is at: the active item's, else that of the first to come.
+    """
     if not state.items:
-        return [fit(line((text, "muted")), room) for text in _no_plan(state)]
+        return [fit(line((text, "muted")), room) for text in _no_plan(state)], 0
     digits = max(len(item.id) for item in state.items)
-    return [_plan_row(item, digits, room) for item in state.items]
+    told = room < _ROOMY and 2 * len(state.items) <= page
+    rows: list[Line] = []
+    at: int | None = None
+    for item in state.items:
+        here = item.id == state.active
+        if here or (at is None and item.state is ItemState.PENDING):
+            at = len(rows)
+        rows.append(_plan_row(item, digits, room))
+        why = one_line(item.reason or item.rationale)
+        if told and why:
+            rows.append(fit(line(" " * (digits + 3), (why, "faint")), room))
+    return rows, len(rows) - 1 if at is None else at
 
 
 def _no_plan(state: RunState) -> tuple[str, ...]:
@@ -223,8 +242,9 @@ def _plan_row(item: Item, digits: int, room: int) -> Line:
         (f"{ratio:>6} ", role),
         (f"{word:<9}" if roomy else f"{short:<4}", role),
     )
-    settled = item.state.value not in ("PENDING", "ACTIVE")
-    text_role = "item.active" if item.state.value == "ACTIVE" else "muted" if settled else "text"
+    text_role = {ItemState.ACTIVE: "item.active", ItemState.PENDING: "text"}.get(
+        item.state, "muted"
+    )
     left = line((f"{glyph} {item.id:<{digits}} ", role), (one_line(item.text), text_role))
     why = one_line(item.reason or item.rationale)
     if roomy and why:
@@ -236,18 +256,7 @@ def _plan_row(item: Item, digits: int, room: int) -> Line:
 
 def plan_subtitle(state: RunState) -> str:
     pending = len(state.pending)
-    return f"{pending} to come" if state.items else ""
-
-
-def active_row(state: RunState) -> int | None:
-    """The plan row that work is at: the active item, else the first to come."""
-    for number, item in enumerate(state.items):
-        if item.id == state.active:
-            return number
-    for number, item in enumerate(state.items):
-        if item in state.pending:
-            return number
-    return None
+    return f"{pending} to come" if pending else ""
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"

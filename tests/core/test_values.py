@@ -23,7 +23,8 @@ from akg_tui.core.machine import (
     forbidden_tool,
 )
 from akg_tui.core.measurement import Interval, Measurement, Outcome
-from akg_tui.core.plan_view import one_line, render_plan
+from akg_tui.core.plain import one_line
+from akg_tui.core.plan_view import cell, render_plan
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun, broken, failed, faster
@@ -122,7 +123,7 @@ def test_one_line_is_one_printable_line(text, width) -> None:
     line = one_line(text, width)
     assert len(line) <= width
     assert line.isprintable()
-    assert "|" not in line
+    assert "|" not in cell(text, width)
 
 
 def test_the_summary_quotes_the_fresh_measurement_not_the_winning_sample() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 
 from akg_tui.tui.look import Look
-from akg_tui.tui.snapshot import active_row, plan_rows, plan_subtitle
+from akg_tui.tui.snapshot import plan_rows, plan_subtitle
 from akg_tui.tui.widgets.lineview import LineView
 
 
@@ -17,13 +17,13 @@ class PlanPane(LineView):
 
     def pull(self, look: Look) -> None:
         state = look.state
-        room = self.room
-        shown = (state.items, state.phase, room)
+        room, page = self.room, self.page
+        shown = (state.items, state.phase, room, page)
         if shown == self._shown:
             return
         self._shown = shown
-        self.put(plan_rows(state, room))
+        rows, at = plan_rows(state, room, page)
+        self.put(rows)
         self.border_subtitle = Content(plan_subtitle(state))
-        row = active_row(state)
-        if row is not None and not self.has_focus:
-            self.reveal(row)
+        if not self.has_focus:
+            self.reveal(at)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.events import DescendantFocus
-from textual.widget import Widget
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
@@ -31,10 +30,11 @@ from akg_tui.tui.shape import LEAST, PANES, TABS, Shape, shape_of, visible
 from akg_tui.tui.snapshot import Ask, ask, sparkline
 from akg_tui.tui.spans import Line, Span, fit, line
 from akg_tui.tui.widgets.askcard import AskCard
-from akg_tui.tui.widgets.footer import Footer
 from akg_tui.tui.widgets.lineview import LineView
 from akg_tui.tui.widgets.oneline import OneLine
 from akg_tui.tui.widgets.painted import Rows
+
+Pane = PlanPane | SourcePane | LogPane | ChartPane
 
 _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AUTO}
 
@@ -45,30 +45,42 @@ class Deck(Watching):
 
     def __init__(self) -> None:
         super().__init__()
-        self.colours = Colours()
         self.active = "source"
         self.zoomed = False
+        self.colours = Colours()
+        self.header = Header("header")
+        self.rail = Rail("rail")
+        self.tab_row = Rows("tabs")
+        self.log_pane = LogPane()
+        self.chart = ChartPane()
+        self.panes: dict[str, Pane] = {
+            "plan": PlanPane(),
+            "best": SourcePane("best", "5", self.colours, working=False),
+            "source": SourcePane("source", "2", self.colours, working=True),
+            "log": self.log_pane,
+            "chart": self.chart,
+        }
+        self.spark = Rows("spark")
+        self.card = AskCard()
+        self.hint = OneLine("hint", "a hint to the agent: enter sends it, esc leaves")
+        self.note = Rows("note")
         self._asked: tuple[int, float, tuple[int, int]] | None = None
 
     def compose(self) -> ComposeResult:
-        yield Header("header")
-        yield Rail("rail")
-        yield Rows("tabs")
+        yield self.header
+        yield self.rail
+        yield self.tab_row
         with Container(id="body"):
-            yield PlanPane()
-            yield SourcePane("best", "5", self.colours, working=False)
-            yield SourcePane("source", "2", self.colours, working=True)
-            yield LogPane()
-            yield ChartPane()
-        yield Rows("spark")
-        yield AskCard()
-        yield OneLine("hint", "a hint to the agent: enter sends it, esc leaves")
-        yield Rows("note")
-        yield Footer()
+            yield from self.panes.values()
+        yield self.spark
+        yield self.card
+        yield self.hint
+        yield self.note
+        yield self.footer
 
     def on_mount(self) -> None:
         self._arrange()
-        self._pane(self.active).focus()
+        self.panes[self.active].focus()
 
     def on_resize(self) -> None:
         self._arrange()
@@ -83,9 +95,6 @@ class Deck(Watching):
     def shape(self) -> Shape:
         return shape_of(*self.app.size)
 
-    def _pane(self, name: str) -> Widget:
-        return self.query_one(f"#{name}")
-
     def _arrange(self) -> None:
         shape = self.shape
         shown = visible(shape, self.active, zoomed=self.zoomed)
@@ -93,28 +102,24 @@ class Deck(Watching):
             self.set_class(each is shape, f"-{each}")
         self.set_class(len(shown) == 1, "-one")
         for name in PANES:
-            self._pane(name).display = name in shown
+            self.panes[name].display = name in shown
         self.call_after_refresh(self.steering.pull_now)
 
     def pull(self, look: Look) -> None:
-        self.query_one(Header).pull(look)
-        self.query_one(Rail).pull(look)
-        self.query_one(AskCard).pull(self._ask(look), look.now)
-        for pane in self.query(f"#body > {LineView.__name__}, #body > ChartPane"):
+        self.header.pull(look)
+        self.rail.pull(look)
+        self.card.pull(self._ask(look), look.now)
+        for pane in self.panes.values():
             if pane.display:
-                self._pull_pane(pane, look)
+                pane.pull(look)
         room = self.app.size.width - 2
         shape = self.shape
         if shape is Shape.TABS:
-            self.query_one("#tabs", Rows).show((self._tabs(room),))
-            self.query_one("#spark", Rows).show((sparkline(look.state, room),))
+            self.tab_row.show((self._tabs(room),))
+            self.spark.show((sparkline(look.state, room),))
         if shape is Shape.TINY:
-            self.query_one("#note", Rows).show((self._small(),))
-        self.query_one(Footer).pull(footer("deck", look.state), look.now)
-
-    def _pull_pane(self, pane: Widget, look: Look) -> None:
-        assert isinstance(pane, PlanPane | SourcePane | LogPane | ChartPane)
-        pane.pull(look)
+            self.note.show((self._small(),))
+        self.footer.pull(footer("deck", look.state), look.now)
 
     def _tabs(self, room: int) -> Line:
         spans: list[Span] = [(" ", "text")]
@@ -171,7 +176,7 @@ class Deck(Watching):
         gate = look.state.gate
         if gate is None or not look.waits:
             self.say("no KEEP waits for an answer")
-        elif not self.query_one(AskCard).arming.armed(gate.gate, look.now):
+        elif not self.card.arming.armed(gate.gate, look.now):
             self.say("not yet: the keys count once the card has been in sight for a moment")
         else:
             approve = answer == "keep"
@@ -182,41 +187,36 @@ class Deck(Watching):
         if self.steering.look().state.finished:
             self.say("the run is over: no agent is there to read a hint")
             return
-        self.query_one("#hint", OneLine).open()
+        self.hint.open()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        hint = self.query_one("#hint", OneLine)
         if self.steering.steer(cmd.Hint(event.value), "the agent reads your hint next"):
-            hint.value = ""
-        self._leave_hint(hint)
+            self.hint.value = ""
+        self.on_one_line_left()
 
     def on_one_line_left(self) -> None:
-        self._leave_hint(self.query_one("#hint", OneLine))
-
-    def _leave_hint(self, hint: OneLine) -> None:
-        hint.close()
-        self._pane(self.active).focus()
+        self.hint.close()
+        self.panes[self.active].focus()
 
     def action_pane(self, name: str) -> None:
         self.active = name
         self._arrange()
-        self._pane(name).focus()
+        self.panes[name].focus()
 
     def action_zoom(self) -> None:
         self.zoomed = not self.zoomed
         self._arrange()
 
     def action_edge(self, edge: str) -> None:
-        pane = self._pane(self.active)
+        pane = self.panes[self.active]
         if isinstance(pane, LineView):
             pane.scroll_home(animate=False) if edge == "home" else pane.to_end()
             if pane.follows:
                 pane.set_follow(edge == "end")
 
     def action_follow(self) -> None:
-        log = self.query_one(LogPane)
-        log.set_follow(not log.follow)
+        self.log_pane.set_follow(not self.log_pane.follow)
 
     def action_cycle(self) -> None:
-        self.query_one(ChartPane).cycle()
+        self.chart.cycle()
         self.steering.pull_now()

@@ -16,6 +16,8 @@ from akg_tui.tui.spans import BLANK, Line, hang, line
 from akg_tui.tui.widgets.lineview import LineView
 from akg_tui.tui.widgets.painted import Rows
 
+_LEAVE_WIDTH = 76
+
 _VERDICTS = {
     Verdict.KEEP: "correct, and faster than the best beyond doubt",
     Verdict.DISCARD: "correct, but not faster beyond doubt",
@@ -81,12 +83,13 @@ class Leave(ModalScreen[bool]):
     def on_mount(self) -> None:
         rows = self.query_one(Rows)
         rows.border_title = "leave the run?"
-        rows.show(
-            (
-                line(("The run stops here and can be resumed with", "text")),
-                line(("  akg-tui resume ", "muted"), (self._path, "strong")),
-                BLANK,
-                line(("The evaluation under way is done again then.", "muted")),
-                line(("y", "key"), (" leave    ", "text"), ("n", "key"), (" stay", "text")),
-            )
-        )
+        room = max(10, min(_LEAVE_WIDTH, self.app.size.width) - 4)
+        lines = [
+            *hang("The run stops here and can be resumed with", room, (), "text"),
+            *hang(f"akg-tui resume {self._path}", room, line(("  ", "text")), "strong"),
+            BLANK,
+            *hang("The evaluation under way is done again then.", room, (), "muted"),
+            line(("y", "key"), (" leave    ", "text"), ("n", "key"), (" stay", "text")),
+        ]
+        rows.styles.height = len(lines) + 2
+        rows.show(tuple(lines))

@@ -24,10 +24,13 @@ from akg_tui.tui.screens.watching import Watching, bindings
 from akg_tui.tui.snapshot import one_line
 from akg_tui.tui.spans import Line, fit, line
 from akg_tui.tui.widgets.askcard import Arming
-from akg_tui.tui.widgets.footer import Footer
 from akg_tui.tui.widgets.lineview import LineView
 from akg_tui.tui.widgets.oneline import OneLine
 from akg_tui.tui.widgets.painted import Rows
+
+CONTEXT = 3
+ROOMY_CONTEXT = 12
+FEW_CHANGES = 12
 
 
 class DiffView(LineView):
@@ -40,8 +43,13 @@ class DiffView(LineView):
         self._texts = (look.kernel(old), look.kernel(new))
         compared = compare(split_lines(self._texts[0]), split_lines(self._texts[1]))
         self.changed = size(compared)
+        context = ROOMY_CONTEXT if sum(self.changed) <= FEW_CHANGES else CONTEXT
         self._code = CodeRows(
-            folded(compared), look.tag_key, old=colours.of(old), new=colours.of(new), both=True
+            folded(compared, context),
+            look.tag_key,
+            old=colours.of(old),
+            new=colours.of(new),
+            both=True,
         )
         self.hunks = hunks(self._code.compared)
 
@@ -84,18 +92,20 @@ class Review(Watching):
         self._item = state.active or ""
         self._best = state.best
         self._first = look
-        self._colours = colours
+        self.about = Rows("about")
+        self.diff = DiffView(look, colours, self._best.blob, self._blob)
+        self.comment = OneLine("comment", "a comment for the agent: enter keeps it, then K or D")
         self._arming = Arming()
         self._comment = ""
 
     def compose(self) -> ComposeResult:
-        yield Rows("about")
-        yield DiffView(self._first, self._colours, self._best.blob, self._blob)
-        yield OneLine("comment", "a comment for the agent: enter keeps it, then K or D")
-        yield Footer()
+        yield self.about
+        yield self.diff
+        yield self.comment
+        yield self.footer
 
     def on_mount(self) -> None:
-        diff = self.query_one(DiffView)
+        diff = self.diff
         added, removed = diff.changed
         name = one_line(self._first.state.task.files.editable)
         diff.border_title = Content(f"{name} +{added} -{removed} against the best")
@@ -110,8 +120,8 @@ class Review(Watching):
             self.call_after_refresh(self._arming.painted, look.now)
         room = max(1, self.app.size.width - 2)
         rows = [*self._about(look.state), self._standing(look, gate)]
-        self.query_one("#about", Rows).show(tuple(fit(row, room) for row in rows))
-        self.query_one(Footer).pull(footer("review", look.state), look.now)
+        self.about.show(tuple(fit(row, room) for row in rows))
+        self.footer.pull(footer("review", look.state), look.now)
 
     def _gate(self, look: Look) -> int | None:
         """The open gate, if it asks about the candidate shown here."""
@@ -181,19 +191,19 @@ class Review(Watching):
         if self._gate(self.steering.look()) is None:
             self.say("no answer is asked for this candidate now")
         else:
-            self.query_one("#comment", OneLine).open()
+            self.comment.open()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self._comment = event.value.strip()
         self.on_one_line_left()
 
     def on_one_line_left(self) -> None:
-        self.query_one("#comment", OneLine).close()
-        self.query_one(DiffView).focus()
+        self.comment.close()
+        self.diff.focus()
         self.steering.pull_now()
 
     def action_hunk(self, step: int) -> None:
-        diff = self.query_one(DiffView)
+        diff = self.diff
         number = diff.to_hunk(step)
         diff.border_subtitle = Content(f"hunk {number} of {len(diff.hunks)}")
 

@@ -41,6 +41,10 @@ def bindings(where: Where) -> list[BindingType]:
 class Watching(Screen[None]):
     """A screen that shows a run. `pull` is called whenever the clock finds it due."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.footer = Footer()
+
     @property
     def steering(self) -> Steering:
         return cast("Steering", self.app)
@@ -50,7 +54,7 @@ class Watching(Screen[None]):
 
     def say(self, text: str) -> None:
         """Tell the person, in the footer."""
-        self.query_one(Footer).say(text, self.steering.wall_clock())
+        self.footer.say(text, self.steering.wall_clock())
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.steering.pull_now)

@@ -1,0 +1,200 @@
+"""The command line as scripts call it: exit codes, one-line errors, and real runs."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from akg_tui.resources import sample
+from tests.engine.runs import KERNEL, REFERENCE, make_task
+
+
+def akg(
+    *words: object, cwd: Path | None = None, timeout: float = 200
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "akg_tui", *map(str, words)]
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def refused(done: subprocess.CompletedProcess[str], *told: str) -> None:
+    """Exit code 2, one line on stderr that says `told`, nothing on stdout."""
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    for words in told:
+        assert words in done.stderr
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    return make_task(tmp_path / "task")
+
+
+def test_help_names_every_command_and_loads_neither_textual_nor_torch() -> None:
+    script = (
+        "import sys; from akg_tui.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('textual', 'torch', 'pygit2', 'optuna', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    for command in ("demo", "tune", "resume", "eval", "new", "runs", "show", "view", "edit"):
+        assert f"\n    {command} " in done.stdout
+    assert done.stdout.endswith("[]\n")
+
+
+def test_a_folder_without_a_task_is_told_how_to_make_one(tmp_path: Path) -> None:
+    refused(akg("tune", tmp_path, "--headless"), "task.toml", "akg-tui new")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("task.toml", 'op = "x"\n[timing]\nthreads = 0\n', "task.toml:3: timing.threads"),
+        ("task.toml", 'op = "x"\n[target]\nbackend = "tpu"\n', "task.toml:3: target.backend"),
+        ("task.toml", "op = \n", "task.toml:1"),
+        ("reference.py", "x = 1\n", "Model"),
+        ("reference.py", REFERENCE.replace("get_inputs()", "get_inputs(n)"), "get_inputs"),
+        ("reference.py", "def broken(:\n", "reference.py:1"),
+        ("kernel.py", "x = 1\n", "ModelNew"),
+        ("kernel.py", "class ModelNew:\n    pass\n", "# tune: [32, 64, 128]"),
+        ("kernel.py", KERNEL.replace('= "A"', '= "Q"'), "SPEED: the value 'Q'"),
+    ],
+)
+def test_a_broken_task_is_refused_by_file_line_and_field(
+    task: Path, name: str, text: str, told: str
+) -> None:
+    (task / name).write_text(text)
+    refused(akg("tune", task, "--headless"), told)
+    assert not (task / "runs").exists()
+
+
+def test_a_missing_reference_is_named(task: Path) -> None:
+    (task / "reference.py").unlink()
+    refused(akg("eval", task), "reference.py")
+
+
+def test_an_unwritable_run_folder_is_one_line(task: Path) -> None:
+    (task / "runs").write_text("in the way")
+    refused(akg("tune", task, "--headless"), "runs")
+
+
+def test_resuming_what_is_not_a_run_is_one_line(tmp_path: Path) -> None:
+    refused(akg("resume", tmp_path, "--headless"), str(tmp_path))
+
+
+def test_a_second_writer_is_refused_and_the_run_is_untouched(tmp_path: Path, task: Path) -> None:
+    from tests.engine.runs import create
+
+    run = create(tmp_path / "other")
+    try:
+        before = (run.path / "events.jsonl").read_bytes()
+        refused(akg("resume", run.path, "--headless"), f"process {os.getpid()}")
+        assert (run.path / "events.jsonl").read_bytes() == before
+    finally:
+        run.close()
+
+
+def test_an_unknown_sample_is_answered_with_the_names_there_are(tmp_path: Path) -> None:
+    refused(akg("demo", "nothing", cwd=tmp_path), "row_softmax")
+
+
+def test_new_makes_a_task_that_can_be_checked(tmp_path: Path) -> None:
+    (tmp_path / "r.py").write_text(REFERENCE)
+    (tmp_path / "k.py").write_text(KERNEL)
+    made = akg(
+        "new", tmp_path / "t", "--reference", tmp_path / "r.py", "--kernel", tmp_path / "k.py"
+    )
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "t" / "kernel.py").read_text() == KERNEL
+    again = akg(
+        "new", tmp_path / "t", "--reference", tmp_path / "r.py", "--kernel", tmp_path / "k.py"
+    )
+    refused(again, "has files in it")
+
+
+def test_view_shows_tags_and_edit_by_them_changes_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_text("A = 1\nB = 2\n")
+    shown = akg("view", file).stdout.splitlines()
+    anchor = shown[2].split("|")[0]
+    ops = tmp_path / "ops.json"
+    ops.write_text(json.dumps([{"op": "replace", "from": anchor, "lines": ["B = 3"]}]))
+    assert akg("edit", file, "--ops", ops).returncode == 0
+    assert file.read_text() == "A = 1\nB = 3\n"
+    stale = akg("edit", file, "--ops", ops)
+    assert stale.returncode == 2
+    assert "othing was written" in stale.stderr
+    assert file.read_text() == "A = 1\nB = 3\n"
+
+
+def test_view_never_sends_an_escape_code_to_the_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_text("A = '\x1b]0;owned\x07'\n")
+    assert "\x1b" not in akg("view", file).stdout
+
+
+def test_eval_answers_with_exit_codes(tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    folder.mkdir()
+    for name in ("task.toml", "reference.py", "kernel.py"):
+        (folder / name).write_text((sample("hybrid_attention_mask") / name).read_text())
+    kernel = (folder / "kernel.py").read_text()
+    good = akg("eval", folder, "--json")
+    assert good.returncode == 0, good.stderr
+    measured = json.loads(good.stdout)
+    assert measured["outcome"] == "correct"
+    assert measured["ratio"]["low"] <= measured["ratio"]["ratio"] <= measured["ratio"]["high"]
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(kernel.replace('SCORES = "scale_after"', 'SCORES = "bfloat16"'))
+    bad = akg("eval", folder, "--kernel", wrong)
+    assert bad.returncode == 1
+    assert "wrong values" in bad.stdout
+    (folder / "reference.py").write_text(
+        (folder / "reference.py").read_text().replace("def forward(", "def forward(self_, ")
+    )
+    assert akg("eval", folder).returncode == 2
+
+
+def test_a_kernel_wrong_at_baseline_is_bad_input_and_the_run_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    folder.mkdir()
+    for name in ("task.toml", "reference.py", "kernel.py"):
+        (folder / name).write_text((sample("hybrid_attention_mask") / name).read_text())
+    kernel = (folder / "kernel.py").read_text()
+    (folder / "kernel.py").write_text(
+        kernel.replace('SCORES = "scale_after"', 'SCORES = "bfloat16"')
+    )
+    done = akg("tune", folder, "--headless", "--json")
+    assert done.returncode == 2
+    assert "not correct before any change" in done.stderr
+    summary = json.loads(done.stdout.splitlines()[-1])
+    assert summary["type"] == "summary"
+    assert not summary["ok"]
+    listed = akg("runs", folder, "--json")
+    assert json.loads(listed.stdout)["run_id"] == summary["run_id"]
+
+
+def test_a_reader_that_goes_away_does_not_break_the_command(task: Path) -> None:
+    command = f"{sys.executable} -m akg_tui view {task / 'kernel.py'} | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_the_lock_is_free_after_a_run(tmp_path: Path) -> None:
+    from tests.engine.runs import create
+
+    run = create(tmp_path / "task")
+    run.close()
+    with (run.path / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,63 @@
+"""Whole runs of the demo, with the real judge: to the end, killed, and interrupted."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.kills import COMMAND, check, killed_run
+
+
+def test_the_demo_keeps_a_faster_kernel_and_sums_up(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "demo", "--headless", "--json", "--rounds", "6"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    summary = lines[-1]
+    assert summary["type"] == "summary"
+    assert [line["seq"] for line in lines[:-1]] == list(range(1, len(lines)))
+    assert any(keep["ratio"]["low"] > 1 for keep in summary["keeps"])
+    assert summary["speedup_vs_seed"] > 1.2
+    check(tmp_path / summary["run"], summary, 6)
+
+
+def test_a_killed_demo_resumes_to_the_same_end(tmp_path: Path) -> None:
+    seed = random.randrange(2**32)
+    dice = random.Random(seed)
+    print(f"seed {seed}")
+    killed_run(tmp_path, [dice.uniform(0.2, 9.0) for _ in range(3)], rounds=3)
+
+
+def test_an_interrupt_ends_with_130_and_says_how_to_go_on(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "demo", "--headless", "--json"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line)["type"] == "EvalStarted":
+            break
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    run = errors.split("akg-tui resume ")[1].strip()
+    shown = subprocess.run(
+        [sys.executable, "-m", "akg_tui", "show", run, "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(shown.stdout)["rounds"] == 0

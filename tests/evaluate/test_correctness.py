@@ -1,0 +1,125 @@
+"""The comparison: what counts as equal, and what never does."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from akg_tui.evaluate import correctness
+from akg_tui.evaluate.correctness import CEILINGS, FLOORS, Bound, Comparison
+
+
+def judged(
+    result: torch.Tensor, native: torch.Tensor, exact: torch.Tensor | None = None
+) -> Comparison:
+    several = [exact] if exact is not None else None
+    held = correctness.bounds([native], several, None)
+    return correctness.compare([result], [native], several, held)
+
+
+@pytest.fixture
+def exact() -> torch.Tensor:
+    return torch.randn(50, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("dtype", list(FLOORS))
+def test_the_reference_itself_is_correct(exact: torch.Tensor, dtype: torch.dtype) -> None:
+    native = exact.to(dtype)
+    found = judged(native, native, exact.to(torch.complex128) if dtype.is_complex else exact)
+    assert not found.message
+    assert 0 <= found.error <= found.tolerance
+
+
+@pytest.mark.parametrize("lower", [torch.float16, torch.bfloat16])
+def test_computing_in_half_precision_is_not_single_precision(
+    exact: torch.Tensor, lower: torch.dtype
+) -> None:
+    native = exact.float()
+    assert "wrong values" in judged(native.to(lower).float(), native, exact).message
+
+
+@given(st.integers(0, 49), st.integers(0, 39))
+def test_a_single_wrong_element_is_found_where_it_is(row: int, column: int) -> None:
+    native = torch.ones(50, 40)
+    result = native.clone()
+    result[row, column] = 1.5
+    found = judged(result, native)
+    assert f"at [{row}, {column}]: expected 1, got 1.5" in found.message
+    assert found.detail.startswith("1 of 2000 elements are wrong")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_strange_value_is_wrong_where_the_reference_has_none(
+    exact: torch.Tensor, bad: float
+) -> None:
+    native = exact.float()
+    result = native.clone()
+    result[1, 2] = bad
+    found = judged(result, native, exact)
+    assert "1 of 2000 differ, first at [1, 2]" in found.message
+    assert found.error == math.inf
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_strange_value_must_be_there_where_the_reference_has_it(value: float) -> None:
+    native = torch.tensor([1.0, value, 2.0])
+    assert not judged(native.clone(), native).message
+    for other in (0.0, -value if math.isinf(value) else math.inf):
+        assert judged(torch.tensor([1.0, other, 2.0]), native).message
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool])
+def test_integers_and_booleans_must_be_equal(dtype: torch.dtype) -> None:
+    native = torch.tensor([0, 1, 1, 0]).to(dtype)
+    assert not judged(native.clone(), native).message
+    assert (
+        "1 of 4 differ, first at [3]"
+        in judged(torch.tensor([0, 1, 1, 1]).to(dtype), native).message
+    )
+
+
+def test_zeros_are_wrong_however_small_the_expected_values(exact: torch.Tensor) -> None:
+    native = (exact * 1e-30).float()
+    assert judged(torch.zeros_like(native), native, exact * 1e-30).message
+
+
+def test_poisoned_memory_is_wrong_for_every_dtype(exact: torch.Tensor) -> None:
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.float64):
+        native = (exact * 100).to(dtype)
+        poison = torch.full((native.numel() * native.element_size(),), 255, dtype=torch.uint8)
+        assert judged(poison.view(dtype).reshape(native.shape), native).message
+
+
+def test_the_bound_follows_the_references_own_error_up_to_a_ceiling(exact: torch.Tensor) -> None:
+    close, far, hopeless = (exact * (1 + shift) for shift in (1e-9, 3e-6, 1.0))
+    bound = [
+        correctness.bounds([exact.float()], [other], None)[0] for other in (close, far, hopeless)
+    ]
+    assert bound[0].tolerance == FLOORS[torch.float32]
+    assert 8e-6 < bound[1].tolerance < 3e-5
+    assert bound[2].tolerance <= CEILINGS[torch.float32]
+    assert [b.exact for b in bound] == [True, True, False]
+
+
+def test_a_task_may_set_its_own_tolerance(exact: torch.Tensor) -> None:
+    native = exact.float()
+    held = correctness.bounds([native], [exact], 0.1)
+    assert held == [Bound(0.1, held[0].own_error, exact=True)]
+    assert not correctness.compare([native * 1.05], [native], [exact], held).message
+
+
+def test_several_outputs_are_told_apart(exact: torch.Tensor) -> None:
+    native = [exact.float(), torch.arange(5)]
+    held = correctness.bounds(native, None, None)
+    found = correctness.compare([native[0], native[1] + 1], native, None, held)
+    assert found.message.startswith("output 1: wrong values: 5 of 5 differ")
+
+
+def test_empty_and_scalar_results_compare() -> None:
+    for native in (torch.empty(0, 3), torch.tensor(2.5)):
+        assert not judged(native.clone(), native).message
+    assert "at []: expected 2.5, got 3" in judged(torch.tensor(3.0), torch.tensor(2.5)).message

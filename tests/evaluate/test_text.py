@@ -1,0 +1,90 @@
+"""Untrusted text and untrusted source, before anything is run or shown."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from akg_tui.evaluate.plaintext import clean, one_line
+from akg_tui.evaluate.static import SOURCE_LIMIT, syntax_fault
+
+
+@given(st.text(st.characters(codec=None), max_size=300))
+def test_nothing_that_acts_on_a_terminal_is_left(text: str) -> None:
+    left = clean(text)
+    assert not [c for c in left if unicodedata.category(c) in {"Cc", "Cs"} and c not in "\n\t"]
+    assert clean(left) == left
+
+
+@given(st.text("ab\n\t é漢", max_size=300))
+def test_plain_text_is_left_alone(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["\x1b[31m", "\x1b[2J", "\x1b]0;owned\x07", "\x1b]8;;http://x\x1b\\", "\x1bP1$q\x1b\\",
+     "\x9b31m", "\x9d0;owned\x9c", "\x1b(B", "\x1bc", "\u202e", "\u200b", "\ufeff", "\x00", "\x08"],
+)  # fmt: skip
+def test_an_escape_code_goes_whole(code: str) -> None:
+    assert clean(f"before{code}after") == "beforeafter"
+
+
+def test_of_long_text_head_and_tail_are_kept() -> None:
+    left = clean("start" + "x" * 10_000 + "end", limit=100)
+    assert len(left) == 100
+    assert left.startswith("start")
+    assert left.endswith("end")
+    assert "[…]" in left
+
+
+def test_a_hostile_text_is_cleaned_in_no_time() -> None:
+    start = time.monotonic()
+    clean("\x1b]" * 50_000)
+    clean("\x1b[" + ";" * 100_000)
+    assert time.monotonic() - start < 2
+
+
+@given(st.text(max_size=2000))
+def test_one_line_is_one_short_line(text: str) -> None:
+    line = one_line(text)
+    assert len(line) <= 400
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class ModelNew: pass",
+        "from m import ModelNew",
+        "from m import Other as ModelNew",
+        "def make(): pass\nModelNew = make()",
+        "try:\n    import a\nexcept ImportError:\n    class ModelNew: pass",
+        "if True:\n    class ModelNew: pass",
+    ],
+)
+def test_a_file_that_binds_model_new_may_be_a_kernel(source: str) -> None:
+    assert syntax_fault(source) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("x = 1\ny = (\n", "line 2: '(' was never closed"),
+        ("class Other: pass", "no class ModelNew"),
+        ("class A:\n    class ModelNew: pass", "no class ModelNew"),
+        ("x = 1\0", "null byte"),
+        ("x = '\ud800'; class", "surrogates not allowed"),
+        ("(" * 5000, "line 1: too many nested parentheses"),
+        ("-" * 100_000 + "1", ""),
+        ("#" * (SOURCE_LIMIT + 1), "the limit is"),
+    ],
+)
+def test_a_file_that_is_no_kernel_is_told_why(source: str, says: str) -> None:
+    fault = syntax_fault(source)
+    assert fault is not None
+    assert says in fault

@@ -1,0 +1,66 @@
+"""The workbench on a stage: run by a pilot over a `FakeHandle`, read back as text."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from textual.pilot import Pilot
+
+from akg_tui.tui.app import WorkbenchApp
+from akg_tui.tui.screens.deck import Deck
+
+from .script import FakeHandle
+
+
+@dataclass
+class Stage:
+    app: WorkbenchApp
+    pilot: Pilot[int]
+    handle: FakeHandle
+
+    @property
+    def deck(self) -> Deck:
+        return next(screen for screen in self.app.screen_stack if isinstance(screen, Deck))
+
+    async def pull(self) -> None:
+        """Let the screen catch up with the run, and everything it started with itself."""
+        self.app.pull_now()
+        await self.app.workers.wait_for_complete()
+        await self.pilot.pause()
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pull()
+
+    async def resize(self, width: int, height: int) -> None:
+        await self.pilot.resize_terminal(width, height)
+        await self.pull()
+
+    async def arm(self) -> None:
+        """Let the card be painted, and time go by until its keys count."""
+        await self.pull()
+        self.handle.now += 1.0
+        await self.pull()
+
+    def text(self) -> str:
+        """What stands on the screen, row by row."""
+        return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
+
+
+def workbench(handle: FakeHandle, theme: str | None = None) -> WorkbenchApp:
+    async def open_run() -> FakeHandle:
+        return handle
+
+    return WorkbenchApp(open_run, theme=theme, clock=handle.clock)
+
+
+@asynccontextmanager
+async def on_stage(handle: FakeHandle, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Stage]:
+    app = workbench(handle)
+    async with app.run_test(size=size) as pilot:
+        stage = Stage(app, pilot, handle)
+        await stage.pull()
+        await stage.pull()
+        yield stage

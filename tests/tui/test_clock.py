@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from akg_tui.tui.clock import SLOWEST, Pace
+from akg_tui.tui.commands import COMMANDS, at, footer, groups
+from akg_tui.tui.shape import PANES, Shape, shape_of, visible
+
+
+def test_an_easy_clock_pulls_at_every_tick() -> None:
+    pace = Pace()
+    assert all(pace.tick(0.0, 0) for _ in range(100))
+
+
+def test_a_slow_terminal_slows_the_clock_down_to_four_pulls_a_second() -> None:
+    pace = Pace()
+    pulls = [pace.tick(0.0, 5) for _ in range(10 * SLOWEST)]
+    assert 0 < sum(pulls[SLOWEST:]) <= 9
+    assert pace.stride == SLOWEST
+
+
+def test_the_clock_recovers_when_the_strain_is_over() -> None:
+    pace = Pace()
+    for _ in range(20):
+        pace.tick(0.2, 0)
+    for _ in range(100):
+        pace.tick(0.0, 0)
+    assert pace.stride == 1
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30)), max_size=80))
+def test_whatever_happens_a_pull_is_never_further_than_the_slowest_stride(
+    ticks: list[tuple[float, int]],
+) -> None:
+    pace = Pace()
+    waited = 0
+    for lag, backlog in ticks:
+        waited = 0 if pace.tick(lag, backlog) else waited + 1
+        assert waited < SLOWEST
+
+
+@given(st.integers(1, 300), st.integers(1, 100), st.sampled_from(PANES), st.booleans())
+def test_the_active_pane_is_always_in_sight(
+    width: int, height: int, active: str, zoomed: bool
+) -> None:
+    shape = shape_of(width, height)
+    shown = visible(shape, active, zoomed=zoomed)
+    assert active in shown
+    if zoomed or shape in (Shape.TINY, Shape.TABS):
+        assert shown == {active}
+
+
+def test_the_shapes_change_at_their_borders() -> None:
+    assert shape_of(59, 40) is shape_of(120, 15) is Shape.TINY
+    assert shape_of(60, 16) is shape_of(99, 60) is shape_of(120, 29) is Shape.TABS
+    assert shape_of(100, 30) is shape_of(159, 60) is Shape.THREE
+    assert shape_of(160, 30) is Shape.FIVE
+
+
+def test_no_key_means_two_things_in_one_place() -> None:
+    for where in ("deck", "review"):
+        keys = [key for command in at(where) for key in command.keys]
+        assert len(keys) == len(set(keys))
+
+
+def test_every_command_is_in_help_once() -> None:
+    listed = [command.id for members in groups().values() for command in members]
+    assert sorted(listed) == sorted(command.id for command in COMMANDS)
+
+
+def test_the_footer_offers_only_keys_that_are_bound() -> None:
+    for where in ("deck", "review"):
+        hints = {hint for hint, _ in footer(where, None)}
+        shown = {part for command in at(where) for part in command.shown_key.split(" or ")}
+        assert hints <= shown

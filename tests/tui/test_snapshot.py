@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+
+from akg_tui.core import commands as cmd
+from akg_tui.core.machine import Mode, Phase
+from akg_tui.core.measurement import Interval, Progress
+from akg_tui.tui import glyphs, words
+from akg_tui.tui.panes.chart import plot_of
+from akg_tui.tui.snapshot import (
+    ask,
+    header,
+    keys_line,
+    plan_rows,
+    rail,
+    sparkline,
+    status,
+    upcoming,
+)
+from akg_tui.tui.spans import plain, width
+from akg_tui.tui.widgets.plot import draw
+
+from .script import FakeHandle, Try, faster, task
+
+
+def test_the_header_tells_task_round_best_mode_and_time() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=3)
+    row = plain(header(handle.state, handle.now, 118))
+    assert "row_softmax │ cpp on cpu zen4 │ round 4/12 │ best 2.31× attempt 3 │ mode auto" in row
+    assert row.endswith(words.clock(handle.state.worked(handle.now)))
+
+
+@pytest.mark.parametrize("room", [10, 20, 40, 58, 78, 118, 198])
+def test_no_row_is_wider_than_its_room(room: int) -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.work()
+    state, now = handle.state, handle.now
+    progress = Progress("time", 3, 8, "a message", Interval(1.1, 1.0, 1.2, 0.95))
+    rows = [
+        header(state, now, room),
+        rail(state, now, room),
+        status(state, "measuring", progress, now, room),
+        sparkline(state, room),
+        keys_line([("space", "pause"), ("n", "step")], room, "more: ?"),
+        *plan_rows(state, room, 40)[0],
+    ]
+    assert max(width(row) for row in rows) <= room
+
+
+def test_the_rail_marks_the_live_phase_and_the_time_in_it() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL)
+    row = plain(rail(handle.state, handle.state.phase_since + 12.4, 118))
+    assert "✓EDIT" in row
+    assert "▸ EVAL 12 s" in row
+    assert "◦DECIDE" in row
+
+
+def test_a_pause_says_how_to_go_on_and_what_a_step_will_do() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL)
+    handle.send(cmd.Pause())
+    handle.work()
+    told = plain(status(handle.state, "", None, handle.now, 118))
+    assert told == "PAUSED: space goes on, n takes one step"
+    assert "⋯ EVAL" in plain(rail(handle.state, handle.now, 118))
+
+
+def test_step_mode_says_which_transition_waits() -> None:
+    handle = FakeHandle(mode=Mode.STEP)
+    handle.work()
+    told = plain(status(handle.state, "", None, handle.now, 118))
+    assert told == "WAIT_STEP: n takes one step to BASELINE, m changes the mode"
+
+
+def test_what_comes_next_is_told_through_a_whole_run() -> None:
+    handle = FakeHandle()
+    guesses: list[tuple[Phase, Phase | None]] = []
+    while handle.step():
+        guesses.append((handle.state.phase, upcoming(handle.state, handle.now)))
+    assert (Phase.PLAN, Phase.EDIT) in guesses
+    assert (Phase.EVAL, Phase.DECIDE) in guesses
+    assert (Phase.DECIDE, Phase.PLAN) in guesses
+    assert upcoming(handle.state, handle.now) is None
+
+
+def test_the_last_round_leads_to_done() -> None:
+    handle = FakeHandle(the_task=task(max_rounds=1))
+    handle.work(lambda s: s.phase is Phase.DECIDE)
+    assert upcoming(handle.state, handle.now) is Phase.DONE
+
+
+def test_the_plan_tells_each_state_with_sign_and_word() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=7)
+    rows, at = plan_rows(handle.state, 34, 9)
+    told = [plain(row) for row in rows]
+    assert told[0].split() == ["✓", "p1", "FLAGS", "=", "-O3", "1.31×", "KEPT"]
+    assert told[3].split()[-2:] == ["0.91×", "DISC"]
+    assert told[4].startswith("✗ p5")
+    assert told[4].split()[-1] == "FAIL"
+    assert told[7].split()[:2] == ["▸", "p8"]
+    assert at == 7
+
+
+def test_where_there_is_room_the_plan_tells_reasons() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=7)
+    rows, at = plan_rows(handle.state, 34, 30)
+    assert len(rows) == 18
+    assert at == 14
+    wide, _ = plan_rows(handle.state, 100, 30)
+    assert "values differ: 37 of 65536, the first at [3, 17]" in plain(wide[4])
+    assert plain(wide[4]).rstrip().endswith("FAILED")
+
+
+def test_the_card_says_what_would_happen_in_words() -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.work()
+    asked = ask(handle.state, handle.now - 7, handle.now, 1, 1)
+    assert asked is not None
+    assert asked.title == "KEEP attempt 1?"
+    assert asked.effect == "31.0 % faster (27.1 to 34.9), 95 % sure; 1.31× the seed if kept"
+    assert asked.cost == "+1 -1 lines against the best. The run has waited 7 s."
+    handle.send(cmd.AnswerKeep(asked.gate, approve=True))
+    assert ask(handle.state, 0, 0, 1, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("interval", "told"),
+    [
+        (Interval(1.1, 1.05, 1.15, 0.95), "10.0 % faster (5.0 to 15.0), 95 % sure"),
+        (Interval(0.9, 0.85, 0.95, 0.95), "10.0 % slower (5.0 to 15.0), 95 % sure"),
+        (
+            Interval(1.0, 0.95, 1.05, 0.95),
+            "no difference beyond doubt: +0.0 % (-5.0 to +5.0), 95 % sure",
+        ),
+    ],
+)
+def test_an_interval_in_words(interval: Interval, told: str) -> None:
+    assert words.sure(interval) == told
+
+
+def test_hidden_keys_are_counted() -> None:
+    row = plain(keys_line([("a", "one"), ("b", "two"), ("c", "three")], 20, "more: ?"))
+    assert row == "a one  +2 more: ?"
+
+
+def test_the_sparkline_tells_rise_and_last_attempt() -> None:
+    handle = FakeHandle()
+    handle.work()
+    row = plain(sparkline(handle.state, 78))
+    assert "1.00× → 3.64×" in row
+    assert "last p9 ▪ DISCARD" in row
+
+
+def test_without_an_attempt_the_chart_says_what_is_awaited() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.BASELINE)
+    rows = draw(plot_of(handle.state, None, "ratio"), 60, 10)
+    assert [plain(row) for row in rows] == ["no attempt yet: the baseline is being measured"]
+
+
+@pytest.mark.parametrize("unit", ["ratio", "ms"])
+def test_the_chart_shows_every_attempt_by_its_verdict(unit: str) -> None:
+    handle = FakeHandle()
+    handle.work()
+    rows = [plain(row) for row in draw(plot_of(handle.state, None, unit), 60, 14)]
+    everything = "".join(rows)
+    assert (everything.count("✓"), everything.count("▪"), everything.count("✗")) == (4, 4, 1)
+    assert all(len(row) <= 60 for row in rows)
+    assert len(rows) == 14
+
+
+@pytest.mark.parametrize(("wide", "high"), [(1, 1), (12, 3), (15, 3), (300, 90)])
+def test_a_chart_of_any_size_is_drawn(wide: int, high: int) -> None:
+    handle = FakeHandle()
+    handle.work()
+    rows = draw(plot_of(handle.state, None, "ratio"), wide, high)
+    assert len(rows) <= max(1, high)
+    assert max(width(row) for row in rows) <= wide
+
+
+def test_a_wide_range_of_ratios_is_drawn_on_a_logarithmic_axis() -> None:
+    tries = [
+        Try("FLAGS = -O3", '"-O1"  #', '"-O3"  #', faster(6.0)),
+        Try("EXP = libm32", '"libm64"  #', '"libm32"  #', faster(5.0)),
+    ]
+    handle = FakeHandle(plans=[tries])
+    handle.work()
+    rows = [plain(row) for row in draw(plot_of(handle.state, None, "ratio"), 60, 14)]
+    labels = [row[:6].strip() for row in rows if row[:6].strip()]
+    assert labels == ["20×", "10×", "5×", "2×", "1×"]
+
+
+def test_every_sign_is_one_column_wide_in_every_terminal() -> None:
+    signs = {glyphs.DONE, glyphs.LIVE, glyphs.WAITS, glyphs.IDLE, glyphs.TOOL}
+    signs |= {sign for sign, _ in glyphs.VERDICT.values()}
+    signs |= {sign for sign, *_ in glyphs.ITEM.values()}
+    assert {unicodedata.east_asian_width(sign) for sign in signs} <= {"N", "Na"}

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Phase
+from akg_tui.tui.panes.log import unsaid
+from akg_tui.tui.spans import plain, width
+from akg_tui.tui.story import MAX_ENTRIES, MAX_TEXT_LINES, Story, tail
+
+from .script import FakeHandle
+
+
+def told(story: Story) -> list[str]:
+    return [plain(row) for row in story.rows]
+
+
+def test_a_tool_call_and_its_answer_are_one_line() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL)
+    story = Story(80)
+    story.read(handle.records)
+    rows = told(story)
+    assert "› submit_plan 6 items ok" in rows
+    assert "› edit_kernel 1 op +1 -1 FLAGS = -O3 ok" in rows
+
+
+def test_a_refused_call_tells_why() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.PLAN)
+    handle.tell(ev.ToolCalled(call="x", tool="edit_kernel", arguments={}))
+    handle.tell(
+        ev.ToolAnswered(
+            call="x", tool="edit_kernel", status="error", error_information="not in PLAN\nmore"
+        )
+    )
+    story = Story(80)
+    story.read(handle.records)
+    assert told(story)[-2:] == ["› edit_kernel refused", "  not in PLAN"]
+
+
+def test_every_verdict_is_told_with_its_sign() -> None:
+    handle = FakeHandle()
+    handle.work()
+    story = Story(120)
+    story.read(handle.records)
+    rows = "\n".join(told(story))
+    assert "✓ KEEP p1 faster: +31.0 % (+27.1 to +34.9)" in rows
+    assert "▪ DISCARD p4 slower" in rows
+    assert "✗ FAIL p5 values differ" in rows
+    assert "the run is over" in rows
+
+
+def test_reading_in_pieces_tells_the_same_as_reading_at_once() -> None:
+    handle = FakeHandle()
+    handle.work()
+    whole, pieces = Story(50), Story(50)
+    whole.read(handle.records)
+    for end in range(0, len(handle.records) + 7, 7):
+        pieces.read(handle.records[: min(end, len(handle.records))])
+    assert told(pieces) == told(whole)
+
+
+def test_another_width_wraps_what_was_read_before() -> None:
+    handle = FakeHandle()
+    handle.work()
+    story = Story(100)
+    story.read(handle.records)
+    assert story.resize(30)
+    assert all(width(row) <= 30 for row in story.rows)
+    assert not story.resize(30)
+
+
+def test_far_behind_the_story_skips_to_the_newest_and_counts_what_it_left_out() -> None:
+    handle = FakeHandle()
+    for number in range(3 * MAX_ENTRIES):
+        handle.records.append(ev.Record(number + 3, 0.0, ev.HintGiven(text=f"hint {number}")))
+    story = Story(40)
+    story.read(handle.records)
+    assert len(story.rows) == MAX_ENTRIES
+    assert story.skipped == len(handle.records) - MAX_ENTRIES
+    assert told(story)[-1] == f"you hint {3 * MAX_ENTRIES - 1}"
+
+
+def test_a_long_reply_is_cut_and_says_so() -> None:
+    handle = FakeHandle()
+    text = "\n".join(f"line {n}" for n in range(MAX_TEXT_LINES + 5))
+    handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="m", text=text))
+    story = Story(60)
+    story.read(handle.records)
+    assert told(story)[-1] == "(5 more lines: in the journal)"
+
+
+def test_model_text_shows_markup_and_escape_codes_literally() -> None:
+    handle = FakeHandle()
+    text = "[red]\x1b]0;x\x07[/red]"
+    handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="m", text=text))
+    story = Story(60)
+    story.read(handle.records)
+    assert told(story)[-1] == "[red]␛]0;x␇[/red]"
+    assert plain(tail(handle.state, text, 60)[0]) == "[red]␛]0;x␇[/red]"
+
+
+def test_streamed_text_is_not_told_twice() -> None:
+    assert unsaid("one two", "one ") == "two"
+    assert unsaid("two three", "one two") == "two three"
+    assert unsaid("x" * 300 + "new", "y" * 300 + "x" * 250) == "new"
+    assert unsaid("fresh", "") == "fresh"
