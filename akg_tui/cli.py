@@ -146,7 +146,12 @@ def _demo(arguments: argparse.Namespace) -> int:
     folder = DEMO_FOLDER / sample
     try:
         if not (folder / "task.toml").exists():
-            shutil.copytree(sample_kernels() / sample, folder, dirs_exist_ok=True)
+            shutil.copytree(
+                sample_kernels() / sample,
+                folder,
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns("runs", "__pycache__"),
+            )
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}") from error
     arguments.task, arguments.agent, arguments.max_hours = folder, None, None
@@ -157,6 +162,8 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _tune(arguments: argparse.Namespace) -> int:
     from msgspec.structs import replace
 
+    from akg_tui.agent.models.knobs import BadKnob, require_knobs
+
     folder = _load(arguments.task)
     policy = folder.task.policy
     if arguments.max_rounds:
@@ -166,6 +173,11 @@ def _tune(arguments: argparse.Namespace) -> int:
     task = replace(folder.task, policy=policy)
     if arguments.agent:
         task = replace(task, agent=replace(task.agent, model=arguments.agent))
+
+    try:
+        require_knobs(folder.kernel.split("\n"))
+    except BadKnob as error:
+        raise UsageError(f"{folder.path / task.files.editable}: {error}") from error
 
     def open_run() -> RunFolder:
         from akg_tui.core.machine import Mode
@@ -189,12 +201,12 @@ def _open_engine(open_run: Callable[[], RunFolder], mode: str | None) -> Engine:
     """Open the run and its engine; anything a user can mend becomes a `UsageError`."""
     from akg_tui.core import commands as cmd
     from akg_tui.core.machine import Mode
-    from akg_tui.engine.launch import NothingToTune, engine_for
+    from akg_tui.engine.launch import engine_for
     from akg_tui.store.errors import StoreError
 
     try:
         run = open_run()
-    except (StoreError, NothingToTune) as error:
+    except StoreError as error:
         _fail(error)
     engine = engine_for(run)
     if mode and not run.state.finished:

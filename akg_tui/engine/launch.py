@@ -12,7 +12,6 @@ from pathlib import Path
 
 from akg_tui import __version__
 from akg_tui.agent.chat import ChatModel
-from akg_tui.agent.models.knobs import HOW_TO_DECLARE, BadKnob, find_knobs
 from akg_tui.core.machine import Mode
 from akg_tui.core.measurement import Progress
 from akg_tui.core.task import Task
@@ -21,23 +20,8 @@ from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_folder import TaskFolder
 
 
-class NothingToTune(ValueError):
-    """The chosen agent can do nothing with this kernel; the message says what would help."""
-
-
-def check_agent(task: Task, kernel: str) -> None:
-    """Raise `NothingToTune` when the sweep finds no knob in `kernel`."""
-    try:
-        knobs = find_knobs(kernel.split("\n"))
-    except BadKnob as error:
-        raise NothingToTune(f"{task.files.editable}: {error}") from None
-    if not knobs:
-        raise NothingToTune(f"{task.files.editable}: {HOW_TO_DECLARE}")
-
-
 def create_run(folder: TaskFolder, task: Task, mode: Mode) -> RunFolder:
     """A new run of `task` (the folder's, with the command line's changes applied)."""
-    check_agent(task, folder.kernel)
     return RunFolder.create(
         folder,
         task=task,

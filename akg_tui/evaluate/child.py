@@ -21,7 +21,7 @@ from akg_tui.evaluate.drawing import ReferenceServer
 from akg_tui.evaluate.faults import Fault, describe
 from akg_tui.evaluate.serving import IdleServer, KernelServer, Server, open_plan
 
-PRELOADED = ("numpy", "torch.utils.cpp_extension", "torch.nn.functional")
+PRELOADED = ("numpy.random", "torch.utils.cpp_extension", "torch.nn.functional")
 """What kernels commonly import: shared by all children, instead of loaded in each."""
 
 CHANNEL = 3

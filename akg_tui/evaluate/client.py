@@ -52,7 +52,8 @@ class Judge:
         A folder for builds and for the processes' own files. Build caches stay in it; no
         two judges may share one at the same time.
     on_progress
-        Called in the loop with each step. It must return at once.
+        Called in the loop with each step; its `message` is the evaluation's label. It must
+        return at once.
 
     Use it as an asynchronous context manager, or `prepare` and `close` it. One evaluation
     runs at a time; a second call waits for the first.
@@ -72,6 +73,7 @@ class Judge:
         self._on_progress = on_progress
         self._numbers = itertools.count(1)
         self._turn = asyncio.Lock()
+        self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -99,14 +101,16 @@ class Judge:
 
     async def _ensure(self) -> None:
         """Raise JudgeLost, saying why, unless the judge runs."""
-        if self._process is not None and self._process.returncode is None:
-            return
-        await self._discard()
-        try:
-            await self._start()
-        except OSError as error:
+        async with self._starting:
+            if self._process is not None and self._process.returncode is None:
+                return
             await self._discard()
-            raise JudgeLost(f"the judge can't be started in {self._scratch}: {error}") from error
+            try:
+                await self._start()
+            except OSError as error:
+                await self._discard()
+                what = f"the judge can't be started in {self._scratch}: {error}"
+                raise JudgeLost(what) from error
 
     async def evaluate(
         self, kernel: str, incumbent: str | None = None, *, label: str = "candidate"
@@ -132,6 +136,7 @@ class Judge:
                 elapsed_s=time.monotonic() - start,
             )
         async with self._turn:
+            self._tell(Progress(stage="start", message=label))
             try:
                 await self._ensure()
                 found = await self._ask(kernel, incumbent, label)
@@ -219,8 +224,12 @@ class Judge:
             if isinstance(message, Result):
                 if message.number == number:
                     return message.measurement
-            elif message.number == number and self._on_progress is not None:
-                self._on_progress(message.progress)
+            elif message.number == number:
+                self._tell(message.progress)
+
+    def _tell(self, progress: Progress) -> None:
+        if self._on_progress is not None:
+            self._on_progress(progress)
 
     async def _next(self) -> protocol.ToEngine:
         if self._reader is None:

@@ -61,6 +61,7 @@ class Evaluation:
         *,
         kernel: str,
         incumbent: str | None,
+        label: str,
         report: Callable[[Progress], None],
     ) -> None:
         self._nursery = nursery
@@ -68,6 +69,7 @@ class Evaluation:
         self._reference = reference
         self._kernel = kernel
         self._incumbent = incumbent
+        self._label = label
         self._report = report
         self._dice = random.Random(secrets.randbits(64))
         self._found = Findings(time.monotonic())
@@ -244,7 +246,11 @@ class Evaluation:
         return self._reference.kernel_plan(self._kernel, self._task.files.editable, 1)
 
     def _stage(self, name: str, done: int = 0, total: int = 0) -> None:
-        self._report(Progress(stage=name, done=done, total=total, ratio=self._found.ratio))
+        self._report(
+            Progress(
+                stage=name, done=done, total=total, message=self._label, ratio=self._found.ratio
+            )
+        )
 
     def _failed(self, failed: ChildFailed) -> Measurement:
         # A kernel could claim that a compiler is missing: look for ourselves.

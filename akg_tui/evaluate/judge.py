@@ -135,6 +135,7 @@ def _serve(line: Line) -> None:
                     reference,
                     kernel=request.kernel,
                     incumbent=request.incumbent,
+                    label=request.label,
                     report=report,
                 )
                 found: Measurement | None = evaluation.run()

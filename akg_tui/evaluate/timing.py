@@ -227,35 +227,36 @@ class Contest:
             taken: dict[str, list[float]] = {side.name: [] for side in sides}
             rounds = range(WARMUPS + self._pairs)
             # One sample of each side, and it can't know which: so neither is favoured.
-            checked = {side.name: self._dice.choice(rounds) for side in sides}
+            due = {side.name: self._dice.choice(rounds) for side in sides}
             for turn in rounds:
                 self._dice.shuffle(sides)
                 for side in sides:
+                    items = [orders[side.name].pop() for _ in range(side.calls)]
+                    checked = self._checkable(items) if turn >= due[side.name] else None
+                    if checked is not None:
+                        due[side.name] = len(rounds)
                     with side.blamed():
-                        seconds = self._sample(
-                            side,
-                            workers[side.name],
-                            orders[side.name],
-                            check=turn == checked[side.name],
-                        )
+                        seconds = self._sample(side, workers[side.name], items, checked)
                     taken[side.name].append(seconds)
         return self._summary(
             taken[self._baseline.name][WARMUPS:], taken[self._candidate.name][WARMUPS:]
         )
 
-    def _sample(self, side: Side, worker: Worker, order: list[int], *, check: bool) -> float:
+    def _checkable(self, items: Sequence[int]) -> int | None:
+        """Return one of the slots whose results are known, or None."""
+        known = [slot for slot, item in enumerate(items) if item < self._draw.checkable]
+        return self._dice.choice(known) if known else None
+
+    def _sample(
+        self, side: Side, worker: Worker, items: Sequence[int], checked: int | None
+    ) -> float:
         """Time one sample on items that this process has not seen; return seconds.
 
-        With `check` one of its calls, whose results were poisoned beforehand, is compared
-        with the reference, and its arguments with what they were.
+        In the slot `checked` the results, poisoned beforehand, are compared with the
+        reference's, and the arguments with what they were.
         """
-        items = [order.pop() for _ in range(side.calls)]
         for slot, item in enumerate(items):
             fill(side, slot, self._draw, item)
-        checked = None
-        if check:
-            known = [slot for slot, item in enumerate(items) if item < self._draw.checkable]
-            checked = self._dice.choice(known) if known else None
         if checked is not None:
             poison(side, checked)
         nanoseconds = worker.timed_call(side.calls, self._limit_s(side.calls))

@@ -12,7 +12,7 @@ from typing import overload
 
 from akg_tui.hashline.tags import Tagger
 from akg_tui.tui.compare import Kind, Row
-from akg_tui.tui.plain import clean
+from akg_tui.tui.plain import TAB_WIDTH, clean
 from akg_tui.tui.spans import Line, Span, cells, plain
 
 Coloured = tuple[Line, ...]
@@ -106,8 +106,22 @@ class CodeRows(Sequence[Line]):
             lexed = coloured[number - 1]
             if plain(lexed) == row.text:
                 spans = lexed
+        if "\t" in row.text:
+            spans = _expanded(spans)
         shown = tuple((clean(text), _on(role, ground)) for text, role in spans)
         return shown or (("", _on("text", ground)),)
+
+
+def _expanded(spans: Line) -> Line:
+    """Tabs reach to the stops of the whole line, not of the piece that they stand in."""
+    expanded: list[Span] = []
+    raw = done = ""
+    for text, role in spans:
+        raw += text
+        whole = raw.expandtabs(TAB_WIDTH)
+        expanded.append((whole[len(done) :], role))
+        done = whole
+    return tuple(expanded)
 
 
 def _on(role: str, ground: str) -> str:

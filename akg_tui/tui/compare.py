@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import Enum
 
+from akg_tui.hashline.document import Document
+
 
 class Kind(Enum):
     SAME = " "
@@ -34,12 +36,9 @@ class Row:
     text: str = ""
 
 
-def split_lines(text: str) -> list[str]:
-    """Lines as hashline counts them: only ``\\n`` ends one, and the end needs none."""
-    lines = text.removeprefix("\ufeff").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+def split_lines(text: str) -> tuple[str, ...]:
+    """The lines of a kernel, as hashline counts them."""
+    return Document.from_text(text, path="").lines
 
 
 def compare(old: Sequence[str], new: Sequence[str]) -> tuple[Row, ...]:

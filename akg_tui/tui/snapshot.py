@@ -206,25 +206,26 @@ _ROOMY = 64
 
 
 def plan_rows(state: RunState, room: int, page: int) -> tuple[list[Line], int]:
-    """A row for each item: glyph, id, text, ratio and the word for its state.
+    """The items, one row each: glyph, id, text, ratio and the word for its state.
 
-    Where `page` rows have room for it, a second row tells each item's reason. The number
-    is the row that work is at: the active item's, else that of the first to come.
+    Where `page` rows have room for it, an item has two rows: its text, and below it what
+    became of it and why. The number is the row that work is at: the active item's, else
+    that of the first to come.
     """
     if not state.items:
         return [fit(line((text, "muted")), room) for text in _no_plan(state)], 0
     digits = max(len(item.id) for item in state.items)
-    told = room < _ROOMY and 2 * len(state.items) <= page
+    double = room < _ROOMY and 2 * len(state.items) <= page
     rows: list[Line] = []
     at: int | None = None
     for item in state.items:
         here = item.id == state.active
         if here or (at is None and item.state is ItemState.PENDING):
             at = len(rows)
-        rows.append(_plan_row(item, digits, room))
-        why = one_line(item.reason or item.rationale)
-        if told and why:
-            rows.append(fit(line(" " * (digits + 3), (why, "faint")), room))
+        if double:
+            rows += _two_rows(item, digits, room)
+        else:
+            rows.append(_one_row(item, digits, room))
     return rows, len(rows) - 1 if at is None else at
 
 
@@ -234,23 +235,33 @@ def _no_plan(state: RunState) -> tuple[str, ...]:
     return "no plan yet:", "the agent is to write one"
 
 
-def _plan_row(item: Item, digits: int, room: int) -> Line:
-    glyph, word, short, role = ITEM[item.state]
+def _item_head(item: Item, digits: int) -> Line:
+    glyph, _, _, role = ITEM[item.state]
+    roles = {ItemState.ACTIVE: "item.active", ItemState.PENDING: "text"}
+    text_role = roles.get(item.state, "muted")
+    return line((f"{glyph} {item.id:<{digits}} ", role), (one_line(item.text), text_role))
+
+
+def _two_rows(item: Item, digits: int, room: int) -> list[Line]:
+    _, word, _, role = ITEM[item.state]
+    ratio = f"{words.times(item.ratio.ratio)} " if item.ratio else ""
+    told = "" if item.state is ItemState.PENDING else f"{ratio}{word} "
+    why = one_line(item.reason or item.rationale)
+    below = line(" " * (digits + 3), (told, role), (why, "faint"))
+    return [fit(_item_head(item, digits), room), fit(below, room)]
+
+
+def _one_row(item: Item, digits: int, room: int) -> Line:
+    _, word, short, role = ITEM[item.state]
     ratio = words.times(item.ratio.ratio) if item.ratio else ""
     roomy = room >= _ROOMY
-    right = line(
-        (f"{ratio:>6} ", role),
-        (f"{word:<9}" if roomy else f"{short:<4}", role),
-    )
-    text_role = {ItemState.ACTIVE: "item.active", ItemState.PENDING: "text"}.get(
-        item.state, "muted"
-    )
-    left = line((f"{glyph} {item.id:<{digits}} ", role), (one_line(item.text), text_role))
+    left = _item_head(item, digits)
     why = one_line(item.reason or item.rationale)
     if roomy and why:
         left = (*left, (f"  {why}", "faint"))
     if not ratio and not short and not roomy:
         return fit(left, room)
+    right = line((f"{ratio:>6} ", role), (f"{word:<9}" if roomy else f"{short:<4}", role))
     return spread(left, right, room)
 
 

@@ -18,7 +18,7 @@ from akg_tui.tui.plain import split_clean
 from akg_tui.tui.snapshot import one_line
 from akg_tui.tui.spans import BLANK, Line, Span, fit, hang, line
 
-MAX_ENTRIES = 4_000
+MAX_ENTRIES = 2_000
 MAX_STREAM_ROWS = 200
 MAX_TEXT_LINES = 60
 

@@ -68,9 +68,10 @@ def test_results_are_contiguous_and_may_be_widened() -> None:
     assert [slot.dtype for slot in wide.tensors] == ["float64", "int32"]
 
 
-@pytest.mark.parametrize(
-    "value", [object(), {1: 2}, [torch.zeros(1)], torch.zeros(2).to_sparse(), torch.zeros(1).to("meta")]
-)  # fmt: skip
+SPARSE, META = torch.zeros(2).to_sparse(), torch.zeros(1).to("meta")
+
+
+@pytest.mark.parametrize("value", [object(), {1: 2}, [torch.zeros(1)], SPARSE, META])
 def test_what_can_not_be_passed_is_refused(value: object) -> None:
     with pytest.raises(Unsupported, match="value 0 is a"):
         layouts.lay_out([value])

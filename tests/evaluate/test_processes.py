@@ -145,9 +145,9 @@ asyncio.run(main())
 
 
 async def test_a_killed_engine_leaves_no_process(tmp_path: Path, fifo: Path) -> None:
-    engine = subprocess.Popen(
-        [sys.executable, "-c", ENGINE],
-        stdin=subprocess.PIPE,
+    engine = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", ENGINE),
+        stdin=asyncio.subprocess.PIPE,
         cwd=Path(__file__).parents[2],
     )
     assert engine.stdin is not None
@@ -159,7 +159,7 @@ async def test_a_killed_engine_leaves_no_process(tmp_path: Path, fifo: Path) -> 
     assert daemon in running
     assert len(running) >= 4  # judge, zygote, kernel, daemon
     engine.kill()
-    engine.wait()
+    await engine.wait()
     await asyncio.to_thread(await_end, running)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
@@ -46,8 +48,8 @@ class ModelNew(torch.nn.Module):
         return x + 1  # é — not only ASCII
 """
 
-TOML = 'op = "add_one"\n\n[policy]\nmax_rounds = 6\n'
 ROUNDS = 6
+TOML = f'op = "add_one"\n\n[policy]\nmax_rounds = {ROUNDS}\n'
 
 
 class Clock:
@@ -69,10 +71,13 @@ def make_task(folder: Path) -> TaskFolder:
     return load_task(folder)
 
 
-def create_run(folder: TaskFolder, name: str = "20260101-000000-add_one") -> RunFolder:
+def create_run(
+    folder: TaskFolder, name: str = "20260101-000000-add_one", rounds: int = ROUNDS
+) -> RunFolder:
+    policy = replace(folder.task.policy, max_rounds=rounds)
     return RunFolder.create(
         folder,
-        task=folder.task,
+        task=replace(folder.task, policy=policy),
         mode=Mode.AUTO,
         agent="sweep",
         version="0",

@@ -210,6 +210,13 @@ class FakeHandle:
         """Append a fact, whatever the script says."""
         assert self.send(cmd.Observe(event)) is None
 
+    def tell_broken_baseline(self) -> None:
+        """The seed kernel is wrong: the run cannot do its job."""
+        seed = self.state.seed_blob
+        self._must(cmd.StartEval(ev.Purpose.BASELINE, 0, seed))
+        self._must(cmd.FinishEval(wrong("values differ: all of them")))
+        self.work()
+
     def work(self, until: Callable[[RunState], bool] = lambda state: False) -> None:
         """Take effects until something holds the run, it is over, or `until` is true."""
         while not until(self.state) and self.step():

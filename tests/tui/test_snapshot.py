@@ -112,6 +112,9 @@ def test_where_there_is_room_the_plan_tells_reasons() -> None:
     rows, at = plan_rows(handle.state, 34, 30)
     assert len(rows) == 18
     assert at == 14
+    assert plain(rows[0]) == "✓ p1 FLAGS = -O3"
+    assert plain(rows[1]) == "     1.31× KEPT faster: +31.0 % (…"
+    assert plain(rows[15]) == "     ACTIVE a declared knob"
     wide, _ = plan_rows(handle.state, 100, 30)
     assert "values differ: 37 of 65536, the first at [3, 17]" in plain(wide[4])
     assert plain(wide[4]).rstrip().endswith("FAILED")

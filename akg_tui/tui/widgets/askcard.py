@@ -77,18 +77,20 @@ class AskCard(Painted[Card]):
         if ask is None:
             return ()
         if height < 3:
-            short = line((f"{ask.title} ", "ask"), (f"{ask.effect} ", "text"))
-            return [spread(short, _keys(view.armed), width)]
+            short = line((f"{ask.title} ", "ask"), (ask.effect, "text"))
+            return [spread(short, _keys(view.armed, _KEYS[:2], " "), width)]
         rows = [
             line((f"{ask.title} ", "ask"), (ask.about, "text")),
             line((ask.effect, "strong")),
             line((ask.cost, "muted")),
-            spread(_keys(view.armed), line(("typing never answers this", "faint")), width),
+            spread(
+                _keys(view.armed, _KEYS, "   "), line(("typing never answers this", "faint")), width
+            ),
         ]
         return [fit(row, width) for row in rows]
 
 
-def _keys(armed: bool) -> Line:
+def _keys(armed: bool, keys: Sequence[tuple[str, str]], gap: str) -> Line:
     if not armed:
         return line(("read first: the keys count in a moment", "muted"))
-    return join([line((key, "key"), (f" {word}", "text")) for key, word in _KEYS], ("   ", "text"))
+    return join([line((key, "key"), (f" {word}", "text")) for key, word in keys], (gap, "text"))

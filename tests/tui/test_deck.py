@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import pytest
+from textual.widgets import Input
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Mode, Phase
+from akg_tui.tui.panes.source import SourcePane
+from akg_tui.tui.screens.dialogs import Help
+
+from .script import KERNEL, FakeHandle, Try, faster
+from .stage import on_stage
+
+
+def at_work(**options: object) -> FakeHandle:
+    """A run in its eighth round, under evaluation."""
+    handle = FakeHandle(**options)  # type: ignore[arg-type]
+    handle.to_phase(Phase.EVAL, settled=7)
+    return handle
+
+
+async def test_all_panes_are_on_screen_at_120_by_40() -> None:
+    async with on_stage(at_work()) as stage:
+        shown = stage.text()
+    for title in ("1 plan", "2 kernel.py, p8 +1 -1 against the best", "3 chart", "4 agent log"):
+        assert title in shown
+    assert "✓ p1 FLAGS = -O3" in shown
+    assert "- LANES = 16" in shown
+    assert "+ LANES = 8" in shown
+    assert "✓ KEEP p7 faster: +58.0 %" in shown
+    assert "best 3.64× attempt 7" in shown
+
+
+async def test_best_and_working_source_stand_side_by_side_at_200_by_60() -> None:
+    async with on_stage(at_work(), (200, 60)) as stage:
+        shown = stage.text()
+    assert "5 best: attempt 7" in shown
+    assert "2 kernel.py, p8" in shown
+
+
+async def test_at_80_by_24_there_are_tabs_and_a_sparkline() -> None:
+    async with on_stage(at_work(), (80, 24)) as stage:
+        assert "1 plan   2 kernel   3 chart   4 log   5 best" in stage.text()
+        assert "1.00× → 3.64×" in stage.text()
+        titles = {
+            "1": "1 plan ─",
+            "2": "2 kernel.py",
+            "3": "3 chart:",
+            "4": "4 agent",
+            "5": "5 best:",
+        }
+        for key, title in titles.items():
+            await stage.press(key)
+            assert title in stage.text()
+
+
+@pytest.mark.parametrize("size", [(50, 12), (59, 40), (20, 4), (10, 2), (3, 1)])
+async def test_a_terminal_that_is_too_small_is_served_and_told(size: tuple[int, int]) -> None:
+    async with on_stage(at_work(mode=Mode.AUTO), size) as stage:
+        await stage.press("1", "2", "3", "4", "5", "z", "tab")
+        if size[0] >= 50 and size[1] >= 12:
+            assert f"{size[0]}×{size[1]} is small" in stage.text()
+
+
+async def test_in_a_small_terminal_the_question_is_one_line() -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.work()
+    async with on_stage(handle, (58, 14)) as stage:
+        await stage.arm()
+        assert "KEEP attempt 1?" in stage.text()
+        await stage.press("alt+y")
+    assert cmd.AnswerKeep(1, approve=True) in handle.sent
+
+
+async def test_n_walks_plan_edit_eval_decide_one_at_a_time() -> None:
+    handle = FakeHandle(mode=Mode.STEP)
+    handle.work()
+    walked: list[Phase] = []
+    async with on_stage(handle) as stage:
+        for _ in range(6):
+            await stage.press("n")
+            handle.work()
+            await stage.pull()
+            walked.append(handle.state.phase)
+            assert f"⋯ {handle.state.phase}" in stage.text()
+            assert "WAIT_STEP: n takes one step" in stage.text() or handle.state.gate
+    assert walked == [
+        Phase.BASELINE,
+        Phase.PLAN,
+        Phase.EDIT,
+        Phase.EVAL,
+        Phase.DECIDE,
+        Phase.DECIDE,
+    ]
+
+
+async def test_a_step_without_step_mode_is_refused_with_the_reason() -> None:
+    async with on_stage(at_work()) as stage:
+        await stage.press("n")
+        assert "stepping needs mode step, or a pause" in stage.text()
+
+
+async def test_space_pauses_and_goes_on() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await stage.press("space")
+        assert handle.state.paused
+        assert "PAUSED: space goes on" in stage.text()
+        await stage.press("space")
+        assert not handle.state.paused
+
+
+async def test_m_goes_through_the_modes() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        seen = []
+        for _ in range(3):
+            await stage.press("m")
+            seen.append(handle.state.mode)
+            assert f"mode {handle.state.mode}" in stage.text()
+    assert seen == [Mode.REVIEW, Mode.STEP, Mode.AUTO]
+
+
+async def test_a_hint_is_written_on_its_own_line_and_sent_by_enter() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await stage.press("i", *"try n q", "enter")
+        assert handle.state.hints == ("try n q",)
+        assert "you try n q" in stage.text()
+        assert stage.deck.focused is stage.deck.panes["source"]
+
+
+async def test_escape_leaves_the_hint_and_keeps_the_draft() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await stage.press("i", *"draft", "escape")
+        assert not stage.deck.hint.display
+        assert handle.state.hints == ()
+        await stage.press("i")
+        assert stage.deck.query_one("#hint", Input).value == "draft"
+
+
+async def test_focus_and_zoom_survive_every_size() -> None:
+    async with on_stage(at_work()) as stage:
+        await stage.press("4", "z")
+        for size in ((80, 24), (200, 60), (50, 12), (160, 30), (100, 30), (120, 40)):
+            await stage.resize(*size)
+            assert stage.deck.focused is stage.deck.log_pane
+            assert stage.deck.zoomed
+            assert [name for name, pane in stage.deck.panes.items() if pane.display] == ["log"]
+        await stage.press("z")
+        assert "1 plan" in stage.text()
+
+
+async def test_tab_moves_the_focus_and_makes_another_pane_active() -> None:
+    async with on_stage(at_work()) as stage:
+        await stage.press("1")
+        assert stage.deck.active == "plan"
+        await stage.press("tab")
+        assert stage.deck.active == "source"
+        await stage.press("shift+tab")
+        assert stage.deck.active == "plan"
+
+
+async def test_five_shows_the_best_kernel_where_there_is_room_for_one() -> None:
+    async with on_stage(at_work()) as stage:
+        await stage.press("5")
+        assert "5 best: attempt 7" in stage.text()
+        assert "2 kernel.py" not in stage.text()
+        await stage.press("2")
+        assert "2 kernel.py, p8" in stage.text()
+
+
+async def test_a_scrolled_log_stays_where_it_is_whatever_arrives() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        log = stage.deck.log_pane
+        await stage.press("4", "up", "up", "up")
+        place = log.scroll_offset.y
+        assert not log.follow
+        handle.work()
+        await stage.pull()
+        assert log.scroll_offset.y == place
+        await stage.press("f")
+        assert log.follow
+        assert log.scroll_offset.y == log.max_scroll_y
+        await stage.press("g")
+        assert (log.scroll_offset.y, log.follow) == (0, False)
+        await stage.press("G")
+        assert log.follow
+
+
+async def test_the_log_follows_what_arrives() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        handle.work()
+        await stage.pull()
+        assert stage.deck.log_pane.scroll_offset.y == stage.deck.log_pane.max_scroll_y
+        assert "the run is over" in stage.text()
+
+
+async def test_c_changes_the_unit_of_the_chart() -> None:
+    async with on_stage(at_work()) as stage:
+        assert "3 chart: × over the seed" in stage.text()
+        await stage.press("c")
+        assert "3 chart: time a call" in stage.text()
+
+
+async def test_help_lists_every_key_and_escape_closes_it() -> None:
+    async with on_stage(at_work(), (120, 60)) as stage:
+        await stage.press("question_mark")
+        assert isinstance(stage.app.screen, Help)
+        shown = stage.text()
+        assert "Take one transition, in mode step or while paused" in shown
+        assert "alt+y" in shown
+        await stage.press("escape")
+        assert stage.app.screen is stage.deck
+
+
+async def test_the_palette_finds_a_command_and_runs_it() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await stage.pilot.press("ctrl+p", *"run pause")
+        await stage.app.workers.wait_for_complete()
+        await stage.pilot.pause()
+        await stage.press("enter")
+        assert handle.state.paused
+
+
+async def test_a_theme_is_worn_at_once() -> None:
+    async with on_stage(at_work()) as stage:
+        stage.app.wear("paper")
+        await stage.pull()
+        assert stage.app.theme == "paper"
+        assert stage.app.inks.theme.palette["ground"] == "#faf6ef"
+
+
+RUBBISH = "\x1b]0;x\x07[red]\u202e"
+SHOWN = "␛]0;x␇[red]<U+202E>"
+
+
+async def test_rubbish_in_kernel_item_and_message_shows_literally() -> None:
+    kernel = KERNEL.replace("LANES = 1 ", f"LANES = 1  # {RUBBISH}\nX = 1 ")
+    plan = [[Try(f"item {RUBBISH}", '"-O1"  #', '"-O3"  #', faster(1.3))]]
+    handle = FakeHandle(kernel=kernel, plans=plan, mode=Mode.REVIEW)
+    handle.work()
+    handle.tell(ev.VisitFailed(phase=Phase.DECIDE, reason=f"because {RUBBISH}"))
+    async with on_stage(handle, (200, 60)) as stage:
+        shown = stage.text()
+        assert f"LANES = 1  # {SHOWN}" in shown
+        assert f"item {SHOWN}" in shown
+        assert f"because {SHOWN}" in shown
+        await stage.press("r")
+        assert f"item {SHOWN}" in stage.text()
+        assert "\x1b" not in stage.text()
+
+
+async def test_a_flood_of_records_is_one_pull_and_one_redraw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        log = stage.deck.log_pane
+        puts: list[int] = []
+        put = log.put
+        monkeypatch.setattr(log, "put", lambda rows, **k: (puts.append(len(rows)), put(rows, **k)))
+        pulls = stage.app.clock.pulls
+        for number in range(20_000):
+            handle.records.append(
+                ev.Record(len(handle.records) + 1, handle.now, ev.HintGiven(text=f"h{number}"))
+            )
+        stage.app.pull_now()
+        assert stage.app.clock.pulls == pulls + 1
+        assert len(puts) == 1
+        assert puts[0] < 10_000
+        assert log.story.seen == len(handle.records)
+        await stage.press("1")
+        assert stage.deck.active == "plan"
+        assert "h19999" in stage.text()
+        assert len(puts) == 1, "what did not change is not drawn again"
+
+
+async def test_a_hidden_pane_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    build = SourcePane._build
+    monkeypatch.setattr(
+        SourcePane, "_build", lambda self, *a: (built.append(self.id or ""), build(self, *a))
+    )
+    async with on_stage(at_work(), (80, 24)):
+        assert set(built) == {"source"}

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from akg_tui.core import commands as cmd
+from akg_tui.core.machine import Phase
+from akg_tui.tui.app import WorkbenchApp
+from akg_tui.tui.screens.deck import Deck
+from akg_tui.tui.screens.dialogs import Leave
+
+from .script import FakeHandle, task
+from .stage import on_stage, workbench
+
+
+def shown(app: WorkbenchApp) -> str:
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+async def test_the_first_frame_stands_before_the_run_is_opened() -> None:
+    handle, gate = FakeHandle(), asyncio.Event()
+
+    async def open_run() -> FakeHandle:
+        await gate.wait()
+        return handle
+
+    app = WorkbenchApp(open_run, clock=handle.clock)
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        assert "opening the run" in shown(app)
+        gate.set()
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert isinstance(app.screen, Deck)
+
+
+async def test_a_run_that_cannot_be_opened_is_told_and_leaves_with_two() -> None:
+    async def open_run() -> FakeHandle:
+        raise ValueError("reference.py has no class Model: add one (\x1b[31m[red])")
+
+    app = WorkbenchApp(open_run)
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "could not be opened: reference.py has no class Model" in " ".join(
+            shown(app).split()
+        )
+        assert "␛[31m[red]" in shown(app)
+        await pilot.press("q")
+        await pilot.pause()
+    assert (app.return_value, app.return_code) == (2, 2)
+
+
+async def test_a_run_that_breaks_is_told_and_leaves_with_two() -> None:
+    class Breaking(FakeHandle):
+        async def run(self) -> None:
+            raise OSError(28, "No space left on device")
+
+    handle = Breaking()
+    handle.to_phase(Phase.PLAN)
+    async with on_stage(handle) as stage:
+        await stage.pull()
+        assert "the run broke: [Errno 28] No space left on device" in stage.text()
+        await stage.press("q")
+    assert stage.app.return_value == 2
+    assert handle.closed
+
+
+async def test_a_finished_run_is_left_without_a_question() -> None:
+    handle = FakeHandle()
+    handle.work()
+    handle.over.set()
+    async with on_stage(handle) as stage:
+        assert "the run is over" in stage.text()
+        await stage.press("q")
+    assert stage.app.return_value == 0
+    assert handle.closed
+
+
+async def test_a_run_that_could_not_do_its_job_leaves_with_two() -> None:
+    handle = FakeHandle(the_task=task(max_rounds=2))
+    handle.to_phase(Phase.BASELINE)
+    handle.tell_broken_baseline()
+    async with on_stage(handle) as stage:
+        await stage.press("q")
+    assert stage.app.return_value == 2
+
+
+async def test_a_run_under_way_is_left_only_after_a_question() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL)
+    async with on_stage(handle) as stage:
+        await stage.press("ctrl+q")
+        assert isinstance(stage.app.screen, Leave)
+        assert f"akg-tui resume {handle.path}" in stage.text()
+        await stage.press("escape")
+        assert stage.app.screen is stage.deck
+        assert not handle.closed
+        await stage.press("q", "y")
+    assert stage.app.return_value == 0
+    assert handle.closed
+
+
+async def test_leaving_cancels_the_work_before_it_closes_the_run() -> None:
+    order: list[str] = []
+
+    class Working(FakeHandle):
+        async def run(self) -> None:
+            try:
+                await self.over.wait()
+            finally:
+                order.append("stopped")
+
+        async def close(self) -> None:
+            order.append("closed")
+
+    handle = Working()
+    async with on_stage(handle) as stage:
+        await stage.press("q", "y")
+    assert order == ["stopped", "closed"]
+
+
+async def test_whatever_ends_the_app_closes_the_run() -> None:
+    handle = FakeHandle()
+    async with on_stage(handle) as stage:
+        stage.app.exit(0)
+    assert handle.closed
+
+
+async def test_an_unknown_theme_is_told_and_the_default_worn() -> None:
+    handle = FakeHandle()
+    app = workbench(handle, theme="neon")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        app.pull_now()
+        await pilot.pause()
+        assert "there is no theme neon; there are: ember, mono, paper" in shown(app)
+        assert app.theme == "ember"
+
+
+async def test_a_broken_theme_of_the_user_is_told_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = tmp_path / "akg_tui" / "themes"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text("[palette]\n")
+    async with on_stage(FakeHandle(), (200, 60)) as stage:
+        assert "mine.toml: [palette] lacks ground" in stage.text()
+
+
+async def test_a_command_that_core_refuses_changes_nothing_and_is_told() -> None:
+    handle = FakeHandle()
+    handle.work()
+    before = len(handle.records)
+    async with on_stage(handle) as stage:
+        stage.app.steer(cmd.Pause(), "paused")
+        await stage.pull()
+        assert "the run is over" in stage.text()
+    assert len(handle.records) == before
+
+
+def test_importing_the_workbench_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, akg_tui.tui.app\n"
+        "heavy = {'torch', 'numpy', 'pygit2', 'optuna', 'pygments', 'rich.markdown', 'msgspec'}\n"
+        "ours = {m for m in sys.modules if m.startswith(('akg_tui.store', 'akg_tui.agent',"
+        " 'akg_tui.evaluate', 'akg_tui.engine', 'akg_tui.core', 'akg_tui.tui.screens'))}\n"
+        "print(sorted(heavy & set(sys.modules)), sorted(ours))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[] []\n"

@@ -1,0 +1,75 @@
+"""The screens as pictures: few, because a new Textual may move every pixel of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Mode, Phase
+from akg_tui.core.measurement import Interval, Progress
+from akg_tui.tui.app import WorkbenchApp
+
+from .script import FakeHandle
+from .stage import workbench
+
+
+def under_evaluation() -> FakeHandle:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=7)
+    blob = handle.state.work_blob
+    assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 8, blob)) is None
+    handle.live.show("candidate evaluation")
+    handle.live.report(Progress("time", 5, 8, ratio=Interval(0.97, 0.93, 1.02, 0.95)))
+    handle.now += 5
+    return handle
+
+
+def asking() -> FakeHandle:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    while handle.state.settled < 6:
+        handle.work()
+        if handle.state.gate is not None:
+            handle.send(cmd.AnswerKeep(handle.state.gate.gate, approve=True))
+        handle.step()
+    handle.work()
+    return handle
+
+
+def settled(handle: FakeHandle, *keys: str) -> Any:
+    """What a picture waits for: the run opened, colours in, the card armed."""
+
+    async def before(pilot: Pilot[int]) -> None:
+        app = pilot.app
+        assert isinstance(app, WorkbenchApp)
+        for key in ("", *keys):
+            if key:
+                await pilot.press(key)
+            for _ in range(2):
+                app.pull_now()
+                await app.workers.wait_for_complete()
+                await pilot.pause()
+        handle.now += 1.0
+        app.pull_now()
+        await pilot.pause()
+
+    return before
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
+def test_deck(snap_compare: Any, size: tuple[int, int]) -> None:
+    handle = under_evaluation()
+    assert snap_compare(workbench(handle), terminal_size=size, run_before=settled(handle))
+
+
+def test_review(snap_compare: Any) -> None:
+    handle = asking()
+    assert snap_compare(workbench(handle), terminal_size=(120, 40), run_before=settled(handle, "r"))
+
+
+def test_card(snap_compare: Any) -> None:
+    handle = asking()
+    assert snap_compare(workbench(handle), terminal_size=(80, 24), run_before=settled(handle))
