@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import random
 import signal
 import socket
 import sys
@@ -25,6 +26,7 @@ PRELOADED = ("numpy.random", "torch.utils.cpp_extension", "torch.nn.functional")
 """What kernels commonly import: shared by all children, instead of loaded in each."""
 
 CHANNEL = 3
+HEAP_SHIFT_BYTES = 1 << 20
 
 SERVERS: dict[str, type[Server]] = {
     "kernel": KernelServer,
@@ -45,10 +47,23 @@ def run(request: wire.Fork, *, channel: int, output: int, parent: int) -> NoRetu
     try:
         _settle(request, channel, output)
         held = sandbox.enter(parent=parent, memory_bytes=request.memory_bytes)
+        kept = shake_heap(random.SystemRandom())
         status = _serve(socket.socket(fileno=CHANNEL), held)
+        del kept
     finally:
         # Not sys.exit: the zygote's own frames lie above this one.
         os._exit(status)
+
+
+def shake_heap(dice: random.Random) -> list[bytearray]:
+    """Return blocks that shift where everything allocated later will lie.
+
+    All children have the zygote's heap and addresses, so a kernel's tensors would lie at
+    the same offsets in every process of one side. One such place against another is worth
+    some percent, and repeats would take it for the kernel's own merit.
+    """
+    small = [bytearray(dice.randrange(16, 4096)) for _ in range(dice.randrange(64))]
+    return [*small, bytearray(dice.randrange(HEAP_SHIFT_BYTES))]
 
 
 def _settle(request: wire.Fork, channel: int, output: int) -> None:

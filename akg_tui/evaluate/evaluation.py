@@ -226,7 +226,8 @@ class Evaluation:
             known = self._reference.description
             plan = self._reference.plan(inputs=known.inputs, outputs=known.outputs)
             return timing.make_side("reference", plan, calls, FailureKind.REFERENCE)
-        filename = f"best-{self._task.files.editable}"
+        # The same name as the candidate's: nothing but their text may tell the sides apart.
+        filename = self._task.files.editable
         plan = self._reference.kernel_plan(self._incumbent, filename, calls)
         return timing.make_side("incumbent", plan, calls, FailureKind.JUDGE)
 

@@ -14,7 +14,7 @@ from collections import deque
 from pathlib import Path
 
 from akg_tui.core.measurement import Measurement, Progress
-from akg_tui.evaluate import protocol, sandbox
+from akg_tui.evaluate import process_tree, protocol, sandbox
 from akg_tui.evaluate.protocol import Begin, Cancel, Evaluate, Result, Step
 from akg_tui.evaluate.targets import cpu
 from akg_tui.evaluate.worker import Interrupts, Zygote
@@ -88,6 +88,7 @@ def main(arguments: list[str]) -> None:
     """Serve on the inherited socket whose descriptor is the first argument."""
     line = Line(socket.socket(fileno=int(arguments[0])))
     sandbox.hide_memory()
+    sandbox.adopt_orphans()
     try:
         _serve(line)
     except EngineGone:
@@ -145,6 +146,8 @@ def _serve(line: Line) -> None:
             line.answer(Result(number, found))
     finally:
         zygote.close()
+        # Whatever the zygote could not end, because it was killed, has come to us.
+        process_tree.end_orphans()
         shutil.rmtree(home, ignore_errors=True)
 
 

@@ -23,7 +23,8 @@ from akg_tui.evaluate.wire import Fork, Op, Plan
 from akg_tui.evaluate.worker import ChildFailed, Worker, Zygote
 
 START_S = 60.0
-MEMORY_SHARE = 0.75
+MEMORY_SHARE = 0.5
+"""Of the machine's memory, for one child: two are alive while they are timed."""
 
 
 class Nursery:

@@ -1,11 +1,14 @@
-"""Who descends from whom, read from `/proc`.
+"""Who descends from whom, read from `/proc`, and the end of those whom nobody owns.
 
-Only reads. The zygote uses it to find what its children left behind, the judge to see
-whether a compiler is at work.
+The zygote uses it to find what its children left behind, the judge to see whether a
+compiler is at work. Must never touch a process that is not the caller's own child.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Collection
 from pathlib import Path
 
 
@@ -28,6 +31,21 @@ def parents() -> dict[int, int]:
 def children_of(pid: int) -> list[int]:
     """Return the direct children of `pid`, zombies among them."""
     return [child for child, parent in parents().items() if parent == pid]
+
+
+def end_orphans(spared: Collection[int] = ()) -> None:
+    """Kill and reap all children of this process but `spared`.
+
+    A process that adopts orphans is given the children of each one it kills, so this goes
+    on until none are left.
+    """
+    while orphans := [pid for pid in children_of(os.getpid()) if pid not in spared]:
+        for pid in orphans:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            except (ProcessLookupError, ChildProcessError):
+                continue
 
 
 def is_stopped(pid: int) -> bool:

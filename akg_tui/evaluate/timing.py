@@ -5,7 +5,8 @@ process is stopped whenever it is not the one being timed, and its inputs are wr
 it is. Knows nothing of verdicts: it yields one log ratio for each pair of processes.
 
 Noise between processes (where memory happened to lie) is larger than noise within one, and
-does not shrink with more samples: hence many short-lived pairs in random order. The fixed
+does not shrink with more samples: hence many short-lived pairs in random order, each with
+its own memory and its own layout of the heap. The fixed
 cost of a call (waking, round trip, copying results out) is measured on a child that does
 nothing else, and taken off both sides, though never more than half of a sample.
 """

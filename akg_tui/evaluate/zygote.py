@@ -119,7 +119,7 @@ class Zygote:
             except ProcessLookupError:
                 continue
         _, status = os.waitpid(pid, 0)
-        self._end_strays()
+        process_tree.end_orphans(self._captures)
         while capture.drain() and select.select([capture.fd], [], [], 0)[0]:
             continue
         with contextlib.suppress(KeyError):  # its last writer had gone before
@@ -127,26 +127,10 @@ class Zygote:
         os.close(capture.fd)
         return wire.Ended(pid, status, capture.text())
 
-    def _end_strays(self) -> None:
-        """Kill what ended children left behind, which the kernel has given to us.
-
-        Killing a stray hands us its own children, so this goes on until none are left.
-        """
-        while strays := [p for p in process_tree.children_of(os.getpid()) if self._is_stray(p)]:
-            for pid in strays:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                    os.waitpid(pid, 0)
-                except (ProcessLookupError, ChildProcessError):
-                    continue
-
-    def _is_stray(self, pid: int) -> bool:
-        return pid not in self._captures
-
     def _end_all(self) -> None:
         for pid in list(self._captures):
             self._end(pid)
-        self._end_strays()
+        process_tree.end_orphans()
 
 
 def main(arguments: list[str]) -> None:

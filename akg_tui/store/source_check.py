@@ -1,4 +1,4 @@
-"""What can be told of a reference or a kernel without running it. Pure but for nothing: text in.
+"""What can be told of a reference or a kernel without running it. Pure: bytes in, errors out.
 
 Raises `BadTask` naming file and line; whether the code works is the judge's to find out.
 """

@@ -199,7 +199,8 @@ class WorkbenchApp(Inked, App[int]):
             from akg_tui.tui.screens.dialogs import Leave
 
             assert self._handle is not None
-            self.push_screen(Leave(self._handle.path), self._leave)
+            evaluating = self._handle.state.running is not None
+            self.push_screen(Leave(self._handle.path, evaluating=evaluating), self._leave)
 
     def _leave(self, confirmed: bool | None) -> None:
         if confirmed:

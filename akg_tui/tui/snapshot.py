@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from akg_tui.core.effects import Hold, due, next_effect
 from akg_tui.core.machine import ItemState, Overlay, Phase, Verdict
 from akg_tui.core.measurement import Progress
-from akg_tui.core.state import Attempt, Item, RunState
+from akg_tui.core.state import Item, RunState
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import DONE, IDLE, ITEM, LIVE, MODE, VERDICT, WAITS, bar
 from akg_tui.tui.plain import clean
@@ -164,9 +164,10 @@ def status(
     effect = next_effect(state, now)
     if isinstance(effect, Hold):
         return fit(_held(state, effect), room)
-    left = line((one_line(activity) or "working", "text"))
+    doing = one_line(activity) or "working"
+    left = line((doing, "text"))
     if progress is not None:
-        left = (*left, *_progress(progress))
+        left = (*left, *_progress(progress, doing))
     following = upcoming(state, now)
     right = line(("then ", "muted"), (following.value, "phase.next")) if following else ()
     return spread(left, right, room)
@@ -186,7 +187,7 @@ def _held(state: RunState, hold: Hold) -> Line:
     return line((how, "note"), (" (granted)" if granted else "", "muted"))
 
 
-def _progress(progress: Progress) -> Line:
+def _progress(progress: Progress, doing: str) -> Line:
     spans: list[Span] = [(f": {one_line(progress.stage)} ", "text")]
     if progress.total:
         full, rest = bar(progress.done, progress.total, 12)
@@ -196,8 +197,9 @@ def _progress(progress: Progress) -> Line:
         interval = progress.ratio
         spans.append((f"  {words.times(interval.ratio)}", "figure"))
         spans.append((f" [{interval.low:.2f}, {interval.high:.2f}]", "muted"))
-    if progress.message:
-        spans.append((f"  {one_line(progress.message)}", "muted"))
+    message = one_line(progress.message)
+    if message and message not in doing:
+        spans.append((f"  {message}", "muted"))
     return tuple(spans)
 
 
@@ -335,12 +337,6 @@ def ask(state: RunState, asked_at: float, now: float, added: int, removed: int) 
         effect=effect,
         cost=f"+{added} -{removed} lines against the best. The run has waited {waited}.",
     )
-
-
-def attempt_line(attempt: Attempt) -> Line:
-    """An attempt on one row, for lists."""
-    glyph, role = VERDICT[attempt.verdict]
-    return line((f"{glyph} {attempt.item} {attempt.verdict} ", role), one_line(attempt.reason))
 
 
 def keys_line(pairs: list[tuple[str, str]], room: int, more: str) -> Line:

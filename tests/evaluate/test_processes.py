@@ -109,21 +109,34 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
         assert len(zygote) == 1
         assert not process_tree.children_of(zygote[0])
 
+        # The zygote is killed: told, and its orphans end with the judge.
+        orphaned = asyncio.create_task(judge.evaluate(hanging(fifo)))
+        daemon = await told(fifo)
+        running = tree(first)
+        os.kill(zygote[0], signal.SIGKILL)
+        found = await orphaned
+        assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE), found
+        await asyncio.to_thread(await_end, running)
+        assert daemon not in process_tree.parents()
+
         # The judge is killed: told, nothing left, and the next evaluation gets a new one.
         lost = asyncio.create_task(judge.evaluate(hanging(fifo)))
         daemon = await told(fifo)
-        running = tree(first)
+        second = judge.pid
+        assert second not in {None, first}
+        assert second is not None
+        running = tree(second)
         assert daemon in running
-        os.kill(first, signal.SIGKILL)
+        os.kill(second, signal.SIGKILL)
         found = await lost
         assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE), found
         await asyncio.to_thread(await_end, running)
         found = await judge.evaluate(PLAIN)
         assert found.outcome is Outcome.CORRECT, found
-        second = judge.pid
-        assert second not in {None, first}
-        assert second is not None
-        running = {second} | tree(second)
+        third = judge.pid
+        assert third not in {None, first, second}
+        assert third is not None
+        running = {third} | tree(third)
     assert not running & process_tree.parents().keys()
 
 

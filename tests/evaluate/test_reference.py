@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.task import Task
 from akg_tui.evaluate import Judge
 from tests.evaluate.conftest import quick_task
@@ -61,8 +61,14 @@ async def test_a_reference_that_breaks_its_contract_is_named(
 
 async def test_weights_arguments_and_several_results_reach_the_kernel(tmp_path: Path) -> None:
     kernel = WITH_STATE.replace("class Model(", "class ModelNew(")
-    found = await evaluate(WITH_STATE, kernel, tmp_path, quick_task())
+    steps: list[Progress] = []
+    async with Judge(quick_task(), WITH_STATE, tmp_path, on_progress=steps.append) as judge:
+        found = await judge.evaluate(kernel, label="attempt 1")
     assert found.outcome is Outcome.CORRECT, found
+    stages = list(dict.fromkeys(step.stage for step in steps))
+    assert stages == ["start", "reference", "build", "verify", "time"]
+    assert {step.message for step in steps} == {"attempt 1"}
+    assert steps[-1].ratio == found.ratio
 
 
 async def test_a_missing_compiler_is_told_with_what_to_install(

@@ -63,6 +63,14 @@ async def test_a_terminal_that_is_too_small_is_served_and_told(size: tuple[int, 
             assert f"{size[0]}×{size[1]} is small" in stage.text()
 
 
+async def test_however_narrow_the_terminal_the_answer_keys_stay_in_sight() -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.work()
+    async with on_stage(handle, (30, 5)) as stage:
+        await stage.arm()
+        assert "KEEP? alt+y keep alt+n reject" in stage.text()
+
+
 async def test_in_a_small_terminal_the_question_is_one_line() -> None:
     handle = FakeHandle(mode=Mode.REVIEW)
     handle.work()
@@ -200,6 +208,36 @@ async def test_the_log_follows_what_arrives() -> None:
         assert "the run is over" in stage.text()
 
 
+def far_down() -> FakeHandle:
+    """A run whose candidate changes line 150 of a long kernel, and waits for a review."""
+    kernel = "".join(f"line_{n} = {n}\n" for n in range(1, 201))
+    plan = [[Try("far down", "line_150 = 150", "line_150 = 0", faster(1.3))]]
+    return FakeHandle(mode=Mode.REVIEW, kernel=kernel, plans=plan)
+
+
+async def test_a_new_candidate_brings_its_change_into_sight_and_a_resize_keeps_it_there() -> None:
+    handle = far_down()
+    handle.to_phase(Phase.EVAL)
+    async with on_stage(handle) as stage:
+        assert "+ line_150 = 0" in stage.text()
+        await stage.resize(120, 30)
+        assert "+ line_150 = 0" in stage.text()
+        handle.work()
+        await stage.pull()
+        assert "KEEP attempt 1?" in stage.text()
+        assert "+ line_150 = 0" in stage.text()
+
+
+async def test_who_has_scrolled_the_kernel_is_left_where_they_are() -> None:
+    handle = far_down()
+    handle.to_phase(Phase.EVAL)
+    async with on_stage(handle) as stage:
+        await stage.press("2", "g")
+        await stage.resize(120, 35)
+        assert "line_1 = 1" in stage.text()
+        assert "line_150" not in stage.text()
+
+
 async def test_c_changes_the_unit_of_the_chart() -> None:
     async with on_stage(at_work()) as stage:
         assert "3 chart: × over the seed" in stage.text()
@@ -233,7 +271,14 @@ async def test_a_theme_is_worn_at_once() -> None:
         stage.app.wear("paper")
         await stage.pull()
         assert stage.app.theme == "paper"
-        assert stage.app.inks.theme.palette["ground"] == "#faf6ef"
+        inks = {
+            segment.style.color.get_truecolor().hex
+            for strip in stage.app.screen._compositor.render_strips()
+            for segment in strip
+            if segment.style and segment.style.color
+        }
+        assert "#2b2622" in inks, "paper's ink"
+        assert "#e8ddd0" not in inks, "ember's ink"
 
 
 RUBBISH = "\x1b]0;x\x07[red]\u202e"

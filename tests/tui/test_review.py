@@ -114,7 +114,7 @@ async def test_the_review_shows_diff_and_measurement_side_by_side() -> None:
         shown = stage.text()
     assert "review of attempt 1  p1 FLAGS = -O3" in shown
     assert "31.0 % faster (27.1 to 34.9), 95 % sure" in shown
-    assert "8.1 ms → 6.18 ms a call, 8 pairs of processes, error 2.4e-07 of 1.2e-05" in shown
+    assert "8.1 ms → 6.18 ms a call, 8 pairs, error 2.4e-07 of 1.2e-05" in shown
     assert '- FLAGS = "-O1"' in shown
     assert '+ FLAGS = "-O3"' in shown
 

@@ -28,6 +28,8 @@ class SourcePane(LineView):
         self._colours = colours
         self._shown: tuple[str, str] | None = None
         self._changed = (0, 0)
+        self._first_change = 0
+        self._placed = 0
         self.border_title = Content(f"{digit} {'kernel' if working else 'best'}")
 
     def pull(self, look: Look) -> None:
@@ -50,11 +52,20 @@ class SourcePane(LineView):
         self.put(rows, columns=rows.columns)
         self._changed = size(rows.compared)
         changes = hunks(rows.compared)
-        if changes and not self.has_focus:
-            self.reveal(changes[0])
+        self._first_change = changes[0] if changes else 0
+        self._show_change()
         missing = {b: t for b, t in ((blob, new), (best, old)) if self._colours.of(b) is None}
         if missing:
             self.run_worker(self._colour(missing), exclusive=True, group="colour")
+
+    def _show_change(self) -> None:
+        self.reveal(self._first_change)
+        self._placed = self.scroll_offset.y
+
+    def on_resize(self) -> None:
+        # Less room must not hide the change from somebody who has not scrolled away from it.
+        if self.scroll_offset.y == self._placed:
+            self._show_change()
 
     async def _colour(self, texts: dict[str, str]) -> None:
         for blob, text in texts.items():

@@ -73,9 +73,10 @@ class Leave(ModalScreen[bool]):
         Binding("n,escape,q", "dismiss(False)", show=False),
     ]
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, evaluating: bool) -> None:
         super().__init__()
         self._path = one_line(path)
+        self._cost = "The evaluation under way is done again then." if evaluating else ""
 
     def compose(self) -> ComposeResult:
         yield Rows("question")
@@ -88,7 +89,7 @@ class Leave(ModalScreen[bool]):
             *hang("The run stops here and can be resumed with", room, (), "text"),
             *hang(f"akg-tui resume {self._path}", room, line(("  ", "text")), "strong"),
             BLANK,
-            *hang("The evaluation under way is done again then.", room, (), "muted"),
+            *(hang(self._cost, room, (), "muted") if self._cost else ()),
             line(("y", "key"), (" leave    ", "text"), ("n", "key"), (" stay", "text")),
         ]
         rows.styles.height = len(lines) + 2

@@ -151,7 +151,7 @@ class Review(Watching):
             before, after = map(words.milliseconds, (measured.baseline_ms, measured.candidate_ms))
             figures.append(f"{before} → {after} a call")
         if measured.clusters:
-            figures.append(f"{words.count(measured.clusters, 'pair')} of processes")
+            figures.append(f"{words.count(measured.clusters, 'pair')}")
         if measured.max_error is not None and measured.tolerance is not None:
             figures.append(f"error {measured.max_error:.1e} of {measured.tolerance:.1e} allowed")
         return [head, line((told, "figure")), line((", ".join(figures), "muted"))]

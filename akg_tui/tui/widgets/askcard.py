@@ -13,6 +13,7 @@ from textual.strip import Strip
 
 from akg_tui.tui.snapshot import Ask
 from akg_tui.tui.spans import Line, fit, join, line, spread
+from akg_tui.tui.spans import width as columns
 from akg_tui.tui.widgets.painted import Painted
 
 ARM_S = 0.5
@@ -77,8 +78,12 @@ class AskCard(Painted[Card]):
         if ask is None:
             return ()
         if height < 3:
-            short = line((f"{ask.title} ", "ask"), (ask.effect, "text"))
-            return [spread(short, _keys(view.armed, _KEYS[:2], " "), width)]
+            keys = _keys(view.armed, _KEYS[:2], " ")
+            title = line((f"{ask.title} ", "ask"))
+            if columns(title) + columns(keys) > width:
+                title = line(("KEEP? ", "ask"))  # the keys matter more than the number
+                return [fit((*title, *keys), width)]
+            return [spread((*title, (ask.effect, "text")), keys, width)]
         rows = [
             line((f"{ask.title} ", "ask"), (ask.about, "text")),
             line((ask.effect, "strong")),
