@@ -35,10 +35,10 @@ def split_clean(text: str) -> list[str]:
     return [clean(line.removesuffix("\r")) for line in text.split("\n")]
 
 
-def one_line(text: str, width: int) -> str:
+def one_line(text: str, width: int | None = None) -> str:
     """`text` cleaned, on one line, blanks squeezed, at most `width` characters long."""
     line = clean(" ".join(text.split()))
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return line if width is None or len(line) <= width else line[: width - 1] + "…"
 
 
 @lru_cache(maxsize=512)

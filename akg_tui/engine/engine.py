@@ -7,7 +7,6 @@ events only through `core.decide`, and each event is durable before it counts.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,6 @@ from akg_tui.core.machine import Overlay
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.state import RunState
 from akg_tui.engine.live import Live
-from akg_tui.evaluate import JudgeLost
 from akg_tui.store.run_folder import RunFolder
 
 # After these events a projection (refs, work tree, PLAN.md) shows something else.
@@ -126,10 +124,7 @@ class Engine:
         """Recover, then work until the run is over. Cancelling it leaves a resumable run."""
         self._recover()
         if not self.state.finished:
-            # It loads torch while the first steps are taken. If it cannot start, the first
-            # evaluation says so.
-            with contextlib.suppress(JudgeLost):
-                await self._judge.prepare()
+            await self._judge.prepare()  # it loads torch while the first steps are taken
         while (effect := fx.next_effect(self.state, self._clock())) is not None:
             self._changed.clear()
             await self._perform(effect)

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-
-def printable(text: str, width: int = 200) -> str:
-    """`text` on one line with nothing but printable characters, at most `width` long."""
-    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return plain if len(plain) <= width else plain[: width - 1] + "…"
+from akg_tui.core.plain import one_line
 
 
 class StoreError(Exception):
     """Base of all errors of the store. Its text is one printable line."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message, 1000))
+        super().__init__(one_line(message, 1000))
 
 
 class JournalDamaged(StoreError):

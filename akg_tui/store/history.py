@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from akg_tui.core.measurement import Interval
-from akg_tui.store.errors import HistoryError, printable
+from akg_tui.core.plain import one_line
+from akg_tui.store.errors import HistoryError
 from akg_tui.store.lock import RunLock
 
 if TYPE_CHECKING:
@@ -123,8 +124,8 @@ class History:
             "Verdict": verdict,
             "Ratio": str(ratio) if ratio else "",
         }
-        told = [f"{name}: {printable(value)}" for name, value in trailers.items() if value]
-        return "\n".join([printable(subject, SUBJECT_WIDTH) or "attempt", "", *told]) + "\n"
+        told = [f"{name}: {one_line(value)}" for name, value in trailers.items() if value]
+        return "\n".join([one_line(subject, SUBJECT_WIDTH) or "attempt", "", *told]) + "\n"
 
     def _names(self) -> list[str]:
         return [name for name in self._repository.references if name.startswith("refs/")]

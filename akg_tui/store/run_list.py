@@ -15,8 +15,9 @@ from msgspec import Struct
 from akg_tui.core.events import Record
 from akg_tui.core.fold import evolve
 from akg_tui.core.machine import Verdict
+from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
-from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError, printable
+from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError
 from akg_tui.store.journal import read
 from akg_tui.store.lock import holder
 
@@ -63,17 +64,17 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     def line(self) -> str:
         """The run on one printable line."""
         if self.damaged:
-            return f"{printable(self.path)}  damaged: {self.damaged}"
+            return f"{one_line(self.path)}  damaged: {self.damaged}"
         best = f"{self.over_seed:.2f}x" if self.over_seed is not None else "-"
         verdicts = ", ".join(f"{count} {name}" for name, count in self.verdicts.items() if count)
         cells = (
-            printable(self.path),
+            one_line(self.path),
             self.op,
             f"{self.status} by process {self.pid}" if self.status == "running" else self.status,
             f"{self.phase} {self.rounds}/{self.max_rounds}",
             f"best {best}",
             verdicts,
-            printable(self.finished),
+            one_line(self.finished),
         )
         return "  ".join(cell for cell in cells if cell)
 

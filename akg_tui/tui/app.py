@@ -16,9 +16,9 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
 from akg_tui import resources
+from akg_tui.core.plain import clean
 from akg_tui.tui.clock import PullClock
 from akg_tui.tui.commands import at
-from akg_tui.tui.plain import clean
 from akg_tui.tui.spans import hang, line
 from akg_tui.tui.themes import DEFAULT, BadTheme, Inked, Inks, Theme, load_all, user_folder
 from akg_tui.tui.widgets.painted import Rows

@@ -10,9 +10,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import overload
 
+from akg_tui.core.plain import TAB_WIDTH, clean
 from akg_tui.hashline.tags import Tagger
 from akg_tui.tui.compare import Kind, Row
-from akg_tui.tui.plain import TAB_WIDTH, clean
 from akg_tui.tui.spans import Line, Span, cells, plain
 
 Coloured = tuple[Line, ...]

@@ -11,21 +11,16 @@ from dataclasses import dataclass
 from akg_tui.core.effects import Hold, due, next_effect
 from akg_tui.core.machine import ItemState, Overlay, Phase, Verdict
 from akg_tui.core.measurement import Progress
+from akg_tui.core.plain import clean, one_line
 from akg_tui.core.state import Item, RunState
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import DONE, IDLE, ITEM, LIVE, MODE, VERDICT, WAITS, bar
-from akg_tui.tui.plain import clean
 from akg_tui.tui.spans import Line, Span, cells, cut, fit, join, line, spread, width
 
 _SEPARATOR: Span = (" │ ", "phase.rule")
 _ROAD = (Phase.INIT, Phase.BASELINE, Phase.PLAN, Phase.EDIT, Phase.EVAL, Phase.DECIDE)
 _SHORT = {Phase.BASELINE: "BASE", Phase.DECIDE: "DECIDE", Phase.DIAGNOSE: "DIAG"}
 _FULL_RAIL = 100
-
-
-def one_line(text: str) -> str:
-    """Cleaned, on one line, blanks joined."""
-    return " ".join(clean(part) for part in text.split())
 
 
 def header(state: RunState, now: float, room: int) -> Line:

@@ -11,11 +11,10 @@ from typing import Any
 
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import Measurement, Outcome
+from akg_tui.core.plain import one_line, split_clean
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import TOOL, VERDICT
-from akg_tui.tui.plain import split_clean
-from akg_tui.tui.snapshot import one_line
 from akg_tui.tui.spans import BLANK, Line, Span, fit, hang, line
 
 MAX_ENTRIES = 2_000

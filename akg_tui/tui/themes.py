@@ -21,7 +21,7 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.theme import Theme as TextualTheme
 
-from akg_tui.tui.plain import clean
+from akg_tui.core.plain import clean
 from akg_tui.tui.spans import Line
 
 DEFAULT = "ember"

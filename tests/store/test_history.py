@@ -85,7 +85,7 @@ def test_a_message_has_trailers_that_git_understands(history: History) -> None:
         "Verdict: KEEP",
         "Ratio: 1.500 [1.400, 1.600]",
     ]
-    assert git(history.path, "log", "-1", "--format=%s", commit) == "p3: BLOCK = 64 [31mred\n"
+    assert git(history.path, "log", "-1", "--format=%s", commit) == "p3: BLOCK = 64 ␛[31mred\n"
 
 
 @pytest.mark.parametrize("broken", [b"", b"\x00" * 40, b"x\x9c"])

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from akg_tui.tui.plain import clean, split_clean
-from akg_tui.tui.snapshot import one_line
+from akg_tui.core.plain import clean, one_line, split_clean
 from akg_tui.tui.spans import cells, cut, fit, hang, line, plain, spread, width, wrap
 
 any_text = st.text(st.characters(codec=None, exclude_categories=[]), max_size=60)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from akg_tui.core.plain import one_line
 from akg_tui.tui.look import Look
-from akg_tui.tui.snapshot import one_line, rail, status
+from akg_tui.tui.snapshot import rail, status
 from akg_tui.tui.spans import Line, fit, line
 from akg_tui.tui.widgets.painted import Rows
 

@@ -10,11 +10,11 @@ import asyncio
 
 from textual.content import Content
 
+from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui.code import CodeRows, Coloured, Colours
 from akg_tui.tui.compare import compare, hunks, size, split_lines
 from akg_tui.tui.look import Look
-from akg_tui.tui.snapshot import one_line
 from akg_tui.tui.widgets.lineview import LineView
 
 

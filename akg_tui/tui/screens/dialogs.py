@@ -9,9 +9,9 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from akg_tui.core.machine import Verdict
+from akg_tui.core.plain import one_line
 from akg_tui.tui import commands
 from akg_tui.tui.glyphs import ITEM, VERDICT
-from akg_tui.tui.snapshot import one_line
 from akg_tui.tui.spans import BLANK, Line, hang, line
 from akg_tui.tui.widgets.lineview import LineView
 from akg_tui.tui.widgets.painted import Rows

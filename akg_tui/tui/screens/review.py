@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
+from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.code import CodeRows, Colours
@@ -21,7 +22,6 @@ from akg_tui.tui.compare import compare, folded, hunks, size, split_lines
 from akg_tui.tui.glyphs import VERDICT
 from akg_tui.tui.look import Look
 from akg_tui.tui.screens.watching import Watching, bindings
-from akg_tui.tui.snapshot import one_line
 from akg_tui.tui.spans import Line, fit, line
 from akg_tui.tui.widgets.askcard import Arming
 from akg_tui.tui.widgets.lineview import LineView

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from akg_tui.tui.snapshot import keys_line, one_line
+from akg_tui.core.plain import one_line
+from akg_tui.tui.snapshot import keys_line
 from akg_tui.tui.spans import Line, fit, line
 from akg_tui.tui.widgets.painted import Painted
 
