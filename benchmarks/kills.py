@@ -71,7 +71,7 @@ def _orphans(marker: str) -> list[int]:
             continue
         try:
             words = (entry / "cmdline").read_bytes().decode(errors="replace")
-            here = os.readlink(entry / "cwd")
+            here = str((entry / "cwd").readlink())
         except OSError:
             continue
         if marker in words or here.startswith(marker):
