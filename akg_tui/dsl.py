@@ -30,7 +30,10 @@ OUTPUT_LIMIT = 16_384
 """Most characters of compiler output that an error carries."""
 
 _SOURCE_NAME = "kernel.cpp"
-_BASE_FLAGS = ("-std=c++17", "-shared", "-fPIC", "-fdiagnostics-color=never")
+_BASE_FLAGS = ("-std=c++17", "-fPIC", "-fdiagnostics-color=never")
+# GCC links start-up code for these that makes the whole process flush denormals to zero,
+# everybody else's arithmetic included. They shape the code when compiling; linking goes without.
+_NOT_FOR_LINKING = frozenset({"-ffast-math", "-Ofast", "-funsafe-math-optimizations"})
 _COMPILERS = ("g++", "clang++", "c++")
 _ERROR_LINE = re.compile(
     rf"^{re.escape(_SOURCE_NAME)}:(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<what>.+)$", re.M
@@ -64,7 +67,7 @@ def compile_cpp(source: str, flags: str | Sequence[str] = ()) -> ctypes.CDLL:
         A whole translation unit. What Python calls must be `extern "C"`.
     flags
         Flags for the compiler, as a sequence or as one string in shell syntax. They come
-        after ``-std=c++17 -shared -fPIC`` and so may override these. Libraries (``-l``)
+        after ``-std=c++17 -fPIC`` and so may override these. Libraries (``-l``)
         come after the source, where the linker wants them. Relative paths in flags are
         relative to the build folder: use absolute ones.
 
@@ -210,7 +213,7 @@ def _cpu() -> str:
 
 
 def _key(source: str, flags: tuple[str, ...], compiler: str) -> str:
-    parts = [compiler, *_BASE_FLAGS, "\0", *flags, "\0", source]
+    parts = [compiler, "compile, then link", *_BASE_FLAGS, "\0", *flags, "\0", source]
     if any("native" in flag for flag in flags):
         parts.append(_cpu())
     # Lengths keep ("a", "bc") and ("ab", "c") apart.
@@ -245,7 +248,17 @@ def _build(source: str, flags: tuple[str, ...], command: list[str], folder: Path
     built = folder / "kernel.so"
     libraries = [flag for flag in flags if flag.startswith(("-l", "-L", "-Wl,"))]
     options = [flag for flag in flags if flag not in libraries]
-    arguments = [*command, *_BASE_FLAGS, *options, _SOURCE_NAME, "-o", built.name, *libraries]
+    linking = [flag for flag in options if flag not in _NOT_FOR_LINKING]
+    _run([*command, *_BASE_FLAGS, *options, "-c", _SOURCE_NAME, "-o", "kernel.o"], folder)
+    _run(
+        [*command, *_BASE_FLAGS, *linking, "-shared", "kernel.o", "-o", built.name, *libraries],
+        folder,
+    )
+    return built
+
+
+def _run(arguments: list[str], folder: Path) -> None:
+    """Run one step of a build; raise CompileError with what it said when it fails."""
     # A file, not a pipe: a page of templates can say megabytes, of which we want the start.
     with (folder / "output.txt").open("w+b") as log:
         try:
@@ -253,12 +266,11 @@ def _build(source: str, flags: tuple[str, ...], command: list[str], folder: Path
                 arguments, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
             ).returncode
         except OSError as error:
-            raise CompileError(f"{command[0]} could not be started: {error}") from error
+            raise CompileError(f"{arguments[0]} could not be started: {error}") from error
         log.seek(0)
         output = _CONTROL.sub("�", log.read(OUTPUT_LIMIT).decode("utf-8", "replace"))
-    if status != 0 or not built.is_file():
-        raise CompileError(_first_error(output, command[0], status), output)
-    return built
+    if status != 0:
+        raise CompileError(_first_error(output, arguments[0], status), output)
 
 
 def _first_error(output: str, compiler: str, status: int) -> str:

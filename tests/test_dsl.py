@@ -35,7 +35,7 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     script = tmp_path / "counted-c++"
     script.write_text(
         "#!/bin/sh\n"
-        f'[ "$1" = --version ] || echo run >> "{log}"\n'
+        f'case " $* " in *" -c "*) echo run >> "{log}";; esac\n'
         f'exec "{_system_compiler()}" "$@"\n'
     )
     script.chmod(0o755)
@@ -244,3 +244,19 @@ def test_another_type_or_device_is_refused() -> None:
         dsl.pointer([1.0], name="x")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="x: is on meta"):
         dsl.pointer(torch.zeros(2, device="meta"), name="x")
+
+
+def test_a_fast_math_kernel_leaves_the_arithmetic_of_its_process_alone(cache: Path) -> None:
+    script = (
+        "from akg_tui.dsl import compile_cpp\n"
+        "compile_cpp('extern \"C\" float f(float x) { return x * 0.5f; }', '-O3 -ffast-math')\n"
+        "print(5e-324 > 0.0, 1e-310 / 2 > 0.0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "AKG_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "True True\n"
