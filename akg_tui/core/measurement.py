@@ -41,7 +41,15 @@ class Interval(Struct, frozen=True):
     confidence: float
 
     def __str__(self) -> str:
-        return f"{self.ratio:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return f"{digits(self.ratio)} [{digits(self.low)}, {digits(self.high)}]"
+
+
+def digits(ratio: float) -> str:
+    """A ratio for reading, to three digits after the point, or three that count when it is tiny.
+
+    Never "0.000": a kernel 10,000 times slower has a ratio, and it is not zero.
+    """
+    return f"{ratio:.3f}" if ratio >= 0.1 else f"{ratio:.3g}"
 
 
 class Measurement(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from akg_tui.core.decision import percent
-from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.core.measurement import Interval, Measurement, Outcome, digits
 
 
 def clock(seconds: float) -> str:
@@ -67,7 +67,7 @@ def measured(measurement: Measurement, against: str) -> str:
     parts = ["correct"]
     if measurement.ratio:
         interval = measurement.ratio
-        parts.append(f"{times(interval.ratio)} {against} [{interval.low:.3f}, {interval.high:.3f}]")
+        parts.append(f"{times(interval.ratio)} {against} [{digits(interval.low)}, {digits(interval.high)}]")
     if measurement.candidate_ms is not None:
         parts.append(milliseconds(measurement.candidate_ms))
     if measurement.clusters:

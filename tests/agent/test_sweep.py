@@ -211,3 +211,13 @@ def test_a_kernel_without_knobs_ends_with_how_to_declare_one() -> None:
 def test_a_review_mode_run_waits_with_the_sweep_too() -> None:
     run = TextRun(policy=Policy(max_rounds=2), mode=Mode.STEP)
     assert run.until_agent() == fx.Hold(fx.Overlay.WAIT_STEP, Phase.BASELINE)
+
+
+def test_a_kernel_a_million_times_slower_does_not_stop_the_search() -> None:
+    def judge(kernel: str, incumbent: str) -> Measurement:
+        return faster(1e-6, 1e-7) if "BLOCK = 8" in kernel else honest(kernel, incumbent)
+
+    run = played(TextRun(policy=Policy(max_rounds=23)), judge)
+    assert run.state.ok
+    trials = read_trials(render_plan(run.state))
+    assert min(t.over_seed for t in trials if t.over_seed) < 1e-5

@@ -41,7 +41,7 @@ _PHASE = re.compile(r"^Phase (\w+)\.", re.M)
 _ACTIVE = re.compile(r"^Active item: (p\d+): (.*)$", re.M)
 _LEFT = re.compile(r"^Rounds settled: (\d+) of (\d+)\.", re.M)
 _ROW = re.compile(
-    r"^\| p\d+ \| (?P<state>[A-Z]+) \| (?P<ratio>-|[\d.]+)[^|]*\| (?P<text>[^|]*) \|", re.M
+    r"^\| p\d+ \| (?P<state>[A-Z]+) \| (?P<ratio>-|[\d.e+-]+)[^|]*\| (?P<text>[^|]*) \|", re.M
 )
 _AVOID = re.compile(r"^- avoid: (.*)$", re.M)
 _VIEW_LINE = re.compile(r"^(\d+[a-z]+)\|(.*)$")
