@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from akg_tui.core.machine import Mode, Phase, Verdict
 from akg_tui.core.measurement import Interval, Measurement
-from akg_tui.core.task import Task
+from akg_tui.core.task import Policy, Task
 
 
 class Purpose(StrEnum):
@@ -218,6 +218,32 @@ class StopRequested(Event, frozen=True):
     reason: str
 
 
+class StopConditionsMet(Event, frozen=True):
+    """All stop conditions that held when the run turned to DONE; `primary` is the first.
+
+    `goals_met` is told apart, so that a goal reached in the last round is not lost behind
+    the rounds that ran out.
+    """
+
+    reasons: tuple[str, ...]
+    primary: str
+    goals_met: bool = False
+
+
+class PolicyChanged(Event, frozen=True):
+    """From here on the run obeys this policy; what was counted so far still counts."""
+
+    policy: Policy
+    source: str = "user"
+
+
+class PlanEdited(Event, frozen=True):
+    """Somebody else wrote in PLAN.md. The edit was set aside under the name `kept`."""
+
+    kept: str
+    sha256: str
+
+
 class RunFinished(Event, frozen=True):
     """`ok` is False when the run could not do its job (a broken baseline, a lost judge)."""
 
@@ -255,6 +281,9 @@ AnyEvent = (
     | HintGiven
     | FinishRequested
     | StopRequested
+    | StopConditionsMet
+    | PolicyChanged
+    | PlanEdited
     | RunFinished
 )
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from akg_tui.core.automation import doubts
 from akg_tui.core.task import Task
 from akg_tui.store.errors import BadTask
 
@@ -49,6 +50,7 @@ def parse_task(path: Path, text: str) -> Task:
     except msgspec.ValidationError as error:
         raise _explained(path, str(error), plain, lines) from None
     _check_files(path, task, lines)
+    _check_automation(path, plain, lines)
     return task
 
 
@@ -107,18 +109,24 @@ def _explained(
 ) -> BadTask:
     """msgspec's message in the words of TOML, with the value, the line and the choices."""
     what, _, place = fault.partition(" - at `$")
-    field = tuple(re.findall(r"\.([^.`\[\]]+)", place))
+    steps = [
+        int(index) if index else name
+        for name, index in re.findall(r"\.([^.`\[\]]+)|\[(\d+)\]", place)
+    ]
+    field = tuple(step for step in steps if isinstance(step, str))
     if missing := re.fullmatch(r"Object missing required field `(.+)`", what):
         lacking = (*field, missing[1])
         return _bad(path, lacking, lines, f'is missing, expected a line like {missing[1]} = "…"')
     if unknown := re.fullmatch(r"Object contains unknown field `(.+)`", what):
-        known = list(get_type_hints(_type_at(field)))
+        known = list(_fields(_type_at(field)))
         near = difflib.get_close_matches(unknown[1], known, 1)
         meant = f"did you mean {near[0]}?" if near else f"expected one of: {', '.join(known)}"
         return _bad(path, (*field, unknown[1]), lines, f"is not a known field, {meant}")
-    value = plain
-    for key in field:
-        value = value[key]
+    if not what.startswith(("Expected ", "Invalid ")):
+        return _bad(path, field, lines, what)
+    value: Any = plain
+    for step in steps:
+        value = value[step]
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:59] + "…"
     if what.startswith("Invalid enum value"):
         choices = ", ".join(get_args(_type_at(field)))
@@ -129,13 +137,32 @@ def _explained(
 
 
 def _type_at(field: tuple[str, ...]) -> Any:
-    """The type of a field of `Task`, without its bounds."""
+    """The type of a field of `Task`, without its bounds; of an array, that of its items."""
     kind: Any = Task
     for name in field:
-        kind = get_type_hints(kind)[name]
-        if get_origin(kind) not in (Literal, None):  # `X | None`
+        kind = _fields(kind)[name]
+        while get_origin(kind) not in (Literal, None):  # `X | None`, `tuple[X, ...]`
             kind = get_args(kind)[0]
     return kind
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """The fields of a struct by their names in the file."""
+    types = get_type_hints(kind)
+    return {field.encode_name: types[field.name] for field in msgspec.structs.fields(kind)}
+
+
+def _check_automation(path: Path, plain: dict[str, Any], lines: dict[tuple[str, ...], int]) -> None:
+    """What a file may not leave in doubt, though the policy's own format lets it pass."""
+    policy = plain.get("policy", {})
+    automation = policy.get("automation", {})
+    at = ("policy", "automation")
+    for name, why in doubts(automation):
+        raise _bad(path, (*at, name), lines, why)
+    rounds, again = policy.get("max_rounds"), automation.get("maxRounds")
+    if rounds is not None and again is not None and rounds != again:
+        message = f"says {again}, but policy.max_rounds says {rounds}; keep one of them"
+        raise _bad(path, (*at, "maxRounds"), lines, message)
 
 
 def _check_files(path: Path, task: Task, lines: dict[tuple[str, ...], int]) -> None:

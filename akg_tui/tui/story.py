@@ -266,5 +266,10 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.HintGiven: lambda e: [((("you ", "log.you"),), one_line(e.text), "text")],
     ev.StopRequested: lambda e: _you(f"stop: {one_line(e.reason)}"),
     ev.FinishRequested: lambda e: [((), f"the agent is done: {one_line(e.reason)}", "text")],
+    ev.StopConditionsMet: lambda e: [((), f"stops: {one_line('; '.join(e.reasons))}", "text")],
+    ev.PolicyChanged: lambda e: _you("policy changed"),
+    ev.PlanEdited: lambda e: [
+        ((), f"PLAN.md was edited by hand; the edit is kept in {one_line(e.kept)}", "text")
+    ],
     ev.RunFinished: _finished,
 }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from akg_tui.agent.models.knobs import BadKnob, describe, find_knobs, read_setting, with_value
+from akg_tui.agent.models.knobs import BadKnob, describe, find_knobs, with_value
 from akg_tui.agent.models.search import Trial, propose_settings, settings_in_space
 from akg_tui.agent.models.sweep import Sweep, read_trials
 from akg_tui.agent.react import visit
@@ -18,6 +18,7 @@ from akg_tui.core import effects as fx
 from akg_tui.core.machine import ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.plan_view import render_plan
+from akg_tui.core.setting import read_setting
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun, failed, faster
 

@@ -28,6 +28,10 @@ def broken(kind: FailureKind = FailureKind.JUDGE) -> Measurement:
     return Measurement(outcome=Outcome.ERROR, failure=kind, message="the judge was lost")
 
 
+def item(text: str, why: str = "because the figures so far point this way") -> ev.PlannedItem:
+    return ev.PlannedItem("", text, why)
+
+
 @dataclass
 class SimulatedRun:
     """Applies commands as the engine does; every event takes one second."""
@@ -115,7 +119,7 @@ class SimulatedRun:
         return None
 
     def plan(self, *texts: str) -> None:
-        items = tuple(ev.PlannedItem("", text) for text in texts)
+        items = tuple(item(text) for text in texts)
         assert self.turn(cmd.SubmitPlan(items)) == [None]
 
     def edit(self) -> None:

@@ -14,7 +14,7 @@ from akg_tui.core.measurement import FailureKind
 from akg_tui.core.plan_view import render_plan
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, broken, failed, faster
+from tests.core.simulated import SimulatedRun, broken, failed, faster, item
 
 MEASUREMENTS = st.sampled_from(
     [faster(1.5), faster(1.0), faster(0.8), failed(), broken(), broken(FailureKind.REFERENCE)]
@@ -38,7 +38,8 @@ WILD = st.one_of(
     st.builds(
         cmd.SubmitPlan,
         st.lists(
-            st.builds(ev.PlannedItem, st.just(""), st.sampled_from("abcdefgh")), max_size=4
+            st.builds(item, st.sampled_from(["A=1", "A=1 B=2", "try B=2 A=1", "c", "d"])),
+            max_size=4,
         ).map(tuple),
     ),
     st.builds(cmd.Edit, st.sampled_from(["x1", "x2"]), st.just("sha"), st.just(1), st.just(1)),
@@ -114,7 +115,7 @@ def test_no_sequence_of_commands_breaks_a_run(mode, steps, measurements, rounds)
         elif isinstance(effect, fx.RunAgent):
             turns += 1
             wishes = {
-                Phase.PLAN: cmd.SubmitPlan((ev.PlannedItem("", f"direction {turns}"),)),
+                Phase.PLAN: cmd.SubmitPlan((item(f"direction {turns}"),)),
                 Phase.EDIT: cmd.Edit(f"b{turns}", "sha", 1, 1),
                 Phase.DIAGNOSE: cmd.ReportDiagnosis("cause"),
             }
