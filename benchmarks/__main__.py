@@ -1,4 +1,4 @@
-"""Runs the benchmarks by name, or all of them: `python -m benchmarks [startup] [kills]`.
+"""Runs the benchmarks by name, or all of them: `python -m benchmarks [startup] [kills] [fold]`.
 
 Each prints its figures as JSON, one object a line, and exits 1 when a bound is broken.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("startup", "kills")
+NAMES = ("startup", "kills", "fold")
 
 
 def main() -> int:

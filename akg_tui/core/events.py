@@ -26,8 +26,11 @@ class Purpose(StrEnum):
     FINAL = "final"  # the best kernel against the seed, afresh
 
 
-class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
-    """Base of all events; on disk the field `type` names the class."""
+class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=True, gc=False):
+    """Base of all events; on disk the field `type` names the class.
+
+    Values without cycles: the garbage collector need not walk a long journal (`gc=False`).
+    """
 
 
 class RunCreated(Event, frozen=True):
@@ -81,7 +84,7 @@ class BaselineAccepted(Event, frozen=True):
     blob: str
 
 
-class PlannedItem(Struct, frozen=True):
+class PlannedItem(Struct, frozen=True, gc=False):
     id: str
     text: str
     rationale: str = ""
@@ -288,7 +291,7 @@ AnyEvent = (
 )
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     """An event with its place in the journal. `at` is seconds since the epoch, UTC."""
 
     seq: int

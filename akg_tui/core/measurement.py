@@ -32,7 +32,7 @@ class FailureKind(StrEnum):
     JUDGE = "judge"  # the judge broke or was lost
 
 
-class Interval(Struct, frozen=True):
+class Interval(Struct, frozen=True, gc=False):
     """A ratio with its two-sided confidence interval. Above 1 is faster."""
 
     ratio: float
@@ -44,7 +44,7 @@ class Interval(Struct, frozen=True):
         return f"{self.ratio:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-class Measurement(Struct, frozen=True, kw_only=True):
+class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     """One evaluation of one kernel.
 
     `ratio` compares with the incumbent, or with the reference when there is no

@@ -14,7 +14,7 @@ from akg_tui.core.state import Item, RunState
 
 MAX_PLAN_ITEMS = 50
 MAX_ITEM_TEXT = 400
-MIN_RATIONALE, MAX_RATIONALE = 20, 400
+MIN_RATIONALE, MAX_RATIONALE = 15, 400
 LEAST_ITEMS = 3
 
 # Agents that search a space and may come to its last setting. Every other one must think

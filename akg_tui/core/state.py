@@ -11,7 +11,7 @@ from akg_tui.core.prices import Usage
 from akg_tui.core.task import Task
 
 
-class Item(Struct, frozen=True):
+class Item(Struct, frozen=True, gc=False):
     """A plan item and, once settled, what became of it."""
 
     id: str
@@ -25,7 +25,7 @@ class Item(Struct, frozen=True):
     commit: str = ""
 
 
-class Attempt(Struct, frozen=True):
+class Attempt(Struct, frozen=True, gc=False):
     """One kernel version that was evaluated. Attempt 0 is the seed.
 
     `over_seed` is the product of the kept ratios up to this attempt times its own:

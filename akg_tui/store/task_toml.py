@@ -28,7 +28,7 @@ _WORDS = {
 _LARGEST = 2**63 - 1
 _BARE_OR_QUOTED = r"""[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*'"""
 _DOTTED = rf"(?:{_BARE_OR_QUOTED})(?:\s*\.\s*(?:{_BARE_OR_QUOTED}))*"
-_HEADER = re.compile(rf"\s*\[\[?\s*({_DOTTED})\s*\]")
+_HEADER = re.compile(rf"\s*(\[?)\[\s*({_DOTTED})\s*\]")
 _KEY = re.compile(rf"\s*({_DOTTED})\s*=")
 
 
@@ -55,17 +55,25 @@ def parse_task(path: Path, text: str) -> Task:
 
 
 def field_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line, from 1, of every table and key that starts a line of TOML `text`."""
+    """The line, from 1, of every table and key that starts a line of TOML `text`.
+
+    The tables of an array have their index, from 0, as one more part of the name.
+    """
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
+    count: dict[tuple[str, ...], int] = {}
     quote = ""  # inside a multi-line string, what ends it
     for number, line in enumerate(text.split("\n"), 1):
         if quote:
             quote = "" if quote in line else quote
             continue
         if header := _HEADER.match(line):
-            table = _keys(header[1])
+            table = _keys(header[2])
             lines.setdefault(table, number)
+            if header[1]:
+                table += (str(count.get(table, 0)),)
+                count[table[:-1]] = int(table[-1]) + 1
+                lines.setdefault(table, number)
         elif key := _KEY.match(line):
             lines.setdefault(table + _keys(key[1]), number)
             for mark in ('"""', "'''"):
@@ -98,6 +106,9 @@ def _check_numbers(
     if isinstance(value, dict):
         for key, inner in value.items():
             _check_numbers(path, inner, (*field, key), lines)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _check_numbers(path, inner, (*field, str(index)), lines)
     elif isinstance(value, float) and not math.isfinite(value):
         raise _bad(path, field, lines, f"{value} is not allowed, expected a finite number")
     elif isinstance(value, int) and abs(value) > _LARGEST:
@@ -109,11 +120,7 @@ def _explained(
 ) -> BadTask:
     """msgspec's message in the words of TOML, with the value, the line and the choices."""
     what, _, place = fault.partition(" - at `$")
-    steps = [
-        int(index) if index else name
-        for name, index in re.findall(r"\.([^.`\[\]]+)|\[(\d+)\]", place)
-    ]
-    field = tuple(step for step in steps if isinstance(step, str))
+    field = tuple(re.findall(r"[^.`\[\]]+", place))
     if missing := re.fullmatch(r"Object missing required field `(.+)`", what):
         lacking = (*field, missing[1])
         return _bad(path, lacking, lines, f'is missing, expected a line like {missing[1]} = "…"')
@@ -125,8 +132,8 @@ def _explained(
     if not what.startswith(("Expected ", "Invalid ")):
         return _bad(path, field, lines, what)
     value: Any = plain
-    for step in steps:
-        value = value[step]
+    for step in field:
+        value = value[int(step)] if isinstance(value, list) else value[step]
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:59] + "…"
     if what.startswith("Invalid enum value"):
         choices = ", ".join(get_args(_type_at(field)))
@@ -140,6 +147,8 @@ def _type_at(field: tuple[str, ...]) -> Any:
     """The type of a field of `Task`, without its bounds; of an array, that of its items."""
     kind: Any = Task
     for name in field:
+        if name.isdigit():  # an array's item: its type is what was reached already
+            continue
         kind = _fields(kind)[name]
         while get_origin(kind) not in (Literal, None):  # `X | None`, `tuple[X, ...]`
             kind = get_args(kind)[0]

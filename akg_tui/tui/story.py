@@ -234,6 +234,13 @@ def _diagnosed(event: ev.DiagnosisReported) -> list[Paragraph]:
     return entry
 
 
+def _stops(event: ev.StopConditionsMet) -> list[Paragraph]:
+    """Told only when there is more to tell than the one reason that the end tells anyway."""
+    if len(event.reasons) == 1:
+        return []
+    return [((), f"all that stops it: {one_line('; '.join(event.reasons))}", "text")]
+
+
 def _finished(event: ev.RunFinished) -> list[Paragraph]:
     role = "verdict.keep" if event.ok else "log.error"
     return [((), f"the run is over: {one_line(event.reason)}", role)]
@@ -266,7 +273,7 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.HintGiven: lambda e: [((("you ", "log.you"),), one_line(e.text), "text")],
     ev.StopRequested: lambda e: _you(f"stop: {one_line(e.reason)}"),
     ev.FinishRequested: lambda e: [((), f"the agent is done: {one_line(e.reason)}", "text")],
-    ev.StopConditionsMet: lambda e: [((), f"stops: {one_line('; '.join(e.reasons))}", "text")],
+    ev.StopConditionsMet: _stops,
     ev.PolicyChanged: lambda e: _you("policy changed"),
     ev.PlanEdited: lambda e: [
         ((), f"PLAN.md was edited by hand; the edit is kept in {one_line(e.kept)}", "text")

@@ -38,6 +38,7 @@ class SimulatedRun:
 
     policy: Policy = field(default_factory=Policy)
     mode: Mode = Mode.AUTO
+    clock_off: float = 0.0  # what jumps of the clock add up to
 
     def __post_init__(self) -> None:
         self.records: list[ev.Record] = []
@@ -57,7 +58,7 @@ class SimulatedRun:
 
     @property
     def now(self) -> float:
-        return float(self.state.seq)
+        return float(self.state.seq) + self.clock_off
 
     def send(self, command: cmd.Command) -> Rejected | None:
         decided = decide(self.state, command, self.now)

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
+from akg_tui.core.automation import AutomationPolicy
 from akg_tui.core.decide import Rejected
+from akg_tui.core.goals import Goal
 from akg_tui.core.machine import ITEM_TABLE, PHASE_TABLE, ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.plan_view import render_plan
@@ -18,6 +20,19 @@ from tests.core.simulated import SimulatedRun, broken, failed, faster, item
 
 MEASUREMENTS = st.sampled_from(
     [faster(1.5), faster(1.0), faster(0.8), failed(), broken(), broken(FailureKind.REFERENCE)]
+)
+
+POLICIES = st.sampled_from(
+    [
+        Policy(max_rounds=4),
+        Policy(max_rounds=4, automation=None),
+        Policy(automation=AutomationPolicy(max_tokens=60, strict_heuristics=True)),
+        Policy(automation=AutomationPolicy(max_experiments=3)),
+        Policy(automation=AutomationPolicy(goals=(Goal("speedup", ">", 1.4),))),
+        Policy(automation=AutomationPolicy(max_cost_usd=1e-4)),
+        Policy(automation=AutomationPolicy(max_wall_clock=5_000.0)),
+        Policy(max_hours=0.5),
+    ]
 )
 
 WILD = st.one_of(
@@ -46,6 +61,7 @@ WILD = st.one_of(
     st.builds(cmd.ReportDiagnosis, st.just("cause")),
     st.builds(cmd.RequestFinish, st.just("enough")),
     st.builds(cmd.SetMode, st.sampled_from(list(Mode))),
+    st.builds(cmd.ChangePolicy, POLICIES),
     st.just(cmd.Pause()),
     st.just(cmd.Unpause()),
     st.just(cmd.Step()),
@@ -60,14 +76,31 @@ WILD = st.one_of(
                 ev.TurnInterrupted(reason="killed"),
                 ev.VisitFailed(phase=Phase.PLAN, reason="nothing"),
                 ev.ModelReplied(phase=Phase.PLAN, model="m", input_tokens=3),
+                ev.ModelReplied(phase=Phase.EDIT, model="sweep", text="Shall I proceed?"),
+                ev.ToolAnswered(call="u", tool="submit_plan", status="error"),
                 ev.SessionOpened(pid=1, version="0", resumed=True),
             ]
         ),
     ),
 )
 
+CRASH = "crash"  # the process dies; the next one folds the journal and goes on
+JUMPS = st.sampled_from([-5_000.0, -1.0, 0.5, 3_600.0, 1e6])  # of the clock, in seconds
+
 # None means: do what is due, so that walks get somewhere.
-STEPS = st.lists(st.one_of(st.none(), st.none(), st.none(), WILD), max_size=120)
+DUE = st.none()
+STEPS = st.lists(st.one_of(DUE, DUE, DUE, DUE, WILD, st.just(CRASH), JUMPS), max_size=120)
+
+
+def crash_and_recover(run: SimulatedRun) -> None:
+    """What a new process does: fold, say so, close what was left open."""
+    folded = run.refold()
+    assert folded == run.state
+    run.must(cmd.Observe(ev.SessionOpened(pid=2, version="0", resumed=True)))
+    if running := run.state.running:
+        run.must(cmd.Observe(ev.EvalInterrupted(attempt=running.attempt, reason="killed")))
+    if run.state.turn_open:
+        run.must(cmd.Observe(ev.TurnInterrupted(reason="killed")))
 
 
 def check_invariants(before: RunState, after: RunState) -> None:
@@ -89,6 +122,12 @@ def check_invariants(before: RunState, after: RunState) -> None:
         assert (after.best.blob, after.best.commit) == (kept[-1].blob, kept[-1].commit)
     if before.best is not None and after.best is not None:
         assert after.best.attempt >= before.best.attempt
+    assert after.tokens == sum(used.input + used.output for used in after.usage)
+    assert [u.model for u in after.usage][: len(before.usage)] == [u.model for u in before.usage]
+    assert after.worked_s >= before.worked_s
+    if after.phase is Phase.DONE and before.phase is not Phase.DONE and after.stop_conditions:
+        assert after.finish_reason == after.stop_conditions[0]
+    assert len(render_plan(after)) < 24_000
     if before.finished:
         assert after.phase is before.phase
 
@@ -105,7 +144,11 @@ def test_no_sequence_of_commands_breaks_a_run(mode, steps, measurements, rounds)
     turns = 0
     for step in steps:
         before = run.state
-        if step is not None:
+        if step == CRASH:
+            crash_and_recover(run)
+        elif isinstance(step, float):
+            run.clock_off += step
+        elif step is not None:
             refused = run.send(step)
             if isinstance(refused, Rejected):
                 assert run.state is before

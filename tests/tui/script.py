@@ -304,9 +304,7 @@ class FakeHandle:
         first = len(self.state.items) + 1
         for offset, each in enumerate(plan):
             self._tries[f"p{first + offset}"] = each
-        items = tuple(
-            ev.PlannedItem("", each.text, "a knob that the kernel declares") for each in plan
-        )
+        items = tuple(ev.PlannedItem("", each.text, "a declared knob") for each in plan)
         self._call("submit_plan", cmd.SubmitPlan(items, "one knob at a time"), items=[*items])
 
     def _edit(self) -> None:
