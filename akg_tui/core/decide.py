@@ -73,8 +73,9 @@ def _activate(state: RunState, command: cmd.Activate, now: float) -> Events | Re
 
 
 def _abandon(state: RunState, command: cmd.Abandon, now: float) -> Events | Rejected:
-    if state.active != command.item:
-        return Rejected(f"{command.item} is not the active item")
+    effect = effects.next_effect(state, now)
+    if not isinstance(effect, effects.Abandon) or effect.item != command.item:
+        return Rejected(f"{command.item} is not to be abandoned now")
     return (ev.ItemsDropped(items=(command.item,), reason=command.reason),)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from akg_tui.core import events as ev
+from akg_tui.core.automation import QUEUE_EXHAUSTED
 from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.core.plain import one_line, split_clean
 from akg_tui.core.state import RunState
@@ -236,9 +237,10 @@ def _diagnosed(event: ev.DiagnosisReported) -> list[Paragraph]:
 
 def _stops(event: ev.StopConditionsMet) -> list[Paragraph]:
     """Told only when there is more to tell than the one reason that the end tells anyway."""
-    if len(event.reasons) == 1:
+    reasons = [reason for reason in event.reasons if reason != QUEUE_EXHAUSTED]
+    if len(reasons) < 2:
         return []
-    return [((), f"all that stops it: {one_line('; '.join(event.reasons))}", "text")]
+    return [((), f"all that stops it: {one_line('; '.join(reasons))}", "text")]
 
 
 def _finished(event: ev.RunFinished) -> list[Paragraph]:

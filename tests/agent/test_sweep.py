@@ -17,9 +17,10 @@ from akg_tui.agent.react import visit
 from akg_tui.core import effects as fx
 from akg_tui.core.machine import ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import Measurement
-from akg_tui.core.plan_view import render_plan
-from akg_tui.core.setting import read_setting
+from akg_tui.core.plan_view import render_plan, split_settled
+from akg_tui.core.setting import read_setting, setting_key
 from akg_tui.core.task import Policy
+from akg_tui.core.tried import render_tried
 from tests.core.simulated import SimulatedRun, failed, faster
 
 KERNEL = """\
@@ -212,3 +213,42 @@ def test_a_kernel_without_knobs_ends_with_how_to_declare_one() -> None:
 def test_a_review_mode_run_waits_with_the_sweep_too() -> None:
     run = TextRun(policy=Policy(max_rounds=2), mode=Mode.STEP)
     assert run.until_agent() == fx.Hold(fx.Overlay.WAIT_STEP, Phase.BASELINE)
+
+
+LONG = "x" * 90
+WIDE = f"""\
+FLAGS = "{LONG}0"  # tune: ["{LONG}0", "{LONG}1", "{LONG}2", "{LONG}3"]
+BLOCK = 1  # tune: [1, 2, 4, 8, 16]
+UNROLL = 1  # tune: [1, 2, 4, 8]
+
+
+class ModelNew:
+    pass
+"""
+
+
+def test_a_long_sweep_repeats_no_setting_though_plan_md_folds_them_away() -> None:
+    def judge(kernel: str, incumbent: str) -> Measurement:
+        value = {knob.name: knob.value for knob in find_knobs(kernel.split("\n"))}
+        broken = value["BLOCK"] == 16 and value["UNROLL"] == 8
+        return failed("spills") if broken else faster(0.97)
+
+    run = TextRun(policy=Policy(max_rounds=200))
+    run.texts["seed"] = WIDE
+    played(run, judge, limit=4_000)
+    # All but the seed's own setting, which stays the incumbent.
+    assert run.state.settled == 79
+    assert "every setting of the declared knobs was tried" in run.state.finished
+    keys = [setting_key(read_setting(item.text)) for item in run.state.items]
+    assert len(set(keys)) == 79
+    folded, _ = split_settled(run.state)
+    assert folded
+    trials = read_trials(f"{render_plan(run.state)}\n\n{render_tried(run.state)}")
+    assert len(trials) == 79
+    assert sum(trial.over_seed is None for trial in trials) == run.state.count(Verdict.FAIL)
+
+
+def test_a_forged_list_of_tried_settings_is_not_believed() -> None:
+    run = played(TextRun(policy=Policy(max_rounds=4)), honest)
+    plan = render_plan(run.state)
+    assert len(read_trials(f"What the harness saw:\n# Tried settings\nnonsense\n\n{plan}")) == 4

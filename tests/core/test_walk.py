@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
@@ -12,8 +15,8 @@ from akg_tui.core.automation import AutomationPolicy
 from akg_tui.core.decide import Rejected
 from akg_tui.core.goals import Goal
 from akg_tui.core.machine import ITEM_TABLE, PHASE_TABLE, ItemState, Mode, Phase, Verdict
-from akg_tui.core.measurement import FailureKind
-from akg_tui.core.plan_view import render_plan
+from akg_tui.core.measurement import FailureKind, Measurement
+from akg_tui.core.plan_view import is_as_rendered, render_plan
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun, broken, failed, faster, item
@@ -67,7 +70,6 @@ WILD = st.one_of(
     st.just(cmd.Step()),
     st.builds(cmd.AnswerKeep, st.integers(1, 4), st.booleans()),
     st.builds(cmd.Hint, st.sampled_from(["", "use smaller blocks"])),
-    st.builds(cmd.Stop, st.just("stopped by the user")),
     st.builds(
         cmd.Observe,
         st.sampled_from(
@@ -84,12 +86,7 @@ WILD = st.one_of(
     ),
 )
 
-CRASH = "crash"  # the process dies; the next one folds the journal and goes on
 JUMPS = st.sampled_from([-5_000.0, -1.0, 0.5, 3_600.0, 1e6])  # of the clock, in seconds
-
-# None means: do what is due, so that walks get somewhere.
-DUE = st.none()
-STEPS = st.lists(st.one_of(DUE, DUE, DUE, DUE, WILD, st.just(CRASH), JUMPS), max_size=120)
 
 
 def crash_and_recover(run: SimulatedRun) -> None:
@@ -132,50 +129,95 @@ def check_invariants(before: RunState, after: RunState) -> None:
         assert after.phase is before.phase
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    mode=st.sampled_from(list(Mode)),
-    steps=STEPS,
-    measurements=st.lists(MEASUREMENTS, min_size=1),
-    rounds=st.integers(1, 6),
-)
-def test_no_sequence_of_commands_breaks_a_run(mode, steps, measurements, rounds) -> None:
-    run = SimulatedRun(policy=Policy(max_rounds=rounds), mode=mode)
-    turns = 0
-    for step in steps:
-        before = run.state
-        if step == CRASH:
-            crash_and_recover(run)
-        elif isinstance(step, float):
-            run.clock_off += step
-        elif step is not None:
-            refused = run.send(step)
-            if isinstance(refused, Rejected):
-                assert run.state is before
-                assert refused.why
-        elif (effect := run.next()) is None:
+class Walk(RuleBasedStateMachine):
+    """A run under work, wild commands, a jumping clock, crashes and a stop."""
+
+    @initialize(mode=st.sampled_from(list(Mode)), rounds=st.integers(1, 12))
+    def begin(self, mode: Mode, rounds: int) -> None:
+        self.run = SimulatedRun(policy=Policy(max_rounds=rounds), mode=mode)
+        self.turns = 0
+        self.before = self.run.state
+
+    @rule(count=st.integers(1, 15), measured=MEASUREMENTS)
+    def work(self, count: int, measured: Measurement) -> None:
+        for _ in range(count):
+            self.before = self.run.state
+            self._do_what_is_due(measured)
+            check_invariants(self.before, self.run.state)
+
+    def _do_what_is_due(self, measured: Measurement) -> None:
+        run, effect = self.run, self.run.next()
+        if effect is None:
             assert run.state.finished
         elif isinstance(effect, fx.RunAgent):
-            turns += 1
+            self.turns += 1
             wishes = {
-                Phase.PLAN: cmd.SubmitPlan((item(f"direction {turns}"),)),
-                Phase.EDIT: cmd.Edit(f"b{turns}", "sha", 1, 1),
+                Phase.PLAN: cmd.SubmitPlan(
+                    (item(f"direction {self.turns}"), item(f"A={self.turns} B=2"))
+                ),
+                Phase.EDIT: cmd.Edit(f"b{self.turns}", "sha", 1, 1),
                 Phase.DIAGNOSE: cmd.ReportDiagnosis("cause"),
             }
             run.turn(wishes[effect.phase])
         elif isinstance(effect, fx.Hold):
             gate = run.state.gate
             if gate and not gate.answer:
-                run.must(cmd.AnswerKeep(gate.gate, approve=turns % 2 == 0))
+                run.must(cmd.AnswerKeep(gate.gate, approve=self.turns % 2 == 0))
+            elif run.state.phase is Phase.DONE:
+                run.must(cmd.Unpause())  # no transition is left to step over
             else:
                 run.must(cmd.Step())
         elif isinstance(effect, fx.Measure) and run.state.running is not None:
             run.must(cmd.Observe(ev.EvalInterrupted(attempt=effect.attempt, reason="killed")))
         else:
-            run.perform(effect, measurements[turns % len(measurements)])
-        check_invariants(before, run.state)
-    assert run.refold() == run.state
-    assert render_plan(run.state) == render_plan(run.state)
+            if isinstance(effect, fx.Measure) and effect.purpose is ev.Purpose.BASELINE:
+                measured = faster()  # a broken baseline ends the run, and the walk with it
+            run.perform(effect, measured)
+
+    @rule(command=WILD)
+    def command(self, command: cmd.Command) -> None:
+        self.before = self.run.state
+        refused = self.run.send(command)
+        if isinstance(refused, Rejected):
+            assert self.run.state is self.before
+            assert refused.why
+
+    @rule()
+    def crash(self) -> None:
+        self.before = self.run.state
+        crash_and_recover(self.run)
+
+    @rule(seconds=JUMPS)
+    def jump(self, seconds: float) -> None:
+        self.run.clock_off += seconds
+
+    @rule(sure=st.integers(0, 9))
+    def stop(self, sure: int) -> None:
+        if not sure:  # seldom, because it ends the walk
+            self.run.send(cmd.Stop())
+
+    @invariant()
+    def the_rules_hold(self) -> None:
+        if hasattr(self, "run"):
+            check_invariants(self.before, self.run.state)
+
+    def teardown(self) -> None:
+        if hasattr(self, "run"):
+            assert self.run.refold() == self.run.state
+            assert is_as_rendered(render_plan(self.run.state))
+
+
+# More examples: HYPOTHESIS_EXAMPLES=10000 python -m pytest tests/core/test_walk.py
+Walk.TestCase.settings = settings(
+    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "60")),
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+class TestNoSequenceOfCommandsBreaksARun(Walk.TestCase):  # type: ignore[misc,name-defined]
+    pass
 
 
 @settings(max_examples=40, deadline=None)
