@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from akg_tui import __version__
+from akg_tui.limits import add_limits, positive, stated_policy
 
 if TYPE_CHECKING:
+    from akg_tui.core.task import Policy
     from akg_tui.engine.engine import Engine
     from akg_tui.store.run_folder import RunFolder
     from akg_tui.store.task_folder import TaskFolder
@@ -41,18 +43,18 @@ def parser() -> argparse.ArgumentParser:
 
     demo = add("demo", _demo, "tune a bundled sample with the sweep agent; needs no key and no GPU")
     demo.add_argument("sample", nargs="?", default=DEMO_SAMPLE, help=f"default: {DEMO_SAMPLE}")
-    demo.add_argument("--rounds", type=_positive, help="stop after N rounds (default: 12)")
+    demo.add_argument("--rounds", type=positive, help="stop after N rounds (default: 12)")
     _watching(demo)
 
     tune = add("tune", _tune, "tune the kernel of a task folder")
     tune.add_argument("task", type=Path, help="a folder with task.toml")
     tune.add_argument("--agent", choices=["sweep"], help="who proposes the changes")
-    tune.add_argument("--max-rounds", type=_positive, metavar="N")
-    tune.add_argument("--max-hours", type=_positive_float, metavar="H")
+    add_limits(tune)
     _watching(tune)
 
     resume = add("resume", _resume, "go on with a run that was stopped or killed")
     resume.add_argument("run_folder", type=Path, metavar="RUN")
+    add_limits(resume)
     _watching(resume)
 
     evaluate = add("eval", _eval, "verify and time a kernel once against the reference")
@@ -89,20 +91,6 @@ def _watching(command: argparse.ArgumentParser) -> None:
     command.add_argument("--mode", choices=["auto", "review", "step"], help="supervision")
     command.add_argument("--headless", action="store_true", help="no workbench, progress lines")
     command.add_argument("--json", action="store_true", help="with --headless: JSON lines")
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return value
-
-
-def _positive_float(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("must be above 0")
-    return value
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -154,26 +142,26 @@ def _demo(arguments: argparse.Namespace) -> int:
             )
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}") from error
-    arguments.task, arguments.agent, arguments.max_hours = folder, None, None
-    arguments.max_rounds = arguments.rounds or 12
-    return _tune(arguments)
+    words = ["tune", str(folder), "--max-rounds", str(arguments.rounds or 12)]
+    tune = parser().parse_args(words)
+    tune.mode, tune.headless, tune.json = arguments.mode, arguments.headless, arguments.json
+    return _tune(tune)
 
 
 def _tune(arguments: argparse.Namespace) -> int:
     from msgspec.structs import replace
 
     from akg_tui.agent.models.knobs import BadKnob, require_knobs
+    from akg_tui.core.decide import policy_fault
 
     folder = _load(arguments.task)
-    policy = folder.task.policy
-    if arguments.max_rounds:
-        policy = replace(policy, max_rounds=arguments.max_rounds)
-    if arguments.max_hours:
-        policy = replace(policy, max_hours=arguments.max_hours)
+    policy = _stated(arguments, folder.task.policy)
     task = replace(folder.task, policy=policy)
     if arguments.agent:
         task = replace(task, agent=replace(task.agent, model=arguments.agent))
 
+    if fault := policy_fault(policy, task.agent.model):
+        raise UsageError(fault)
     try:
         require_knobs(folder.kernel.split("\n"))
     except BadKnob as error:
@@ -192,12 +180,46 @@ def _resume(arguments: argparse.Namespace) -> int:
     def open_run() -> RunFolder:
         from akg_tui.store.run_folder import RunFolder
 
-        return RunFolder.open(arguments.run_folder)
+        run = RunFolder.open(arguments.run_folder)
+        try:
+            _change_policy(run, arguments)
+        except BaseException:
+            run.close()
+            raise
+        return run
 
     return _watch(open_run, arguments)
 
 
-def _open_engine(open_run: Callable[[], RunFolder], mode: str | None) -> Engine:
+def _change_policy(run: RunFolder, arguments: argparse.Namespace) -> None:
+    """What the command line says about limits goes before what the run had, as an event."""
+    import time
+
+    from akg_tui.core import commands as cmd
+    from akg_tui.core.decide import Rejected, decide
+
+    if run.state.finished:
+        return
+    policy = _stated(arguments, run.state.task.policy)
+    if policy == run.state.task.policy:
+        return
+    decided = decide(run.state, cmd.ChangePolicy(policy, "command line"), time.time())
+    if isinstance(decided, Rejected):
+        raise UsageError(decided.why)
+    for event in decided:
+        run.append(event)
+
+
+def _stated(arguments: argparse.Namespace, policy: Policy) -> Policy:
+    from akg_tui.store.errors import StoreError
+
+    try:
+        return stated_policy(arguments, policy)
+    except StoreError as error:
+        _fail(error)
+
+
+def _open_engine(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> Engine:
     """Open the run and its engine; anything a user can mend becomes a `UsageError`."""
     from akg_tui.core import commands as cmd
     from akg_tui.core.machine import Mode
@@ -209,8 +231,10 @@ def _open_engine(open_run: Callable[[], RunFolder], mode: str | None) -> Engine:
     except StoreError as error:
         _fail(error)
     engine = engine_for(run)
-    if mode and not run.state.finished:
-        engine.send(cmd.SetMode(Mode(mode)))
+    if run.state.finished:
+        return engine
+    if arguments.mode:
+        engine.send(cmd.SetMode(Mode(arguments.mode)))
     return engine
 
 
@@ -223,7 +247,7 @@ def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> 
     opened: list[Engine] = []
 
     async def open_handle() -> Engine:
-        opened.append(_open_engine(open_run, arguments.mode))
+        opened.append(_open_engine(open_run, arguments))
         return opened[0]
 
     code = WorkbenchApp(open_handle).run()
@@ -248,7 +272,7 @@ def _watch_headless(open_run: Callable[[], RunFolder], arguments: argparse.Names
     from akg_tui.headless import run_as_json, run_with_progress
     from akg_tui.store.errors import StoreError
 
-    engine = _open_engine(open_run, arguments.mode)
+    engine = _open_engine(open_run, arguments)
 
     async def run() -> None:
         task = asyncio.current_task()

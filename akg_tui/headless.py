@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from typing import Any, TextIO
 
 from akg_tui.core import events as ev
+from akg_tui.core.automation import CONDITION_PREFIX, AutomationPolicy
 from akg_tui.core.decision import percent
 from akg_tui.core.machine import Verdict
 from akg_tui.core.plain import one_line
-from akg_tui.core.summary import summarize
+from akg_tui.core.summary import summarize, token_fields
 from akg_tui.engine.handle import RunHandle
 
 TICK_S = 0.1
@@ -30,29 +31,53 @@ def summary_of(handle: RunHandle) -> dict[str, Any]:
 async def run_as_json(handle: RunHandle, out: TextIO) -> None:
     """Run to the end; one JSON object a line on `out`, the summary last."""
     task = asyncio.create_task(handle.run())
-    shown = 0
+    stream = _JsonLines(handle, out)
     try:
         while not task.done():
             await asyncio.wait({task}, timeout=TICK_S)
-            shown = _write_records(handle, shown, out)
+            stream.write()
         await task
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        _write_records(handle, shown, out)
+        stream.write()
     out.write(json.dumps(summary_of(handle)) + "\n")
     out.flush()
 
 
-def _write_records(handle: RunHandle, shown: int, out: TextIO) -> int:
-    records = handle.records
-    for record in records[shown:]:
-        line = {"seq": record.seq, "at": record.at, **ev.to_builtins(record.event)}
-        out.write(json.dumps(line) + "\n")
-    if len(records) > shown:
-        out.flush()
-    return len(records)
+class _JsonLines:
+    """Writes each event once, with the tokens used up to and with it."""
+
+    def __init__(self, handle: RunHandle, out: TextIO) -> None:
+        self._handle = handle
+        self._out = out
+        self._shown = 0
+        self._tokens = 0
+        self._policy: AutomationPolicy | None = None
+
+    def write(self) -> None:
+        """Write the events that came since the last time."""
+        records = self._handle.records[self._shown :]
+        for record in records:
+            event = record.event
+            match event:
+                case ev.RunCreated():
+                    self._policy = event.task.policy.automation
+                case ev.PolicyChanged():
+                    self._policy = event.policy.automation
+                case ev.ModelReplied():
+                    self._tokens += event.input_tokens + event.output_tokens
+                case _:
+                    pass
+            line = {"seq": record.seq, "at": record.at, **ev.to_builtins(event)}
+            if isinstance(event, ev.StopConditionsMet):
+                line["message"] = CONDITION_PREFIX + event.primary
+            line |= token_fields(self._tokens, self._policy)
+            self._out.write(json.dumps(line) + "\n")
+        self._shown += len(records)
+        if records:
+            self._out.flush()
 
 
 async def run_with_progress(handle: RunHandle) -> None:
@@ -108,6 +133,12 @@ def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
                 lines.append(_verdict_line(event))
             case ev.DiagnosisReported(cause=cause):
                 lines.append(f"diagnosis {one_line(cause, 120)}")
+            case ev.StopConditionsMet(reasons=reasons):
+                lines += [f"stop      {CONDITION_PREFIX}{one_line(why, 120)}" for why in reasons]
+            case ev.PolicyChanged(source=source):
+                lines.append(f"policy    changed by the {one_line(source, 40)}")
+            case ev.PlanEdited(kept=kept):
+                lines.append(f"PLAN.md   was edited by hand; the edit is kept in {one_line(kept)}")
             case ev.VisitFailed(reason=reason):
                 lines.append(f"agent     {one_line(reason, 120)}")
             case _:
@@ -129,6 +160,9 @@ def closing_lines(handle: RunHandle) -> list[str]:
     summary = summary_of(handle)
     verdicts = ", ".join(f"{count} {name}" for name, count in summary["verdicts"].items())
     lines = [f"\n{summary['reason']}: {summary['rounds']} rounds ({verdicts})"]
+    if used := summary["tokens_used_session"]:
+        limit = f" of {summary['max_tokens']}" if "max_tokens" in summary else ""
+        lines.append(f"tokens: {used}{limit}")
     final = handle.state.final
     if final and final.ratio:
         lines.append(

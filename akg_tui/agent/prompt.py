@@ -10,6 +10,7 @@ from akg_tui.core.machine import Phase
 from akg_tui.core.plain import one_line
 from akg_tui.core.plan_view import render_plan
 from akg_tui.core.state import RunState
+from akg_tui.core.tried import render_tried
 
 SYSTEM = """\
 You tune one compute kernel inside a state machine. The harness evaluates, decides,
@@ -46,4 +47,6 @@ def visit_prompt(state: RunState) -> str:
             parts.append(f"What the harness saw:\n{detail}")
     parts += [f"Hint from the person who watches: {hint}" for hint in state.hints]
     parts.append(render_plan(state))
+    if state.phase is not Phase.EDIT and (tried := render_tried(state)):
+        parts.append(tried)
     return "\n\n".join(parts)

@@ -22,6 +22,7 @@ from akg_tui.core.events import (
 )
 from akg_tui.core.machine import Mode, Phase
 from akg_tui.core.measurement import Measurement
+from akg_tui.core.task import Policy
 
 
 class Observe(Struct, frozen=True):
@@ -120,6 +121,13 @@ class SetMode(Struct, frozen=True):
     mode: Mode
 
 
+class ChangePolicy(Struct, frozen=True):
+    """`source` tells who: the command line, or a person at the workbench."""
+
+    policy: Policy
+    source: str = "user"
+
+
 class Pause(Struct, frozen=True):
     pass
 
@@ -164,6 +172,7 @@ Command = (
     | ReportDiagnosis
     | RequestFinish
     | SetMode
+    | ChangePolicy
     | Pause
     | Unpause
     | Step

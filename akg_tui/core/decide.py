@@ -15,12 +15,13 @@ from msgspec import Struct
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects
 from akg_tui.core import events as ev
-from akg_tui.core.machine import ItemState, Mode, Phase, Verdict
+from akg_tui.core.machine import Mode, Phase, Verdict
 from akg_tui.core.measurement import Outcome
+from akg_tui.core.plan_rules import plan_fault
+from akg_tui.core.policy import reached, stop_reasons
+from akg_tui.core.prices import UnknownPrice, price_of
 from akg_tui.core.state import RunState
-
-MAX_PLAN_ITEMS = 50
-MAX_ITEM_TEXT = 400
+from akg_tui.core.task import Policy
 
 
 class Rejected(Struct, frozen=True):
@@ -53,6 +54,11 @@ def _advance(state: RunState, command: cmd.Advance, now: float) -> Events | Reje
     if command.to is Phase.DIAGNOSE and state.pending:
         ids = tuple(item.id for item in state.pending)
         return ev.ItemsSuspended(items=ids, reason=effect.reason), entered
+    # Told once: a crash between the two events must not tell it again.
+    stops = stop_reasons(state, now) if command.to is Phase.DONE else ()
+    if effect.reason in stops and not state.stop_conditions:
+        met = ev.StopConditionsMet(reasons=stops, primary=effect.reason, goals_met=reached(state))
+        return met, entered
     return (entered,)
 
 
@@ -67,8 +73,9 @@ def _activate(state: RunState, command: cmd.Activate, now: float) -> Events | Re
 
 
 def _abandon(state: RunState, command: cmd.Abandon, now: float) -> Events | Rejected:
-    if state.active != command.item:
-        return Rejected(f"{command.item} is not the active item")
+    effect = effects.next_effect(state, now)
+    if not isinstance(effect, effects.Abandon) or effect.item != command.item:
+        return Rejected(f"{command.item} is not to be abandoned now")
     return (ev.ItemsDropped(items=(command.item,), reason=command.reason),)
 
 
@@ -136,29 +143,11 @@ def _finish(state: RunState, command: cmd.Finish, now: float) -> Events | Reject
     return (ev.RunFinished(reason=effect.reason, ok=effect.ok),)
 
 
-def _key(text: str) -> str:
-    return " ".join(text.lower().split())
-
-
 def _submit_plan(state: RunState, command: cmd.SubmitPlan, now: float) -> Events | Rejected:
     if refused := _needs(state, Phase.PLAN, "submit_plan"):
         return refused
-    least = state.task.policy.min_plan_items
-    if not least <= len(command.items) <= MAX_PLAN_ITEMS:
-        return Rejected(f"a plan has {least} to {MAX_PLAN_ITEMS} items, not {len(command.items)}")
-    earlier = {_key(i.text): i for i in state.items if i.state in _REMEMBERED}
-    seen: set[str] = set()
-    for number, item in enumerate(command.items, 1):
-        key = _key(item.text)
-        if not key or len(item.text) > MAX_ITEM_TEXT:
-            return Rejected(f"item {number}: its text must have 1 to {MAX_ITEM_TEXT} characters")
-        if key in seen:
-            return Rejected(f"item {number} repeats another item of this plan: {item.text}")
-        if past := earlier.get(key):
-            return Rejected(
-                f"item {number} repeats {past.id}, which was {past.state} ({past.reason})"
-            )
-        seen.add(key)
+    if fault := plan_fault(state, command.items):
+        return Rejected(fault)
     first = len(state.items) + 1
     items = tuple(
         ev.PlannedItem(f"p{first + offset}", item.text, item.rationale)
@@ -168,9 +157,6 @@ def _submit_plan(state: RunState, command: cmd.SubmitPlan, now: float) -> Events
     if replaced := tuple(item.id for item in state.pending):
         return ev.ItemsDropped(items=replaced, reason="replaced by a new plan"), submitted
     return (submitted,)
-
-
-_REMEMBERED = frozenset({ItemState.KEPT, ItemState.DISCARDED, ItemState.FAILED})
 
 
 def _edit(state: RunState, command: cmd.Edit, now: float) -> Events | Rejected:
@@ -216,6 +202,27 @@ def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Events | Rej
     if state.mode is command.mode:
         return Rejected(f"the mode is {command.mode} already")
     return (ev.ModeChanged(mode=command.mode),)
+
+
+def _change_policy(state: RunState, command: cmd.ChangePolicy, now: float) -> Events | Rejected:
+    if state.phase is Phase.DONE:
+        return Rejected("the run is ending: its policy has done its work")
+    if command.policy == state.task.policy:
+        return Rejected("that is the policy already")
+    if fault := policy_fault(command.policy, state.agent):
+        return Rejected(fault)
+    return (ev.PolicyChanged(policy=command.policy, source=command.source),)
+
+
+def policy_fault(policy: Policy, model: str) -> str | None:
+    """Why `policy` cannot bind a run of `model`, or None."""
+    if policy.automation is None or policy.automation.max_cost_usd is None:
+        return None
+    try:
+        price_of(model)
+    except UnknownPrice as error:
+        return f"a cost budget needs a price: {error}; use a token budget instead"
+    return None
 
 
 def _pause(state: RunState, command: cmd.Pause, now: float) -> Events | Rejected:
@@ -277,6 +284,7 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
     cmd.ReportDiagnosis: _report,
     cmd.RequestFinish: _request_finish,
     cmd.SetMode: _set_mode,
+    cmd.ChangePolicy: _change_policy,
     cmd.Pause: _pause,
     cmd.Unpause: _unpause,
     cmd.Step: _step,

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from akg_tui.core.machine import Mode, Phase, Verdict
 from akg_tui.core.measurement import Interval, Measurement
-from akg_tui.core.task import Task
+from akg_tui.core.task import Policy, Task
 
 
 class Purpose(StrEnum):
@@ -26,8 +26,11 @@ class Purpose(StrEnum):
     FINAL = "final"  # the best kernel against the seed, afresh
 
 
-class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
-    """Base of all events; on disk the field `type` names the class."""
+class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=True, gc=False):
+    """Base of all events; on disk the field `type` names the class.
+
+    Values without cycles: the garbage collector need not walk a long journal (`gc=False`).
+    """
 
 
 class RunCreated(Event, frozen=True):
@@ -81,7 +84,7 @@ class BaselineAccepted(Event, frozen=True):
     blob: str
 
 
-class PlannedItem(Struct, frozen=True):
+class PlannedItem(Struct, frozen=True, gc=False):
     id: str
     text: str
     rationale: str = ""
@@ -218,6 +221,32 @@ class StopRequested(Event, frozen=True):
     reason: str
 
 
+class StopConditionsMet(Event, frozen=True):
+    """All stop conditions that held when the run turned to DONE; `primary` is the first.
+
+    `goals_met` is told apart, so that a goal reached in the last round is not lost behind
+    the rounds that ran out.
+    """
+
+    reasons: tuple[str, ...]
+    primary: str
+    goals_met: bool = False
+
+
+class PolicyChanged(Event, frozen=True):
+    """From here on the run obeys this policy; what was counted so far still counts."""
+
+    policy: Policy
+    source: str = "user"
+
+
+class PlanEdited(Event, frozen=True):
+    """Somebody else wrote in PLAN.md. The edit was set aside under the name `kept`."""
+
+    kept: str
+    sha256: str
+
+
 class RunFinished(Event, frozen=True):
     """`ok` is False when the run could not do its job (a broken baseline, a lost judge)."""
 
@@ -255,11 +284,14 @@ AnyEvent = (
     | HintGiven
     | FinishRequested
     | StopRequested
+    | StopConditionsMet
+    | PolicyChanged
+    | PlanEdited
     | RunFinished
 )
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, gc=False):
     """An event with its place in the journal. `at` is seconds since the epoch, UTC."""
 
     seq: int

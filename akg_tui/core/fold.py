@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from akg_tui.core import events as ev
 from akg_tui.core.machine import SETTLED, ItemState, Phase, Verdict, check_item, check_phase
-from akg_tui.core.measurement import Measurement, Outcome
+from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.core.prices import Usage
 from akg_tui.core.state import Attempt, Incumbent, Item, OpenGate, Running, RunState
 
 
@@ -68,15 +69,25 @@ def _created(event: ev.RunCreated, at: float) -> RunState:
 
 
 def _items(state: RunState, ids: tuple[str, ...], to: ItemState, **change: Any) -> RunState:
-    wanted = set(ids)
-    changed: list[Item] = []
-    for item in state.items:
-        if item.id in wanted:
-            check_item(item.id, item.state, to)
-            item = replace(item, state=to, **change)  # noqa: PLW2901
-        changed.append(item)
-    active = None if state.active in wanted and to is not ItemState.ACTIVE else state.active
-    return replace(state, items=tuple(changed), active=active)
+    items = state.items
+    for item_id in ids:
+        at = _place(items, item_id)
+        item = items[at]
+        check_item(item_id, item.state, to)
+        # A long run has thousands of items, and the one that changes is near the end: `+`
+        # copies them once where `*` would copy them three times.
+        items = items[:at] + (replace(item, state=to, **change), *items[at + 1 :])  # noqa: RUF005
+    active = None if state.active in ids and to is not ItemState.ACTIVE else state.active
+    return replace(state, items=items, active=active)
+
+
+def _place(items: tuple[Item, ...], item_id: str) -> int:
+    """Where the item is. Ids are given out in order, so p7 is the seventh."""
+    number = item_id.removeprefix("p")
+    at = int(number) - 1 if number.isdecimal() and len(number) < 10 else -1
+    if not (0 <= at < len(items) and items[at].id == item_id):
+        raise OutOfOrder(f"there is no plan item {item_id}")
+    return at
 
 
 def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunState:
@@ -134,11 +145,9 @@ def _baseline_accepted(state: RunState, event: ev.BaselineAccepted, at: float) -
 
 
 def _plan_submitted(state: RunState, event: ev.PlanSubmitted, at: float) -> RunState:
-    taken = {item.id for item in state.items}
-    for planned in event.items:
-        if planned.id in taken:
-            raise OutOfOrder(f"plan item id {planned.id} was used before")
-        taken.add(planned.id)
+    for number, planned in enumerate(event.items, len(state.items) + 1):
+        if planned.id != f"p{number}":
+            raise OutOfOrder(f"plan item id {planned.id} is not the next one, p{number}")
     new = tuple(Item(p.id, p.text, p.rationale) for p in event.items)
     return replace(state, items=state.items + new, finish_reason="")
 
@@ -176,7 +185,22 @@ def _model_replied(state: RunState, event: ev.ModelReplied, at: float) -> RunSta
         hints=(),  # the prompt that this reply answers carried them
         input_tokens=state.input_tokens + event.input_tokens,
         output_tokens=state.output_tokens + event.output_tokens,
+        usage=_used(state.usage, event),
+        closing_reply="" if event.tool_calls else event.text,
     )
+
+
+def _used(usage: tuple[Usage, ...], event: ev.ModelReplied) -> tuple[Usage, ...]:
+    """`usage` with the reply's tokens added to its model's."""
+    for index, used in enumerate(usage):
+        if used.model == event.model:
+            more = replace(
+                used,
+                input=used.input + event.input_tokens,
+                output=used.output + event.output_tokens,
+            )
+            return (*usage[:index], more, *usage[index + 1 :])
+    return (*usage, Usage(event.model, event.input_tokens, event.output_tokens))
 
 
 def _tool_called(state: RunState, event: ev.ToolCalled, at: float) -> RunState:
@@ -185,7 +209,10 @@ def _tool_called(state: RunState, event: ev.ToolCalled, at: float) -> RunState:
 
 def _tool_answered(state: RunState, event: ev.ToolAnswered, at: float) -> RunState:
     left = tuple(call for call in state.open_calls if call[0] != event.call)
-    return replace(state, open_calls=left)
+    refused = state.plans_refused
+    if event.tool == "submit_plan":
+        refused = refused + 1 if event.status == "error" else 0
+    return replace(state, open_calls=left, plans_refused=refused)
 
 
 def _turn_interrupted(state: RunState, event: ev.TurnInterrupted, at: float) -> RunState:
@@ -209,17 +236,29 @@ def _gate_answered(state: RunState, event: ev.GateAnswered, at: float) -> RunSta
     return replace(state, gate=replace(state.gate, answer=event.answer, comment=event.comment))
 
 
-def _chained(state: RunState, measurement: Measurement) -> float | None:
-    """Candidate over seed: the incumbent's chained estimate times this ratio."""
-    if state.best is None or measurement.ratio is None:
+def _chained(state: RunState, measurement: Measurement) -> Interval | None:
+    """Candidate over seed: the incumbent's chained estimate times this ratio.
+
+    The bounds multiply too, and what each interval leaves in doubt adds up (Bonferroni),
+    so the chain claims less the longer it is.
+    """
+    ratio = measurement.ratio
+    if state.best is None or ratio is None:
         return None
-    return state.best.over_seed * measurement.ratio.ratio
+    chain = state.best.speedup
+    return Interval(
+        chain.ratio * ratio.ratio,
+        chain.low * ratio.low,
+        chain.high * ratio.high,
+        max(0.0, chain.confidence + ratio.confidence - 1.0),
+    )
 
 
 def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
     assert state.best is not None
     assert state.measured is not None
-    over_seed = _chained(state, state.measured)
+    speedup = _chained(state, state.measured)
+    over_seed = speedup.ratio if speedup else None
     attempt = Attempt(
         number=event.attempt,
         round=event.round,
@@ -231,10 +270,12 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
         measurement=state.measured,
         over_seed=over_seed,
         at=at,
+        speedup=speedup,
     )
     best = state.best
     if event.verdict is Verdict.KEEP:
-        best = Incumbent(event.attempt, event.blob, event.commit, over_seed or best.over_seed)
+        gained = speedup or best.speedup
+        best = Incumbent(event.attempt, event.blob, event.commit, gained.ratio, gained)
     state = _items(
         state,
         (event.item,),
@@ -246,7 +287,7 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
     )
     return replace(
         state,
-        attempts=(*state.attempts, attempt),
+        attempts=state.attempts + (attempt,),  # noqa: RUF005  one copy of a long tuple, not two
         next_attempt=event.attempt + 1,
         best=best,
         work_blob=best.blob,
@@ -261,6 +302,15 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
 
 def _diagnosis_reported(state: RunState, event: ev.DiagnosisReported, at: float) -> RunState:
     return replace(state, diagnosis=event, diagnosed_here=True, fail_streak=0)
+
+
+def _policy_changed(state: RunState, event: ev.PolicyChanged, at: float) -> RunState:
+    task = replace(state.task, policy=event.policy)
+    return replace(state, task=task, stop_conditions=(), goals_met=False)
+
+
+def _stop_conditions_met(state: RunState, event: ev.StopConditionsMet, at: float) -> RunState:
+    return replace(state, stop_conditions=event.reasons, goals_met=event.goals_met)
 
 
 _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
@@ -289,8 +339,11 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.Paused: lambda s, e, at: replace(s, paused=True, granted=0),
     ev.Unpaused: lambda s, e, at: replace(s, paused=False),
     ev.StepGranted: lambda s, e, at: replace(s, granted=1),
-    ev.HintGiven: lambda s, e, at: replace(s, hints=(*s.hints, e.text)),
+    ev.HintGiven: lambda s, e, at: replace(s, hints=(*s.hints, e.text), closing_reply=""),
     ev.FinishRequested: lambda s, e, at: replace(s, finish_reason=e.reason),
     ev.StopRequested: lambda s, e, at: replace(s, stop_reason=e.reason),
+    ev.StopConditionsMet: _stop_conditions_met,
+    ev.PolicyChanged: _policy_changed,
+    ev.PlanEdited: lambda s, e, at: replace(s, plan_edits=(*s.plan_edits, e)),
     ev.RunFinished: lambda s, e, at: replace(s, finished=e.reason, ok=e.ok),
 }

@@ -32,7 +32,7 @@ class FailureKind(StrEnum):
     JUDGE = "judge"  # the judge broke or was lost
 
 
-class Interval(Struct, frozen=True):
+class Interval(Struct, frozen=True, gc=False):
     """A ratio with its two-sided confidence interval. Above 1 is faster."""
 
     ratio: float
@@ -52,7 +52,7 @@ def digits(ratio: float) -> str:
     return f"{ratio:.3f}" if ratio >= 0.1 else f"{ratio:.3g}"
 
 
-class Measurement(Struct, frozen=True, kw_only=True):
+class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     """One evaluation of one kernel.
 
     `ratio` compares with the incumbent, or with the reference when there is no

@@ -1,27 +1,112 @@
-"""When a run stops. A list of all true conditions, the first one being the one reported."""
+"""When a run stops: the automation policy and the harness's own limits, over a run's state.
+
+A list of all conditions that hold, the first one being the one reported. Every count is
+the state's, so it is the journal's: a restart forgets nothing.
+"""
 
 from __future__ import annotations
 
-from akg_tui.core.state import RunState
+from akg_tui.core import automation as auto
+from akg_tui.core.goals import Range, goals_met
+from akg_tui.core.machine import Verdict
+from akg_tui.core.prices import UnknownPrice, cost_usd
+from akg_tui.core.state import Attempt, RunState
 
 NO_PROGRESS_VISITS = 3
+MAX_PLAN_REFUSALS = 12  # as many as the turns of one visit
 
 
 def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
     """All stop conditions that hold, in their order of precedence; empty when none does.
 
-    `now` is seconds since the epoch; only worked time counts against `max_hours`.
+    A person's stop comes first, then the automation policy's conditions in its own order,
+    then the harness's, then the exhausted queue. `now` is seconds since the epoch.
     """
-    policy = state.task.policy
-    reasons: list[str] = []
-    if state.stop_reason:
-        reasons.append(state.stop_reason)
-    if state.settled >= policy.max_rounds:
-        reasons.append(f"max rounds reached ({policy.max_rounds})")
-    if policy.max_hours is not None and state.worked(now) >= policy.max_hours * 3600:
-        reasons.append(f"time budget reached ({policy.max_hours:g} h)")
+    policy = auto.null_if_empty(state.task.policy.automation)
+    queue_empty = bool(state.items) and state.active is None and not state.pending
+    facts = auto.Facts(
+        rounds=state.settled,
+        max_rounds=state.task.policy.max_rounds,
+        experiments=_experiments(state, policy),
+        tokens=state.tokens,
+        reply=state.closing_reply,
+        goals_met=reached(state),
+        guardrail_blocking=state.plans_refused >= MAX_PLAN_REFUSALS,
+        queue_empty=queue_empty,
+    )
+    reasons = [state.stop_reason] if state.stop_reason else []
+    reasons += auto.stop_conditions(policy, facts)
+    reasons += _budgets(state, policy, now)
     if state.visits_failed >= NO_PROGRESS_VISITS:
         reasons.append(f"the agent made no progress in {NO_PROGRESS_VISITS} visits")
     if state.finish_reason:
         reasons.append(f"the agent finished: {state.finish_reason}")
+    met = bool(reasons)
+    if queue_empty and not auto.should_replan(policy, queue_empty=True, stop_condition_met=met):
+        reasons.append(auto.QUEUE_EXHAUSTED)
     return tuple(reasons)
+
+
+def _budgets(state: RunState, policy: auto.AutomationPolicy | None, now: float) -> list[str]:
+    """The budgets in money and time."""
+    reasons: list[str] = []
+    if policy is not None and policy.max_cost_usd is not None:
+        try:
+            cost = cost_usd(state.usage)
+        except UnknownPrice as error:
+            reasons.append(f"cost budget cannot be kept: {error}")
+        else:
+            if cost >= policy.max_cost_usd:
+                reasons.append(f"cost budget reached (${cost:.2f}/${policy.max_cost_usd:g})")
+    hours = state.task.policy.max_hours
+    if hours is not None and state.worked(now) >= hours * 3600:
+        reasons.append(f"time budget reached ({hours:g} h)")
+    longest = policy.max_wall_clock if policy is not None else None
+    if longest is not None and now - state.started_at >= longest:
+        reasons.append(f"wall clock reached ({longest:g} s)")
+    return reasons
+
+
+def _completed(state: RunState) -> list[Attempt]:
+    """The experiments that have metrics: attempts with a correct kernel, the seed left out."""
+    return [a for a in state.attempts if a.number and a.verdict is not Verdict.FAIL]
+
+
+def _experiments(state: RunState, policy: auto.AutomationPolicy | None) -> int:
+    if policy is not None and policy.count == "completed":
+        return len(_completed(state))
+    return state.settled
+
+
+def metrics_of(attempt: Attempt) -> dict[str, Range]:
+    """An attempt's metrics by name, each with what is in doubt about it.
+
+    `speedup` is over the seed (the chain of kept ratios times its own), `ratio` over the
+    incumbent of its round. `candidate_ms` is as uncertain, in proportion, as the ratio it
+    was timed for. `max_error` is a maximum, not an estimate.
+    """
+    measured = attempt.measurement
+    found: dict[str, Range] = {}
+    ratio = measured.ratio
+    if attempt.speedup is not None:
+        found["speedup"] = Range(attempt.speedup.low, attempt.speedup.high)
+    if ratio is not None:
+        found["ratio"] = Range(ratio.low, ratio.high)
+    if measured.candidate_ms is not None and ratio is not None and ratio.low > 0:
+        time = measured.candidate_ms * ratio.ratio
+        found["candidate_ms"] = Range(time / ratio.high, time / ratio.low)
+    if measured.max_error is not None:
+        found["max_error"] = Range(measured.max_error, measured.max_error)
+    return found
+
+
+def reached(state: RunState) -> bool:
+    """Whether the policy's goals are reached, whatever else holds."""
+    policy = state.task.policy.automation
+    if policy is None or not policy.goals:
+        return False
+    experiments = [metrics_of(attempt) for attempt in _completed(state)]
+    best = None
+    if state.best is not None and state.best.attempt:
+        best = metrics_of(state.attempts[state.best.attempt])
+    return goals_met(policy.goals, policy.logic, experiments, best)

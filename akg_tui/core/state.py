@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from akg_tui.core.events import DiagnosisReported
+from akg_tui.core.events import DiagnosisReported, PlanEdited
 from akg_tui.core.machine import ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import Interval, Measurement
+from akg_tui.core.prices import Usage
 from akg_tui.core.task import Task
 
 
-class Item(Struct, frozen=True):
+class Item(Struct, frozen=True, gc=False):
     """A plan item and, once settled, what became of it."""
 
     id: str
@@ -24,11 +25,12 @@ class Item(Struct, frozen=True):
     commit: str = ""
 
 
-class Attempt(Struct, frozen=True):
+class Attempt(Struct, frozen=True, gc=False):
     """One kernel version that was evaluated. Attempt 0 is the seed.
 
     `over_seed` is the product of the kept ratios up to this attempt times its own:
-    an estimate for the chart. The figure to quote is the FINAL measurement.
+    an estimate for the chart, and `speedup` the same with its bounds, for goals. The
+    figure to quote is the FINAL measurement.
     """
 
     number: int
@@ -41,6 +43,7 @@ class Attempt(Struct, frozen=True):
     measurement: Measurement
     over_seed: float | None
     at: float
+    speedup: Interval | None = None
 
 
 class Incumbent(Struct, frozen=True):
@@ -48,6 +51,7 @@ class Incumbent(Struct, frozen=True):
     blob: str
     commit: str
     over_seed: float = 1.0
+    speedup: Interval = Interval(1.0, 1.0, 1.0, 1.0)
 
 
 class OpenGate(Struct, frozen=True):
@@ -99,6 +103,8 @@ class RunState(Struct, frozen=True, kw_only=True):
     turn_open: bool = False
     open_calls: tuple[tuple[str, str], ...] = ()  # (call, tool) without an answer
     visits_failed: int = 0
+    plans_refused: int = 0  # submit_plan calls in a row that were answered with an error
+    closing_reply: str = ""  # the last reply's text, unless it called a tool
     visit_failed_here: bool = False
 
     attempts: tuple[Attempt, ...] = ()
@@ -118,8 +124,12 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     input_tokens: int = 0
     output_tokens: int = 0
+    usage: tuple[Usage, ...] = ()  # the same tokens by model
     finish_reason: str = ""
     stop_reason: str = ""
+    stop_conditions: tuple[str, ...] = ()
+    goals_met: bool = False
+    plan_edits: tuple[PlanEdited, ...] = ()
     finished: str = ""
     ok: bool = True
 
@@ -133,6 +143,11 @@ class RunState(Struct, frozen=True, kw_only=True):
     @property
     def pending(self) -> tuple[Item, ...]:
         return tuple(item for item in self.items if item.state is ItemState.PENDING)
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens of the whole run, over all its sessions."""
+        return self.input_tokens + self.output_tokens
 
     def count(self, verdict: Verdict) -> int:
         """How many attempts ended with this verdict."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from akg_tui.core.automation import AutomationPolicy
 from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Interval
+from akg_tui.core.prices import UnknownPrice, cost_usd
 from akg_tui.core.state import RunState
 
 
@@ -18,6 +20,22 @@ def _interval(interval: Interval | None) -> dict[str, float] | None:
         "high": interval.high,
         "confidence": interval.confidence,
     }
+
+
+def token_fields(used: int, policy: AutomationPolicy | None) -> dict[str, int]:
+    """What progress and final messages tell of tokens; the limit only where there is one."""
+    fields = {"tokens_used_session": used}
+    if policy is not None and policy.max_tokens is not None:
+        fields["max_tokens"] = policy.max_tokens
+    return fields
+
+
+def _cost(state: RunState) -> float | None:
+    """US dollars so far; None when a model without a price was used."""
+    try:
+        return round(cost_usd(state.usage), 6)
+    except UnknownPrice:
+        return None
 
 
 def summarize(state: RunState) -> dict[str, Any]:
@@ -54,4 +72,8 @@ def summarize(state: RunState) -> dict[str, Any]:
         "best_ms": state.final.candidate_ms if state.final else None,
         "worked_s": round(state.worked_s, 3),
         "tokens": {"input": state.input_tokens, "output": state.output_tokens},
+        **token_fields(state.tokens, state.task.policy.automation),
+        "cost_usd": _cost(state),
+        "stop_conditions": list(state.stop_conditions),
+        "goals_met": state.goals_met,
     }

@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import force_setattr, replace
+
+from akg_tui.core.automation import TUNING, AutomationPolicy
 
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -61,13 +64,24 @@ class Timing(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a run stops, and how many failures in a row call for a diagnosis."""
+    """When a run stops, what a plan must have, how many failures in a row call for a diagnosis.
+
+    `max_hours` counts worked time. `min_plan_items` that is not said is the agent's own
+    (`akg_tui.core.plan_rules`). The policy's `automation.max_rounds` becomes `max_rounds`.
+    """
 
     max_rounds: Positive = 20
     max_hours: Seconds | None = None
     min_rounds: Positive = 1
     fail_streak: Positive = 3
-    min_plan_items: Positive = 1
+    min_plan_items: Positive | None = None
+    automation: AutomationPolicy | None = TUNING
+
+    def __post_init__(self) -> None:
+        automation = self.automation
+        if automation is not None and automation.max_rounds is not None:
+            force_setattr(self, "max_rounds", automation.max_rounds)
+            force_setattr(self, "automation", replace(automation, max_rounds=None))
 
 
 class Agent(Struct, frozen=True, forbid_unknown_fields=True):

@@ -28,7 +28,7 @@ SCHEMA = 1
 _NO_LINE = "0" * 16
 
 
-class _Line(Struct, frozen=True, forbid_unknown_fields=True):
+class _Line(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     seq: int
     at: float
     schema: int
@@ -36,7 +36,18 @@ class _Line(Struct, frozen=True, forbid_unknown_fields=True):
     event: msgspec.Raw
 
 
+class _Known(Struct, frozen=True, gc=False):
+    """A line as this version writes it: encoded again it gives the same bytes."""
+
+    seq: int
+    at: float
+    schema: int
+    prev: str
+    event: AnyEvent
+
+
 _encoder = msgspec.json.Encoder()
+_known_decoder = msgspec.json.Decoder(_Known)
 _line_decoder = msgspec.json.Decoder(_Line)
 _event_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
@@ -239,10 +250,11 @@ def _scan(path: Path, data: bytes) -> _Scanned:
                 raise JournalDamaged(path, number, number, "its checksum is wrong")
             break
         try:
-            found = _line_decoder.decode(payload)
+            found = _known(payload) or _line_decoder.decode(payload)
             if fault := _misfit(found, number, scanned.prev):
                 raise JournalDamaged(path, number, number, fault)
-            scanned.records.append(Record(found.seq, found.at, _event(found.event)))
+            event = found.event if isinstance(found, _Known) else _event(found.event)
+            scanned.records.append(Record(number, found.at, event))
         except ValueError as error:  # includes msgspec's errors
             raise JournalDamaged(path, number, number, str(error)) from error
         whole = line + b"\n"
@@ -251,7 +263,16 @@ def _scan(path: Path, data: bytes) -> _Scanned:
     return scanned
 
 
-def _misfit(line: _Line, number: int, prev: str) -> str:
+def _known(payload: bytes) -> _Known | None:
+    """The line when it is as this version writes it, which most are; else None."""
+    try:
+        known = _known_decoder.decode(payload)
+    except msgspec.ValidationError:
+        return None
+    return known if _encoder.encode(known) == payload else None
+
+
+def _misfit(line: _Known | _Line, number: int, prev: str) -> str:
     if line.schema != SCHEMA:
         return f"schema {line.schema} is not the one this version reads ({SCHEMA})"
     if line.seq != number:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from akg_tui.core.events import AnyEvent, Record, RunCreated
+from akg_tui.core.events import AnyEvent, PlanEdited, Record, RunCreated
 from akg_tui.core.fold import evolve
 from akg_tui.core.machine import Mode
 from akg_tui.core.state import RunState
@@ -23,7 +23,7 @@ from akg_tui.store.errors import RunFolderError
 from akg_tui.store.history import History
 from akg_tui.store.journal import Journal
 from akg_tui.store.lock import RunLock
-from akg_tui.store.project import project
+from akg_tui.store.project import hand_edit, project, set_aside
 from akg_tui.store.run_list import (
     JOURNAL,
     RunSummary,
@@ -185,7 +185,16 @@ class RunFolder:
         return record
 
     def project(self) -> None:
-        """Make refs, work tree and PLAN.md show the state. Raises `StoreError`."""
+        """Make refs, work tree and PLAN.md show the state. Raises `StoreError`.
+
+        A hand edit of PLAN.md becomes an event and is set aside before it is written over.
+        """
+        if edit := hand_edit(self.path):
+            told = PlanEdited(kept=edit.kept, sha256=edit.sha256)
+            # Told already, when a crash came between the event and the move.
+            if told not in self._state.plan_edits:
+                self.append(told)
+            set_aside(self.path, edit)
         project(self.path, self.history, self._state)
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from akg_tui.core.automation import doubts
 from akg_tui.core.task import Task
 from akg_tui.store.errors import BadTask
 
@@ -27,7 +28,7 @@ _WORDS = {
 _LARGEST = 2**63 - 1
 _BARE_OR_QUOTED = r"""[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*'"""
 _DOTTED = rf"(?:{_BARE_OR_QUOTED})(?:\s*\.\s*(?:{_BARE_OR_QUOTED}))*"
-_HEADER = re.compile(rf"\s*\[\[?\s*({_DOTTED})\s*\]")
+_HEADER = re.compile(rf"\s*(\[?)\[\s*({_DOTTED})\s*\]")
 _KEY = re.compile(rf"\s*({_DOTTED})\s*=")
 
 
@@ -49,21 +50,30 @@ def parse_task(path: Path, text: str) -> Task:
     except msgspec.ValidationError as error:
         raise _explained(path, str(error), plain, lines) from None
     _check_files(path, task, lines)
+    _check_automation(path, plain, lines)
     return task
 
 
 def field_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line, from 1, of every table and key that starts a line of TOML `text`."""
+    """The line, from 1, of every table and key that starts a line of TOML `text`.
+
+    The tables of an array have their index, from 0, as one more part of the name.
+    """
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
+    count: dict[tuple[str, ...], int] = {}
     quote = ""  # inside a multi-line string, what ends it
     for number, line in enumerate(text.split("\n"), 1):
         if quote:
             quote = "" if quote in line else quote
             continue
         if header := _HEADER.match(line):
-            table = _keys(header[1])
+            table = _keys(header[2])
             lines.setdefault(table, number)
+            if header[1]:
+                table += (str(count.get(table, 0)),)
+                count[table[:-1]] = int(table[-1]) + 1
+                lines.setdefault(table, number)
         elif key := _KEY.match(line):
             lines.setdefault(table + _keys(key[1]), number)
             for mark in ('"""', "'''"):
@@ -96,6 +106,9 @@ def _check_numbers(
     if isinstance(value, dict):
         for key, inner in value.items():
             _check_numbers(path, inner, (*field, key), lines)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _check_numbers(path, inner, (*field, str(index)), lines)
     elif isinstance(value, float) and not math.isfinite(value):
         raise _bad(path, field, lines, f"{value} is not allowed, expected a finite number")
     elif isinstance(value, int) and abs(value) > _LARGEST:
@@ -107,18 +120,20 @@ def _explained(
 ) -> BadTask:
     """msgspec's message in the words of TOML, with the value, the line and the choices."""
     what, _, place = fault.partition(" - at `$")
-    field = tuple(re.findall(r"\.([^.`\[\]]+)", place))
+    field = tuple(re.findall(r"[^.`\[\]]+", place))
     if missing := re.fullmatch(r"Object missing required field `(.+)`", what):
         lacking = (*field, missing[1])
         return _bad(path, lacking, lines, f'is missing, expected a line like {missing[1]} = "…"')
     if unknown := re.fullmatch(r"Object contains unknown field `(.+)`", what):
-        known = list(get_type_hints(_type_at(field)))
+        known = list(_fields(_type_at(field)))
         near = difflib.get_close_matches(unknown[1], known, 1)
         meant = f"did you mean {near[0]}?" if near else f"expected one of: {', '.join(known)}"
         return _bad(path, (*field, unknown[1]), lines, f"is not a known field, {meant}")
-    value = plain
-    for key in field:
-        value = value[key]
+    if not what.startswith(("Expected ", "Invalid ")):
+        return _bad(path, field, lines, what)
+    value: Any = plain
+    for step in field:
+        value = value[int(step)] if isinstance(value, list) else value[step]
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:59] + "…"
     if what.startswith("Invalid enum value"):
         choices = ", ".join(get_args(_type_at(field)))
@@ -129,13 +144,34 @@ def _explained(
 
 
 def _type_at(field: tuple[str, ...]) -> Any:
-    """The type of a field of `Task`, without its bounds."""
+    """The type of a field of `Task`, without its bounds; of an array, that of its items."""
     kind: Any = Task
     for name in field:
-        kind = get_type_hints(kind)[name]
-        if get_origin(kind) not in (Literal, None):  # `X | None`
+        if name.isdigit():  # an array's item: its type is what was reached already
+            continue
+        kind = _fields(kind)[name]
+        while get_origin(kind) not in (Literal, None):  # `X | None`, `tuple[X, ...]`
             kind = get_args(kind)[0]
     return kind
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """The fields of a struct by their names in the file."""
+    types = get_type_hints(kind)
+    return {field.encode_name: types[field.name] for field in msgspec.structs.fields(kind)}
+
+
+def _check_automation(path: Path, plain: dict[str, Any], lines: dict[tuple[str, ...], int]) -> None:
+    """What a file may not leave in doubt, though the policy's own format lets it pass."""
+    policy = plain.get("policy", {})
+    automation = policy.get("automation", {})
+    at = ("policy", "automation")
+    for name, why in doubts(automation):
+        raise _bad(path, (*at, name), lines, why)
+    rounds, again = policy.get("max_rounds"), automation.get("maxRounds")
+    if rounds is not None and again is not None and rounds != again:
+        message = f"says {again}, but policy.max_rounds says {rounds}; keep one of them"
+        raise _bad(path, (*at, "maxRounds"), lines, message)
 
 
 def _check_files(path: Path, task: Task, lines: dict[tuple[str, ...], int]) -> None:

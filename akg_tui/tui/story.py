@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from akg_tui.core import events as ev
+from akg_tui.core.automation import QUEUE_EXHAUSTED
 from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.core.plain import one_line, split_clean
 from akg_tui.core.state import RunState
@@ -234,6 +235,14 @@ def _diagnosed(event: ev.DiagnosisReported) -> list[Paragraph]:
     return entry
 
 
+def _stops(event: ev.StopConditionsMet) -> list[Paragraph]:
+    """Told only when there is more to tell than the one reason that the end tells anyway."""
+    reasons = [reason for reason in event.reasons if reason != QUEUE_EXHAUSTED]
+    if len(reasons) < 2:
+        return []
+    return [((), f"all that stops it: {one_line('; '.join(reasons))}", "text")]
+
+
 def _finished(event: ev.RunFinished) -> list[Paragraph]:
     role = "verdict.keep" if event.ok else "log.error"
     return [((), f"the run is over: {one_line(event.reason)}", role)]
@@ -266,5 +275,10 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.HintGiven: lambda e: [((("you ", "log.you"),), one_line(e.text), "text")],
     ev.StopRequested: lambda e: _you(f"stop: {one_line(e.reason)}"),
     ev.FinishRequested: lambda e: [((), f"the agent is done: {one_line(e.reason)}", "text")],
+    ev.StopConditionsMet: _stops,
+    ev.PolicyChanged: lambda e: _you("policy changed"),
+    ev.PlanEdited: lambda e: [
+        ((), f"PLAN.md was edited by hand; the edit is kept in {one_line(e.kept)}", "text")
+    ],
     ev.RunFinished: _finished,
 }

@@ -67,7 +67,9 @@ def measured(measurement: Measurement, against: str) -> str:
     parts = ["correct"]
     if measurement.ratio:
         interval = measurement.ratio
-        parts.append(f"{times(interval.ratio)} {against} [{digits(interval.low)}, {digits(interval.high)}]")
+        parts.append(
+            f"{times(interval.ratio)} {against} [{digits(interval.low)}, {digits(interval.high)}]"
+        )
     if measurement.candidate_ms is not None:
         parts.append(milliseconds(measurement.candidate_ms))
     if measurement.clusters:

@@ -14,6 +14,8 @@ from akg_tui.core import events as ev
 from akg_tui.core.machine import PHASE_TOOLS, Phase
 from tests.agent.test_sweep import KERNEL, TextRun
 
+PLAN = {"items": [{"text": "a", "rationale": "a is where the kernel waits"}]}
+
 
 def in_phase(phase: Phase) -> TextRun:
     run = TextRun()
@@ -114,7 +116,7 @@ async def play(run: TextRun, model: Scripted) -> None:
 
 async def test_a_visit_ends_when_the_phase_is_done() -> None:
     run = in_phase(Phase.PLAN)
-    plan = ToolUse("u1", "submit_plan", {"items": [{"text": "a"}]})
+    plan = ToolUse("u1", "submit_plan", PLAN)
     model = Scripted(ChatReply("let me see"), ChatReply("", (plan,), 10, 5))
     await play(run, model)
     assert [item.text for item in run.state.pending] == ["a"]
@@ -142,7 +144,7 @@ async def test_every_tool_call_is_answered_even_an_unknown_one() -> None:
     run = in_phase(Phase.PLAN)
     uses = (
         ToolUse("u1", "shell", {"cmd": "rm"}),
-        ToolUse("u2", "submit_plan", {"items": [{"text": "a"}]}),
+        ToolUse("u2", "submit_plan", PLAN),
     )
     await play(run, Scripted(ChatReply("", uses)))
     assert run.state.open_calls == ()

@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from akg_tui.agent.models.knobs import BadKnob, describe, find_knobs, read_setting, with_value
+from akg_tui.agent.models.knobs import BadKnob, describe, find_knobs, with_value
 from akg_tui.agent.models.search import Trial, propose_settings, settings_in_space
 from akg_tui.agent.models.sweep import Sweep, read_trials
 from akg_tui.agent.react import visit
 from akg_tui.core import effects as fx
 from akg_tui.core.machine import ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import Measurement
-from akg_tui.core.plan_view import render_plan
+from akg_tui.core.plan_view import render_plan, split_settled
+from akg_tui.core.setting import read_setting, setting_key
 from akg_tui.core.task import Policy
+from akg_tui.core.tried import render_tried
 from tests.core.simulated import SimulatedRun, failed, faster
 
 KERNEL = """\
@@ -221,3 +223,42 @@ def test_a_kernel_a_million_times_slower_does_not_stop_the_search() -> None:
     assert run.state.ok
     trials = read_trials(render_plan(run.state))
     assert min(t.over_seed for t in trials if t.over_seed) < 1e-5
+
+
+LONG = "x" * 90
+WIDE = f"""\
+FLAGS = "{LONG}0"  # tune: ["{LONG}0", "{LONG}1", "{LONG}2", "{LONG}3"]
+BLOCK = 1  # tune: [1, 2, 4, 8, 16]
+UNROLL = 1  # tune: [1, 2, 4, 8]
+
+
+class ModelNew:
+    pass
+"""
+
+
+def test_a_long_sweep_repeats_no_setting_though_plan_md_folds_them_away() -> None:
+    def judge(kernel: str, incumbent: str) -> Measurement:
+        value = {knob.name: knob.value for knob in find_knobs(kernel.split("\n"))}
+        broken = value["BLOCK"] == 16 and value["UNROLL"] == 8
+        return failed("spills") if broken else faster(0.97)
+
+    run = TextRun(policy=Policy(max_rounds=200))
+    run.texts["seed"] = WIDE
+    played(run, judge, limit=4_000)
+    # All but the seed's own setting, which stays the incumbent.
+    assert run.state.settled == 79
+    assert "every setting of the declared knobs was tried" in run.state.finished
+    keys = [setting_key(read_setting(item.text)) for item in run.state.items]
+    assert len(set(keys)) == 79
+    folded, _ = split_settled(run.state)
+    assert folded
+    trials = read_trials(f"{render_plan(run.state)}\n\n{render_tried(run.state)}")
+    assert len(trials) == 79
+    assert sum(trial.over_seed is None for trial in trials) == run.state.count(Verdict.FAIL)
+
+
+def test_a_forged_list_of_tried_settings_is_not_believed() -> None:
+    run = played(TextRun(policy=Policy(max_rounds=4)), honest)
+    plan = render_plan(run.state)
+    assert len(read_trials(f"What the harness saw:\n# Tried settings\nnonsense\n\n{plan}")) == 4

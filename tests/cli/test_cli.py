@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from akg_tui.cli import parser
+from akg_tui.core.automation import AutomationPolicy
+from akg_tui.core.goals import Goal
+from akg_tui.core.task import Policy
+from akg_tui.limits import stated_policy
 from akg_tui.resources import sample
 from tests.engine.runs import KERNEL, REFERENCE, make_task
 
@@ -198,3 +203,71 @@ def test_the_lock_is_free_after_a_run(tmp_path: Path) -> None:
     run.close()
     with (run.path / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--goal", "speed>=2"), "speedup"),
+        (("--goal", "speedup=2"), "speedup>=2"),
+        (("--max-tokens", "0"), "--max-tokens"),
+        (("--max-cost", "nan"), "--max-cost"),
+        (("--max-experiments", "x"), "--max-experiments"),
+    ],
+)
+def test_a_bad_limit_is_told_by_its_option(task: Path, words: tuple[str, ...], told: str) -> None:
+    done = akg("tune", task, "--headless", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert words[0] in done.stderr
+    assert not (task / "runs").exists()
+
+
+def test_a_bad_policy_file_is_told_by_field(task: Path, tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text('{"goals": [{"metric": "speedup", "operator": "~", "value": 2}]}')
+    refused(akg("tune", task, "--headless", "--policy", path), str(path), "goals[0].operator")
+
+
+def stated(policy: Policy, *words: str) -> Policy:
+    return stated_policy(parser().parse_args(["tune", "t", *words]), policy)
+
+
+def test_the_command_line_goes_before_its_policy_file_and_that_before_the_task(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(
+        '{"automation_policy": {"maxTokens": 9, "maxRounds": 7, "maxExperiments": 5,'
+        ' "goals": [{"metric": "Mean R", "operator": ">", "value": 1}]}}'
+    )
+    task = Policy(max_rounds=3, max_hours=2.0, automation=AutomationPolicy(max_tokens=1))
+    assert stated(task) == task
+    filed = stated(task, "--policy", str(path))
+    assert filed.max_rounds == 7
+    assert filed.max_hours == 2.0
+    assert filed.automation is not None
+    assert (filed.automation.max_tokens, filed.automation.max_experiments) == (9, 5)
+    assert "'Mean R' is not measured here" in capsys.readouterr().err
+    words = ("--max-tokens", "8", "--max-rounds", "4", "--goal", "speedup>2", "--max-cost", "1")
+    said = stated(task, "--policy", str(path), *words)
+    assert said.max_rounds == 4
+    assert said.automation == AutomationPolicy(
+        goals=(Goal("speedup", ">", 2.0),), max_tokens=8, max_experiments=5, max_cost_usd=1.0
+    )
+
+
+def test_resume_changes_the_policy_of_the_run_as_an_event(task: Path, tmp_path: Path) -> None:
+    from tests.engine.runs import create
+
+    run = create(tmp_path / "other")
+    run.close()
+    done = akg("resume", run.path, "--headless", "--json", "--max-tokens", 123, "--max-rounds", 1)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    (changed,) = [line for line in lines if line["type"] == "PolicyChanged"]
+    assert changed["source"] == "command line"
+    assert changed["policy"]["max_rounds"] == 1
+    at = lines.index(changed)
+    assert all("max_tokens" not in line for line in lines[:at])
+    assert all(line["max_tokens"] == 123 for line in lines[at:])
+    assert all(line["tokens_used_session"] == 0 for line in lines)

@@ -28,12 +28,17 @@ def broken(kind: FailureKind = FailureKind.JUDGE) -> Measurement:
     return Measurement(outcome=Outcome.ERROR, failure=kind, message="the judge was lost")
 
 
+def item(text: str, why: str = "because the figures so far point this way") -> ev.PlannedItem:
+    return ev.PlannedItem("", text, why)
+
+
 @dataclass
 class SimulatedRun:
     """Applies commands as the engine does; every event takes one second."""
 
     policy: Policy = field(default_factory=Policy)
     mode: Mode = Mode.AUTO
+    clock_off: float = 0.0  # what jumps of the clock add up to
 
     def __post_init__(self) -> None:
         self.records: list[ev.Record] = []
@@ -53,7 +58,7 @@ class SimulatedRun:
 
     @property
     def now(self) -> float:
-        return float(self.state.seq)
+        return float(self.state.seq) + self.clock_off
 
     def send(self, command: cmd.Command) -> Rejected | None:
         decided = decide(self.state, command, self.now)
@@ -115,7 +120,7 @@ class SimulatedRun:
         return None
 
     def plan(self, *texts: str) -> None:
-        items = tuple(ev.PlannedItem("", text) for text in texts)
+        items = tuple(item(text) for text in texts)
         assert self.turn(cmd.SubmitPlan(items)) == [None]
 
     def edit(self) -> None:

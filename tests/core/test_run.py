@@ -6,7 +6,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.machine import ItemState, Mode, Overlay, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, broken, failed, faster
+from tests.core.simulated import SimulatedRun, broken, failed, faster, item
 
 
 def planned(*texts: str, **changes: object) -> SimulatedRun:
@@ -224,7 +224,7 @@ def test_a_plan_may_not_repeat_what_failed() -> None:
     run.until_agent()
     run.edit()
     run.until_agent(failed("overflow"))
-    (refused,) = run.turn(cmd.SubmitPlan((ev.PlannedItem("", "Try  a=1"),)))
+    (refused,) = run.turn(cmd.SubmitPlan((item("Try  a=1"),)))
     assert refused is not None
     assert "p1, which was FAILED (overflow)" in refused.why
 

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
+from akg_tui.core.automation import AutomationPolicy
 from akg_tui.core.decide import Rejected
+from akg_tui.core.goals import Goal
 from akg_tui.core.machine import ITEM_TABLE, PHASE_TABLE, ItemState, Mode, Phase, Verdict
-from akg_tui.core.measurement import FailureKind
-from akg_tui.core.plan_view import render_plan
+from akg_tui.core.measurement import FailureKind, Measurement
+from akg_tui.core.plan_view import is_as_rendered, render_plan
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, broken, failed, faster
+from tests.core.simulated import SimulatedRun, broken, failed, faster, item
 
 MEASUREMENTS = st.sampled_from(
     [faster(1.5), faster(1.0), faster(0.8), failed(), broken(), broken(FailureKind.REFERENCE)]
+)
+
+POLICIES = st.sampled_from(
+    [
+        Policy(max_rounds=4),
+        Policy(max_rounds=4, automation=None),
+        Policy(automation=AutomationPolicy(max_tokens=60, strict_heuristics=True)),
+        Policy(automation=AutomationPolicy(max_experiments=3)),
+        Policy(automation=AutomationPolicy(goals=(Goal("speedup", ">", 1.4),))),
+        Policy(automation=AutomationPolicy(max_cost_usd=1e-4)),
+        Policy(automation=AutomationPolicy(max_wall_clock=5_000.0)),
+        Policy(max_hours=0.5),
+    ]
 )
 
 WILD = st.one_of(
@@ -38,19 +56,20 @@ WILD = st.one_of(
     st.builds(
         cmd.SubmitPlan,
         st.lists(
-            st.builds(ev.PlannedItem, st.just(""), st.sampled_from("abcdefgh")), max_size=4
+            st.builds(item, st.sampled_from(["A=1", "A=1 B=2", "try B=2 A=1", "c", "d"])),
+            max_size=4,
         ).map(tuple),
     ),
     st.builds(cmd.Edit, st.sampled_from(["x1", "x2"]), st.just("sha"), st.just(1), st.just(1)),
     st.builds(cmd.ReportDiagnosis, st.just("cause")),
     st.builds(cmd.RequestFinish, st.just("enough")),
     st.builds(cmd.SetMode, st.sampled_from(list(Mode))),
+    st.builds(cmd.ChangePolicy, POLICIES),
     st.just(cmd.Pause()),
     st.just(cmd.Unpause()),
     st.just(cmd.Step()),
     st.builds(cmd.AnswerKeep, st.integers(1, 4), st.booleans()),
     st.builds(cmd.Hint, st.sampled_from(["", "use smaller blocks"])),
-    st.builds(cmd.Stop, st.just("stopped by the user")),
     st.builds(
         cmd.Observe,
         st.sampled_from(
@@ -59,14 +78,26 @@ WILD = st.one_of(
                 ev.TurnInterrupted(reason="killed"),
                 ev.VisitFailed(phase=Phase.PLAN, reason="nothing"),
                 ev.ModelReplied(phase=Phase.PLAN, model="m", input_tokens=3),
+                ev.ModelReplied(phase=Phase.EDIT, model="sweep", text="Shall I proceed?"),
+                ev.ToolAnswered(call="u", tool="submit_plan", status="error"),
                 ev.SessionOpened(pid=1, version="0", resumed=True),
             ]
         ),
     ),
 )
 
-# None means: do what is due, so that walks get somewhere.
-STEPS = st.lists(st.one_of(st.none(), st.none(), st.none(), WILD), max_size=120)
+JUMPS = st.sampled_from([-5_000.0, -1.0, 0.5, 3_600.0, 1e6])  # of the clock, in seconds
+
+
+def crash_and_recover(run: SimulatedRun) -> None:
+    """What a new process does: fold, say so, close what was left open."""
+    folded = run.refold()
+    assert folded == run.state
+    run.must(cmd.Observe(ev.SessionOpened(pid=2, version="0", resumed=True)))
+    if running := run.state.running:
+        run.must(cmd.Observe(ev.EvalInterrupted(attempt=running.attempt, reason="killed")))
+    if run.state.turn_open:
+        run.must(cmd.Observe(ev.TurnInterrupted(reason="killed")))
 
 
 def check_invariants(before: RunState, after: RunState) -> None:
@@ -88,50 +119,105 @@ def check_invariants(before: RunState, after: RunState) -> None:
         assert (after.best.blob, after.best.commit) == (kept[-1].blob, kept[-1].commit)
     if before.best is not None and after.best is not None:
         assert after.best.attempt >= before.best.attempt
+    assert after.tokens == sum(used.input + used.output for used in after.usage)
+    assert [u.model for u in after.usage][: len(before.usage)] == [u.model for u in before.usage]
+    assert after.worked_s >= before.worked_s
+    if after.phase is Phase.DONE and before.phase is not Phase.DONE and after.stop_conditions:
+        assert after.finish_reason == after.stop_conditions[0]
+    assert len(render_plan(after)) < 24_000
     if before.finished:
         assert after.phase is before.phase
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    mode=st.sampled_from(list(Mode)),
-    steps=STEPS,
-    measurements=st.lists(MEASUREMENTS, min_size=1),
-    rounds=st.integers(1, 6),
-)
-def test_no_sequence_of_commands_breaks_a_run(mode, steps, measurements, rounds) -> None:
-    run = SimulatedRun(policy=Policy(max_rounds=rounds), mode=mode)
-    turns = 0
-    for step in steps:
-        before = run.state
-        if step is not None:
-            refused = run.send(step)
-            if isinstance(refused, Rejected):
-                assert run.state is before
-                assert refused.why
-        elif (effect := run.next()) is None:
+class Walk(RuleBasedStateMachine):
+    """A run under work, wild commands, a jumping clock, crashes and a stop."""
+
+    @initialize(mode=st.sampled_from(list(Mode)), rounds=st.integers(1, 12))
+    def begin(self, mode: Mode, rounds: int) -> None:
+        self.run = SimulatedRun(policy=Policy(max_rounds=rounds), mode=mode)
+        self.turns = 0
+        self.before = self.run.state
+
+    @rule(count=st.integers(1, 15), measured=MEASUREMENTS)
+    def work(self, count: int, measured: Measurement) -> None:
+        for _ in range(count):
+            self.before = self.run.state
+            self._do_what_is_due(measured)
+            check_invariants(self.before, self.run.state)
+
+    def _do_what_is_due(self, measured: Measurement) -> None:
+        run, effect = self.run, self.run.next()
+        if effect is None:
             assert run.state.finished
         elif isinstance(effect, fx.RunAgent):
-            turns += 1
+            self.turns += 1
             wishes = {
-                Phase.PLAN: cmd.SubmitPlan((ev.PlannedItem("", f"direction {turns}"),)),
-                Phase.EDIT: cmd.Edit(f"b{turns}", "sha", 1, 1),
+                Phase.PLAN: cmd.SubmitPlan(
+                    (item(f"direction {self.turns}"), item(f"A={self.turns} B=2"))
+                ),
+                Phase.EDIT: cmd.Edit(f"b{self.turns}", "sha", 1, 1),
                 Phase.DIAGNOSE: cmd.ReportDiagnosis("cause"),
             }
             run.turn(wishes[effect.phase])
         elif isinstance(effect, fx.Hold):
             gate = run.state.gate
             if gate and not gate.answer:
-                run.must(cmd.AnswerKeep(gate.gate, approve=turns % 2 == 0))
+                run.must(cmd.AnswerKeep(gate.gate, approve=self.turns % 2 == 0))
+            elif run.state.phase is Phase.DONE:
+                run.must(cmd.Unpause())  # no transition is left to step over
             else:
                 run.must(cmd.Step())
         elif isinstance(effect, fx.Measure) and run.state.running is not None:
             run.must(cmd.Observe(ev.EvalInterrupted(attempt=effect.attempt, reason="killed")))
         else:
-            run.perform(effect, measurements[turns % len(measurements)])
-        check_invariants(before, run.state)
-    assert run.refold() == run.state
-    assert render_plan(run.state) == render_plan(run.state)
+            if isinstance(effect, fx.Measure) and effect.purpose is ev.Purpose.BASELINE:
+                measured = faster()  # a broken baseline ends the run, and the walk with it
+            run.perform(effect, measured)
+
+    @rule(command=WILD)
+    def command(self, command: cmd.Command) -> None:
+        self.before = self.run.state
+        refused = self.run.send(command)
+        if isinstance(refused, Rejected):
+            assert self.run.state is self.before
+            assert refused.why
+
+    @rule()
+    def crash(self) -> None:
+        self.before = self.run.state
+        crash_and_recover(self.run)
+
+    @rule(seconds=JUMPS)
+    def jump(self, seconds: float) -> None:
+        self.run.clock_off += seconds
+
+    @rule(sure=st.integers(0, 9))
+    def stop(self, sure: int) -> None:
+        if not sure:  # seldom, because it ends the walk
+            self.run.send(cmd.Stop())
+
+    @invariant()
+    def the_rules_hold(self) -> None:
+        if hasattr(self, "run"):
+            check_invariants(self.before, self.run.state)
+
+    def teardown(self) -> None:
+        if hasattr(self, "run"):
+            assert self.run.refold() == self.run.state
+            assert is_as_rendered(render_plan(self.run.state))
+
+
+# More examples: HYPOTHESIS_EXAMPLES=10000 python -m pytest tests/core/test_walk.py
+Walk.TestCase.settings = settings(
+    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "60")),
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+class TestNoSequenceOfCommandsBreaksARun(Walk.TestCase):  # type: ignore[misc,name-defined]
+    pass
 
 
 @settings(max_examples=40, deadline=None)

@@ -7,9 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
+from akg_tui.core.automation import AutomationPolicy
 from akg_tui.core.machine import Mode, Phase, Verdict
 from akg_tui.engine.engine import Engine
 from akg_tui.store.run_folder import RunFolder
@@ -240,3 +242,30 @@ async def test_a_finished_run_resumed_does_nothing_more(tmp_path: Path) -> None:
     assert decisions(again) == before
     assert isinstance(again.records[-1].event, ev.SessionOpened)
     again.close()
+
+
+async def test_a_policy_changed_while_the_run_works_ends_it_and_is_in_the_journal(
+    tmp_path: Path,
+) -> None:
+    run = create(tmp_path / "task", rounds=7)
+    work = engine(run)
+    policy = replace(run.state.task.policy, automation=AutomationPolicy(max_experiments=2))
+    assert work.send(cmd.ChangePolicy(policy)) is None
+    await work.run()
+    assert run.state.finished == "max experiments reached (2/2)"
+    (met,) = [r.event for r in run.records if isinstance(r.event, ev.StopConditionsMet)]
+    assert met.primary == run.state.finished
+    assert met.reasons == run.state.stop_conditions
+    await work.close()
+    assert RunFolder.open(run.path).state.task.policy == policy
+
+
+async def test_a_hand_edit_of_plan_md_while_the_run_works_is_kept_and_told(tmp_path: Path) -> None:
+    run = create(tmp_path / "task", rounds=3)
+    work = engine(run)
+    (run.path / "PLAN.md").write_text("do this instead")
+    await work.run()
+    assert (run.path / "PLAN.md.edited-1").read_text() == "do this instead"
+    assert len([r for r in run.records if isinstance(r.event, ev.PlanEdited)]) == 1
+    check_whole(run)
+    await work.close()

@@ -168,7 +168,9 @@ def visit(run: RunFolder, phase: Phase) -> None:
     send(run, cmd.Observe(ev.ModelReplied(phase=phase, model="script")))
     if phase is Phase.PLAN:
         first = len(run.state.items) + 1
-        items = tuple(ev.PlannedItem("", f"try {first + i}") for i in range(2))
+        items = tuple(
+            ev.PlannedItem("", f"try {first + i}", "the one after the last one") for i in range(2)
+        )
         send(run, cmd.SubmitPlan(items))
     else:
         blob = run.history.write_blob(candidate(run.state.next_attempt))

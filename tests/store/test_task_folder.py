@@ -186,7 +186,8 @@ def test_lines_are_found_in_every_spelling() -> None:
         ("x", "y"): 6,
         ("x", "y", "z", "w"): 7,
         ("q",): 8,
-        ("q", "r"): 9,
+        ("q", "0"): 8,
+        ("q", "0", "r"): 9,
     }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-Value = int | float | str | bool
+from akg_tui.core.setting import Value
 
 HOW_TO_DECLARE = (
     "the kernel declares no knob; write one on a line of its own at module level, "
@@ -22,7 +22,6 @@ HOW_TO_DECLARE = (
 _LINE = re.compile(
     r"^(?P<name>[A-Z][A-Z0-9_]*)\s*=\s*(?P<value>\S.*?)\s*#\s*tune:\s*(?P<choices>\[.*\])\s*$"
 )
-_SETTING = re.compile(r"\b([A-Z][A-Z0-9_]*)=(\"(?:[^\"\\]|\\.)*\"|[^\s()\"]+)")
 
 
 class BadKnob(ValueError):
@@ -91,20 +90,12 @@ def literal(value: Value) -> str:
 
 
 def describe(setting: Mapping[str, Value], current: Mapping[str, Value]) -> str:
-    """A plan item's text for a full setting: what it changes first, the rest in brackets."""
+    """A plan item's text for a full setting: what it changes first, the rest in brackets.
+
+    `akg_tui.core.setting.read_setting` is the inverse.
+    """
     changed = [f"{n}={literal(v)}" for n, v in setting.items() if current.get(n) != v]
     rest = [f"{n}={literal(v)}" for n, v in setting.items() if current.get(n) == v]
     if not changed:
         return " ".join(rest)
     return " ".join(changed) + (f" (with {' '.join(rest)})" if rest else "")
-
-
-def read_setting(text: str) -> dict[str, Value]:
-    """The inverse of `describe`: all ``NAME=literal`` pairs in `text` that can be read."""
-    setting: dict[str, Value] = {}
-    for name, source in _SETTING.findall(text):
-        try:
-            setting[name] = ast.literal_eval(source)
-        except (ValueError, SyntaxError):
-            continue
-    return setting

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from akg_tui.agent.models.knobs import Knob, Value
+from akg_tui.agent.models.knobs import Knob
+from akg_tui.core.setting import Value
 
 FAILED_LOG_RATIO = -2.0  # a failure counts as a kernel e² times slower than the seed
 STARTUP_TRIALS = 4  # TPE samples at random until this many trials are known

@@ -27,13 +27,13 @@ from akg_tui.agent.models.knobs import (
     HOW_TO_DECLARE,
     BadKnob,
     Knob,
-    Value,
     describe,
     find_knobs,
-    read_setting,
     with_value,
 )
 from akg_tui.agent.models.search import Trial, propose_settings, settings_in_space
+from akg_tui.core.setting import Value, read_setting
+from akg_tui.core.tried import HEADING, read_tried
 
 BATCH = 4  # items a plan; small, so that results steer the next plan soon
 
@@ -114,7 +114,11 @@ class Sweep:
             reason = f"every setting of the declared knobs was tried or ruled out ({done})"
             return _reply(request, reason, "finish", {"reason": reason})
         current = {knob.name: knob.value for knob in knobs}
-        how = "chosen by TPE from the measured ratios" if trials else "chosen at random to begin"
+        how = (
+            "chosen by TPE from the measured ratios"
+            if trials
+            else "chosen at random: nothing is measured yet"
+        )
         items = [{"text": describe(setting, current), "rationale": how} for setting in settings]
         text = f"A search over declared knobs, not a language model: {done}. Next: {len(items)}."
         return _reply(request, text, "submit_plan", {"items": items, "summary": text})
@@ -157,10 +161,15 @@ class Sweep:
 
 
 def read_trials(prompt: str) -> list[Trial]:
-    """The settled settings in PLAN.md's table, oldest first, each with its gain over the seed.
+    """The settled settings in a prompt, oldest first, each with its gain over the seed.
 
-    A row's ratio is against the incumbent of its time, so kept rows multiply up.
+    They are in the list of tried settings, when there is one, else in PLAN.md's table; a
+    row's ratio there is against the incumbent of its time, so kept rows multiply up.
     """
+    _, heading, listed = prompt.rpartition(f"\n{HEADING}\n")
+    tried = read_tried(listed.split("\n")) if heading else None
+    if tried is not None:
+        return [Trial(each.setting, each.over_seed) for each in tried]
     trials: list[Trial] = []
     incumbent = 1.0
     for row in _ROW.finditer(prompt):

@@ -90,13 +90,15 @@ TOOLS: tuple[ToolSpec, ...] = (
     ),
     ToolSpec(
         "submit_plan",
-        "Submit the plan: items to try in this order, one direction each, with its rationale.",
+        "Submit the plan: items to try in this order, one direction each, and for each in a "
+        "sentence why it should be faster. What was settled before is refused.",
         _object(
             {
                 "items": {
                     "type": "array",
                     "items": _object(
-                        {"text": {"type": "string"}, "rationale": {"type": "string"}}, ("text",)
+                        {"text": {"type": "string"}, "rationale": {"type": "string"}},
+                        ("text", "rationale"),
                     ),
                 },
                 "summary": {"type": "string"},

@@ -1,0 +1,137 @@
+"""Goals of a policy: a metric, an operator, a value, and over which experiments it is judged.
+
+A metric that was measured with noise is a range, and meets a goal only when all of the
+range does: a lucky sample reaches nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
+
+METRICS = ("speedup", "ratio", "candidate_ms", "max_error")
+OPERATORS = (">=", "<=", "==", ">", "<")  # the longer first, for reading `speedup>=2`
+
+Operator = Literal[">", ">=", "<", "<=", "=="]
+Scope = Literal["last", "best", "any", "all"]
+
+
+class Range(Struct, frozen=True):
+    """A metric's confidence interval; a metric without noise has `low == high`."""
+
+    low: float
+    high: float
+
+
+Metrics = Mapping[str, Range]
+
+
+class Goal(Struct, frozen=True, forbid_unknown_fields=True):
+    """For example ``speedup >= 2``. `tolerance` is for ``==``, in the metric's own unit.
+
+    `scope` says which experiments count: the last one, the best kernel's, any, or all of
+    them. `consecutive` asks for so many in a row: the last ones, any, or all and at
+    least so many. Experiments without a correct kernel have no metrics and do not count.
+    """
+
+    metric: Annotated[str, Meta(min_length=1, max_length=100)]
+    operator: Operator
+    value: float
+    scope: Scope = "last"
+    consecutive: Annotated[int, Meta(ge=1)] = 1
+    tolerance: Annotated[float, Meta(ge=0)] = 0.0
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "metric", self.metric.strip())
+        if not self.metric:
+            raise ValueError("a goal needs the name of a metric")
+        if not math.isfinite(self.value) or not math.isfinite(self.tolerance):
+            raise ValueError(f"the goal on {self.metric} needs finite numbers")
+        if self.scope == "best" and self.consecutive > 1:
+            raise ValueError("consecutive does not go with scope best: there is one best kernel")
+
+    def __str__(self) -> str:
+        words = f"{self.metric} {self.operator} {self.value:g}"
+        if self.scope != "last":
+            words += f" ({self.scope})"
+        return words + (f" {self.consecutive} times running" if self.consecutive > 1 else "")
+
+
+class BadGoal(ValueError):
+    """Text that is no goal; the message says what one looks like."""
+
+
+def read_goal(text: str) -> Goal:
+    """The goal in ``METRIC OPERATOR VALUE``, as the command line takes it.
+
+    Raises `BadGoal`. Unlike in a file, the metric must be one that is measured here.
+    """
+    match = re.fullmatch(r"\s*([^<>=]+?)\s*(>=|<=|==|>|<)\s*([^<>=\s]+)\s*", text)
+    if match is None:
+        raise BadGoal(f"{text!r} is not a goal, expected for example speedup>=2")
+    metric, operator, number = match.groups()
+    if metric not in METRICS:
+        raise BadGoal(f"{metric!r} is not measured, expected one of: {', '.join(METRICS)}")
+    try:
+        value = float(number)
+    except ValueError:
+        raise BadGoal(f"{number!r} is not a number") from None
+    if not math.isfinite(value):
+        raise BadGoal(f"{number} is not a finite number")
+    return Goal(metric, _OPERATOR[operator], value)
+
+
+_OPERATOR: dict[str, Operator] = {">": ">", ">=": ">=", "<": "<", "<=": "<=", "==": "=="}
+
+
+def meets(goal: Goal, metrics: Metrics) -> bool:
+    """Whether one experiment meets the goal beyond doubt. A missing metric does not."""
+    found = metrics.get(goal.metric)
+    if found is None:
+        return False
+    match goal.operator:
+        case ">":
+            return found.low > goal.value
+        case ">=":
+            return found.low >= goal.value
+        case "<":
+            return found.high < goal.value
+        case "<=":
+            return found.high <= goal.value
+        case "==":
+            low, high = goal.value - goal.tolerance, goal.value + goal.tolerance
+            return low <= found.low and found.high <= high
+
+
+def goal_met(goal: Goal, experiments: Sequence[Metrics], best: Metrics | None) -> bool:
+    """Whether the goal is reached by `experiments`, the completed ones, oldest first."""
+    n = goal.consecutive
+    match goal.scope:
+        case "best":
+            return best is not None and meets(goal, best)
+        case "last":
+            return len(experiments) >= n and all(meets(goal, m) for m in experiments[-n:])
+        case "all":
+            return len(experiments) >= n and all(meets(goal, m) for m in experiments)
+        case "any":
+            running = 0
+            for metrics in experiments:
+                running = running + 1 if meets(goal, metrics) else 0
+                if running >= n:
+                    return True
+            return False
+
+
+def goals_met(
+    goals: Sequence[Goal], logic: str, experiments: Sequence[Metrics], best: Metrics | None
+) -> bool:
+    """All goals (AND) or any (OR); no goal at all is never reached."""
+    if not goals:
+        return False
+    join = any if logic == "OR" else all
+    return join(goal_met(goal, experiments, best) for goal in goals)

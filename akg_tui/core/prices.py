@@ -1,0 +1,74 @@
+"""What a model's tokens cost, as one dated table.
+
+A model that is not in it has no price: a cost budget then refuses it, because a guess
+would let the budget be overrun. The sweep costs nothing.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+TABLE_VERSION = "2026-10-24"  # the day on which the published list prices were last compared
+
+
+class UnknownPrice(ValueError):
+    """A cost was asked for a model without a price; the message names model and table."""
+
+
+class Price(Struct, frozen=True):
+    """US dollars per million tokens. `cache_write` is the dearer, one-hour rate."""
+
+    input: float
+    output: float
+    cache_write: float
+    cache_read: float
+
+
+class Usage(Struct, frozen=True):
+    """Tokens used with one model. `input` are those neither read from nor written to a cache."""
+
+    model: str
+    input: int = 0
+    output: int = 0
+    cache_write: int = 0
+    cache_read: int = 0
+
+
+# Source: the public price list of the models' maker (platform.claude.com, "Pricing").
+# Where a model's rate depends on the prompt's length, the dearer rate stands here: a
+# budget may end a run early by it, never late.
+PRICES: dict[str, Price] = {
+    "sweep": Price(0.0, 0.0, 0.0, 0.0),
+    "claude-fable-5-1": Price(10.0, 50.0, 20.0, 0.25),
+    "claude-opus-5-5": Price(4.0, 20.0, 8.0, 0.2),
+    "claude-opus-5": Price(5.0, 25.0, 10.0, 0.5),
+    "claude-opus-4-7": Price(5.0, 25.0, 10.0, 0.5),
+    "claude-opus-4-6": Price(5.0, 25.0, 10.0, 0.5),
+    "claude-opus-4-5": Price(5.0, 25.0, 10.0, 0.5),
+    "claude-sonnet-5-5": Price(2.0, 10.0, 4.0, 0.1),
+    "claude-sonnet-5": Price(2.0, 10.0, 4.0, 0.2),
+    "claude-haiku-5-5": Price(0.5, 2.5, 1.0, 0.05),
+    "claude-haiku-4-5": Price(1.0, 5.0, 2.0, 0.1),
+}
+
+
+def price_of(model: str) -> Price:
+    """The price of `model`. Raises `UnknownPrice`: the name must be the table's, to the letter."""
+    price = PRICES.get(model)
+    if price is None:
+        raise UnknownPrice(f"no price for {model} in the table of {TABLE_VERSION}")
+    return price
+
+
+def cost_usd(usage: tuple[Usage, ...]) -> float:
+    """What all of `usage` costs, in US dollars. Raises `UnknownPrice`."""
+    total = 0.0
+    for used in usage:
+        price = price_of(used.model)
+        total += (
+            used.input * price.input
+            + used.output * price.output
+            + used.cache_write * price.cache_write
+            + used.cache_read * price.cache_read
+        )
+    return total / 1_000_000

@@ -1,0 +1,95 @@
+"""The options that say when a run stops, for every command that starts or resumes one.
+
+Only reads options and the file they name; what they mean is `akg_tui.core`'s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from akg_tui.core.goals import Goal
+    from akg_tui.core.task import Policy
+
+
+def add_limits(command: argparse.ArgumentParser) -> None:
+    """When to stop. What is not said here is the run's, and before there is one, the task's."""
+    command.add_argument("--max-rounds", type=positive, metavar="N")
+    command.add_argument("--max-hours", type=positive_float, metavar="H", help="of work")
+    command.add_argument("--max-experiments", type=positive, metavar="N")
+    command.add_argument("--max-tokens", type=positive, metavar="N")
+    command.add_argument("--max-cost", type=positive_float, metavar="USD")
+    command.add_argument(
+        "--goal",
+        action="append",
+        type=_goal,
+        metavar="GOAL",
+        help="for example 'speedup>=2'; may be given more than once",
+    )
+    command.add_argument("--policy", type=Path, metavar="FILE", help="automation policy, JSON")
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def positive_float(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError("must be above 0")
+    return value
+
+
+def _goal(text: str) -> Goal:
+    from akg_tui.core.goals import BadGoal, read_goal
+
+    try:
+        return read_goal(text)
+    except BadGoal as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def stated_policy(arguments: argparse.Namespace, policy: Policy) -> Policy:
+    """`policy` with what the command line says; doubts are told on stderr, one a line.
+
+    Raises `akg_tui.store.errors.StoreError` when its policy file cannot be used.
+    """
+    from msgspec.structs import replace
+
+    from akg_tui.core.automation import AutomationPolicy, never_met
+    from akg_tui.store.policy_file import load_policy
+
+    if arguments.policy:
+        automation, doubts = load_policy(arguments.policy)
+        for doubt in doubts:
+            _note(doubt)
+        policy = replace(policy, automation=automation)
+    said = {
+        "max_experiments": arguments.max_experiments,
+        "max_tokens": arguments.max_tokens,
+        "max_cost_usd": arguments.max_cost,
+        "goals": tuple(arguments.goal) if arguments.goal else None,
+    }
+    changes: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    if changes:
+        automation = policy.automation or AutomationPolicy()
+        policy = replace(policy, automation=replace(automation, **changes))
+    for goal in never_met(policy.automation) if policy.automation else ():
+        _note(goal)
+    if arguments.max_rounds:
+        policy = replace(policy, max_rounds=arguments.max_rounds)
+    if arguments.max_hours:
+        policy = replace(policy, max_hours=arguments.max_hours)
+    return policy
+
+
+def _note(text: str) -> None:
+    from akg_tui.core.plain import one_line
+
+    print(f"akg-tui: note: {one_line(text)}", file=sys.stderr)

@@ -1,0 +1,443 @@
+"""The automation policy's page, statement by statement (b01 to b33), against the real core."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from akg_tui.core import automation as auto
+from akg_tui.core import commands as cmd
+from akg_tui.core import effects as fx
+from akg_tui.core import events as ev
+from akg_tui.core import export_guard as guard
+from akg_tui.core import reply_signals as signals
+from akg_tui.core.automation import AutomationPolicy, BadPolicy, Facts, read_automation
+from akg_tui.core.goals import Goal, Range, goals_met, meets
+from akg_tui.core.machine import Phase
+from akg_tui.core.policy import MAX_PLAN_REFUSALS, stop_reasons
+from akg_tui.core.summary import summarize, token_fields
+from akg_tui.core.task import Policy
+from tests.core.simulated import SimulatedRun
+
+PAGE = """
+{
+  "automation_policy": {
+    "logic": "AND",
+    "goals": [
+      { "metric": "Mean R", "operator": ">", "value": 0.8 },
+      { "metric": "Val ACC", "operator": ">=", "value": 0.92 }
+    ],
+    "maxExperiments": 30,
+    "maxTokens": 2000000,
+    "strictHeuristics": true
+  }
+}
+"""
+LONG = """
+{
+  "automation_policy": {
+    "logic": "AND",
+    "goals": [],
+    "maxExperiments": 50,
+    "maxTokens": 5000000,
+    "strictHeuristics": false
+  }
+}
+"""
+OR_PAGE = """
+{
+  "automation_policy": {
+    "logic": "OR",
+    "goals": [
+      { "metric": "AUC", "operator": ">", "value": 0.9 },
+      { "metric": "F1", "operator": ">", "value": 0.85 }
+    ],
+    "maxExperiments": 20,
+    "strictHeuristics": true
+  }
+}
+"""
+BUDGET = '{"automation_policy": {"maxTokens": 1000000, "strictHeuristics": true}}'
+
+
+def read(text: str) -> AutomationPolicy:
+    policy = read_automation(json.loads(text))
+    assert policy is not None
+    return policy
+
+
+def facts(**change: object) -> Facts:
+    return msgspec.structs.replace(Facts(rounds=1, max_rounds=20), **change)
+
+
+def conditions(policy: AutomationPolicy | None, **change: object) -> tuple[str, ...]:
+    return auto.stop_conditions(policy, facts(**change))
+
+
+def at(**metrics: float) -> dict[str, Range]:
+    return {name: Range(value, value) for name, value in metrics.items()}
+
+
+SPEEDUP_2 = Goal("speedup", ">=", 2.0)
+
+
+# Schema
+
+
+@pytest.mark.parametrize("text", [PAGE, LONG, OR_PAGE, BUDGET])
+def test_seed003_the_pages_own_examples_load_wrapped_and_bare(text: str) -> None:
+    wrapped = read(text)
+    assert read(json.dumps(json.loads(text)["automation_policy"])) == wrapped
+    again = msgspec.json.decode(msgspec.json.encode(wrapped), type=AutomationPolicy)
+    assert again == wrapped
+
+
+def test_seed003_b01_logic_is_and_or_in_any_case_and_anything_else_is_and() -> None:
+    assert read("{}").logic == "AND"
+    for said, meant in (("AND", "AND"), ("and", "AND"), ("Or", "OR"), ("or", "OR"), ("XOR", "AND")):
+        assert read(json.dumps({"logic": said})).logic == meant
+    assert auto.doubts({"logic": "XOR"}) == [
+        ("logic", "'XOR' is neither AND nor OR, so it counts as AND")
+    ]
+    assert auto.doubts({"logic": "or"}) == []
+    with pytest.raises(BadPolicy, match="logic"):
+        read('{"logic": 1}')
+
+
+def test_seed003_b02_the_operators_are_five_and_a_wrong_goal_is_refused_by_place() -> None:
+    expected = {">": (3,), ">=": (2, 3), "<": (1,), "<=": (1, 2), "==": (2,)}
+    for operator, met in expected.items():
+        goal = read(json.dumps({"goals": [{"metric": "m", "operator": operator, "value": 2}]}))
+        assert [v for v in (1, 2, 3) if meets(goal.goals[0], at(m=v))] == list(met)
+    for operator in ("!=", "=", "=>", "≥", ""):
+        bad = {"goals": [{"metric": "m", "operator": operator, "value": 1}]}
+        with pytest.raises(BadPolicy, match=r"goals\[0\].operator") as error:
+            read(json.dumps(bad))
+        assert error.value.field == "goals[0].operator"
+    for value in ('"2"', "true", "null"):
+        with pytest.raises(BadPolicy, match=r"goals\[0\].value"):
+            read(f'{{"goals": [{{"metric": "m", "operator": ">", "value": {value}}}]}}')
+
+
+def test_seed003_b03_metrics_match_to_the_letter_with_their_inner_spaces() -> None:
+    (goal,) = read('{"goals": [{"metric": "  Mean R ", "operator": ">", "value": 0}]}').goals
+    assert goal.metric == "Mean R"
+    assert meets(goal, {"Mean R": Range(1, 1)})
+    for other in ("mean r", "MeanR", "Mean  R", "Mean R "):
+        assert not meets(goal, {other: Range(1, 1)})
+
+
+def test_seed003_b04_limits_are_integers_above_zero_or_unset() -> None:
+    assert (read("{}").max_experiments, read("{}").max_tokens) == (None, None)
+    for name in ("maxExperiments", "maxTokens"):
+        field = "max_experiments" if name == "maxExperiments" else "max_tokens"
+        for value, meant in ((1, 1), (30, 30), (None, None), (0, None), (-5, None)):
+            assert getattr(read(json.dumps({name: value})), field) == meant
+        assert auto.doubts({name: 0}) == [(name, "0 is not above 0, so it is no limit")]
+        for value in ("true", "1.5", '"30"'):
+            with pytest.raises(BadPolicy, match=name):
+                read(f'{{"{name}": {value}}}')
+
+
+def test_seed003_b05_strict_heuristics_is_true_unless_said_otherwise() -> None:
+    assert read("{}").strict
+    assert read('{"strictHeuristics": true}').strict
+    assert not read('{"strictHeuristics": false}').strict
+
+
+def test_seed003_b06_a_policy_that_says_nothing_is_no_policy() -> None:
+    for text in ("{}", '{"logic": "OR"}', '{"goals": [], "maxTokens": null}', '{"maxTokens": 0}'):
+        assert auto.null_if_empty(read(text)) is None
+    assert read_automation({"automation_policy": None}) is None
+    for text in ('{"strictHeuristics": true}', '{"strictHeuristics": false}', BUDGET, PAGE):
+        assert auto.null_if_empty(read(text)) is not None
+    # Without a policy the rounds and the phrases still bind.
+    assert conditions(None, rounds=20) == ("max rounds reached (20)",)
+    assert conditions(read("{}"), reply="Please confirm.") == ("user-input heuristic matched",)
+
+
+def test_seed003_b07_a_changed_policy_goes_before_the_runs_and_that_before_the_tasks() -> None:
+    run = SimulatedRun(policy=Policy(automation=read(PAGE)))
+    assert run.state.task.policy.automation == read(PAGE)
+    changed = replace(run.state.task.policy, automation=read(BUDGET))
+    run.must(cmd.ChangePolicy(changed, "command line"))
+    assert run.state.task.policy.automation == read(BUDGET)
+    assert run.refold() == run.state  # kept in the journal: a resumed run has it too
+    assert run.send(cmd.ChangePolicy(changed)) is not None
+
+
+def test_seed003_b08_a_single_evaluation_takes_no_policy(capsys) -> None:
+    from akg_tui.cli import parser
+
+    assert parser().parse_args(["tune", "t", "--max-tokens", "5"]).max_tokens == 5
+    with pytest.raises(SystemExit):
+        parser().parse_args(["eval", "t", "--max-tokens", "5"])
+    assert "unrecognized arguments: --max-tokens 5" in capsys.readouterr().err
+
+
+# Stop order
+
+
+def test_seed003_b09_a_blocking_guardrail_comes_first() -> None:
+    found = conditions(read(BUDGET), guardrail_blocking=True, rounds=20, tokens=10**9)
+    assert found[0] == "task_plan guardrail blocking"
+    assert len(found) == 3
+
+
+def test_seed003_b09_plans_that_are_refused_again_and_again_block_the_guardrail() -> None:
+    run = SimulatedRun()
+    run.until_agent()
+    for number in range(MAX_PLAN_REFUSALS):
+        assert stop_reasons(run.state, run.now) == ()
+        answer = ev.ToolAnswered(call=f"u{number}", tool="submit_plan", status="error")
+        run.must(cmd.Observe(answer))
+    assert stop_reasons(run.state, run.now) == ("task_plan guardrail blocking",)
+    run.must(cmd.Observe(ev.ToolAnswered(call="u", tool="submit_plan", status="success")))
+    assert stop_reasons(run.state, run.now) == ()
+
+
+def test_seed003_b10_rounds_stop_at_the_limit_which_is_twenty_unless_configured() -> None:
+    assert Policy().max_rounds == 20
+    assert conditions(None, rounds=19) == ()
+    assert conditions(None, rounds=20) == ("max rounds reached (20)",)
+    assert conditions(None, rounds=21, max_rounds=7) == ("max rounds reached (7)",)
+    assert Policy(automation=read('{"maxRounds": 35}')).max_rounds == 35
+
+
+def test_seed003_b11_b12_phrases_stop_only_a_strict_run_failure_first() -> None:
+    both = "Tool call failed.\n\nPlease confirm the next step."
+    matched = ("failure heuristic matched", "user-input heuristic matched")
+    assert conditions(None, reply=both) == matched
+    assert conditions(read('{"strictHeuristics": true}'), reply=both) == matched
+    assert conditions(read('{"strictHeuristics": false}'), reply=both) == ()
+
+
+def test_seed003_b12_only_a_closing_reply_is_read_for_phrases() -> None:
+    run = SimulatedRun(policy=Policy(automation=read('{"strictHeuristics": true}')))
+    run.until_agent()
+    asked = ev.ModelReplied(phase=Phase.PLAN, model="m", text="Shall I proceed?", tool_calls=1)
+    run.must(cmd.Observe(asked))
+    assert stop_reasons(run.state, run.now) == ()
+    run.must(cmd.Observe(replace(asked, tool_calls=0)))
+    assert stop_reasons(run.state, run.now) == ("user-input heuristic matched",)
+    run.must(cmd.Hint("yes, go on"))
+    assert stop_reasons(run.state, run.now) == ()
+
+
+def test_seed003_b13_b14_b15_goals_then_experiments_then_tokens() -> None:
+    policy = AutomationPolicy(goals=(SPEEDUP_2,), max_experiments=3, max_tokens=100)
+    assert conditions(policy, goals_met=True, experiments=3, tokens=100) == (
+        "automation goals reached",
+        "max experiments reached (3/3)",
+        "token budget reached (100/100)",
+    )
+
+
+def test_seed003_b16_an_exhausted_queue_is_the_last_of_the_conditions() -> None:
+    run = played(Policy(automation=AutomationPolicy(max_experiments=1)), ("a",))
+    assert run.state.stop_conditions == (
+        "max experiments reached (1/1)",
+        "queue exhausted, no replan condition met",
+    )
+    assert run.state.finished == "max experiments reached (1/1)"
+
+
+def test_seed003_b17_equal_to_the_limit_is_reached() -> None:
+    policy = AutomationPolicy(max_experiments=3, max_tokens=100)
+    assert conditions(policy, experiments=2, tokens=99) == ()
+    assert conditions(policy, experiments=3) == ("max experiments reached (3/3)",)
+    assert conditions(policy, tokens=100) == ("token budget reached (100/100)",)
+    assert conditions(policy, experiments=4, tokens=101) == (
+        "max experiments reached (4/3)",
+        "token budget reached (101/100)",
+    )
+
+
+def test_seed003_b18_and_needs_all_or_any_and_no_goal_is_never_reached() -> None:
+    goals = (Goal("a", ">", 1), Goal("b", ">", 1))
+    for a, b in itertools.product((0, 2), repeat=2):
+        experiments = [at(a=a, b=b)]
+        assert goals_met(goals, "AND", experiments, None) == (a > 1 and b > 1)
+        assert goals_met(goals, "OR", experiments, None) == (a > 1 or b > 1)
+    assert not goals_met(goals, "AND", [at(a=2)], None)
+    assert goals_met(goals, "OR", [at(a=2)], None)
+    for logic in ("AND", "OR"):
+        assert not goals_met((), logic, [at(a=2)], None)
+        assert not goals_met(goals, logic, [], None)
+
+
+def test_seed003_b18_the_last_experiment_counts_as_a_whole() -> None:
+    goals = (Goal("a", ">", 1), Goal("b", ">", 1))
+    assert not goals_met(goals, "AND", [at(a=2, b=2), at(a=2)], None)
+
+
+# Replan
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "queue_empty", "met", "replans"),
+    [
+        ("b19 items are left", read(PAGE), False, False, False),
+        ("b19 items are left, no policy", None, False, False, False),
+        ("b20 no policy", None, True, False, True),
+        ("b20 a policy that says nothing", read("{}"), True, True, True),
+        ("b21 a stop condition is met", read(PAGE), True, True, False),
+        ("b22 goals unmet, no budget", AutomationPolicy(goals=(SPEEDUP_2,)), True, False, True),
+        ("b23 experiments are left", AutomationPolicy(max_experiments=9), True, False, True),
+        ("b23 none are left", AutomationPolicy(max_experiments=9), True, True, False),
+        ("b24 only tokens", AutomationPolicy(max_tokens=9), True, False, True),
+        ("b24 only strict", AutomationPolicy(strict_heuristics=True), True, False, True),
+    ],
+)
+def test_seed003_b19_to_b24_the_replan_table(name, policy, queue_empty, met, replans) -> None:
+    assert auto.should_replan(policy, queue_empty=queue_empty, stop_condition_met=met) is replans, (
+        name
+    )
+
+
+def played(policy: Policy, *plans: tuple[str, ...], **tokens: int) -> SimulatedRun:
+    """Play `plans` one after the other, each attempt a little faster, until the run ends."""
+    run = SimulatedRun(policy=policy)
+    queue = list(plans)
+    while (effect := run.until_agent()) is not None:
+        assert isinstance(effect, fx.RunAgent)
+        if effect.phase is Phase.EDIT:
+            run.edit()
+            continue
+        if not queue:
+            return run
+        if tokens:
+            run.must(cmd.Observe(ev.ModelReplied(phase=Phase.PLAN, model="sweep", **tokens)))
+        run.plan(*queue.pop(0))
+    return run
+
+
+def test_seed003_b20_to_b24_an_exhausted_queue_leads_back_to_plan_in_a_run() -> None:
+    for automation in (None, AutomationPolicy(goals=(Goal("speedup", ">", 1e9),)), read(BUDGET)):
+        run = played(Policy(automation=automation), ("a",), ("b",))
+        assert run.state.phase is Phase.PLAN
+        assert run.state.settled == 2
+
+
+# Heuristics
+
+
+def test_seed003_b25_the_window_is_the_last_600_characters_after_the_last_blank_line() -> None:
+    assert signals.closing_window("a\n\nB\nC") == "b\nc"
+    assert signals.closing_window("x" * 700) == "x" * 600
+    ask = "Please confirm"
+    assert signals.looks_like_input_request("many words\n\n" + ask)
+    assert not signals.looks_like_input_request(ask + "\n\nmany words")
+    assert signals.looks_like_input_request(ask + "x" * (600 - len(ask)))
+    assert not signals.looks_like_input_request(ask + "x" * (601 - len(ask)))
+    # As the page has it: an empty window, no blank line with carriage returns, straight quotes.
+    assert not signals.looks_like_input_request(ask + "\n\n")
+    assert signals.looks_like_input_request(ask + "\r\n\r\nmany words")
+    assert not signals.looks_like_failure("I’m unable to proceed")
+
+
+def test_seed003_b26_hard_signals_match_anywhere_soft_ones_in_the_window_only() -> None:
+    assert len(signals.HARD_FAILURES) == len(signals.SOFT_FAILURES) == 6
+    assert len(signals.INPUT_REQUESTS) == 21
+    for phrase in signals.HARD_FAILURES:
+        assert signals.looks_like_failure(f"A. {phrase.upper()} b\n\nAll is well.")
+    for phrase in signals.SOFT_FAILURES:
+        assert signals.looks_like_failure(f"All is well.\n\nBut {phrase.upper()} it.")
+        assert not signals.looks_like_failure(f"But {phrase} it.\n\nAll is well.")
+    for phrase in signals.INPUT_REQUESTS:
+        assert signals.looks_like_input_request(f"Done.\n\n{phrase.title()}?")
+        assert not signals.looks_like_input_request(f"{phrase}?\n\nDone.")
+        assert not signals.looks_like_failure(f"Done.\n\n{phrase}?")
+
+
+def test_seed003_b27_what_stands_in_every_log_stops_nothing() -> None:
+    for phrase in (
+        "exit code: 1",
+        "module not found",
+        "permission denied",
+        "could you",
+        "clarify",
+        "需要你",
+        "出现错误",
+    ):
+        assert not signals.looks_like_failure(f"It said {phrase}.")
+        assert not signals.looks_like_input_request(f"It said {phrase}.")
+
+
+# Export guards
+
+
+def test_seed003_b28_a_result_is_rolled_back_unless_it_was_asked_for() -> None:
+    may = guard.may_export("tune it", channel="ui")
+    kept = guard.guard(before={}, after={"s": 1}, status="in_progress", pending=True, may_write=may)
+    assert kept.result == {}
+    assert kept.notes == (
+        "auto-run guard: skipped task_plan.result update without explicit export request",
+    )
+    same = guard.guard(before={}, after={}, status="in_progress", pending=True, may_write=may)
+    assert same.notes == ()
+
+
+def test_seed003_b29_completed_needs_a_deliverable_and_no_pending_work() -> None:
+    told = ("auto-run guard: kept task_plan.status=in_progress until explicit export request",)
+    done = {"output_path": "report.html"}
+    for result, pending, status in (
+        ({}, False, "in_progress"),
+        (None, False, "in_progress"),
+        ({"summary": "", "sections": []}, False, "in_progress"),
+        (done, True, "in_progress"),
+        (done, False, "completed"),
+        ({"sections": [1]}, False, "completed"),
+    ):
+        out = guard.guard(
+            before=result, after=result, status="completed", pending=pending, may_write=False
+        )
+        assert out.status == status
+        assert out.notes == (() if status == "completed" else told)
+
+
+def test_seed003_b30_what_counts_as_a_request_for_the_result() -> None:
+    for message in (
+        "Manual export request for the report",
+        "I request the final deliverable",
+        "请导出报告",
+        "导出论文",
+        "把结果导出",
+    ):
+        assert guard.is_result_request(message)
+    for message in ("export", "the final deliverable", "request", "导出", "报告", ""):
+        assert not guard.is_result_request(message)
+        assert guard.is_result_request(message, allow_result_write=True)
+
+
+def test_seed003_b31_the_command_line_is_not_guarded() -> None:
+    assert guard.may_export("tune it", channel="cli")
+    assert not guard.may_export("tune it", channel="ui")
+    out = guard.guard(before={}, after={"s": 1}, status="completed", pending=True, may_write=True)
+    assert out == guard.Guarded({"s": 1}, "completed")
+
+
+# Tokens
+
+
+def test_seed003_b32_messages_tell_the_tokens_and_the_limit_only_where_there_is_one() -> None:
+    run = played(Policy(max_rounds=1), ("a",), input_tokens=30, output_tokens=12)
+    summary = summarize(run.state)
+    assert summary["tokens_used_session"] == 42
+    assert "max_tokens" not in summary
+    assert token_fields(7, read(BUDGET)) == {"tokens_used_session": 7, "max_tokens": 1_000_000}
+    assert token_fields(7, None) == {"tokens_used_session": 7}
+
+
+def test_seed003_b33_only_a_new_run_counts_tokens_from_zero() -> None:
+    run = played(Policy(), ("a",), ("b",), input_tokens=30, output_tokens=12)
+    assert run.state.tokens == 84
+    run.must(cmd.Hint("go on"))
+    run.must(cmd.Observe(ev.SessionOpened(pid=1, version="0", resumed=True)))
+    assert run.state.tokens == 84
+    assert run.refold() == run.state  # a restart forgets nothing
+    assert SimulatedRun().state.tokens == 0
