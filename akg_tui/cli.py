@@ -78,10 +78,21 @@ def parser() -> argparse.ArgumentParser:
 
     view = add("view", _view, "print a file with hashline tags")
     view.add_argument("file", type=Path)
+    view.add_argument("--first", type=_positive, default=1, metavar="N", help="first line to show")
+    view.add_argument("--last", type=_positive, metavar="N", help="last line to show")
+    _tagging(view)
 
     edit = add("edit", _edit, "apply hashline operations to a file, all or none")
     edit.add_argument("file", type=Path)
     edit.add_argument("--ops", type=Path, required=True, help="a JSON file: a list of operations")
+    edit.add_argument(
+        "--sha", required=True, help="as in the first line of the view the tags are from"
+    )
+    edit.add_argument(
+        "--allow-dup", action="store_true", help="new lines may repeat their neighbour"
+    )
+    edit.add_argument("--allow-broken", action="store_true", help="the file may stop parsing")
+    _tagging(edit)
     return top
 
 
@@ -89,6 +100,15 @@ def _watching(command: argparse.ArgumentParser) -> None:
     command.add_argument("--mode", choices=["auto", "review", "step"], help="supervision")
     command.add_argument("--headless", action="store_true", help="no workbench, progress lines")
     command.add_argument("--json", action="store_true", help="with --headless: JSON lines")
+
+
+def _tagging(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--tags",
+        choices=["bigram", "two bigrams", "hex"],
+        default="bigram",
+        help="how a tag is written: 2sr|, 2srab| or 2:f1| (default: bigram)",
+    )
 
 
 def _positive(text: str) -> int:
@@ -396,16 +416,18 @@ FILE_KEY = b"akg-tui view"  # tags of `view` and `edit` agree between calls
 
 def _view(arguments: argparse.Namespace) -> int:
     from akg_tui.core.plain import split_clean
-    from akg_tui.hashline import Document, NotText, Tagger, render
+    from akg_tui.hashline import BadRange, Document, NotText, Tagger, render
 
     path: Path = arguments.file
     try:
         document = Document.from_bytes(path.read_bytes(), path=str(path))
+        tagger = Tagger(FILE_KEY, arguments.tags)
+        view = render(document, tagger, first=arguments.first, last=arguments.last)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except NotText as error:
+    except (BadRange, NotText) as error:
         _fail(error)
-    print("\n".join(split_clean(render(document, Tagger(FILE_KEY)))))
+    print("\n".join(split_clean(view)))
     return EXIT_OK
 
 
@@ -432,7 +454,18 @@ def _edit(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.ops}: not JSON: {error}") from error
     try:
         document = Document.from_bytes(path.read_bytes(), path=str(path))
-        result = apply(document, Tagger(FILE_KEY), parse_ops(raw), served=document)
+        if len(arguments.sha) < 8 or not document.sha256.startswith(arguments.sha.lower()):
+            raise UsageError(
+                f"nothing was written: {path} has sha {document.sha256[:8]}, not "
+                f"{arguments.sha[:64]!r}; view it again and take its tags"
+            )
+        result = apply(
+            document,
+            Tagger(FILE_KEY, arguments.tags),
+            parse_ops(raw),
+            allow_dup=arguments.allow_dup,
+            allow_broken=arguments.allow_broken,
+        )
         swap_file(path, result.document.data, expected_sha256=document.sha256)
     except OSError as error:
         raise UsageError(f"cannot change {path}: {error.strerror}") from error
