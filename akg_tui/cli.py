@@ -76,6 +76,11 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("run_folder", type=Path, metavar="RUN")
     show.add_argument("--json", action="store_true")
 
+    _file_commands(add)
+    return top
+
+
+def _file_commands(add: Callable[..., Any]) -> None:
     view = add("view", _view, "print a file with hashline tags")
     view.add_argument("file", type=Path)
     view.add_argument("--first", type=_positive, default=1, metavar="N", help="first line to show")
@@ -93,7 +98,15 @@ def parser() -> argparse.ArgumentParser:
     )
     edit.add_argument("--allow-broken", action="store_true", help="the file may stop parsing")
     _tagging(edit)
-    return top
+
+    bench = add("bench", _bench, "measure a part of the workbench")
+    bench.add_argument("subject", choices=["edits"], help="edits: the edit formats, mechanically")
+    bench.add_argument("--trials", type=_positive, default=200, metavar="N", help="a cell")
+    bench.add_argument(
+        "--stale", type=_positive, default=20_000, metavar="N", help="fuzzed stale edits"
+    )
+    bench.add_argument("--seed", type=int, default=1, metavar="S")
+    bench.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _watching(command: argparse.ArgumentParser) -> None:
@@ -474,3 +487,23 @@ def _edit(arguments: argparse.Namespace) -> int:
         return EXIT_BAD_INPUT
     print(f"OK: +{result.added} -{result.removed} lines in {path}")
     return EXIT_OK
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    import json
+    import time
+
+    from akg_tui.hashline import Document
+    from akg_tui.hashline.bench.report import run, tables
+    from akg_tui.resources import sample_kernels, sample_names
+
+    paths = [sample_kernels() / name / "kernel.py" for name in sample_names()]
+    report = run(
+        seed=arguments.seed,
+        trials=arguments.trials,
+        stale=arguments.stale,
+        clock=time.perf_counter,
+        samples=[Document.from_bytes(p.read_bytes(), path="kernel.py") for p in paths],
+    )
+    print(json.dumps(report.as_json()) if arguments.json else tables(report))
+    return EXIT_NOT_CORRECT if report.silent_wrong else EXIT_OK

@@ -41,6 +41,7 @@ _CPP_ITEMS: Final = frozenset(
         "template_declaration",
     }
 )
+_LONG_STRINGS: Final = ('"""', "'''", r"\n")  # without these no literal has several lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,7 @@ def newly_broken(before: Document, result: EditResult) -> Fault | None:
 def fault_in(data: bytes, language: Language) -> Fault | None:
     """The first syntax error of a whole file."""
     if language == "python":
-        tree = _python_tree(data)
-        return tree if isinstance(tree, Fault) else None
+        return _python_fault(data)
     root = parser_of(language).parse(data.removeprefix(b"\xef\xbb\xbf")).root_node
     return _first_error(root) if root.has_error else None
 
@@ -112,25 +112,39 @@ def _first_error(root: Node) -> Fault:
     return Fault(root.start_point[0] + 1, "unexpected text")
 
 
-def _python_tree(data: bytes) -> ast.Module | Fault:
+def _python_fault(data: bytes) -> Fault | None:
+    """By the compiler, which is faster than building a tree for its own sake."""
     try:
         with warnings.catch_warnings():
             # The parser warns of odd escapes on stderr, which may be the workbench's screen.
             warnings.simplefilter("ignore")
-            return ast.parse(data)
+            compile(data, "<kernel>", "exec", dont_inherit=True)
     except SyntaxError as error:
         return Fault(error.lineno or 1, error.msg)
     except ValueError as error:  # NUL bytes
         return Fault(1, str(error))
     except (RecursionError, MemoryError):
         return Fault(1, "nested too deeply")
+    return None
+
+
+def _python_tree(data: bytes) -> ast.Module | None:
+    """None for what does not parse."""
+    if _python_fault(data) is not None:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(data)
 
 
 def _newly_broken_string(before: Document, result: EditResult) -> Fault | None:
     """C++ inside a string literal that parsed, and no longer does."""
+    after = result.document
+    if not any(mark in after.text for mark in _LONG_STRINGS):
+        return None
     touched = [(hunk.new_start, hunk.new_start + len(hunk.added)) for hunk in result.hunks]
-    new = _python_tree(result.document.data)
-    if isinstance(new, Fault):
+    new, old = _python_tree(after.data), _python_tree(before.data)
+    if new is None or old is None:
         return None
     broken = {
         key: fault
@@ -138,9 +152,6 @@ def _newly_broken_string(before: Document, result: EditResult) -> Fault | None:
         if _is_touched(literal, touched) and (fault := _cpp_fault(literal))
     }
     if not broken:
-        return None
-    old = _python_tree(before.data)
-    if isinstance(old, Fault):
         return None
     was_cpp = {key for key, literal in _code_literals(old) if _is_cpp(literal)}
     return next((fault for key, fault in broken.items() if key in was_cpp), None)

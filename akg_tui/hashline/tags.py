@@ -58,12 +58,11 @@ class Tagger:
     def tag(self, line_number: int, text: str) -> str:
         """Tag of the line numbered from 1, `text` being its content without the ending."""
         keyed = self._keyed.copy()
-        keyed.update(b"%d\n" % line_number)
-        keyed.update(text.encode("utf-8", "surrogatepass"))
+        keyed.update(f"{line_number}\n{text}".encode("utf-8", "surrogatepass"))
         digest = int.from_bytes(keyed.digest(), "big")
+        if self.notation == "bigram":
+            return ALPHABET[digest % len(ALPHABET)]
         if self.notation == "hex":
             return f":{digest & 0xFF:02x}"
         rest, first = divmod(digest, len(ALPHABET))
-        if self.notation == "bigram":
-            return ALPHABET[first]
         return ALPHABET[first] + ALPHABET[rest % len(ALPHABET)]

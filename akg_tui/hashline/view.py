@@ -6,7 +6,7 @@ characters too, so whoever prints a view on a terminal must make it safe first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from akg_tui.hashline.document import Document
@@ -70,22 +70,39 @@ def render(
         header += f", {first} to {end} shown"
     rows: list[str] = [header]
     expected = first
-    for number in (*rendered(document, first, last, fold), end + 1):
-        if number > expected:
-            rows.append(f"... {_count(number - expected)} folded: read them before editing them")
-        if number <= end:
-            rows += _rows(document, tagger, (number,))
-        expected = number + 1
+    for run in _runs(rendered(document, first, last, fold)):
+        if run.start > expected:
+            rows.append(_folded(run.start - expected))
+        rows += _rows(document, tagger, run)
+        expected = run.stop
+    if expected <= end:
+        rows.append(_folded(end + 1 - expected))
     return "\n".join(rows)
+
+
+def _folded(count: int) -> str:
+    return f"... {_count(count)} folded: read them before editing them"
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[range]:
+    """Ascending numbers as ranges without a gap."""
+    if isinstance(numbers, range):
+        yield from (numbers,) if numbers else ()
+        return
+    start = 0
+    for at in range(1, len(numbers) + 1):
+        if at == len(numbers) or numbers[at] != numbers[at - 1] + 1:
+            yield range(numbers[start], numbers[at - 1] + 1)
+            start = at
 
 
 def rendered(
     document: Document, first: int, last: int | None, fold: Sequence[Fold] = ()
-) -> list[int]:
+) -> Sequence[int]:
     """Numbers of the lines that `render` shows with their tags."""
     end = _end(document, first, last)
     if not fold:
-        return list(range(first, end + 1))
+        return range(first, end + 1)
     hidden = {number for span in fold for number in range(span.first, min(span.last, end) + 1)}
     return [number for number in range(first, end + 1) if number not in hidden]
 
@@ -158,9 +175,9 @@ def header_name(document: Document) -> str:
 
 
 def _rows(document: Document, tagger: Tagger, numbers: Iterable[int]) -> list[str]:
+    lines, tag = document.lines, tagger.tag
     return [
-        f"{number}{tagger.tag(number, document.lines[number - 1])}|{document.lines[number - 1]}"
-        for number in numbers
+        f"{number}{tag(number, text)}|{text}" for number in numbers for text in (lines[number - 1],)
     ]
 
 
