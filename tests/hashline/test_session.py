@@ -164,6 +164,25 @@ def test_a_batch_gives_what_its_operations_give_one_by_one(data: st.DataObject) 
     assert singly.document.lines == together.document.lines
 
 
+@given(st.data())
+def test_an_edit_can_be_undone_and_its_lines_are_still_new_ones(data: st.DataObject) -> None:
+    text = data.draw(st.lists(st.sampled_from(["}", "x = 1", "", "y"]), min_size=1, max_size=8))
+    document = kernel("".join(f"{line}\n" for line in text))
+    session = session_of(document)
+    start, stop = data.draw(st.composite(_aim)(len(text)))
+    named = {"from": anchor(document, start), "to": anchor(document, stop)}
+    make(session, {"op": "replace", **named, "lines": ["new"]}, rev=0)
+    back = {
+        "op": "replace",
+        "from": anchor(session.document, start),
+        "lines": text[start - 1 : stop],
+    }
+    make(session, back, rev=1)
+    assert session.document.data == document.data
+    assert session.document.revision == 2
+    assert refused(session, {"op": "delete", **named}, rev=0) == ["changed"]
+
+
 def test_without_a_revision_an_edit_must_mean_the_same_in_all_that_were_shown() -> None:
     class OneTag(Tagger):
         def tag(self, line_number: int, text: str) -> str:
