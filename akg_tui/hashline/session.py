@@ -87,6 +87,10 @@ class EditSession:
         """The newest revision known."""
         return self._lineage.newest
 
+    def revision(self, number: int) -> Document | None:
+        """An older revision, None if there never was one of that number."""
+        return self._lineage.revision(number)
+
     @property
     def has_shown(self) -> bool:
         """Whether the reader has been shown anything at all."""

@@ -19,7 +19,7 @@ from akg_tui.hashline.document import Document
 from akg_tui.hashline.splice import EditResult
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node, Parser, Tree
 
 Language: TypeAlias = Literal["python", "cpp", "cuda"]
 
@@ -63,6 +63,8 @@ def newly_broken(before: Document, result: EditResult) -> Fault | None:
     language = language_of(before.path)
     if language is None:
         return None
+    if language != "python" and _still_parses(before.data, after.data, language):
+        return None
     fault = fault_in(after.data, language)
     if fault is not None:
         return fault if fault_in(before.data, language) is None else None
@@ -75,8 +77,48 @@ def fault_in(data: bytes, language: Language) -> Fault | None:
     """The first syntax error of a whole file."""
     if language == "python":
         return _python_fault(data)
-    root = parser_of(language).parse(data.removeprefix(b"\xef\xbb\xbf")).root_node
+    root = _tree(data, language).root_node
     return _first_error(root) if root.has_error else None
+
+
+@functools.lru_cache(maxsize=4)
+def _tree(data: bytes, language: Literal["cpp", "cuda"]) -> Tree:
+    """Kept for a few files, as the next edit of a file starts from the same text."""
+    return parser_of(language).parse(data.removeprefix(b"\xef\xbb\xbf"))
+
+
+def _still_parses(before: bytes, after: bytes, language: Literal["cpp", "cuda"]) -> bool:
+    """Parse again what the edit changed. False may be wrong, and is checked by a whole parse."""
+    old, new = before.removeprefix(b"\xef\xbb\xbf"), after.removeprefix(b"\xef\xbb\xbf")
+    start = _common(old, new)
+    tail = min(_common(old[::-1], new[::-1]), min(len(old), len(new)) - start)
+    old_end, new_end = len(old) - tail, len(new) - tail
+    tree = _tree(before, language).copy()
+    tree.edit(
+        start_byte=start,
+        old_end_byte=old_end,
+        new_end_byte=new_end,
+        start_point=_point(old, start),
+        old_end_point=_point(old, old_end),
+        new_end_point=_point(new, new_end),
+    )
+    return not parser_of(language).parse(new, tree).root_node.has_error
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _point(data: bytes, offset: int) -> tuple[int, int]:
+    return data.count(b"\n", 0, offset), offset - (data.rfind(b"\n", 0, offset) + 1)
 
 
 @functools.cache

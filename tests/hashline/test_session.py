@@ -107,7 +107,7 @@ def test_after_own_edits_a_range_is_changed_exactly_if_its_lines_survive_togethe
     past = data.draw(st.integers(0, len(revisions) - 1))
     old, now = revisions[past], revisions[-1]
     assume(old)
-    served = session._lineage.revision(session.document.revision - len(revisions) + 1 + past)
+    served = session.revision(session.document.revision - len(revisions) + 1 + past)
     assert served is not None
     start, stop = data.draw(st.composite(_aim)(len(old)))
     op = {
@@ -134,7 +134,7 @@ def test_after_own_edits_an_insert_is_made_exactly_if_its_neighbours_still_meet(
     past = data.draw(st.integers(0, len(revisions) - 1))
     old, now = revisions[past], revisions[-1]
     assume(old)
-    served = session._lineage.revision(session.document.revision - len(revisions) + 1 + past)
+    served = session.revision(session.document.revision - len(revisions) + 1 + past)
     assert served is not None
     gap = data.draw(st.integers(1, len(old)))
     op = {"op": "insert", "after": anchor(served, gap), "lines": ["the new line"]}

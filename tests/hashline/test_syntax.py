@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from akg_tui.hashline import EditRequest, parse_ops
-from akg_tui.hashline.syntax import fault_in
+from akg_tui.hashline import EditRejected, EditRequest, parse_ops
+from akg_tui.hashline.syntax import fault_in, newly_broken
 
 from .strategies import anchor, edit, kernel, rejection, session_of
 
@@ -82,6 +84,24 @@ def test_cpp_and_cuda_that_parsed_must_still_parse(
 
 def test_cuda_launches_are_no_fault() -> None:
     assert fault_in((CUDA + "void g() { f<<<1, 32>>>(nullptr); }\n").encode(), "cuda") is None
+
+
+@given(st.data())
+def test_parsing_only_what_changed_gives_what_parsing_the_whole_gives(data: st.DataObject) -> None:
+    document = kernel(f"\ufeff{CPP}// größer\n{CPP}", path="k.cpp")
+    count = len(document.lines)
+    start = data.draw(st.integers(1, count))
+    stop = data.draw(st.integers(start, min(count, start + 3)))
+    rows = ["}", "{", "int y = (1);", "    return 0;", "if (x > 1) {", "é(", "}}", ""]
+    lines = data.draw(st.lists(st.sampled_from(rows), min_size=1, max_size=3))
+    named = {"from": anchor(document, start), "to": anchor(document, stop)}
+    ops = parse_ops([{"op": "replace", **named, "lines": lines}])
+    request = EditRequest(ops, 0, allow_dup=True, allow_broken=True)
+    try:
+        result = session_of(document).check(request).result
+    except EditRejected:
+        assume(False)
+    assert newly_broken(document, result) == fault_in(result.document.data, "cpp")
 
 
 def test_the_gate_can_be_opened() -> None:

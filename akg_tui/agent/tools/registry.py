@@ -76,7 +76,10 @@ TOOLS: tuple[ToolSpec, ...] = (
                 "ops": EDIT_SCHEMA,
                 "rev": {
                     "type": "integer",
-                    "description": "The revision whose tags ops uses: 7 where the view says r7.",
+                    "description": (
+                        "The revision whose tags ops uses: 7 where the view says r7. Left out, "
+                        "the tags must mean the same in every revision shown to you."
+                    ),
                 },
                 "note": {"type": "string"},
                 "allow_dup": {
