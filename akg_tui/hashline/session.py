@@ -194,9 +194,9 @@ class EditSession:
         if all(isinstance(op, InsertAtEdge) for op in request.ops):
             return [], readings[0]
         fitting = [r for r in readings if all(map(r.fits, request.ops))]
-        if len(fitting) > 1 and any(
-            _placed(request.ops, other) != _placed(request.ops, fitting[0]) for other in fitting
-        ):
+        placements = [_placed(request.ops, reading) for reading in fitting]
+        accepted = [spans for spans, problems in placements if not problems]
+        if accepted and any(placed != (accepted[0], []) for placed in placements):
             names = ", ".join(f"r{r.served.revision}" for r in fitting)
             detail = f"these anchors fit {names} and mean different lines; name the revision"
             return [Problem("ambiguous", "rev", detail)], None

@@ -197,6 +197,17 @@ def test_without_a_revision_an_edit_must_mean_the_same_in_all_that_were_shown() 
     assert session.document.lines == ("new", "a", "c")
 
 
+def test_an_edit_that_no_revision_allows_is_told_why_by_the_newest() -> None:
+    session = session_of(kernel("a\nb\n"))
+    delete = {"op": "delete", "from": anchor(session.document, 2)}
+    session.observe(kernel("a\nb\nc\n"))
+    session.view()
+    session.observe(kernel("a\nB\nc\n"))
+    assert refused(session, delete) == ["drift"]
+    with pytest.raises(EditRejected, match="somebody else changed the file since r1"):
+        make(session, delete)
+
+
 def test_without_a_revision_old_anchors_are_followed_through_own_edits() -> None:
     session = session_of(kernel("a\nb\nc\n"))
     old = session.document
