@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import symtable
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -155,12 +156,12 @@ def _first_error(root: Node) -> Fault:
 
 
 def _python_fault(data: bytes) -> Fault | None:
-    """By the compiler, which is faster than building a tree for its own sake."""
+    """By the compiler's table of symbols: its parser, without a tree or code to make."""
     try:
         with warnings.catch_warnings():
             # The parser warns of odd escapes on stderr, which may be the workbench's screen.
             warnings.simplefilter("ignore")
-            compile(data, "<kernel>", "exec", dont_inherit=True)
+            symtable.symtable(data, "<kernel>", "exec")  # type: ignore[arg-type]  # takes bytes
     except SyntaxError as error:
         return Fault(error.lineno or 1, error.msg)
     except ValueError as error:  # NUL bytes
