@@ -1,62 +1,25 @@
-"""Applying an edit: all of it or none of it.
+"""What is wrong with an edit whose addresses are right: conflicts, echoes and no-ops.
 
-Owns the decision. Takes a parsed request, asks `anchors` whether it is aimed at lines
-its writer saw, refuses conflicts, no-ops and broken syntax, and lets `splice` build the
-next revision. Writes no file; never alters a line of the request.
+Owns the algebra of a batch's intervals, and the two things a model repeats by mistake:
+the row beside its range, and the tags of the view. Pure; it decides and writes nothing.
 """
 
 from __future__ import annotations
 
-import ast
-import warnings
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
-from akg_tui.hashline.anchors import AnchorCheck
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.ops import Op
-from akg_tui.hashline.rejection import EditRejected, Problem
-from akg_tui.hashline.splice import EditResult, Span, in_order, span_of, splice
-from akg_tui.hashline.tags import Tagger
+from akg_tui.hashline.ops import NUMBER_PATTERN, Insert, InsertAtEdge, Op, Replace
+from akg_tui.hashline.rejection import Problem
+from akg_tui.hashline.splice import EditResult, Span, in_order
+from akg_tui.hashline.tags import TAG_PATTERNS
+
+_PREFIX = re.compile(f"({NUMBER_PATTERN})({'|'.join(TAG_PATTERNS.values())})\\|", re.ASCII)
 
 
-def apply(document: Document, tagger: Tagger, ops: Sequence[Op], *, served: Document) -> EditResult:
-    """Apply `ops` to `document`.
-
-    Parameters
-    ----------
-    served : Document
-        The revision the writer saw. Its line numbers are the ones in `ops`; every line
-        the edit touches, or an insert stands between, must be byte-identical in
-        `document` at the same number.
-
-    Raises
-    ------
-    EditRejected
-        With every problem found. `document` is a value and stays what it was.
-
-    Notes
-    -----
-    The operations all refer to the file before the edit, so disjoint ones may come in any
-    order. Inserts at one place keep theirs. Payload lines go in exactly as given, with the
-    file's usual line ending; a missing final newline stays missing.
-    """
-    check = AnchorCheck(document, served, tagger)
-    problems: list[Problem] = []
-    spans: list[Span] = []
-    for index, op in enumerate(ops):
-        problems += check.problems(index, op)
-        spans.append(span_of(op, index, len(served.lines)))
-    problems += _conflicts(spans)
-    if problems:
-        raise EditRejected(document, tagger, problems)
-    result = splice(document, spans)
-    problem = _no_op(document, result, spans) or _broken_syntax(document, result.document)
-    if problem:
-        raise EditRejected(document, tagger, [problem])
-    return result
-
-
-def _conflicts(spans: Sequence[Span]) -> Iterator[Problem]:
+def conflicts(spans: Sequence[Span]) -> Iterator[Problem]:
     """Ranges that share a line, inserts inside a range, and the same insert twice."""
     reach: Span | None = None  # the range that reaches furthest down so far
     inserts: dict[tuple[int, tuple[str, ...]], int] = {}
@@ -79,37 +42,60 @@ def _conflicts(spans: Sequence[Span]) -> Iterator[Problem]:
             reach = span
 
 
-def _no_op(document: Document, result: EditResult, spans: Sequence[Span]) -> Problem | None:
+def boundary_echoes(document: Document, ops: Sequence[Op], spans: Sequence[Span]) -> list[Problem]:
+    """New lines that repeat the row beside their range, as if the range had included it.
+
+    Rows without a letter or digit are left to the parse gate: braces and blank lines
+    repeat in honest edits. A range that ended in such a row before may end in it again.
+    """
+    taken = {line for span in spans for line in range(span.start, span.stop)}
+    return [
+        problem
+        for span in spans
+        if isinstance(ops[span.index], Replace | Insert | InsertAtEdge)
+        for beside, position in ((span.start - 1, 0), (span.stop, -1))
+        if 0 <= beside < len(document.lines)
+        and beside not in taken
+        and (problem := _echo(document, span, beside, position))
+    ]
+
+
+def _echo(document: Document, span: Span, beside: int, position: int) -> Problem | None:
+    row = document.lines[beside]
+    old = document.lines[span.start : span.stop]
+    if span.lines[position] != row or not any(map(str.isalnum, row)):
+        return None
+    if old and old[position] == row:
+        return None
+    which, side = ("first", "above") if position == 0 else ("last", "below")
+    detail = (
+        f"the {which} new line repeats line {beside + 1}, which stands {side} and stays: "
+        f"{row.strip()[:200]} (leave it out, or set allow_dup if it shall stand twice)"
+    )
+    return Problem("echo", f"ops[{span.index}].lines", detail, (beside + 1,))
+
+
+def without_prefixes(op: Op, is_shown: Callable[[int, str], bool]) -> Op | None:
+    """The operation without the tags that its writer copied from the view into the text.
+
+    None where there is nothing to strip: every row that is not blank must begin with the
+    number and tag of a line that was shown, or none of them is touched.
+    """
+    if not isinstance(op, Replace | Insert | InsertAtEdge):
+        return None
+    found = [_PREFIX.match(line) for line in op.lines]
+    rows = [match for line, match in zip(op.lines, found, strict=True) if line.strip()]
+    if not rows or not all(row and is_shown(int(row[1]), row[2]) for row in rows):
+        return None
+    bare = (
+        line[match.end() :] if match else line for line, match in zip(op.lines, found, strict=True)
+    )
+    return replace(op, lines=tuple(bare))
+
+
+def no_op(document: Document, result: EditResult, spans: Sequence[Span]) -> Problem | None:
+    """An edit after which the file reads as it did."""
     if result.document.data != document.data:
         return None
     near = tuple(number for span in spans for number in (span.start + 1, span.stop))
     return Problem("no-op", "ops", "the file already reads exactly so; nothing to change", near)
-
-
-def _broken_syntax(before: Document, after: Document) -> Problem | None:
-    """A Python file that parsed must still parse; one that did not may be mended in steps."""
-    if not before.path.endswith(".py"):
-        return None
-    fault = _syntax_fault(after)
-    if fault is None or _syntax_fault(before) is not None:
-        return None
-    number, message = fault
-    text = after.lines[number - 1].strip()[:200] if 1 <= number <= len(after.lines) else ""
-    detail = f"{before.path} would no longer parse: {message} at line {number} of the result"
-    return Problem("syntax", "ops", f"{detail}: {text}" if text else detail)
-
-
-def _syntax_fault(document: Document) -> tuple[int, str] | None:
-    """Line and message of the first syntax error, None if there is none."""
-    try:
-        with warnings.catch_warnings():
-            # The parser warns of odd escapes on stderr, which may be the workbench's screen.
-            warnings.simplefilter("ignore")
-            ast.parse(document.data)
-    except SyntaxError as error:
-        return error.lineno or 1, error.msg
-    except ValueError as error:  # NUL bytes
-        return 1, str(error)
-    except (RecursionError, MemoryError):
-        return 1, "nested too deeply"
-    return None

@@ -1,4 +1,4 @@
-"""What an edit request says: the operations, their JSON form, and its strict reading.
+"""What an edit request says: the operations, and the strict reading of their JSON form.
 
 Owns the grammar only. Whether an anchor fits a file is for `anchors`; nothing here
 looks at one. A field is never guessed, mended or ignored.
@@ -11,13 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-_ANCHOR_PATTERN: Final = "^[1-9][0-9]{0,8}[a-z]{2}$"
-_ANCHOR: Final = re.compile(r"([1-9][0-9]{0,8})([a-z]{2})", re.ASCII)
+from akg_tui.hashline.tags import TAG_PATTERNS
+
+NUMBER_PATTERN: Final = "[1-9][0-9]{0,8}"
+_ANCHOR: Final = re.compile(f"({NUMBER_PATTERN})({'|'.join(TAG_PATTERNS.values())})", re.ASCII)
 _PLACES: Final = ("after", "before", "at")
+_SIDES: Final = ("after", "before")
 _FIELDS: Final[dict[str, frozenset[str]]] = {
     "replace": frozenset({"op", "from", "to", "lines"}),
     "delete": frozenset({"op", "from", "to"}),
     "insert": frozenset({"op", "lines", *_PLACES}),
+    "sub": frozenset({"op", "at", "find", "with"}),
+    "move": frozenset({"op", "from", "to", *_SIDES}),
+    "copy": frozenset({"op", "from", "to", *_SIDES}),
 }
 
 
@@ -41,7 +47,7 @@ class BadEdit(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A line as a view names it: ``42sr``."""
+    """A line as a view names it: ``42sr``; in the hex notation the tag is ``:f1``."""
 
     number: int
     tag: str
@@ -84,11 +90,34 @@ class InsertAtEdge:
     lines: tuple[str, ...]
 
 
-Op: TypeAlias = Replace | Delete | Insert | InsertAtEdge
+@dataclass(frozen=True, slots=True)
+class Sub:
+    """Within one line, `find` gives way to `instead`; it must stand there exactly once."""
+
+    anchor: Anchor
+    find: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Lines `start` to `stop`, both included, come in on one side of an anchor.
+
+    A ``move`` takes them away from where they stood, a ``copy`` leaves them there.
+    """
+
+    kind: Literal["move", "copy"]
+    start: Anchor
+    stop: Anchor
+    side: Literal["after", "before"]
+    anchor: Anchor
+
+
+Op: TypeAlias = Replace | Delete | Insert | InsertAtEdge | Sub | Transfer
 
 
 def parse_ops(raw: object) -> tuple[Op, ...]:
-    """Read the JSON value described by `EDIT_SCHEMA`.
+    """Read the JSON value that `akg_tui.hashline.schema` describes.
 
     Raises
     ------
@@ -104,21 +133,30 @@ def _parse_op(index: int, item: object) -> Op:
     if not isinstance(item, Mapping):
         raise BadEdit(index, "", f"an object with the field op, not {_quoted(item)}")
     name = item.get("op")
+    names = ", ".join(_FIELDS)
     if not isinstance(name, str) or name not in _FIELDS:
-        raise BadEdit(index, "op", f"replace, insert or delete, not {_quoted(name)}")
+        raise BadEdit(index, "op", f"one of {names}, not {_quoted(name)}")
     for field in item:
         if field not in _FIELDS[name]:
             raise BadEdit(index, ascii(field).strip("'")[:40], f"{name} has no such field")
-    if name == "insert":
-        return _parse_insert(index, item)
+    match name:
+        case "insert":
+            return _parse_insert(index, item)
+        case "sub":
+            return _parse_sub(index, item)
     start = _parse_anchor(index, "from", item)
     stop = _parse_anchor(index, "to", item) if "to" in item else start
     if stop.number < start.number:
         raise BadEdit(index, "to", f"{stop} stands above from={start}")
     if stop.number == start.number and stop.tag != start.tag:
         raise BadEdit(index, "to", f"{stop} and from={start} give one line two tags")
-    if name == "delete":
-        return Delete(start, stop)
+    match name:
+        case "delete":
+            return Delete(start, stop)
+        case "move":
+            return Transfer("move", start, stop, *_parse_side(index, item))
+        case "copy":
+            return Transfer("copy", start, stop, *_parse_side(index, item))
     return Replace(start, stop, _parse_lines(index, item))
 
 
@@ -140,6 +178,24 @@ def _parse_insert(index: int, item: Mapping[object, object]) -> Op:
             raise BadEdit(index, "at", f"head or tail, not {_quoted(other)}")
 
 
+def _parse_sub(index: int, item: Mapping[object, object]) -> Sub:
+    anchor = _parse_anchor(index, "at", item)
+    find = _parse_line(index, "find", item.get("find"))
+    if not find:
+        raise BadEdit(index, "find", "at least one character")
+    return Sub(anchor, find, _parse_line(index, "with", item.get("with")))
+
+
+def _parse_side(
+    index: int, item: Mapping[object, object]
+) -> tuple[Literal["after", "before"], Anchor]:
+    if ("after" in item) == ("before" in item):
+        raise BadEdit(index, "", f"a {item['op']} has exactly one of after and before")
+    if "after" in item:
+        return "after", _parse_anchor(index, "after", item)
+    return "before", _parse_anchor(index, "before", item)
+
+
 def _parse_anchor(index: int, field: str, item: Mapping[object, object]) -> Anchor:
     if field not in item:
         raise BadEdit(index, field, "missing; give the line as the view shows it, such as 42sr")
@@ -149,7 +205,7 @@ def _parse_anchor(index: int, field: str, item: Mapping[object, object]) -> Anch
         raise BadEdit(
             index,
             field,
-            f"a line number and its two-letter tag, such as 42sr, not {_quoted(value)}",
+            f"a line number and its tag, such as 42sr, not {_quoted(value)}",
         )
     return Anchor(int(found[1]), found[2])
 
@@ -179,56 +235,3 @@ def _quoted(value: object) -> str:
     """Short and printable, whatever a model sent."""
     text = ascii(value)
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _shape(op: str, required: tuple[str, ...], fields: dict[str, object]) -> dict[str, object]:
-    return {
-        "type": "object",
-        "properties": {"op": {"const": op}, **fields},
-        "required": ["op", *required],
-        "additionalProperties": False,
-    }
-
-
-def _anchor_schema(description: str) -> dict[str, object]:
-    return {"type": "string", "pattern": _ANCHOR_PATTERN, "description": description}
-
-
-_LINES_SCHEMA: Final[dict[str, object]] = {
-    "type": "array",
-    "minItems": 1,
-    "items": {"type": "string", "pattern": "^[^\\r\\n]*$"},
-    "description": "New lines, one string each, indent included, without tags or line breaks.",
-}
-_RANGE_SCHEMA: Final[dict[str, object]] = {
-    "from": _anchor_schema("First line, as the view names it: number and tag, such as 42sr."),
-    "to": _anchor_schema("Last line, included. Left out: the same as from."),
-}
-
-EDIT_SCHEMA: Final[dict[str, object]] = {
-    "type": "array",
-    "minItems": 1,
-    "description": (
-        "Operations on the lines as last shown, applied all together or not at all. "
-        "Ranges must not overlap; numbers refer to the file before the edit."
-    ),
-    "items": {
-        "anyOf": [
-            _shape("replace", ("from", "lines"), {**_RANGE_SCHEMA, "lines": _LINES_SCHEMA}),
-            _shape("delete", ("from",), dict(_RANGE_SCHEMA)),
-            *(
-                _shape(
-                    "insert",
-                    (side, "lines"),
-                    {side: _anchor_schema(f"Insert {side} this line."), "lines": _LINES_SCHEMA},
-                )
-                for side in ("after", "before")
-            ),
-            _shape(
-                "insert",
-                ("at", "lines"),
-                {"at": {"enum": ["head", "tail"]}, "lines": _LINES_SCHEMA},
-            ),
-        ]
-    },
-}

@@ -15,14 +15,21 @@ from akg_tui.hashline.tags import Tagger
 from akg_tui.hashline.view import header_name, render_around
 
 Reason: TypeAlias = Literal[
+    "ambiguous",
     "changed",
+    "drift",
+    "duplicate",
+    "echo",
     "never shown",
-    "slip",
+    "no-op",
+    "not once",
     "out of range",
     "overlap",
-    "duplicate",
-    "no-op",
+    "repeated no-op",
+    "slip",
     "syntax",
+    "unknown revision",
+    "unwritable",
 ]
 
 

@@ -7,10 +7,10 @@ whether an edit is allowed is for `edits` and `anchors`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import add
 
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.ops import Delete, Insert, InsertAtEdge, Op, Replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +18,23 @@ class Span:
     """Lines ``start`` to ``stop`` (half open, from 0) give way to `lines`.
 
     An empty span is a gap: `start` lines stand above it.
+
+    Attributes
+    ----------
+    index : int
+        Of the operation in its request.
+    endings : tuple of str
+        Of the lines, where they bring their own; empty for the file's usual one.
+    moved_from : int or None
+        Where the lines stood before (from 0), for the half of a move that puts them down.
     """
 
     start: int
     stop: int
     lines: tuple[str, ...]
-    index: int  # of the operation in its request
+    index: int
+    endings: tuple[str, ...] = ()
+    moved_from: int | None = None
 
     @property
     def is_gap(self) -> bool:
@@ -54,57 +65,64 @@ class EditResult:
     removed: int
 
 
-def span_of(op: Op, index: int, line_count: int) -> Span:
-    """Where an operation acts in a document of `line_count` lines."""
-    match op:
-        case Replace(start, stop, lines):
-            return Span(start.number - 1, stop.number, lines, index)
-        case Delete(start, stop):
-            return Span(start.number - 1, stop.number, (), index)
-        case Insert(side, anchor, lines):
-            gap = anchor.number if side == "after" else anchor.number - 1
-            return Span(gap, gap, lines, index)
-        case InsertAtEdge(edge, lines):
-            gap = 0 if edge == "head" else line_count
-            return Span(gap, gap, lines, index)
-
-
 def in_order(spans: Iterable[Span]) -> list[Span]:
     """Top to bottom. Inserts in one gap keep call order and precede a range that starts there."""
     return sorted(spans, key=lambda span: (span.start, not span.is_gap, span.index))
 
 
 def splice(document: Document, spans: Sequence[Span]) -> EditResult:
-    """Apply disjoint spans to the document; its revision grows by one."""
-    hunks = _hunks(document, spans)
+    """Apply disjoint spans to the document; its revision grows by one.
+
+    Raises
+    ------
+    Unwritable
+        If the bytes that result would be read back as other lines.
+    """
+    pieces = _pieces(document, spans)
+    hunks: list[Hunk] = []
+    shift = 0
+    for piece in pieces:
+        old_start = piece.start + 1
+        gone = document.lines[piece.start : piece.stop]
+        hunks.append(Hunk(old_start, gone, old_start + shift, piece.lines))
+        shift += len(piece.lines) - len(gone)
     return EditResult(
-        document=_assemble(document, hunks),
+        document=_assemble(document, pieces),
         hunks=tuple(hunks),
         added=sum(len(hunk.added) for hunk in hunks),
         removed=sum(len(hunk.removed) for hunk in hunks),
     )
 
 
-def _hunks(document: Document, spans: Sequence[Span]) -> list[Hunk]:
+class Unwritable(ValueError):
+    """The lines asked for can't be told apart once they are bytes."""
+
+
+def _pieces(document: Document, spans: Sequence[Span]) -> list[Span]:
+    """The spans joined where they touch and trimmed of lines that stay the same."""
     joined: list[Span] = []
     for span in in_order(spans):
+        whole = replace(span, endings=span.endings or (document.newline,) * len(span.lines))
         if joined and joined[-1].stop == span.start:
             above = joined.pop()
-            joined.append(Span(above.start, span.stop, above.lines + span.lines, above.index))
-        else:
-            joined.append(span)
-    hunks: list[Hunk] = []
-    shift = 0
+            whole = Span(
+                above.start,
+                span.stop,
+                above.lines + span.lines,
+                above.index,
+                above.endings + whole.endings,
+            )
+        joined.append(whole)
+    pieces: list[Span] = []
     for span in joined:
-        removed = document.lines[span.start : span.stop]
-        skip, tail = _unchanged_edges(removed, span.lines)
-        gone = removed[skip : len(removed) - tail]
-        come = span.lines[skip : len(span.lines) - tail]
-        if gone or come:
-            old_start = span.start + skip + 1
-            hunks.append(Hunk(old_start, gone, old_start + shift, come))
-            shift += len(come) - len(gone)
-    return hunks
+        skip, tail = _unchanged_edges(document.lines[span.start : span.stop], span.lines)
+        keep = slice(skip, len(span.lines) - tail)
+        piece = Span(
+            span.start + skip, span.stop - tail, span.lines[keep], span.index, span.endings[keep]
+        )
+        if piece.lines or not piece.is_gap:
+            pieces.append(piece)
+    return pieces
 
 
 def _unchanged_edges(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
@@ -119,26 +137,32 @@ def _unchanged_edges(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     return top, bottom
 
 
-def _assemble(document: Document, hunks: Sequence[Hunk]) -> Document:
+def _assemble(document: Document, pieces: Sequence[Span]) -> Document:
     """Untouched lines keep their own endings; new ones get the file's usual one."""
-    newline = document.newline
     lines: list[str] = []
     endings: list[str] = []
     done = 0
-    for hunk in hunks:
-        stop = hunk.old_start - 1
-        lines += document.lines[done:stop]
-        endings += document.endings[done:stop]
-        lines += hunk.added
-        endings += [newline] * len(hunk.added)
-        done = stop + len(hunk.removed)
+    for piece in pieces:
+        lines += document.lines[done : piece.start]
+        endings += document.endings[done : piece.start]
+        lines += piece.lines
+        endings += [
+            _after(line, ending) for line, ending in zip(piece.lines, piece.endings, strict=True)
+        ]
+        done = piece.stop
     lines += document.lines[done:]
     endings += document.endings[done:]
     _settle_last_ending(lines, endings, document)
-    text = ("\ufeff" if document.has_bom else "") + "".join(
-        line + ending for line, ending in zip(lines, endings, strict=True)
-    )
-    return Document.from_text(text, path=document.path, revision=document.revision + 1)
+    text = ("\ufeff" if document.has_bom else "") + "".join(map(add, lines, endings))
+    made = Document.from_text(text, path=document.path, revision=document.revision + 1)
+    if made.lines != tuple(lines) or made.has_bom != document.has_bom:
+        raise Unwritable("the file would begin with a byte order mark that it does not have")
+    return made
+
+
+def _after(line: str, ending: str) -> str:
+    """After a stray "\\r", "\\n" alone would make one ending of the two."""
+    return "\r\n" if ending == "\n" and line.endswith("\r") else ending
 
 
 def _settle_last_ending(lines: list[str], endings: list[str], document: Document) -> None:
@@ -150,7 +174,6 @@ def _settle_last_ending(lines: list[str], endings: list[str], document: Document
         return
     for position, ending in enumerate(endings):
         if not ending:
-            # After a stray "\r", "\n" alone would make one ending of the two.
-            endings[position] = "\r\n" if lines[position].endswith("\r") else document.newline
+            endings[position] = _after(lines[position], document.newline)
     if lines[-1]:
         endings[-1] = ""

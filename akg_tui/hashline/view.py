@@ -6,7 +6,7 @@ characters too, so whoever prints a view on a terminal must make it safe first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from akg_tui.hashline.document import Document
@@ -37,43 +37,90 @@ def tagged_lines(document: Document, tagger: Tagger) -> list[TaggedLine]:
     ]
 
 
-def render(document: Document, tagger: Tagger, *, first: int = 1, last: int | None = None) -> str:
+class Fold(NamedTuple):
+    """Lines `first` to `last`, both included, that a view leaves out and says so."""
+
+    first: int
+    last: int
+
+
+def render(
+    document: Document,
+    tagger: Tagger,
+    *,
+    first: int = 1,
+    last: int | None = None,
+    fold: Sequence[Fold] = (),
+) -> str:
     """The view a model reads: a header, then ``42sr|text`` a line.
 
-    Parameters
-    ----------
-    first, last : int
-        Numbers of the first and last line to show, both included. A `last` beyond the
-        end means the end.
-
-    Raises
-    ------
-    BadRange
-        Where no line lies between `first` and `last`. An empty file has its header only.
+        Parameters
+        ----------
+        first, last : int
+            Numbers of the first and last line to show, both included. A `last` beyond the
+    XX
+        ------
+        BadRange
+            Where no line lies between `first` and `last`. An empty file has its header only.
     """
+    count = len(document.lines)
+    end = _end(document, first, last)
+    header = f"@{header_name(document)} sha={document.sha256[:8]} {_count(count)}"
+    if (first, end) != (1, count):
+        header += f", {first} to {end} shown"
+    rows: list[str] = [header]
+    expected = first
+    for run in _runs(rendered(document, first, last, fold)):
+        if run.start > expected:
+            rows.append(_folded(run.start - expected))
+        rows += _rows(document, tagger, run)
+        expected = run.stop
+    if expected <= end:
+        rows.append(_folded(end + 1 - expected))
+    return "\n".join(rows)
+
+
+def _folded(count: int) -> str:
+    return f"... {_count(count)} folded: read them before editing them"
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[range]:
+    """Ascending numbers as ranges without a gap."""
+    if isinstance(numbers, range):
+        yield from (numbers,) if numbers else ()
+        return
+    start = 0
+    for at in range(1, len(numbers) + 1):
+        if at == len(numbers) or numbers[at] != numbers[at - 1] + 1:
+            yield range(numbers[start], numbers[at - 1] + 1)
+            start = at
+
+
+def rendered(
+    document: Document, first: int, last: int | None, fold: Sequence[Fold] = ()
+) -> Sequence[int]:
+    """Numbers of the lines that `render` shows with their tags."""
+    end = _end(document, first, last)
+    if not fold:
+        return range(first, end + 1)
+    hidden = {number for span in fold for number in range(span.first, min(span.last, end) + 1)}
+    return [number for number in range(first, end + 1) if number not in hidden]
+
+
+def _end(document: Document, first: int, last: int | None) -> int:
     count = len(document.lines)
     end = count if last is None else min(last, count)
     if first < 1 or (end < first and (count or first > 1)):
         asked = f"{first} to {'the end' if last is None else last}"
         raise BadRange(f"{document.path} has {_count(count)}; there is none from {asked}")
-    header = f"@{header_name(document)} sha={document.sha256[:8]} {_count(count)}"
-    if (first, end) != (1, count):
-        header += f", {first} to {end} shown"
-    return "\n".join([header, *_rows(document, tagger, range(first, end + 1))])
+    return end
 
 
 def render_around(
     document: Document, tagger: Tagger, numbers: Iterable[int], *, context: int = 2
 ) -> str:
     """Tagged lines within `context` of `numbers`, with ``...`` where lines are left out."""
-    shown = sorted(
-        {
-            near
-            for number in numbers
-            for near in range(number - context, number + context + 1)
-            if 1 <= near <= len(document.lines)
-        }
-    )
+    shown = around(document, numbers, context=context)
     rows: list[str] = []
     for previous, number in zip([None, *shown], shown, strict=False):
         if previous is not None and number != previous + 1:
@@ -82,9 +129,35 @@ def render_around(
     return "\n".join(rows)
 
 
+def around(document: Document, numbers: Iterable[int], *, context: int = 2) -> list[int]:
+    """Numbers of the lines within `context` of `numbers`, in order."""
+    return sorted(
+        {
+            near
+            for number in numbers
+            for near in range(number - context, number + context + 1)
+            if 1 <= near <= len(document.lines)
+        }
+    )
+
+
 def render_result(result: EditResult, tagger: Tagger) -> str:
     """What the writer of an edit reads next: the changed lines and two on either side."""
     document = result.document
+    header = (
+        f"OK {header_name(document)} sha={document.sha256[:8]} {_count(len(document.lines))}, "
+        f"+{result.added} -{result.removed}"
+    )
+    body = render_around(document, tagger, _changed(result))
+    return f"{header}\n{body}" if body else header
+
+
+def result_lines(result: EditResult) -> list[int]:
+    """Numbers of the lines that `render_result` shows."""
+    return around(result.document, _changed(result))
+
+
+def _changed(result: EditResult) -> list[int]:
     near = [
         number
         for hunk in result.hunks
@@ -92,12 +165,7 @@ def render_result(result: EditResult, tagger: Tagger) -> str:
     ]
     # A hunk that only takes lines away leaves a seam: show both sides of it.
     near += [hunk.new_start - 1 for hunk in result.hunks if not hunk.added]
-    header = (
-        f"OK {header_name(document)} sha={document.sha256[:8]} {_count(len(document.lines))}, "
-        f"+{result.added} -{result.removed}"
-    )
-    body = render_around(document, tagger, near)
-    return f"{header}\n{body}" if body else header
+    return near
 
 
 def header_name(document: Document) -> str:
@@ -107,9 +175,9 @@ def header_name(document: Document) -> str:
 
 
 def _rows(document: Document, tagger: Tagger, numbers: Iterable[int]) -> list[str]:
+    lines, tag = document.lines, tagger.tag
     return [
-        f"{number}{tagger.tag(number, document.lines[number - 1])}|{document.lines[number - 1]}"
-        for number in numbers
+        f"{number}{tag(number, text)}|{text}" for number in numbers for text in (lines[number - 1],)
     ]
 
 

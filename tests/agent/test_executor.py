@@ -81,6 +81,25 @@ def test_an_edit_by_tag_changes_the_line_and_is_journaled_with_its_call() -> Non
     assert kinds == ["ToolCalled", "KernelEdited", "ToolAnswered"]
 
 
+def test_old_tags_are_followed_through_the_agents_own_edits_and_no_further() -> None:
+    run = in_phase(Phase.EDIT)
+    executor = ToolExecutor(run)
+    view = call(executor, "read_kernel").output
+    first, third = anchors(view)[0], anchors(view)[2]
+    above = {"op": "insert", "before": first, "lines": ["# new", "# and more"]}
+    assert call(executor, "edit_kernel", ops=[above]).status == "success"
+    line = "BLOCK = 8  # tune: [1, 2, 4, 8]"
+    op = {"op": "replace", "from": third, "lines": [line]}
+    assert call(executor, "edit_kernel", ops=[op]).status == "success"
+    edited = run.kernel(run.state.work_blob)
+    assert edited.split("\n")[:2] == ["# new", "# and more"]
+    assert edited.split("\n")[4] == line
+    again = call(executor, "edit_kernel", ops=[op])
+    assert again.status == "error"
+    assert "changed by your own later edit" in again.error_information
+    assert run.kernel(run.state.work_blob) == edited
+
+
 def test_an_edit_without_reading_or_with_a_wrong_tag_changes_nothing() -> None:
     run = in_phase(Phase.EDIT)
     executor = ToolExecutor(run)

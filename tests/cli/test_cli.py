@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +54,18 @@ def test_help_names_every_command_and_loads_neither_textual_nor_torch() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    for command in ("demo", "tune", "resume", "eval", "new", "runs", "show", "view", "edit"):
+    for command in (
+        "demo",
+        "tune",
+        "resume",
+        "eval",
+        "new",
+        "runs",
+        "show",
+        "view",
+        "edit",
+        "bench",
+    ):
         assert f"\n    {command} " in done.stdout
     assert done.stdout.endswith("[]\n")
 
@@ -135,12 +147,33 @@ def test_view_shows_tags_and_edit_by_them_changes_the_file(tmp_path: Path) -> No
     anchor = shown[2].split("|")[0]
     ops = tmp_path / "ops.json"
     ops.write_text(json.dumps([{"op": "replace", "from": anchor, "lines": ["B = 3"]}]))
-    assert akg("edit", file, "--ops", ops).returncode == 0
+    sha = shown[0].split("sha=")[1][:8]
+    assert akg("edit", file, "--ops", ops, "--sha", sha).returncode == 0
     assert file.read_text() == "A = 1\nB = 3\n"
-    stale = akg("edit", file, "--ops", ops)
+    before = file.stat()
+    stale = akg("edit", file, "--ops", ops, "--sha", sha)
     assert stale.returncode == 2
+    assert (file.stat().st_mtime_ns, file.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
     assert "othing was written" in stale.stderr
     assert file.read_text() == "A = 1\nB = 3\n"
+
+
+def test_a_part_of_a_file_is_viewed_in_the_notation_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_text("A = 1\nB = 2\nC = 3\n")
+    shown = akg("view", file, "--first", "2", "--last", "2", "--tags", "hex").stdout.splitlines()
+    assert shown[0].endswith("3 lines, 2 to 2 shown")
+    assert re.fullmatch(r"2:[0-9a-f]{2}\|B = 2", shown[1])
+    assert len(shown) == 2
+    refused(akg("view", file, "--first", "9"), "there is none from 9")
+
+
+def test_bench_edits_prints_one_json_object_and_says_by_its_code_that_none_was_wrong() -> None:
+    done = akg("bench", "edits", "--trials", "2", "--stale", "20", "--json")
+    assert done.returncode == 0
+    report = json.loads(done.stdout)
+    assert set(report["matrix"]) >= {"hashline", "str_replace", "apply_patch", "unified diff"}
+    assert report["stale"]["own"]["wrong"] == 0
 
 
 def test_view_never_sends_an_escape_code_to_the_terminal(tmp_path: Path) -> None:

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from akg_tui.hashline import Document, EditRejected, EditResult, Op, Tagger, apply, parse_ops
+from akg_tui.hashline import (
+    Document,
+    EditRejected,
+    EditRequest,
+    EditResult,
+    EditSession,
+    Tagger,
+    parse_ops,
+)
 
 TAGGER = Tagger(b"a fixed key for tests")
 
@@ -35,7 +43,7 @@ def documents(draw: st.DrawFn, min_lines: int = 0, max_lines: int = 12) -> Docum
         endings[-1] = ""
     bom = draw(st.sampled_from(["", "\ufeff"]))
     text = bom + "".join(line + ending for line, ending in zip(lines, endings, strict=True))
-    return Document.from_text(text, path="kernel.cpp", revision=draw(st.integers(0, 9)))
+    return Document.from_text(text, path="kernel.txt", revision=draw(st.integers(0, 9)))
 
 
 @dataclass(frozen=True)
@@ -112,24 +120,43 @@ def _insert(draw: st.DrawFn, document: Document, gap: int, lines: list[str]) -> 
     return {"op": "insert", **draw(st.sampled_from(ways)), "lines": lines}
 
 
+def session_of(served: Document) -> EditSession:
+    """A reader who has seen the whole of `served`."""
+    session = EditSession(served, TAGGER)
+    session.view()
+    return session
+
+
 def edit(
-    document: Document, raw: list[dict[str, Any]], *, served: Document | None = None
+    document: Document,
+    raw: list[dict[str, Any]],
+    *,
+    served: Document | None = None,
+    allow_dup: bool = True,
 ) -> EditResult:
-    ops: tuple[Op, ...] = parse_ops(raw)
-    return apply(document, TAGGER, ops, served=served or document)
+    """The edit of a reader who saw `served`, made to the file that now is `document`.
+
+    Rows that repeat their neighbour are the rule in these documents, so they are allowed.
+    """
+    request = EditRequest(parse_ops(raw), allow_dup=allow_dup)
+    return session_of(served or document).check(request, current=document).result
 
 
 def rejection(
-    document: Document, raw: list[dict[str, Any]], *, served: Document | None = None
+    document: Document,
+    raw: list[dict[str, Any]],
+    *,
+    served: Document | None = None,
+    allow_dup: bool = True,
 ) -> EditRejected:
     """The rejection an edit must meet; the test fails if it is accepted."""
     before = document.data
     with pytest.raises(EditRejected) as caught:
-        edit(document, raw, served=served)
+        edit(document, raw, served=served, allow_dup=allow_dup)
     assert document.data == before
     assert str(caught.value).startswith("REJECTED, nothing was written")
     return caught.value
 
 
-def kernel(text: str, *, path: str = "kernel.cpp") -> Document:
+def kernel(text: str, *, path: str = "kernel.txt") -> Document:
     return Document.from_text(text, path=path)

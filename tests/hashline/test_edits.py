@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from akg_tui.hashline import Document, EditRejected
 from akg_tui.hashline.splice import EditResult
 
-from .strategies import TAGGER, Batch, anchor, batches, documents, edit, kernel, rejection
+from .strategies import Batch, anchor, batches, documents, edit, kernel, rejection
 
 
 def _attempt(document: Document, ops: list[dict[str, Any]]) -> EditResult | None:
@@ -239,52 +239,3 @@ def test_an_edit_that_changes_nothing_is_refused(document: Document) -> None:
         "lines": list(document.lines),
     }
     assert [p.reason for p in rejection(document, [op]).problems] == ["no-op"]
-
-
-def test_a_python_file_that_parsed_must_still_parse() -> None:
-    document = kernel("def f(x):\n    return x\n\ny = 1\n", path="kernel.py")
-    op = {"op": "replace", "from": anchor(document, 2), "lines": ["    return (x"]}
-    (problem,) = rejection(document, [op]).problems
-    assert problem.reason == "syntax"
-    assert "line 2 of the result: return (x" in problem.detail
-
-
-@pytest.mark.parametrize(
-    "line", ["x = '\x00'", "x = " + "-" * 100_000 + "1", "x = 1" + "+1" * 100_000]
-)
-def test_what_the_python_parser_chokes_on_is_refused_too(line: str) -> None:
-    document = kernel("y = 1\n", path="kernel.py")
-    op = {"op": "insert", "at": "tail", "lines": [line]}
-    error = rejection(document, [op])
-    assert [p.reason for p in error.problems] == ["syntax"]
-    assert len(str(error)) < 500
-
-
-def test_a_python_file_that_did_not_parse_can_be_mended_in_steps() -> None:
-    document = kernel("x = (\ny = (\n", path="kernel.py")
-    op = {"op": "replace", "from": anchor(document, 1), "lines": ["x = 1"]}
-    assert edit(document, [op]).document.lines == ("x = 1", "y = (")
-
-
-def test_other_languages_have_no_parse_gate() -> None:
-    document = kernel("int x;\n", path="kernel.cpp")
-    op = {"op": "replace", "from": anchor(document, 1), "lines": ["int ("]}
-    assert edit(document, [op]).document.text == "int (\n"
-
-
-def test_a_python_file_with_byte_order_mark_and_odd_escapes_passes_the_gate(
-    recwarn: pytest.WarningsRecorder,
-) -> None:
-    document = kernel("\ufeffx = 1\r\n", path="kernel.py")
-    result = edit(document, [{"op": "insert", "at": "tail", "lines": [r"y = '\d'"]}])
-    assert result.document.text == "\ufeffx = 1\r\n" + "y = '\\d'\r\n"
-    assert not recwarn.list
-
-
-def test_tags_of_another_run_are_refused() -> None:
-    document = kernel("".join(f"x[{i}] = {i};\n" for i in range(40)))
-    foreign = [f"{n}{TAGGER.tag(n, document.lines[n - 1])[::-1]}" for n in range(1, 41)]
-    ours = [anchor(document, n) for n in range(1, 41)]
-    for wrong, right in zip(foreign, ours, strict=True):
-        if wrong != right:
-            rejection(document, [{"op": "delete", "from": wrong}])

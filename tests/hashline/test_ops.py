@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from akg_tui.hashline import EDIT_SCHEMA, BadEdit, parse_ops
-from akg_tui.hashline.ops import Anchor, Delete, Insert, InsertAtEdge, Replace
+from akg_tui.hashline import EDIT_SCHEMA, BadEdit, Notation, edit_schema, parse_ops
+from akg_tui.hashline.ops import Anchor, Delete, Insert, InsertAtEdge, Replace, Sub, Transfer
+from akg_tui.hashline.tags import TAG_PATTERNS
 
 ONE = Anchor(12, "sr")
 TWO = Anchor(14, "ab")
@@ -23,6 +24,9 @@ def test_each_form_is_read_as_written() -> None:
         {"op": "insert", "at": "tail", "lines": ["e"]},
         {"op": "delete", "from": "12sr", "to": "14ab"},
         {"op": "delete", "from": "12sr"},
+        {"op": "sub", "at": "12sr", "find": "64", "with": ""},
+        {"op": "move", "from": "12sr", "to": "14ab", "after": "20zz"},
+        {"op": "copy", "from": "12sr", "before": "20zz"},
     ]
     assert parse_ops(json.loads(json.dumps(raw))) == (
         Replace(ONE, TWO, ("\ta ", "")),
@@ -33,13 +37,25 @@ def test_each_form_is_read_as_written() -> None:
         InsertAtEdge("tail", ("e",)),
         Delete(ONE, TWO),
         Delete(ONE, ONE),
+        Sub(ONE, "64", ""),
+        Transfer("move", ONE, TWO, "after", Anchor(20, "zz")),
+        Transfer("copy", ONE, ONE, "before", Anchor(20, "zz")),
     )
     assert all(_fits_schema(op) for op in raw)
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({}, "op"),
-    ({"op": "sub"}, "op"),
+    ({"op": "swap"}, "op"),
+    ({"op": "sub", "at": "12sr", "with": "x"}, "find"),
+    ({"op": "sub", "at": "12sr", "find": "", "with": "x"}, "find"),
+    ({"op": "sub", "at": "12sr", "find": "x"}, "with"),
+    ({"op": "sub", "at": "12sr", "find": "x", "with": "a\nb"}, "with"),
+    ({"op": "sub", "find": "x", "with": "y"}, "at"),
+    ({"op": "move", "from": "12sr"}, ""),
+    ({"op": "copy", "from": "12sr", "after": "1aa", "before": "2bb"}, ""),
+    ({"op": "move", "from": "12sr", "at": "head"}, "at"),
+    ({"op": "copy", "after": "12sr"}, "from"),
     ({"op": ["insert"]}, "op"),
     ({"op": "delete"}, "from"),
     ({"op": "delete", "from": 12}, "from"),
@@ -102,6 +118,16 @@ def test_what_a_model_sent_is_quoted_without_control_characters() -> None:
 @pytest.mark.parametrize("bad", [bad for bad, _ in BAD])
 def test_the_schema_refuses_what_the_parser_refuses(bad: dict[str, Any]) -> None:
     assert not _fits_schema(bad)
+
+
+@pytest.mark.parametrize(
+    ("notation", "anchor"), [("bigram", "42sr"), ("two bigrams", "42srab"), ("hex", "42:f1")]
+)
+def test_each_notation_has_its_own_schema_and_is_read(notation: Notation, anchor: str) -> None:
+    op = {"op": "delete", "from": anchor}
+    assert parse_ops([op]) == (Delete(*[Anchor(42, anchor[2:])] * 2),)
+    for other in TAG_PATTERNS:
+        assert _fits(edit_schema(other)["items"], op) == (other == notation)
 
 
 def test_the_schema_is_json() -> None:

@@ -1,3 +1,5 @@
+"""A change by somebody else: every edit from before it is refused, whatever it aims at."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -6,90 +8,22 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from akg_tui.hashline import Document, EditRejected, Tagger, apply, parse_ops
+from akg_tui.hashline import EditRejected, EditRequest, EditSession, Tagger, parse_ops
 from akg_tui.hashline.tags import ALPHABET
 
-from .strategies import LINES, NEWLINES, anchor, documents, edit, kernel, rejection
-
-
-def _with_line(document: Document, number: int, line: str, ending: str) -> Document:
-    lines, endings = list(document.lines), list(document.endings)
-    lines[number - 1], endings[number - 1] = line, ending
-    mark = "\ufeff" if document.has_bom else ""
-    text = mark + "".join(a + b for a, b in zip(lines, endings, strict=True))
-    return Document.from_text(text, path=document.path, revision=document.revision + 1)
+from .strategies import TAGGER, Batch, anchor, batches, documents, kernel, rejection, session_of
 
 
 @given(st.data())
-def test_a_change_of_any_line_in_the_range_makes_the_edit_stale(data: st.DataObject) -> None:
-    """Interior lines, indent, trailing blanks and line endings count as much as the ends."""
-    served = data.draw(documents(min_lines=1))
-    count = len(served.lines)
-    start = data.draw(st.integers(1, count))
-    stop = data.draw(st.integers(start, count))
-    number = data.draw(st.integers(start, stop))
-    old = (served.lines[number - 1], served.endings[number - 1])
-    new = (data.draw(LINES), data.draw(NEWLINES))
-    assume(new != old and not (number == 1 and new[0].startswith("\ufeff")))
-    current = _with_line(served, number, *new)
-    assume(len(current.lines) == count)
-    op: dict[str, Any] = {
-        "op": "replace",
-        "from": anchor(served, start),
-        "to": anchor(served, stop),
-        "lines": ["a new line"],
-    }
-    (problem,) = rejection(current, [op], served=served).problems
-    assert problem.reason == "changed"
-
-
-@given(st.data())
-def test_a_change_elsewhere_in_place_does_not_make_an_edit_stale(data: st.DataObject) -> None:
-    served = data.draw(documents(min_lines=2))
-    count = len(served.lines)
-    number = data.draw(st.integers(1, count))
-    other = data.draw(st.integers(1, count))
-    assume(number != other)
-    ending = served.endings[other - 1] or "\n"
-    current = _with_line(served, other, "changed here", ending)
-    op = {"op": "replace", "from": anchor(served, number), "lines": ["a new line"]}
-    result = edit(current, [op], served=served)
-    expected = list(current.lines)
-    expected[number - 1] = "a new line"
-    assert list(result.document.lines) == expected
-
-
-@given(st.data())
-def test_below_a_shift_every_edit_is_stale_even_onto_a_twin(data: st.DataObject) -> None:
-    """Lines pasted above put textual twins at the old numbers; tags and text both agree."""
-    served = data.draw(documents(min_lines=1))
-    count = len(served.lines)
-    at = data.draw(st.integers(0, count - 1))
-    pasted = [served.lines[at]] * data.draw(st.integers(1, 3))
-    lines = [*served.lines[:at], *pasted, *served.lines[at:]]
-    current = kernel("".join(f"{line}\n" for line in lines))
-    served = kernel("".join(f"{line}\n" for line in served.lines))
-    same = 0
-    while same < count and served.lines[same] == current.lines[same]:
-        same += 1
-    assume(same < count)
-    number = data.draw(st.integers(same + 1, count))
-    op = {"op": "replace", "from": anchor(served, number), "lines": ["a new line"]}
-    (problem,) = rejection(current, [op], served=served).problems
-    assert problem.reason == "changed"
-
-
-def test_between_two_changes_a_line_counts_as_unchanged_only_beside_a_unique_one() -> None:
-    """A paste above and a cut below leave the count as it was and twins at old numbers."""
-    op = {"op": "delete", "from": anchor(kernel("a\n}\n}\n}\nb\n"), 3)}
-    served, current = kernel("a\n}\n}\n}\nb\n"), kernel("A\n}\n}\n}\nB\n")
-    assert rejection(current, [op], served=served).problems[0].reason == "changed"
-    served, current = kernel("a\n}\n}\nonly\nb\n"), kernel("A\n}\n}\nonly\nB\n")
-    assert edit(current, [op], served=served).document.lines == ("A", "}", "only", "B")
-    twice = kernel("A\n}\n}\nonly\nonly\n")
-    assert rejection(twice, [op], served=served).problems[0].reason == "changed"
-    served, current = kernel("a\n}\n}\nonly\nonly\n"), kernel("A\n}\n}\nonly\nB\n")
-    assert rejection(current, [op], served=served).problems[0].reason == "changed"
+def test_after_any_change_from_outside_no_edit_is_applied(data: st.DataObject) -> None:
+    served = data.draw(documents())
+    current = data.draw(documents())
+    assume(served.data != current.data)
+    batch: Batch = data.draw(batches(served))
+    assume(batch.ops)
+    problems = rejection(current, batch.ops, served=served).problems
+    assert {problem.reason for problem in problems} == {"drift"}
+    assert len(problems) == len(batch.ops)
 
 
 @given(st.data())
@@ -99,87 +33,102 @@ def test_a_stale_edit_is_caught_even_if_every_tag_is_the_same(data: st.DataObjec
             return ALPHABET[0]
 
     served = data.draw(documents(min_lines=1))
+    current = data.draw(documents())
+    assume(served.data != current.data)
     number = data.draw(st.integers(1, len(served.lines)))
-    line = data.draw(LINES)
-    assume(line != served.lines[number - 1] and not line.startswith("\ufeff"))
-    current = _with_line(served, number, line, "\n")
-    assume(len(current.lines) == len(served.lines))
     raw = [{"op": "delete", "from": f"{number}{ALPHABET[0]}"}]
+    session = EditSession(served, OneTag(b"k"))
+    session.view()
     with pytest.raises(EditRejected) as caught:
-        apply(current, OneTag(b"k"), parse_ops(raw), served=served)
-    assert caught.value.problems[0].reason == "changed"
-
-
-def test_an_insert_needs_both_neighbours_as_they_were() -> None:
-    served = kernel("1\n2\n3\n4\n")
-    for changed, stale in ((1, False), (2, True), (3, True), (4, False)):
-        current = _with_line(served, changed, "new", "\n")
-        for place in ({"after": anchor(served, 2)}, {"before": anchor(served, 3)}):
-            op = {"op": "insert", **place, "lines": ["x"]}
-            if stale:
-                (problem,) = rejection(current, [op], served=served).problems
-                assert problem.reason == "changed"
-            else:
-                assert edit(current, [op], served=served).document.lines[2] == "x"
-
-
-def test_an_insert_at_the_tail_is_stale_once_the_file_has_grown() -> None:
-    served, current = kernel("1\n2\n"), kernel("1\n2\n3\n")
-    op = {"op": "insert", "at": "tail", "lines": ["x"]}
-    assert rejection(current, [op], served=served).problems[0].reason == "changed"
-    head = {"op": "insert", "at": "head", "lines": ["x"]}
-    assert edit(current, [head], served=served).document.lines == ("x", "1", "2", "3")
+        session.check(EditRequest(parse_ops(raw), served.revision), current=current)
+    assert caught.value.problems[0].reason == "drift"
 
 
 def test_a_rejection_says_first_that_nothing_was_written_then_why_then_what_is() -> None:
-    served = kernel("".join(f"line {i}\n" for i in range(1, 13)))
-    current = _with_line(served, 5, "line five", "\n")
+    document = kernel("".join(f"line {i}\n" for i in range(1, 13)))
     ops = [
-        {"op": "replace", "from": anchor(served, 4), "to": anchor(served, 6), "lines": ["x"]},
-        {"op": "delete", "from": f"9{anchor(served, 10)[2:]}"},
+        {"op": "delete", "from": f"9{anchor(document, 10)[2:]}"},
         {"op": "delete", "from": "40aa"},
         {"op": "delete", "from": "1jj"},
     ]
-    error = rejection(current, ops, served=served)
+    error = rejection(document, ops)
     rows = str(error).split("\n")
-    assert rows[0] == "REJECTED, nothing was written: kernel.cpp r1 stands as it was."
-    slip = anchor(served, 10)
-    assert rows[1:5] == [
-        f"- ops[0] from={anchor(served, 4)} to={anchor(served, 6)}: changed: "
-        "line 5 is no longer what r0 showed you",
-        f"- ops[1].from 9{slip[2:]}: slip: that tag belongs to another line; did you mean {slip}?",
-        "- ops[2].from 40aa: out of range: the file has 12 lines",
-        "- ops[3].from 1jj: never shown: r0 as you saw it has no such tag at or near line 1; "
+    assert rows[0] == "REJECTED, nothing was written: kernel.txt r0 stands as it was."
+    slip = anchor(document, 10)
+    assert rows[1:4] == [
+        f"- ops[0].from 9{slip[2:]}: slip: that tag belongs to another line; did you mean {slip}?",
+        "- ops[1].from 40aa: out of range: the file has 12 lines",
+        "- ops[2].from 1jj: never shown: r0 as you saw it has no such tag at or near line 1; "
         "copy it from the lines below or read the file again",
     ]
-    assert rows[5] == "Lines as they are now in r1:"
-    shown = [f"{anchor(current, n)}|{current.lines[n - 1]}" for n in range(1, 13)]
-    assert rows[6:] == shown
-    assert [p.reason for p in error.problems] == ["changed", "slip", "out of range", "never shown"]
+    assert rows[4] == "Lines as they are now in r0:"
+    shown = [f"{anchor(document, n)}|{document.lines[n - 1]}" for n in (1, 2, 3, *range(8, 13))]
+    shown.insert(3, "...")
+    assert rows[5:] == shown
+    assert [p.reason for p in error.problems] == ["slip", "out of range", "never shown"]
 
 
 def test_the_anchors_of_a_rejection_work_in_a_retry() -> None:
-    served = kernel("a\nb\nc\n")
-    current = _with_line(served, 2, "B", "\n")
-    op = {"op": "replace", "from": anchor(served, 2), "lines": ["beta"]}
-    error = rejection(current, [op], served=served)
-    row = next(row for row in str(error).split("\n") if row.endswith("|B"))
-    retry = {**op, "from": row.split("|")[0]}
-    assert edit(current, [retry], served=current).document.lines == ("a", "beta", "c")
+    session = session_of(kernel("a\nb\nc\n"))
+    current = kernel("new\na\nb\nc\n")
+    op: dict[str, Any] = {"op": "replace", "from": anchor(session.document, 2), "lines": ["B"]}
+    with pytest.raises(EditRejected) as caught:
+        session.check(EditRequest(parse_ops([op]), 0), current=current)
+    row = next(row for row in str(caught.value).split("\n") if row.endswith("|b"))
+    retry = parse_ops([{**op, "from": row.split("|")[0]}])
+    proposal = session.check(EditRequest(retry, caught.value.revision), current=current)
+    assert proposal.result.document.lines == ("new", "a", "B", "c")
 
 
-def test_a_line_that_moved_is_pointed_out_and_not_followed() -> None:
-    served = kernel("alpha\nbeta\ngamma\n")
-    current = kernel("new\nalpha\nbeta\ngamma\n")
+def test_a_range_of_many_lines_that_moved_can_be_taken_up_from_the_rejection() -> None:
+    body = [f"x[{i}] = {i};" for i in range(40)]
+    session = session_of(kernel("\n".join(body)))
+    old = session.document
+    current = kernel("\n".join(["above", *body]))
+    op = {"op": "delete", "from": anchor(old, 5), "to": anchor(old, 30)}
+    with pytest.raises(EditRejected, match="stands now at line 6 of r1"):
+        session.check(EditRequest(parse_ops([op]), 0), current=current)
+    again = {"op": "delete", "from": anchor(current, 6), "to": anchor(current, 31)}
+    result = session.check(EditRequest(parse_ops([again]), 1), current=current).result
+    assert result.document.lines == ("above", *body[:4], *body[30:])
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ("new\nalpha\nbeta\n", "the text you name stands now at line 3 of r1"),
+        ("alpha\nbeta\nnew\n", "the text you name still stands at line 2 of r1"),
+        ("beta\nalpha\nbeta\n", "the text you name stands at 2 places of r1"),
+        ("alpha\nBETA\n", "the text you name is changed or gone in r1"),
+        ("", "the text you name is changed or gone in r1"),
+    ],
+)
+def test_where_the_text_went_is_told_and_not_followed(now: str, said: str) -> None:
+    served = kernel("alpha\nbeta\n")
     op = {"op": "delete", "from": anchor(served, 2)}
-    error = rejection(current, [op], served=served)
-    assert "the text of line 2 stands at line 3 of r0" in error.problems[0].detail
-    assert f"{anchor(current, 3)}|beta" in str(error)
+    error = rejection(kernel(now), [op], served=served)
+    assert said in error.problems[0].detail
 
 
-def test_a_range_reaching_past_the_end_of_a_shorter_file_is_stale() -> None:
-    served, current = kernel("1\n2\n3\n"), kernel("1\n")
-    op = {"op": "delete", "from": anchor(served, 1), "to": anchor(served, 3)}
-    assert rejection(current, [op], served=served).problems[0].reason == "changed"
-    op = {"op": "delete", "from": anchor(served, 3)}
-    assert rejection(kernel(""), [op], served=served).problems[0].reason == "changed"
+def test_what_was_served_before_a_change_from_outside_is_never_valid_again() -> None:
+    session = session_of(kernel("a\nb\n"))
+    first = session.document
+    op = parse_ops([{"op": "delete", "from": anchor(first, 2)}])
+    session.observe(kernel("a\nB\n"))
+    session.observe(first)
+    with pytest.raises(EditRejected) as caught:
+        session.check(EditRequest(op, first.revision), current=first)
+    assert caught.value.problems[0].reason == "drift"
+    assert session.document.revision == 2
+
+
+def test_the_tags_of_another_session_are_refused() -> None:
+    document = kernel("".join(f"x[{i}] = {i};\n" for i in range(40)))
+    other = Tagger(b"another key")
+    session = session_of(document)
+    for number in range(1, 41):
+        tag = other.tag(number, document.lines[number - 1])
+        if tag != TAGGER.tag(number, document.lines[number - 1]):
+            op = parse_ops([{"op": "delete", "from": f"{number}{tag}"}])
+            with pytest.raises(EditRejected):
+                session.check(EditRequest(op, 0))

@@ -4,7 +4,14 @@ from collections import Counter
 
 import pytest
 
-from akg_tui.hashline import Document, EditRejected, Tagger, apply, parse_ops
+from akg_tui.hashline import (
+    Document,
+    EditRejected,
+    EditRequest,
+    EditSession,
+    Tagger,
+    parse_ops,
+)
 from akg_tui.hashline.tags import ALPHABET
 
 
@@ -44,8 +51,10 @@ def test_a_number_off_by_up_to_five_passes_at_most_once_in_500() -> None:
     """The corpus is hard on purpose: most lines have twins right beside them."""
     tagger = Tagger(b"slips")
     body = "".join(f"    acc{i % 3} += x[{i % 4}];\n    }}\n\n" for i in range(700))
-    document = Document.from_text(body, path="kernel.cpp")
+    document = Document.from_text(body, path="kernel.txt")
     count = len(document.lines)
+    session = EditSession(document, tagger)
+    session.view()
     tried = missed = 0
     reasons = set()
     for number in range(6, count - 5):
@@ -54,7 +63,7 @@ def test_a_number_off_by_up_to_five_passes_at_most_once_in_500() -> None:
             ops = parse_ops([{"op": "replace", "from": f"{number + off}{tag}", "lines": ["!"]}])
             tried += 1
             try:
-                apply(document, tagger, ops, served=document)
+                session.check(EditRequest(ops, 0))
                 missed += 1
             except EditRejected as error:
                 reasons.add(error.problems[0].reason)

@@ -62,7 +62,7 @@ def test_the_reply_to_an_edit_shows_fresh_anchors_around_each_change() -> None:
     shown = [n for n, row in enumerate(new.lines, 1) if 3 <= n <= 8 or 18 <= n <= 23]
     rows = [f"{n}{TAGGER.tag(n, new.lines[n - 1])}|{new.lines[n - 1]}" for n in shown]
     rows.insert(6, "...")
-    header = f"OK kernel.cpp r1 sha={new.sha256[:8]} 30 lines, +2 -2"
+    header = f"OK kernel.txt r1 sha={new.sha256[:8]} 30 lines, +2 -2"
     assert render_result(result, TAGGER) == "\n".join([header, *rows])
     # The reply's anchors work as they stand.
     again = edit(new, [{"op": "replace", "from": rows[2].split("|")[0], "lines": ["5"]}])

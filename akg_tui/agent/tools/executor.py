@@ -22,11 +22,10 @@ from akg_tui.hashline import (
     BadEdit,
     Document,
     EditRejected,
+    EditRequest,
+    EditSession,
     Tagger,
-    apply,
     parse_ops,
-    render,
-    render_result,
 )
 
 MAX_JOURNALED_OUTPUT = 2_000
@@ -51,12 +50,12 @@ class RunPort(Protocol):
 
 
 class ToolExecutor:
-    """One visit's tools: it remembers which kernel text the agent has been shown."""
+    """One visit's tools: it remembers which kernel lines the agent has been shown."""
 
     def __init__(self, run: RunPort) -> None:
         self._run = run
         self._tagger = Tagger(run.tag_key)
-        self._served: Document | None = None
+        self._session: EditSession | None = None
         self._tools: dict[str, Callable[[Any], ToolResult]] = {
             "read_kernel": self._read_kernel,
             "edit_kernel": self._edit_kernel,
@@ -98,20 +97,29 @@ class ToolExecutor:
         return Document.from_text(text, path=path, revision=state.next_attempt - 1)
 
     def _read_kernel(self, arguments: registry.ReadKernel) -> ToolResult:
-        self._served = self._document()
-        return ToolResult.success(render(self._served, self._tagger))
+        document = self._document()
+        if self._session is None:
+            self._session = EditSession(document, self._tagger)
+        self._session.observe(document)
+        return ToolResult.success(self._session.view())
 
     def _edit_kernel(self, arguments: registry.EditKernel) -> ToolResult:
-        if self._served is None:
+        session = self._session
+        if session is None:
             return ToolResult.error("Nothing was changed: read the kernel first, for its tags.")
         try:
-            ops = parse_ops(arguments.ops)
-            result = apply(self._document(), self._tagger, ops, served=self._served)
+            request = EditRequest(
+                parse_ops(arguments.ops),
+                arguments.rev,
+                allow_dup=arguments.allow_dup,
+                allow_broken=arguments.allow_broken,
+            )
+            proposal = session.check(request, current=self._document())
         except (BadEdit, EditRejected) as error:
             return ToolResult.error(str(error))
-        text = result.document.text
+        result = proposal.result
         edit = cmd.Edit(
-            blob=self._run.keep_text(text),
+            blob=self._run.keep_text(result.document.text),
             sha256=result.document.sha256,
             added=result.added,
             removed=result.removed,
@@ -119,8 +127,7 @@ class ToolExecutor:
         )
         if refused := self._run.send(edit):
             return ToolResult.error(refused.why)
-        self._served = result.document  # what the answer shows has been seen
-        return ToolResult.success(render_result(result, self._tagger))
+        return ToolResult.success(session.accept(proposal))
 
     def _submit_plan(self, arguments: registry.SubmitPlan) -> ToolResult:
         items = tuple(ev.PlannedItem("", item.text, item.rationale) for item in arguments.items)

@@ -20,7 +20,10 @@ class ReadKernel(Struct, frozen=True, forbid_unknown_fields=True):
 
 class EditKernel(Struct, frozen=True, forbid_unknown_fields=True):
     ops: list[dict[str, Any]]
+    rev: int | None = None
     note: str = ""
+    allow_dup: bool = False
+    allow_broken: bool = False
 
 
 class PlanEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +71,28 @@ TOOLS: tuple[ToolSpec, ...] = (
         "edit_kernel",
         "Change the kernel by line tags. All ops apply or none; a stale tag changes nothing. "
         "The harness evaluates the result by itself when your turn ends.",
-        _object({"ops": EDIT_SCHEMA, "note": {"type": "string"}}, ("ops",)),
+        _object(
+            {
+                "ops": EDIT_SCHEMA,
+                "rev": {
+                    "type": "integer",
+                    "description": (
+                        "The revision whose tags ops uses: 7 where the view says r7. Left out, "
+                        "the tags must mean the same in every revision shown to you."
+                    ),
+                },
+                "note": {"type": "string"},
+                "allow_dup": {
+                    "type": "boolean",
+                    "description": "New lines may repeat the line beside them.",
+                },
+                "allow_broken": {
+                    "type": "boolean",
+                    "description": "The kernel may stop parsing, to be mended by a later edit.",
+                },
+            },
+            ("ops",),
+        ),
     ),
     ToolSpec(
         "finish",

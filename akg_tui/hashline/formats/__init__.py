@@ -1,0 +1,48 @@
+"""The edit formats a model may be given, each behind the same small interface.
+
+Hashline is the one that can't change the wrong line; the others are here for models that
+were trained on them, and to be measured against it.
+"""
+
+from akg_tui.hashline.formats.apply_patch import ApplyPatch
+from akg_tui.hashline.formats.contract import EditFormat, Refusal
+from akg_tui.hashline.formats.str_replace import StrReplace
+from akg_tui.hashline.formats.tagged import Hashline
+from akg_tui.hashline.formats.unified_diff import UnifiedDiff
+from akg_tui.hashline.tags import Tagger
+
+FORMATS = ("hashline", "str_replace", "str_replace lines", "apply_patch", "unified diff")
+
+
+def open_format(name: str, tagger: Tagger) -> EditFormat:
+    """A format for one reader of one file.
+
+    Raises
+    ------
+    ValueError
+        If there is no format of that name.
+    """
+    match name:
+        case "hashline":
+            return Hashline(tagger)
+        case "str_replace":
+            return StrReplace()
+        case "str_replace lines":
+            return StrReplace(whole_lines=True)
+        case "apply_patch":
+            return ApplyPatch()
+        case "unified diff":
+            return UnifiedDiff()
+    raise ValueError(f"no edit format {name!r}; there are: {', '.join(FORMATS)}")
+
+
+__all__ = [
+    "FORMATS",
+    "ApplyPatch",
+    "EditFormat",
+    "Hashline",
+    "Refusal",
+    "StrReplace",
+    "UnifiedDiff",
+    "open_format",
+]

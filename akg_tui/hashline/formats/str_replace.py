@@ -1,0 +1,69 @@
+"""Search and replace: the old text, which must stand in the file exactly once, and the new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from akg_tui.hashline.document import BOM, Document, NotText
+from akg_tui.hashline.formats.contract import Refusal, object_schema, text_argument
+
+
+@dataclass(frozen=True)
+class StrReplace:
+    """Exact and unique, or refused.
+
+    Attributes
+    ----------
+    whole_lines : bool
+        The old text must begin and end where lines do, so that ``x`` is not found
+        inside ``x_new``, nor a line inside the same line indented.
+    """
+
+    whole_lines: bool = False
+
+    @property
+    def name(self) -> str:
+        return "str_replace lines" if self.whole_lines else "str_replace"
+
+    @property
+    def schema(self) -> dict[str, object]:
+        return object_schema(old={"type": "string", "minLength": 1}, new={"type": "string"})
+
+    def render(self, document: Document) -> str:
+        return document.text.removeprefix(BOM)
+
+    def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
+        old, new = text_argument(call, "old"), text_argument(call, "new")
+        if isinstance(old, Refusal):
+            return old
+        if isinstance(new, Refusal):
+            return new
+        if not old:
+            return Refusal("old: at least one character")
+        found = [at for at in _places(document.text, old) if self._aligned(document.text, at, old)]
+        if len(found) != 1:
+            times = "not" if not found else f"{len(found)} times"
+            return Refusal(f"nothing was written: the old text stands {times} in the file")
+        at = found[0]
+        text = document.text[:at] + new + document.text[at + len(old) :]
+        try:
+            return Document.from_text(text, path=document.path, revision=document.revision + 1)
+        except NotText as error:
+            return Refusal(f"nothing was written: {error}")
+
+    def _aligned(self, text: str, at: int, old: str) -> bool:
+        if not self.whole_lines:
+            return True
+        end = at + len(old)
+        begins = at == 0 or text[at - 1] in "\n\ufeff"
+        return begins and (end == len(text) or old.endswith("\n") or text[end] in "\r\n")
+
+
+def _places(text: str, old: str) -> list[int]:
+    found: list[int] = []
+    at = text.find(old)
+    while at >= 0:
+        found.append(at)
+        at = text.find(old, at + 1)
+    return found

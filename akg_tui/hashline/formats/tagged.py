@@ -1,0 +1,62 @@
+"""Hashline as an edit format: the tagged view, and a call with a revision and operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from akg_tui.hashline.document import Document
+from akg_tui.hashline.formats.contract import Refusal
+from akg_tui.hashline.ops import BadEdit, parse_ops
+from akg_tui.hashline.rejection import EditRejected
+from akg_tui.hashline.schema import edit_schema
+from akg_tui.hashline.session import EditRequest, EditSession
+from akg_tui.hashline.tags import Tagger
+
+
+class Hashline:
+    """See `akg_tui.hashline.session`."""
+
+    name = "hashline"
+
+    def __init__(self, tagger: Tagger) -> None:
+        self._tagger = tagger
+        self._session: EditSession | None = None
+
+    @property
+    def schema(self) -> dict[str, object]:
+        return {
+            "type": "object",
+            "properties": {
+                "rev": {"type": "integer"},
+                "ops": edit_schema(self._tagger.notation),
+                "allow_dup": {"type": "boolean"},
+                "allow_broken": {"type": "boolean"},
+            },
+            "required": ["ops"],
+            "additionalProperties": False,
+        }
+
+    def render(self, document: Document) -> str:
+        if self._session is None:
+            self._session = EditSession(document, self._tagger)
+        self._session.observe(document)
+        return self._session.view()
+
+    def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
+        if self._session is None:
+            return Refusal("nothing was written: read the file first, for its tags")
+        revision = call.get("rev")
+        if revision is not None and not isinstance(revision, int):
+            return Refusal("rev: a whole number is needed")
+        try:
+            request = EditRequest(
+                parse_ops(call.get("ops")),
+                revision,
+                allow_dup=call.get("allow_dup") is True,
+                allow_broken=call.get("allow_broken") is True,
+            )
+            proposal = self._session.check(request, current=document)
+        except (BadEdit, EditRejected) as error:
+            return Refusal(str(error))
+        self._session.accept(proposal)
+        return self._session.document

@@ -1,0 +1,241 @@
+"""The parse gate: a file that parsed before an edit must parse after it.
+
+Knows Python by its own parser, C++ and CUDA by tree-sitter, and C++ that stands in the
+string literals of a Python file. It only judges; a file that did not parse before may be
+mended in steps. tree-sitter is imported when a file needs it.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import symtable
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from akg_tui.hashline.document import Document
+from akg_tui.hashline.splice import EditResult
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser, Tree
+
+Language: TypeAlias = Literal["python", "cpp", "cuda"]
+
+LANGUAGES: Final[dict[str, Language]] = {
+    ".py": "python",
+    **dict.fromkeys((".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp"), "cpp"),
+    **dict.fromkeys((".cu", ".cuh"), "cuda"),
+}
+# A string literal counts as C++ if it parses and says at least one of these at its top level.
+_CPP_ITEMS: Final = frozenset(
+    {
+        "declaration",
+        "function_definition",
+        "linkage_specification",
+        "namespace_definition",
+        "preproc_def",
+        "preproc_include",
+        "struct_specifier",
+        "template_declaration",
+    }
+)
+_LONG_STRINGS: Final = ('"""', "'''", r"\n")  # without these no literal has several lines
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The first thing a parser stumbled over; `line` counts from 1."""
+
+    line: int
+    message: str
+
+
+def language_of(path: str) -> Language | None:
+    """By the suffix of the file's name; None for a language without a parser here."""
+    return LANGUAGES.get(PurePath(path).suffix.lower())
+
+
+def newly_broken(before: Document, result: EditResult) -> Fault | None:
+    """What the edit broke; None if nothing, or if it was broken before."""
+    after = result.document
+    language = language_of(before.path)
+    if language is None:
+        return None
+    if language != "python" and _still_parses(before.data, after.data, language):
+        return None
+    fault = fault_in(after.data, language)
+    if fault is not None:
+        return fault if fault_in(before.data, language) is None else None
+    if language == "python":
+        return _newly_broken_string(before, result)
+    return None
+
+
+def fault_in(data: bytes, language: Language) -> Fault | None:
+    """The first syntax error of a whole file."""
+    if language == "python":
+        return _python_fault(data)
+    root = _tree(data, language).root_node
+    return _first_error(root) if root.has_error else None
+
+
+@functools.lru_cache(maxsize=4)
+def _tree(data: bytes, language: Literal["cpp", "cuda"]) -> Tree:
+    """Kept for a few files, as the next edit of a file starts from the same text."""
+    return parser_of(language).parse(data.removeprefix(b"\xef\xbb\xbf"))
+
+
+def _still_parses(before: bytes, after: bytes, language: Literal["cpp", "cuda"]) -> bool:
+    """Parse again what the edit changed. False may be wrong, and is checked by a whole parse."""
+    old, new = before.removeprefix(b"\xef\xbb\xbf"), after.removeprefix(b"\xef\xbb\xbf")
+    start = _common(old, new)
+    tail = min(_common(old[::-1], new[::-1]), min(len(old), len(new)) - start)
+    old_end, new_end = len(old) - tail, len(new) - tail
+    tree = _tree(before, language).copy()
+    tree.edit(
+        start_byte=start,
+        old_end_byte=old_end,
+        new_end_byte=new_end,
+        start_point=_point(old, start),
+        old_end_point=_point(old, old_end),
+        new_end_point=_point(new, new_end),
+    )
+    return not parser_of(language).parse(new, tree).root_node.has_error
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _point(data: bytes, offset: int) -> tuple[int, int]:
+    return data.count(b"\n", 0, offset), offset - (data.rfind(b"\n", 0, offset) + 1)
+
+
+@functools.cache
+def parser_of(language: Literal["cpp", "cuda"]) -> Parser:
+    """The tree-sitter parser of a language."""
+    import tree_sitter
+
+    return tree_sitter.Parser(tree_sitter.Language(_grammar(language)))
+
+
+def _grammar(language: Literal["cpp", "cuda"]) -> object:
+    match language:
+        case "cuda":
+            import tree_sitter_cuda
+
+            return tree_sitter_cuda.language()
+        case "cpp":
+            import tree_sitter_cpp
+
+            return tree_sitter_cpp.language()
+
+
+def _first_error(root: Node) -> Fault:
+    """The topmost fault in reading order. Walks without recursion: code may nest deeply."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.is_missing:
+            return Fault(node.start_point[0] + 1, f"missing {node.type}")
+        if node.is_error:
+            return Fault(node.start_point[0] + 1, "unexpected text")
+        waiting += [child for child in reversed(node.children) if child.has_error]
+    return Fault(root.start_point[0] + 1, "unexpected text")
+
+
+def _python_fault(data: bytes) -> Fault | None:
+    """By the compiler's table of symbols: its parser, without a tree or code to make."""
+    try:
+        with warnings.catch_warnings():
+            # The parser warns of odd escapes on stderr, which may be the workbench's screen.
+            warnings.simplefilter("ignore")
+            symtable.symtable(data, "<kernel>", "exec")  # type: ignore[arg-type]  # takes bytes
+    except SyntaxError as error:
+        return Fault(error.lineno or 1, error.msg)
+    except ValueError as error:  # NUL bytes
+        return Fault(1, str(error))
+    except (RecursionError, MemoryError):
+        return Fault(1, "nested too deeply")
+    return None
+
+
+def _python_tree(data: bytes) -> ast.Module | None:
+    """None for what does not parse."""
+    if _python_fault(data) is not None:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(data)
+
+
+def _newly_broken_string(before: Document, result: EditResult) -> Fault | None:
+    """C++ inside a string literal that parsed, and no longer does."""
+    after = result.document
+    if not any(mark in after.text for mark in _LONG_STRINGS):
+        return None
+    touched = [(hunk.new_start, hunk.new_start + len(hunk.added)) for hunk in result.hunks]
+    new, old = _python_tree(after.data), _python_tree(before.data)
+    if new is None or old is None:
+        return None
+    broken = {
+        key: fault
+        for key, literal in _code_literals(new)
+        if _is_touched(literal, touched) and (fault := _cpp_fault(literal))
+    }
+    if not broken:
+        return None
+    was_cpp = {key for key, literal in _code_literals(old) if _is_cpp(literal)}
+    return next((fault for key, fault in broken.items() if key in was_cpp), None)
+
+
+def _is_touched(literal: ast.Constant, touched: Sequence[tuple[int, int]]) -> bool:
+    last = literal.end_lineno or literal.lineno
+    return any(start <= last and stop >= literal.lineno for start, stop in touched)
+
+
+def _code_literals(tree: ast.Module) -> Iterator[tuple[tuple[str, int], ast.Constant]]:
+    """String literals of several lines that may hold code, each with a name that lasts.
+
+    The name is what the literal is assigned to, and how many of that name came before.
+    """
+    counts: dict[str, int] = {}
+    waiting: list[tuple[str, ast.AST]] = [("", tree)]
+    while waiting:
+        name, node = waiting.pop()
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            name = ast.unparse(target)
+        if isinstance(node, ast.Constant):
+            text = node.value
+            if isinstance(text, str) and "\n" in text and ("{" in text or ";" in text):
+                yield (name, counts.get(name, 0)), node
+                counts[name] = counts.get(name, 0) + 1
+        elif not isinstance(node, ast.JoinedStr):
+            children = list(ast.iter_child_nodes(node))
+            waiting += [(name, child) for child in reversed(children)]
+
+
+def _cpp_fault(literal: ast.Constant) -> Fault | None:
+    root = parser_of("cpp").parse(str(literal.value).encode("utf-8", "replace")).root_node
+    if not root.has_error:
+        return None
+    fault = _first_error(root)
+    line = min(literal.lineno + fault.line - 1, literal.end_lineno or literal.lineno)
+    return Fault(line, f"{fault.message} in the C++ of a string")
+
+
+def _is_cpp(literal: ast.Constant) -> bool:
+    root = parser_of("cpp").parse(str(literal.value).encode("utf-8", "replace")).root_node
+    return not root.has_error and any(child.type in _CPP_ITEMS for child in root.children)
