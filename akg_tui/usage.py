@@ -1,0 +1,21 @@
+"""Exit codes, and the error for bad input: what every command of the command line shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+EXIT_OK, EXIT_NOT_CORRECT, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+
+class UsageError(Exception):
+    """Bad input, told in one line."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file named on the command line. Raises `UsageError`."""
+    try:
+        return path.read_bytes().decode()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 text at byte {error.start}") from error
