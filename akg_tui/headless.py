@@ -96,7 +96,7 @@ async def run_with_progress(handle: RunHandle) -> None:
                 await asyncio.wait({task}, timeout=TICK_S)
                 records = handle.records
                 for line in narrate(records[shown:], handle):
-                    console.print(line)
+                    console.print(line, soft_wrap=True)
                 shown = len(records)
                 now = handle.live.progress
                 total = now.total or None if now else None
@@ -112,7 +112,7 @@ async def run_with_progress(handle: RunHandle) -> None:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
     for line in closing_lines(handle):
-        console.print(line)
+        console.print(line, soft_wrap=True)
 
 
 def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
