@@ -129,6 +129,7 @@ class Engine:
             self._changed.clear()
             await self._perform(effect)
             await asyncio.sleep(0)  # let a screen breathe between effects that never wait
+        await self._judge.close()  # a finished run may stay on screen for days; torch need not
         self._live.show("")
 
     async def close(self) -> None:
