@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from akg_tui.cli import parser
+from akg_tui.cli.limits import stated_policy
 from akg_tui.core.automation import AutomationPolicy
 from akg_tui.core.goals import Goal
 from akg_tui.core.task import Policy
-from akg_tui.limits import stated_policy
 from akg_tui.resources import sample
 from tests.engine.runs import KERNEL, REFERENCE, make_task
 

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from akg_tui.limits import positive
-from akg_tui.usage import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, UsageError, read_text
+from akg_tui.cli.limits import positive
+from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, UsageError, read_text
 
 
 def add_file_commands(add: Callable[..., Any]) -> None:
-    """Declare `view`, `edit` and `bench`; `add` makes one command."""
+    """Declare `view` and `edit`; `add` makes one command."""
     view = add("view", _view, "print a file with hashline tags")
     view.add_argument("file", type=Path)
     view.add_argument("--first", type=positive, default=1, metavar="N", help="first line to show")
@@ -35,8 +35,10 @@ def add_file_commands(add: Callable[..., Any]) -> None:
     edit.add_argument("--allow-broken", action="store_true", help="the file may stop parsing")
     _tagging(edit)
 
-    bench = add("bench", _bench, "measure a part of the workbench")
-    bench.add_argument("subject", choices=["edits"], help="edits: the edit formats, mechanically")
+
+def add_file_benches(add: Callable[..., Any]) -> None:
+    """Declare `bench edits`."""
+    bench = add("edits", _bench, "the edit formats, mechanically")
     bench.add_argument("--trials", type=positive, default=200, metavar="N", help="a cell")
     bench.add_argument(
         "--stale", type=positive, default=20_000, metavar="N", help="fuzzed stale edits"

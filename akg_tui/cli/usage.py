@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from akg_tui.store.task_folder import TaskFolder
 
 EXIT_OK, EXIT_NOT_CORRECT, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -19,3 +23,18 @@ def read_text(path: Path) -> str:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 text at byte {error.start}") from error
+
+
+def fail(error: Exception) -> NoReturn:
+    """Turn an error that a user can mend into a `UsageError` of one line."""
+    raise UsageError(" ".join(str(error).split())) from error
+
+
+def load(folder: Path) -> TaskFolder:
+    """The task in a folder. Raises `UsageError`."""
+    from akg_tui.store.task_folder import BadTask, load_task
+
+    try:
+        return load_task(folder)
+    except BadTask as error:
+        fail(error)

@@ -1,0 +1,67 @@
+"""The command that judges one kernel, without a run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, load, read_text
+
+
+def add_evaluating(add: Callable[..., Any]) -> None:
+    """Declare `eval`; `add` makes one command."""
+    evaluate = add("eval", _eval, "verify and time a kernel once against the reference")
+    evaluate.add_argument("task", type=Path, help="a folder with task.toml")
+    evaluate.add_argument("--kernel", type=Path, help="another kernel file than the task's")
+    evaluate.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _eval(arguments: argparse.Namespace) -> int:
+    import asyncio
+    import tempfile
+
+    from akg_tui.core.measurement import Measurement, Outcome
+    from akg_tui.evaluate import Judge
+
+    folder = load(arguments.task)
+    kernel = folder.kernel
+    if arguments.kernel:
+        kernel = read_text(arguments.kernel)
+
+    async def measure(scratch: str) -> Measurement:
+        judge = Judge(folder.task, folder.reference, Path(scratch), on_progress=lambda _: None)
+        try:
+            return await judge.evaluate(kernel, None)
+        finally:
+            await judge.close()
+
+    with tempfile.TemporaryDirectory(prefix="akg-eval-") as scratch:
+        measured = asyncio.run(measure(scratch))
+    _print_measurement(measured, as_json=arguments.json)
+    codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
+    return codes.get(measured.outcome, EXIT_BAD_INPUT)
+
+
+def _print_measurement(measured: Any, *, as_json: bool) -> None:
+    import msgspec
+
+    from akg_tui.core.decision import percent
+    from akg_tui.core.plain import one_line
+
+    if as_json:
+        print(msgspec.json.encode(measured).decode())
+        return
+    print(
+        f"{measured.outcome}: {one_line(measured.message, 300)}"
+        if measured.message
+        else measured.outcome
+    )
+    if measured.ratio:
+        print(
+            f"kernel {measured.candidate_ms:.4f} ms, reference {measured.baseline_ms:.4f} ms: "
+            f"speedup {measured.ratio.ratio:.3f} ({percent(measured.ratio)})"
+        )
+    for line in measured.detail.splitlines():
+        print("  " + one_line(line, 200))

@@ -1,0 +1,225 @@
+"""The commands that start a run or go on with one, on screen or headless."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.cli.limits import add_limits, positive, stated_policy
+from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageError, fail, load
+
+if TYPE_CHECKING:
+    from akg_tui.core.task import Policy
+    from akg_tui.engine.engine import Engine
+    from akg_tui.store.run_folder import RunFolder
+
+DEMO_FOLDER = Path("akg-demo")
+DEMO_SAMPLE = "row_softmax"
+
+
+def add_running(add: Callable[..., Any]) -> None:
+    """Declare `demo`, `tune` and `resume`; `add` makes one command."""
+    demo = add("demo", _demo, "tune a bundled sample with the sweep agent; needs no key and no GPU")
+    demo.add_argument("sample", nargs="?", default=DEMO_SAMPLE, help=f"default: {DEMO_SAMPLE}")
+    demo.add_argument("--rounds", type=positive, help="stop after N rounds (default: 12)")
+    _watching(demo)
+
+    _tuning(add("tune", _tune, "tune the kernel of a task folder"))
+
+    resume = add("resume", _resume, "go on with a run that was stopped or killed")
+    resume.add_argument("run_folder", type=Path, metavar="RUN")
+    add_limits(resume)
+    _watching(resume)
+
+
+def _tuning(tune: argparse.ArgumentParser) -> None:
+    tune.add_argument("task", type=Path, help="a folder with task.toml")
+    tune.add_argument("--agent", choices=["sweep"], help="who proposes the changes")
+    add_limits(tune)
+    _watching(tune)
+
+
+def _watching(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--mode", choices=["auto", "review", "step"], help="supervision")
+    command.add_argument("--headless", action="store_true", help="no workbench, progress lines")
+    command.add_argument("--json", action="store_true", help="with --headless: JSON lines")
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    import shutil
+
+    from akg_tui.resources import sample_kernels, sample_names
+
+    sample = arguments.sample
+    if sample not in sample_names():
+        raise UsageError(f"no bundled sample {sample!r}; there are: {', '.join(sample_names())}")
+    folder = DEMO_FOLDER / sample
+    try:
+        if not (folder / "task.toml").exists():
+            shutil.copytree(
+                sample_kernels() / sample,
+                folder,
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns("runs", "__pycache__"),
+            )
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror}") from error
+    tuning = argparse.ArgumentParser()
+    _tuning(tuning)
+    tune = tuning.parse_args([str(folder), "--max-rounds", str(arguments.rounds or 12)])
+    tune.mode, tune.headless, tune.json = arguments.mode, arguments.headless, arguments.json
+    return _tune(tune)
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    from msgspec.structs import replace
+
+    from akg_tui.agent.models.knobs import BadKnob, require_knobs
+    from akg_tui.core.decide import policy_fault
+
+    folder = load(arguments.task)
+    policy = _stated(arguments, folder.task.policy)
+    task = replace(folder.task, policy=policy)
+    if arguments.agent:
+        task = replace(task, agent=replace(task.agent, model=arguments.agent))
+
+    if fault := policy_fault(policy, task.agent.model):
+        raise UsageError(fault)
+    try:
+        require_knobs(folder.kernel.split("\n"))
+    except BadKnob as error:
+        raise UsageError(f"{folder.path / task.files.editable}: {error}") from error
+
+    def open_run() -> RunFolder:
+        from akg_tui.core.machine import Mode
+        from akg_tui.engine.launch import create_run
+
+        return create_run(folder, task, Mode(arguments.mode or "auto"))
+
+    return _watch(open_run, arguments)
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    def open_run() -> RunFolder:
+        from akg_tui.store.run_folder import RunFolder
+
+        run = RunFolder.open(arguments.run_folder)
+        try:
+            _change_policy(run, arguments)
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    return _watch(open_run, arguments)
+
+
+def _change_policy(run: RunFolder, arguments: argparse.Namespace) -> None:
+    """What the command line says about limits goes before what the run had, as an event."""
+    import time
+
+    from akg_tui.core import commands as cmd
+    from akg_tui.core.decide import Rejected, decide
+
+    if run.state.finished:
+        return
+    policy = _stated(arguments, run.state.task.policy)
+    if policy == run.state.task.policy:
+        return
+    decided = decide(run.state, cmd.ChangePolicy(policy, "command line"), time.time())
+    if isinstance(decided, Rejected):
+        raise UsageError(decided.why)
+    for event in decided:
+        run.append(event)
+
+
+def _stated(arguments: argparse.Namespace, policy: Policy) -> Policy:
+    from akg_tui.store.errors import StoreError
+
+    try:
+        return stated_policy(arguments, policy)
+    except StoreError as error:
+        fail(error)
+
+
+def _open_engine(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> Engine:
+    """Open the run and its engine; anything a user can mend becomes a `UsageError`."""
+    from akg_tui.core import commands as cmd
+    from akg_tui.core.machine import Mode
+    from akg_tui.engine.launch import engine_for
+    from akg_tui.store.errors import StoreError
+
+    try:
+        run = open_run()
+    except StoreError as error:
+        fail(error)
+    engine = engine_for(run)
+    if run.state.finished:
+        return engine
+    if arguments.mode:
+        engine.send(cmd.SetMode(Mode(arguments.mode)))
+    return engine
+
+
+def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
+    headless = arguments.headless or arguments.json or not sys.stdout.isatty()
+    if headless:
+        return _watch_headless(open_run, arguments)
+    from akg_tui.tui.app import WorkbenchApp
+
+    opened: list[Engine] = []
+
+    async def open_handle() -> Engine:
+        opened.append(_open_engine(open_run, arguments))
+        return opened[0]
+
+    code = WorkbenchApp(open_handle).run()
+    for engine in opened:
+        print(_parting(engine))
+    return EXIT_BAD_INPUT if code is None else code
+
+
+def _parting(engine: Engine) -> str:
+    """What is left on the terminal after the workbench."""
+    if engine.state.finished:
+        from akg_tui.headless import closing_lines
+
+        return "\n".join(closing_lines(engine)).strip()
+    return f"the run is not over; go on with: akg-tui resume {engine.path}"
+
+
+def _watch_headless(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
+    import asyncio
+    import signal
+
+    from akg_tui.headless import run_as_json, run_with_progress
+    from akg_tui.store.errors import StoreError
+
+    engine = _open_engine(open_run, arguments)
+
+    async def run() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        try:
+            if arguments.json:
+                await run_as_json(engine, sys.stdout)
+            else:
+                await run_with_progress(engine)
+        finally:
+            await engine.close()
+
+    try:
+        asyncio.run(run())
+    except StoreError as error:
+        fail(error)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print(f"interrupted; go on with: akg-tui resume {engine.path}", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    if not engine.state.ok:
+        print(f"akg-tui: {' '.join(engine.state.finished.split())}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    return EXIT_OK
