@@ -10,6 +10,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, TextIO
 
 from akg_tui.core import events as ev
@@ -24,8 +25,10 @@ TICK_S = 0.1
 
 
 def summary_of(handle: RunHandle) -> dict[str, Any]:
-    """The `summary` object, with the run's path."""
-    return {**summarize(handle.state), "run": handle.path}
+    """The `summary` object, with the run's path and, once there is one, its report's."""
+    page = Path(handle.path) / "report.html"
+    report = str(page) if handle.state.finished and page.is_file() else None
+    return {**summarize(handle.state), "run": handle.path, "report": report}
 
 
 async def run_as_json(handle: RunHandle, out: TextIO) -> None:
@@ -170,4 +173,8 @@ def closing_lines(handle: RunHandle) -> list[str]:
             f"({percent(final.ratio)}), {final.candidate_ms:.3f} ms a call"
         )
     lines.append(f"run: {handle.path}")
+    if handle.live.notice:
+        lines.append(handle.live.notice)
+    elif summary["report"]:
+        lines.append(f"report: {summary['report']}")
     return lines

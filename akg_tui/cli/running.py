@@ -156,7 +156,7 @@ def _open_engine(open_run: Callable[[], RunFolder], arguments: argparse.Namespac
         run = open_run()
     except StoreError as error:
         fail(error)
-    engine = engine_for(run)
+    engine = engine_for(run, "cli" if _is_headless(arguments) else "ui")
     if run.state.finished:
         return engine
     if arguments.mode:
@@ -164,9 +164,12 @@ def _open_engine(open_run: Callable[[], RunFolder], arguments: argparse.Namespac
     return engine
 
 
+def _is_headless(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.headless or arguments.json or not sys.stdout.isatty())
+
+
 def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
-    headless = arguments.headless or arguments.json or not sys.stdout.isatty()
-    if headless:
+    if _is_headless(arguments):
         return _watch_headless(open_run, arguments)
     from akg_tui.tui.app import WorkbenchApp
 

@@ -23,6 +23,7 @@ from akg_tui.core.machine import Overlay
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.state import RunState
 from akg_tui.engine.live import Live
+from akg_tui.engine.reporting import Reporter
 from akg_tui.store.run_folder import RunFolder
 
 # After these events a projection (refs, work tree, PLAN.md) shows something else.
@@ -59,7 +60,7 @@ class Engine:
     """One run at work. Implements `akg_tui.engine.handle.RunHandle`.
 
     `connect` makes the judge; it is given the callback for its progress, and is not
-    called before the first evaluation is due.
+    called before the first evaluation is due. `reporter` makes the report at the end.
     """
 
     def __init__(
@@ -69,10 +70,12 @@ class Engine:
         connect: Callable[[Callable[[Progress], None]], Evaluator],
         *,
         clock: Callable[[], float] = time.time,
+        reporter: Reporter | None = None,
     ) -> None:
         self._folder = folder
         self._model = model
         self._clock = clock
+        self._reporter = reporter
         self._live = Live()
         self._judge = connect(self._live.report)
         self._changed = asyncio.Event()
@@ -130,7 +133,10 @@ class Engine:
             await self._perform(effect)
             await asyncio.sleep(0)  # let a screen breathe between effects that never wait
         await self._judge.close()  # a finished run may stay on screen for days; torch need not
-        self._live.show("")
+        if self._reporter is not None:
+            self._live.show("making the report")
+            self._live.notice = await self._reporter(self._folder.path)
+        self._live.show(self._live.notice)
 
     async def close(self) -> None:
         await self._judge.close()

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from akg_tui import __version__
 from akg_tui.agent.chat import ChatModel
+from akg_tui.core.export_guard import Channel
 from akg_tui.core.machine import Mode
 from akg_tui.core.measurement import Progress
 from akg_tui.core.task import Task
 from akg_tui.engine.engine import Engine, Evaluator
+from akg_tui.engine.reporting import reporter
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_folder import TaskFolder
 
@@ -33,9 +35,9 @@ def create_run(folder: TaskFolder, task: Task, mode: Mode) -> RunFolder:
     )
 
 
-def engine_for(run: RunFolder) -> Engine:
-    """An engine for an open run, new or resumed."""
-    return Engine(run, _model(run.state.task), _connector(run))
+def engine_for(run: RunFolder, channel: Channel = "ui") -> Engine:
+    """An engine for an open run, new or resumed. `channel` is where a person follows it."""
+    return Engine(run, _model(run.state.task), _connector(run), reporter=reporter(channel))
 
 
 def _model(task: Task) -> ChatModel:

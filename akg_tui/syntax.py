@@ -1,7 +1,7 @@
 """Syntax colour for a whole kernel file: line by line, as spans. Pure, and slow to import.
 
-Import it only off the start-up path: it loads pygments. A kernel that holds its C++ as a
-string in Python is coloured as both.
+For the screen and the report alike. Import it only off the start-up path: it loads
+pygments. A kernel that holds its C++ as a string in Python is coloured as both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from pygments.lexers.c_cpp import CppLexer
 from pygments.lexers.python import PythonLexer
 from pygments.token import Token, _TokenType
 
-from akg_tui.tui.spans import Line, Span
+Span = tuple[str, str]
+"""Text and its role, such as ``syn.keyword``."""
+
+Line = tuple[Span, ...]
 
 _ROLES: tuple[tuple[_TokenType, str], ...] = (
     (Token.Comment.Preproc, "syn.preproc"),
