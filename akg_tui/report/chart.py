@@ -170,8 +170,8 @@ def _lines(axes: Axes, report: Report) -> None:
         axes.axhline(reference.ratio, color=colour, linewidth=1.2, linestyle=(0, (5, 3)), zorder=2)
         axes.axhspan(reference.low, reference.high, color=colour, alpha=0.10, linewidth=0)
         axes.annotate(
-            "reference", (1.0, reference.ratio), xycoords=("axes fraction", "data"),
-            xytext=(-2, 3), textcoords="offset points", ha="right", va="bottom", color=colour,
+            "reference", (0.0, reference.ratio), xycoords=("axes fraction", "data"),
+            xytext=(4, 3), textcoords="offset points", ha="left", va="bottom", color=colour,
             fontsize=9,
         )  # fmt: skip
     final = report.figures.speedup_over_seed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from akg_tui.core.plain import clean
+from akg_tui.core.plain import clean, one_line
 from akg_tui.report import compare, wording
 from akg_tui.report.chart import MAX_MARKS, draw
 from akg_tui.report.document import Report, Round
@@ -25,7 +25,9 @@ def render_page(report: Report) -> str:
     from markupsafe import Markup
 
     def safe(value: object) -> object:
-        return clean(value) if type(value) is str else value
+        if type(value) is not str:
+            return value
+        return one_line(value) if "\n" in value else clean(value)
 
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
