@@ -112,6 +112,7 @@ class _Walked:
         self.sessions: list[Told] = []
         self.measurements: list[Measurement] = []
         self._state = run.state
+        self._items = {item.id: item for item in run.state.items}
         self._incumbent_of: dict[int, float] = {}
         before: RunState | None = None
         for record, state in run.states():
@@ -144,7 +145,7 @@ class _Walked:
         return tuple(self._round(a) for a in self._state.attempts if a.number)
 
     def _round(self, attempt: Attempt) -> Round:
-        item = self._items().get(attempt.item)
+        item = self._items.get(attempt.item)
         text = item.text if item else ""
         measured = attempt.measurement
         return Round(
@@ -167,11 +168,6 @@ class _Walked:
             settled_utc=utc(attempt.at),
             measured_s=round(measured.elapsed_s, 3),
         )
-
-    def _items(self) -> dict[str, Any]:
-        if not hasattr(self, "_by_id"):
-            self._by_id = {item.id: item for item in self._state.items}
-        return self._by_id
 
 
 def _about(state: RunState, created: ev.RunCreated) -> About:
