@@ -1,4 +1,4 @@
-"""A real run on disk, held in an agent phase, so that a test can make calls in the agent's place."""
+"""A real run on disk, held in an agent phase: a test makes the calls in the agent's place."""
 
 from __future__ import annotations
 

@@ -189,7 +189,10 @@ def changed(old: str, new: str) -> str:
         ("tools:\n  a: b: c\n", "tools.yaml:2: not valid YAML"),
         ("tools: &a [*a]", "unfolded"),
         (changed('"basic_tool"', '"shell_tool"'), "tools.yaml:3: tools.read_file.type: Input"),
-        (changed("      name:", "      nom:"), "tools.yaml:4: tools.read_file.function.name: Field"),
+        (
+            changed("      name:", "      nom:"),
+            "tools.yaml:4: tools.read_file.function.name: Field",
+        ),
         (
             changed('            description: "文件路径"', "            descr: x"),
             "tools.yaml:12: tools.read_file.function.parameters.properties.file_path.descr: Extra",
@@ -211,7 +214,10 @@ def changed(old: str, new: str) -> str:
             "tools.yaml:10: tools.read_file.function.parameters.properties.path: read_file takes",
         ),
         (
-            changed("          file_path:\n            type: \"string\"", "          file_path:\n            type: \"integer\""),
+            changed(
+                '          file_path:\n            type: "string"',
+                '          file_path:\n            type: "integer"',
+            ),
             "tools.yaml:11: tools.read_file.function.parameters.properties.file_path.type: is",
         ),
         (

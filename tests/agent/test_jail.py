@@ -186,7 +186,12 @@ CASES = [
         "is not a script",
         lambda run: (run / "notes").mkdir(),
     ),
-    Case("the kernel as a script", "execute_script", {"script_path": "work/kernel.py"}, "only scripts"),
+    Case(
+        "the kernel as a script",
+        "execute_script",
+        {"script_path": "work/kernel.py"},
+        "only scripts",
+    ),
     Case(
         "a reference of its own",
         "verify_kernel",
@@ -216,7 +221,9 @@ CASES = [
         {"task_code": GOOD_REFERENCE, "generated_code": "/etc/secret.py", "op_name": "o"},
         OUTSIDE,
     ),
-    Case("an edit with made-up tags", "edit_kernel", {"ops": [{"op": "delete", "from": "1aa"}]}, ""),
+    Case(
+        "an edit with made-up tags", "edit_kernel", {"ops": [{"op": "delete", "from": "1aa"}]}, ""
+    ),
     Case("formatting the reference", "check_python_code", {"file_path": "events.jsonl"}, NOT_OURS),
 ]
 

@@ -17,7 +17,12 @@ PAGES = Path(akg_tui.knowledge.__file__).parent / "pages"
 def test_there_is_something_to_read_for_every_dsl_and_backend() -> None:
     pages = library().pages
     assert len(pages) >= 12
-    for dsl, backend in (("cpp", "cpu"), ("torch", "cpu"), ("triton", "cuda"), ("triton", "ascend")):
+    for dsl, backend in (
+        ("cpp", "cpu"),
+        ("torch", "cpu"),
+        ("triton", "cuda"),
+        ("triton", "ascend"),
+    ):
         assert len([p for p in pages if p.fits(dsl, backend)]) >= 4
 
 

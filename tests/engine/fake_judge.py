@@ -40,9 +40,7 @@ class FakeJudge:
             baseline_ms=base,
         )
 
-    async def probe(
-        self, kernel: str, *, timed: bool, samples: int, warmups: int
-    ) -> Measurement:
+    async def probe(self, kernel: str, *, timed: bool, samples: int, warmups: int) -> Measurement:
         self.probes.append((timed, samples, warmups))
         found = await self.evaluate(kernel, None)
         if timed or found.outcome is not Outcome.CORRECT:
