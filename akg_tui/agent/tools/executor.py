@@ -22,7 +22,7 @@ from akg_tui.agent.tools.definitions import Definition, Definitions
 from akg_tui.agent.tools.jail import Jail, Refused
 from akg_tui.agent.tools.kernel import KernelTools
 from akg_tui.agent.tools.measuring import Measuring
-from akg_tui.agent.tools.offer import allowed, offered
+from akg_tui.agent.tools.offer import allowed, offered, told_of
 from akg_tui.agent.tools.port import Answer, Host, RunPort, framed, shortened
 from akg_tui.agent.tools.resolver import Unresolved, resolve
 from akg_tui.agent.tools.trace import Node, node_for
@@ -30,6 +30,8 @@ from akg_tui.agent.tools.workflow import run_workflow
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.store.errors import StoreError
+
+__all__ = ["RunPort", "ToolExecutor"]
 
 MAX_JOURNALED_OUTPUT = 2_000
 MAX_JOURNALED_ARGUMENTS = 64 << 10
@@ -53,7 +55,7 @@ class ToolExecutor:
         self._folder = Path(run.path)
         self._jail = Jail(self._folder, run.state.task.files.editable)
         self._known: Definitions = offered(self._folder, run.state.task, self._host)
-        kernel = KernelTools(run)
+        self.kernel = kernel = KernelTools(run)
         measuring = Measuring(run, self._jail)
         jail = self._jail
         self._own: dict[str, Handler] = {
@@ -75,7 +77,7 @@ class ToolExecutor:
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as a model is told about them: sorted, and the same for the whole run."""
-        return tuple(self._known[name].spec for name in sorted(self._known))
+        return told_of(self._known)
 
     async def execute(self, use: ToolUse) -> ToolResult:
         """Run one call and journal the call and its answer."""

@@ -30,12 +30,16 @@ class KernelTools:
         path = state.task.files.editable
         return Document.from_text(text, path=path, revision=state.next_attempt - 1)
 
-    def read(self, arguments: registry.ReadKernel) -> Answer:
+    def show(self) -> str:
+        """The kernel as it stands, tagged; what is shown may be edited by its tags."""
         document = self._document()
         if self._session is None:
             self._session = EditSession(document, self._tagger)
         self._session.observe(document)
-        return Answer.success(self._session.view())
+        return self._session.view()
+
+    def read(self, arguments: registry.ReadKernel) -> Answer:
+        return Answer.success(self.show())
 
     def edit(self, arguments: registry.EditKernel) -> Answer:
         session = self._session

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+from akg_tui.agent.chat import ToolSpec
 from akg_tui.agent.tools.definitions import (
     Definition,
     Definitions,
@@ -36,6 +37,11 @@ def offered(run: Path, task: Task, host: Host) -> Definitions:
     files = tuple(task_files(run / TASK, task))
     known = for_target(_definitions(files), task.target)
     return {name: tool for name, tool in known.items() if _can_work(tool, known, host)}
+
+
+def told_of(known: Definitions) -> tuple[ToolSpec, ...]:
+    """The tools as a model is told about them: sorted, so that the list is always the same."""
+    return tuple(known[name].spec for name in sorted(known))
 
 
 @functools.lru_cache(maxsize=4)

@@ -66,6 +66,12 @@ class Script(Struct, frozen=True):
     text: str
     args: tuple[str, ...] = ()
 
+    @property
+    def sha256(self) -> str:
+        """A digest of the text and its arguments, for an answer that is remembered."""
+        told = "\0".join((self.text, *self.args))
+        return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
+
 
 ScriptGate = Callable[[Script], Awaitable[str]]
 """Asks whether a script may run: "" when it may, else why it may not."""

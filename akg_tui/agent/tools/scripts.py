@@ -22,13 +22,14 @@ from akg_tui.evaluate.targets.cpu import base_environment
 MAX_SCRIPT = 256 << 10
 MAX_ARGS = 100
 
-Launcher = Callable[[Sequence[str], Path], Sequence[str]]
-"""Turns a command, and the folder that it may write, into one that runs it confined."""
+Launcher = Callable[[Sequence[str], Path, Path], Sequence[str]]
+"""Turns a command into one that runs it confined: given the folder that it runs in and may
+write, and the one that holds the script itself."""
 
 _SHELLS = {".py": (sys.executable, "-P"), ".sh": ("/bin/sh",), ".bash": ("bash",)}
 
 
-def confined(command: Sequence[str], folder: Path) -> Sequence[str]:
+def confined(command: Sequence[str], folder: Path, readable: Path) -> Sequence[str]:
     """The command under `akg_tui.agent.tools.confined`."""
     return [sys.executable, "-P", "-m", "akg_tui.agent.tools.confined", "--", *command]
 
@@ -65,7 +66,7 @@ async def execute_script(
     environment = {**base_environment(), "HOME": str(folder), "TMPDIR": str(folder)}
     try:
         done = await run_process(
-            launcher(command, folder),
+            launcher(command, folder, node.path.absolute()),
             folder=folder,
             environment=environment,
             stdin=arguments.stdin_input.encode("utf-8", "replace"),
