@@ -276,3 +276,14 @@ def test_arguments_are_held_against_the_definition(given, why) -> None:
     with pytest.raises(BadArguments) as told:
         checked(own_definitions()["execute_script"], given)
     assert why in str(told.value)
+
+
+def test_the_definitions_in_the_documentation_can_be_used() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "tools.md").read_text("utf-8")
+    example = text.split("```yaml\n")[1].split("```")[0]
+    found = merge(example)
+    assert [step.tool for step in found["check_and_profile"].steps] == [
+        "check_python_code",
+        "profile_kernel",
+    ]
+    assert checked(found["execute_script"], {"script_path": "notes/a.sh"})["timeout"] == 60

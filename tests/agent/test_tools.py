@@ -185,6 +185,38 @@ async def test_huge_and_unwritable_arguments_are_refused_or_mended(tmp_path) -> 
         for _ in range(50):
             deep = [deep]
         await call.refused("edit_kernel", ops=deep)
+        for _ in range(100_000):
+            deep = [deep]
+        assert "nested too deeply" in await call.refused("edit_kernel", ops=deep)
+
+
+async def test_a_result_that_json_cannot_hold_is_mended(tmp_path) -> None:
+    async with held(tmp_path) as engine:
+        call = Caller(engine)
+        call.note("a.json", '{"name": "\\ud800", "n": 1e999}')
+        name = "read_json_file('notes/a.json')['name']"
+        arguments = measured(FAST) | {"op_name": name}
+        told = json.loads(await call.good("verify_then_profile", **arguments))
+        assert told["2-profile_kernel"]["op_name"] == "?"
+        why = await call.refused("read_file", file_path=f"notes/{name}")
+        assert "not printable" in why
+        number = "read_json_file('notes/a.json')['n']"
+        why = await call.refused("read_file", file_path="notes/a.json", offset=number)
+        assert "offset is not a finite number, expected integer" in why
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x" * 100_000, "../../x", "\ud800", "a\0b", "read_kernel\n", "\x1b[2J", "读"]
+)
+async def test_a_tool_of_any_name_is_answered_and_kept_inside_the_trace(tmp_path, name) -> None:
+    async with held(tmp_path) as engine:
+        call = Caller(engine)
+        assert "there is no tool" in await call.refused(name, a=1)
+        assert call.node.parent == call.run / "trace"
+        answered = engine.records[-1].event
+        assert isinstance(answered, ev.ToolAnswered)
+        assert len(answered.tool) <= 200
+        assert engine.state.open_calls == ()
 
 
 # read_file, write_file

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from akg_tui.agent.chat import ToolResult, ToolSpec, ToolUse
-from akg_tui.agent.tools import checks, files, planning, registry, scripts
+from akg_tui.agent.tools import files, planning, registry
 from akg_tui.agent.tools.arguments import BadArguments, checked
 from akg_tui.agent.tools.capture import Captured, capture
 from akg_tui.agent.tools.definitions import Definition, Definitions
@@ -34,6 +34,7 @@ from akg_tui.store.errors import StoreError
 __all__ = ["RunPort", "ToolExecutor"]
 
 MAX_JOURNALED_OUTPUT = 2_000
+MAX_NAME = 200
 MAX_JOURNALED_ARGUMENTS = 64 << 10
 MAX_ARGUMENTS = 2 << 20
 MAX_OUTPUT = 2 << 20
@@ -59,8 +60,8 @@ class ToolExecutor:
         measuring = Measuring(run, self._jail)
         jail = self._jail
         self._own: dict[str, Handler] = {
-            "check_markdown": lambda given, node: checks.check_markdown(jail, given),
-            "check_python_code": lambda given, node: checks.check_python_code(jail, given),
+            "check_markdown": self._check_markdown,
+            "check_python_code": self._check_python_code,
             "edit_kernel": _at_once(kernel.edit),
             "execute_script": self._execute_script,
             "finish": _at_once(lambda given: planning.finish(run, given)),
@@ -81,22 +82,21 @@ class ToolExecutor:
 
     async def execute(self, use: ToolUse) -> ToolResult:
         """Run one call and journal the call and its answer."""
-        arguments = _writable(use.arguments)
-        size = len(msgspec.json.encode(arguments))
+        name, call = str(_writable(use.name))[:MAX_NAME], str(_writable(use.id))[:MAX_NAME]
+        arguments, size, fault = _received(use.arguments)
         told = arguments if size <= MAX_JOURNALED_ARGUMENTS else {"too_large_bytes": size}
-        self._run.send(cmd.Observe(ev.ToolCalled(call=use.id, tool=use.name, arguments=told)))
-        node = node_for(self._folder, self._run.state.seq, use.name)
-        node.begin(use.name, arguments if size <= MAX_ARGUMENTS else told)
-        if size <= MAX_ARGUMENTS:
-            answer = await self._run_tool(use.name, arguments, node)
-        else:
-            why = f"the arguments have {size} bytes; at most {MAX_ARGUMENTS} are taken"
-            answer = Answer.error(why)
+        self._run.send(cmd.Observe(ev.ToolCalled(call=call, tool=name, arguments=told)))
+        node = node_for(self._folder, self._run.state.seq, name)
+        node.begin(name, told if fault else arguments)
+        if fault:
+            answer = Answer.error(fault)
             node.finish(answer.result, "")
+        else:
+            answer = await self._run_tool(name, arguments, node)
         result = answer.result
         answered = ev.ToolAnswered(
-            call=use.id,
-            tool=use.name,
+            call=call,
+            tool=name,
             status="success" if result.status == "success" else "error",
             output=result.output[:MAX_JOURNALED_OUTPUT],
             error_information=result.error_information[:MAX_JOURNALED_OUTPUT],
@@ -116,7 +116,7 @@ class ToolExecutor:
             except Exception as broken:  # noqa: BLE001 - told to the model and kept with its trace
                 captured.add(traceback.format_exc())
                 answer = Answer.error(f"{name} broke: {type(broken).__name__}: {broken}")
-        answer = _with_captured(answer, captured)
+        answer = _settled(answer, captured)
         node.finish(answer.result, captured.text)
         return answer
 
@@ -126,7 +126,7 @@ class ToolExecutor:
             return Answer.error(f"there is no tool {name[:100]!r}")
         if refused := allowed(self._known, known, self._run.state.phase):
             return Answer.error(refused)
-        resolved = resolve(arguments, self._jail.read, known.how)
+        resolved = _writable(resolve(arguments, self._jail.read, known.how))
         return await self._act(known, checked(known, resolved), node)
 
     async def _act(self, known: Definition, given: dict[str, Any], node: Node) -> Answer:
@@ -146,6 +146,7 @@ class ToolExecutor:
 
     async def _run_step(self, name: str, arguments: dict[str, Any], node: Node) -> Answer:
         """A step of a workflow: gated, checked and kept like a call, but resolved already."""
+        arguments = _writable(arguments)  # what an expression brought in came from a file
         node.begin(name, arguments)
         known = self._known.get(name)
         if known is None:
@@ -160,7 +161,21 @@ class ToolExecutor:
         node.finish(answer.result, "")
         return answer
 
+    # What starts processes is loaded when first called: most visits never do.
+
+    async def _check_markdown(self, given: registry.CheckFile, node: Node) -> Answer:
+        from akg_tui.agent.tools import checks
+
+        return await checks.check_markdown(self._jail, given)
+
+    async def _check_python_code(self, given: registry.CheckFile, node: Node) -> Answer:
+        from akg_tui.agent.tools import checks
+
+        return await checks.check_python_code(self._jail, given)
+
     async def _execute_script(self, given: registry.ExecuteScript, node: Node) -> Answer:
+        from akg_tui.agent.tools import scripts
+
         gate = self._host.script_gate
         return await scripts.execute_script(self._run, self._jail, given, node, gate=gate)
 
@@ -172,6 +187,18 @@ def _at_once(act: Callable[[Any], Answer]) -> Handler:
         return act(given)
 
     return handler
+
+
+def _received(arguments: dict[str, Any]) -> tuple[dict[str, Any], int, str]:
+    """The arguments in a form that can be kept, their size, and why they are not taken."""
+    try:
+        plain: dict[str, Any] = _writable(arguments)
+        size = len(msgspec.json.encode(plain))
+    except RecursionError:
+        return {"too_deep": True}, 0, "the arguments are nested too deeply"
+    if size > MAX_ARGUMENTS:
+        return {}, size, f"the arguments have {size} bytes; at most {MAX_ARGUMENTS} are taken"
+    return plain, size, ""
 
 
 def _writable(value: Any) -> Any:
@@ -187,17 +214,20 @@ def _writable(value: Any) -> Any:
     return value
 
 
-def _with_captured(answer: Answer, captured: Captured) -> Answer:
-    """The answer with a summary of what was logged: where a reader of the result looks."""
-    summary = captured.summary
-    if not summary:
-        return answer
-    result = answer.result
-    if result.status == "success":
-        output = f"{result.output}\n(it warned: {summary})" if result.output else summary
-        return Answer(ToolResult.success(output[:MAX_OUTPUT]), foreign=True)
-    why = f"{result.error_information}\n{summary}"
-    return Answer(ToolResult("error", result.output, why[:MAX_OUTPUT]), foreign=True)
+def _settled(answer: Answer, captured: Captured) -> Answer:
+    """The answer as it is kept: bounded, writable, with a summary of what was logged."""
+    result, summary = answer.result, captured.summary
+    output, why = result.output, result.error_information
+    if summary and result.status == "success":
+        output = f"{output}\n(it warned: {summary})" if output else summary
+    elif summary:
+        why = f"{why}\n{summary}"
+    kept = ToolResult(result.status, _text(output), _text(why))
+    return Answer(kept, answer.foreign or bool(summary))
+
+
+def _text(text: str) -> str:
+    return text[:MAX_OUTPUT].encode("utf-8", "replace").decode()
 
 
 def _as_told(answer: Answer, node: Node) -> ToolResult:

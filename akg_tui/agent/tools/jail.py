@@ -204,6 +204,8 @@ class Jail:
 
     def _check_room(self, more: int) -> None:
         files, size = 0, more
+        if (self._root / NOTES).is_symlink():
+            raise Refused(f"{NOTES}/ is a link, and links are not followed")
         for folder, _, names in os.walk(self._root / NOTES, followlinks=False):
             for name in names:
                 with contextlib.suppress(OSError):

@@ -16,7 +16,7 @@ import msgspec
 from akg_tui.agent.chat import ToolResult
 
 TRACE = "trace"
-MAX_KEPT = 8 << 20
+MAX_KEPT = 16 << 20
 
 
 class Node:
