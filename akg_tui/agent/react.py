@@ -18,8 +18,8 @@ from akg_tui.agent.chat import (
     UserMessage,
 )
 from akg_tui.agent.prompt import SYSTEM, visit_prompt
-from akg_tui.agent.tools.executor import RunPort, ToolExecutor
-from akg_tui.agent.tools.registry import TOOLS
+from akg_tui.agent.tools.executor import ToolExecutor
+from akg_tui.agent.tools.port import RunPort
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import due
@@ -44,7 +44,8 @@ async def visit(
     messages: list[Message] = [UserMessage(visit_prompt(run.state))]
     for _ in range(MAX_TURNS):
         try:
-            reply = await model.complete(ChatRequest(SYSTEM, TOOLS, tuple(messages)), on_delta)
+            request = ChatRequest(SYSTEM, executor.specs, tuple(messages))
+            reply = await model.complete(request, on_delta)
         except ModelFailed as error:
             run.send(cmd.Observe(ev.VisitFailed(phase=phase, reason=str(error))))
             return
@@ -57,7 +58,7 @@ async def visit(
             output_tokens=reply.output_tokens,
         )
         run.send(cmd.Observe(replied))
-        results = tuple((use.id, executor.execute(use)) for use in reply.tool_uses)
+        results = tuple([(use.id, await executor.execute(use)) for use in reply.tool_uses])
         run.send(cmd.Observe(ev.TurnEnded()))
         if due(run.state, clock()) is not None:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     folder = load(arguments.task)
     policy = _stated(arguments, folder.task.policy)
     task = replace(folder.task, policy=policy)
+    _check_tools([(folder.path / name, text) for name, text in folder.tools])
     if arguments.agent:
         task = replace(task, agent=replace(task.agent, model=arguments.agent))
 
@@ -104,10 +105,12 @@ def _tune(arguments: argparse.Namespace) -> int:
 
 def _resume(arguments: argparse.Namespace) -> int:
     def open_run() -> RunFolder:
+        from akg_tui.agent.tools.offer import TASK, task_files
         from akg_tui.store.run_folder import RunFolder
 
         run = RunFolder.open(arguments.run_folder)
         try:
+            _check_tools(task_files(run.path / TASK, run.state.task))
             _change_policy(run, arguments)
         except BaseException:
             run.close()
@@ -134,6 +137,18 @@ def _change_policy(run: RunFolder, arguments: argparse.Namespace) -> None:
         raise UsageError(decided.why)
     for event in decided:
         run.append(event)
+
+
+def _check_tools(files: Sequence[tuple[Path, str]]) -> None:
+    """Refuse tool definitions that cannot be used, before there is a run. Raises `UsageError`."""
+    if not files:
+        return
+    from akg_tui.agent.tools.definitions import BadTools, definitions_with
+
+    try:
+        definitions_with(files)
+    except BadTools as error:
+        fail(error)
 
 
 def _stated(arguments: argparse.Namespace, policy: Policy) -> Policy:

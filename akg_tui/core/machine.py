@@ -99,14 +99,20 @@ ITEM_TABLE: dict[ItemState, frozenset[ItemState]] = {
     ItemState.DROPPED: frozenset(),
 }
 
+_LOOKING = frozenset({"read_file", "read_kernel", "search_knowledge"})
+_CHECKING = frozenset({"check_markdown", "check_python_code"})
+_WRITING = frozenset({"execute_script", "write_file"})
+_PROBING = frozenset({"profile_kernel", "verify_kernel"})
+
 PHASE_TOOLS: dict[Phase, frozenset[str]] = {
     Phase.INIT: frozenset(),
     Phase.BASELINE: frozenset(),
-    Phase.PLAN: frozenset({"read_kernel", "submit_plan", "finish"}),
-    Phase.EDIT: frozenset({"read_kernel", "edit_kernel"}),
+    Phase.PLAN: _LOOKING | _CHECKING | _WRITING | {"submit_plan", "finish"},
+    Phase.EDIT: _LOOKING | _CHECKING | _WRITING | _PROBING | {"edit_kernel"},
     Phase.EVAL: frozenset(),
     Phase.DECIDE: frozenset(),
-    Phase.DIAGNOSE: frozenset({"read_kernel", "report_diagnosis"}),
+    # A diagnosis looks and measures; it writes nothing.
+    Phase.DIAGNOSE: _LOOKING | _PROBING | {"report_diagnosis"},
     Phase.DONE: frozenset(),
 }
 

@@ -85,10 +85,16 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Agent(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which model plays, and the seed of its own choices (never of the judge's inputs)."""
+    """Which model plays, and the seed of its own choices (never of the judge's inputs).
+
+    `tools` names a file of tool definitions in the task folder; without it `tools.yaml` and
+    `domain_tools.yaml` are read where they are. `allow_script` opens the `script` gate.
+    """
 
     model: Literal["sweep"] = "sweep"
     seed: Annotated[int, Meta(ge=0)] = 0
+    tools: Annotated[str, Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*\.ya?ml)?$")] = ""
+    allow_script: bool = False
 
 
 class Task(Struct, frozen=True, forbid_unknown_fields=True):

@@ -53,6 +53,10 @@ class Evaluator(Protocol):
 
     async def evaluate(self, kernel: str, incumbent: str | None) -> Measurement: ...
 
+    async def probe(
+        self, kernel: str, *, timed: bool, samples: int, warmups: int
+    ) -> Measurement: ...
+
     async def close(self) -> None: ...
 
 
@@ -110,6 +114,12 @@ class Engine:
     def keep_text(self, text: str) -> str:
         """Store kernel text durably; the blob id is the answer."""
         return self._folder.history.write_blob(text)
+
+    async def measure(
+        self, kernel: str, *, timed: bool, samples: int = 0, warmups: int = 0
+    ) -> Measurement:
+        """Examine a kernel for the agent's information: nothing is journaled or decided."""
+        return await self._judge.probe(kernel, timed=timed, samples=samples, warmups=warmups)
 
     def send(self, command: cmd.Command) -> Rejected | None:
         """Apply a command at once. The reason when it was refused, else None."""

@@ -125,8 +125,34 @@ class Judge:
         EvaluationCancelled
             `cancel` was called meanwhile.
         """
+        return await self._evaluate(
+            Evaluate(number=next(self._numbers), kernel=kernel, incumbent=incumbent, label=label)
+        )
+
+    async def probe(
+        self, kernel: str, *, timed: bool = True, samples: int = 0, warmups: int = 0
+    ) -> Measurement:
+        """Verify a kernel and, if `timed`, time it against the reference, for information.
+
+        Sampling ends after about `samples` timed samples of each side, though never before
+        three pairs of processes (0: when the ratio is decided); `warmups` untimed calls
+        come first. Raises as `evaluate` does.
+        """
+        return await self._evaluate(
+            Evaluate(
+                number=next(self._numbers),
+                kernel=kernel,
+                incumbent=None,
+                label="probe",
+                timed=timed,
+                samples=samples,
+                warmups=warmups,
+            )
+        )
+
+    async def _evaluate(self, request: Evaluate) -> Measurement:
         start = time.monotonic()
-        fault = syntax_fault(kernel)
+        fault = syntax_fault(request.kernel)
         if fault is not None:
             return Measurement(
                 outcome=Outcome.FAILED,
@@ -136,10 +162,10 @@ class Judge:
                 elapsed_s=time.monotonic() - start,
             )
         async with self._turn:
-            self._tell(Progress(stage="start", message=label))
+            self._tell(Progress(stage="start", message=request.label))
             try:
                 await self._ensure()
-                found = await self._ask(kernel, incumbent, label)
+                found = await self._ask(request)
             except (JudgeLost, ConnectionError) as lost:
                 await self._discard()
                 return Measurement(
@@ -151,7 +177,7 @@ class Judge:
                     elapsed_s=time.monotonic() - start,
                 )
         if found is None:
-            raise EvaluationCancelled(label)
+            raise EvaluationCancelled(request.label)
         return found
 
     async def cancel(self) -> None:
@@ -201,12 +227,11 @@ class Judge:
         )
         self._writer.write(protocol.line(begin))
 
-    async def _ask(self, kernel: str, incumbent: str | None, label: str) -> Measurement | None:
-        number = next(self._numbers)
+    async def _ask(self, request: Evaluate) -> Measurement | None:
+        number = request.number
         if self._writer is None:
             raise JudgeLost("the judge is not running")
         self._current = number
-        request = Evaluate(number=number, kernel=kernel, incumbent=incumbent, label=label)
         try:
             self._writer.write(protocol.line(request))
             await self._writer.drain()

@@ -21,6 +21,7 @@ from akg_tui.evaluate import correctness, timing, verdict
 from akg_tui.evaluate.correctness import Bound, Comparison
 from akg_tui.evaluate.nursery import Misjudged, Nursery
 from akg_tui.evaluate.plaintext import one_line
+from akg_tui.evaluate.protocol import Evaluate
 from akg_tui.evaluate.reference import Draw, Reference
 from akg_tui.evaluate.targets import cpu
 from akg_tui.evaluate.timing import Contest, Side
@@ -58,18 +59,19 @@ class Evaluation:
         self,
         nursery: Nursery,
         reference: Reference,
+        request: Evaluate,
         *,
-        kernel: str,
-        incumbent: str | None,
-        label: str,
         report: Callable[[Progress], None],
     ) -> None:
         self._nursery = nursery
         self._task = nursery.task
         self._reference = reference
-        self._kernel = kernel
-        self._incumbent = incumbent
-        self._label = label
+        self._kernel = request.kernel
+        self._incumbent = request.incumbent
+        self._label = request.label
+        self._timed = request.timed
+        self._samples = request.samples
+        self._warmups = max(request.warmups, CALIBRATING_CALLS)
         self._report = report
         self._dice = random.Random(secrets.randbits(64))
         self._found = Findings(time.monotonic())
@@ -81,7 +83,8 @@ class Evaluation:
             self._reference.examine()
             self._build()
             call_s = self._verify()
-            self._time(call_s)
+            if self._timed:
+                self._time(call_s)
         except ChildFailed as failed:
             return self._failed(failed)
         except Misjudged as broken:
@@ -159,9 +162,7 @@ class Evaluation:
 
     def _calibrate(self, side: Side, worker: Worker) -> list[float]:
         """Return the times of a few calls on the sample item: to size samples, no more."""
-        return [
-            self._call(side, worker, self._reference.sample, 0) for _ in range(CALIBRATING_CALLS)
-        ]
+        return [self._call(side, worker, self._reference.sample, 0) for _ in range(self._warmups)]
 
     def _time(self, candidate_s: float) -> None:
         self._stage("time", 0, verdict.LOOKS[0].clusters)
@@ -218,7 +219,8 @@ class Evaluation:
                 decided = verdict.standing(values, look, limits.min_gain)
                 if decided is not verdict.Standing.OPEN or look is verdict.LOOKS[-1]:
                     return
-            if spent:
+            enough = 0 < self._samples <= found.samples and len(values) >= LEAST_CLUSTERS
+            if spent or enough:
                 return
 
     def _baseline_side(self, calls: int) -> Side:

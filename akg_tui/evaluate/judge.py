@@ -134,9 +134,7 @@ def _serve(line: Line) -> None:
                 evaluation = Evaluation(
                     nursery,
                     reference,
-                    kernel=request.kernel,
-                    incumbent=request.incumbent,
-                    label=request.label,
+                    request,
                     report=report,
                 )
                 found: Measurement | None = evaluation.run()

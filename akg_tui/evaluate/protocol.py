@@ -28,12 +28,19 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
-    """Engine to judge: evaluate this kernel; without an incumbent, against the reference."""
+    """Engine to judge: evaluate this kernel; without an incumbent, against the reference.
+
+    A probe may leave the timing out, end it after about so many `samples` (0: when the
+    ratio is decided), and ask for so many untimed calls before it.
+    """
 
     number: int
     kernel: str
     incumbent: str | None
     label: str
+    timed: bool = True
+    samples: int = 0
+    warmups: int = 0
 
 
 class Cancel(Struct, frozen=True, tag=True):

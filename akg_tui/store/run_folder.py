@@ -231,6 +231,8 @@ def _fill(
     copies.mkdir()
     write_synced(copies / TASK_FILE, folder.toml.encode())
     write_synced(copies / task.files.reference, folder.reference.encode())
+    for name, text in folder.tools:
+        write_synced(copies / name, text.encode())
     sync_folder(copies)
     history = History.create(staged / HISTORY, kernel_file=task.files.editable)
     blob = history.write_blob(folder.kernel)

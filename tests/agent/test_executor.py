@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ import pytest
 from akg_tui.agent.chat import ChatReply, ModelFailed, ToolResult, ToolUse
 from akg_tui.agent.react import MAX_TURNS, visit
 from akg_tui.agent.tools.executor import ToolExecutor
-from akg_tui.agent.tools.registry import ARGUMENTS, TOOLS
 from akg_tui.core import events as ev
 from akg_tui.core.machine import PHASE_TOOLS, Phase
 from tests.agent.test_sweep import KERNEL, TextRun
@@ -28,17 +28,20 @@ def in_phase(phase: Phase) -> TextRun:
 
 
 def call(executor: ToolExecutor, tool: str, **arguments: Any) -> ToolResult:
-    return executor.execute(ToolUse("u1", tool, arguments))
+    return asyncio.run(executor.execute(ToolUse("u1", tool, arguments)))
 
 
 def anchors(view: str) -> list[str]:
     return [line.split("|", 1)[0] for line in view.split("\n") if "|" in line]
 
 
-def test_every_tool_of_the_phase_table_exists_and_the_list_is_sorted() -> None:
+def test_every_tool_of_the_phase_table_is_offered_and_the_list_is_sorted_in_every_phase() -> None:
     named = {tool for tools in PHASE_TOOLS.values() for tool in tools}
-    assert named == set(ARGUMENTS) == {spec.name for spec in TOOLS}
-    assert [spec.name for spec in TOOLS] == sorted(named)
+    specs = ToolExecutor(in_phase(Phase.PLAN)).specs
+    names = [spec.name for spec in specs]
+    assert names == sorted(names)
+    assert set(names) == named | {"verify_then_profile"}
+    assert ToolExecutor(in_phase(Phase.EDIT)).specs == specs
 
 
 def test_a_tool_of_another_phase_is_refused_and_changes_nothing() -> None:
@@ -52,10 +55,11 @@ def test_a_tool_of_another_phase_is_refused_and_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments", "why"),
     [
-        ("read_file", {}, "there is no tool 'read_file'"),
-        ("submit_plan", {}, "missing required field `items`"),
-        ("submit_plan", {"items": "a"}, "Expected `array`"),
-        ("submit_plan", {"items": [], "extra": 1}, "unknown field `extra`"),
+        ("shell", {}, "there is no tool 'shell'"),
+        ("submit_plan", {}, "submit_plan needs the argument 'items'"),
+        ("submit_plan", {"items": "a"}, "items is string, expected array"),
+        ("submit_plan", {"items": [{"text": "a"}]}, "items[0] lacks 'rationale'"),
+        ("submit_plan", {"items": [], "extra": 1}, "has no argument 'extra'; it takes: items"),
         ("submit_plan", {"items": []}, "a plan has 1 to"),
         ("finish", {"reason": "bored"}, "too early"),
     ],

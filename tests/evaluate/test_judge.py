@@ -162,3 +162,16 @@ async def test_a_kernel_may_print_and_its_escape_codes_reach_nobody(judge: Judge
     text = found.message + found.detail
     assert not [mark for mark in ("\x1b", "\x07", "\u202e") if mark in text]
     assert len(found.detail) < 20_000
+
+
+async def test_a_probe_can_leave_the_timing_out_or_bound_its_samples(judge: Judge) -> None:
+    found = await judge.probe(PLAIN, timed=False)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.max_error is not None
+    assert (found.ratio, found.candidate_ms, found.samples) == (None, None, 0)
+    found = await judge.probe(PLAIN, timed=True, samples=1, warmups=5)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.clusters == 3
+    assert found.ratio is not None
+    found = await judge.probe("class ModelNew: pass\nx =", timed=False)
+    assert found.failure is FailureKind.SYNTAX
