@@ -10,6 +10,7 @@ from typing import Any
 from akg_tui import __version__
 from akg_tui.cli.evaluating import add_evaluating
 from akg_tui.cli.files import add_file_benches, add_file_commands
+from akg_tui.cli.levers import add_levers
 from akg_tui.cli.running import add_running
 from akg_tui.cli.runs import add_run_commands
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
@@ -32,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
     add_running(add)
     add_evaluating(add)
     add_run_commands(add)
+    add_levers(add)
     add_file_commands(add)
 
     about = "measure a part of the workbench"

@@ -78,7 +78,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     from msgspec.structs import replace
 
     from akg_tui.agent.models.knobs import BadKnob, require_knobs
-    from akg_tui.core.decide import policy_fault
+    from akg_tui.core.policy import policy_fault
 
     folder = load(arguments.task)
     policy = _stated(arguments, folder.task.policy)

@@ -50,7 +50,8 @@ def test_a_forbidden_tool_is_told_what_is_allowed() -> None:
     assert forbidden_tool(Phase.EDIT, "edit_kernel") is None
     why = forbidden_tool(Phase.EDIT, "submit_plan")
     assert why == (
-        "submit_plan is not allowed in phase EDIT. Allowed now: edit_kernel, read_kernel."
+        "submit_plan is not allowed in phase EDIT. "
+        "Allowed now: ask_user, edit_kernel, read_kernel, report_blocked."
     )
     assert "no tool at all" in (forbidden_tool(Phase.EVAL, "edit_kernel") or "")
 

@@ -14,12 +14,12 @@ from akg_tui.core import events as ev
 from akg_tui.core.automation import AutomationPolicy
 from akg_tui.core.decide import Rejected
 from akg_tui.core.goals import Goal
-from akg_tui.core.machine import ITEM_TABLE, PHASE_TABLE, ItemState, Mode, Phase, Verdict
+from akg_tui.core.machine import ITEM_TABLE, PHASE_TABLE, Gate, ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Measurement
 from akg_tui.core.plan_view import is_as_rendered, render_plan
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, broken, failed, faster, item
+from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report
 
 MEASUREMENTS = st.sampled_from(
     [faster(1.5), faster(1.0), faster(0.8), failed(), broken(), broken(FailureKind.REFERENCE)]
@@ -50,7 +50,7 @@ WILD = st.one_of(
     ),
     st.builds(cmd.FinishEval, MEASUREMENTS),
     st.builds(cmd.AcceptBaseline, st.just("c0")),
-    st.just(cmd.AskKeep()),
+    st.builds(cmd.AskGate, st.sampled_from(list(Gate))),
     st.builds(cmd.Settle, st.just("c9")),
     st.builds(cmd.Finish, st.just("done"), st.booleans()),
     st.builds(
@@ -61,14 +61,14 @@ WILD = st.one_of(
         ).map(tuple),
     ),
     st.builds(cmd.Edit, st.sampled_from(["x1", "x2"]), st.just("sha"), st.just(1), st.just(1)),
-    st.builds(cmd.ReportDiagnosis, st.just("cause")),
+    st.builds(report, st.sampled_from(["A=1", "x" * 400])),
     st.builds(cmd.RequestFinish, st.just("enough")),
     st.builds(cmd.SetMode, st.sampled_from(list(Mode))),
     st.builds(cmd.ChangePolicy, POLICIES),
     st.just(cmd.Pause()),
     st.just(cmd.Unpause()),
     st.just(cmd.Step()),
-    st.builds(cmd.AnswerKeep, st.integers(1, 4), st.booleans()),
+    st.builds(cmd.AnswerGate, st.integers(1, 4), st.booleans()),
     st.builds(cmd.Hint, st.sampled_from(["", "use smaller blocks"])),
     st.builds(
         cmd.Observe,
@@ -156,13 +156,13 @@ class Walk(RuleBasedStateMachine):
                     (item(f"direction {self.turns}"), item(f"A={self.turns} B=2"))
                 ),
                 Phase.EDIT: cmd.Edit(f"b{self.turns}", "sha", 1, 1),
-                Phase.DIAGNOSE: cmd.ReportDiagnosis("cause"),
+                Phase.DIAGNOSE: report(),
             }
             run.turn(wishes[effect.phase])
         elif isinstance(effect, fx.Hold):
             gate = run.state.gate
             if gate and not gate.answer:
-                run.must(cmd.AnswerKeep(gate.gate, approve=self.turns % 2 == 0))
+                run.must(cmd.AnswerGate(gate.gate, approve=self.turns % 2 == 0))
             elif run.state.phase is Phase.DONE:
                 run.must(cmd.Unpause())  # no transition is left to step over
             else:
@@ -237,7 +237,7 @@ def test_folding_in_two_parts_gives_the_same_state(measurements, cut) -> None:
         elif isinstance(effect, fx.RunAgent) and effect.phase is Phase.EDIT:
             run.edit()
         elif isinstance(effect, fx.RunAgent):
-            run.turn(cmd.ReportDiagnosis("cause"))
+            run.turn(report())
         elif isinstance(effect, fx.Measure) and effect.purpose is ev.Purpose.BASELINE:
             run.perform(effect, faster())
         else:

@@ -19,7 +19,7 @@ def asking() -> FakeHandle:
 
 
 def answers(handle: FakeHandle) -> list[cmd.Command]:
-    return [command for command in handle.sent if isinstance(command, cmd.AnswerKeep)]
+    return [command for command in handle.sent if isinstance(command, cmd.AnswerGate)]
 
 
 async def test_the_card_says_who_asks_and_what_would_happen() -> None:
@@ -42,7 +42,7 @@ async def test_the_card_is_answered_by_its_keys(key: str, approve: bool, verdict
     async with on_stage(handle) as stage:
         await stage.arm()
         await stage.press(key)
-        assert answers(handle) == [cmd.AnswerKeep(1, approve=approve)]
+        assert answers(handle) == [cmd.AnswerGate(1, approve=approve)]
         assert not stage.deck.card.display
         handle.work(lambda s: s.settled == 1)
     assert handle.state.attempts[-1].verdict is verdict
@@ -80,7 +80,7 @@ async def test_a_card_that_has_just_appeared_takes_no_answer() -> None:
         assert answers(handle) == []
         handle.now += 0.2
         await stage.press("alt+y")
-        assert answers(handle) == [cmd.AnswerKeep(1, approve=True)]
+        assert answers(handle) == [cmd.AnswerGate(1, approve=True)]
 
 
 async def test_each_question_is_armed_anew() -> None:
@@ -125,7 +125,7 @@ async def test_the_review_answers_and_closes(key: str, approve: bool) -> None:
     async with on_stage(handle) as stage:
         await open_review(stage)
         await stage.press(key)
-        assert answers(handle) == [cmd.AnswerKeep(1, approve=approve)]
+        assert answers(handle) == [cmd.AnswerGate(1, approve=approve)]
         assert stage.app.screen is stage.deck
 
 
@@ -136,7 +136,7 @@ async def test_a_comment_goes_with_the_answer() -> None:
         await stage.press("c", *"too Keen", "enter")
         assert "comment: too Keen" in stage.text()
         await stage.press("D")
-        assert answers(handle) == [cmd.AnswerKeep(1, approve=False, comment="too Keen")]
+        assert answers(handle) == [cmd.AnswerGate(1, approve=False, comment="too Keen")]
         handle.work(lambda s: s.settled == 1)
     assert handle.state.attempts[-1].reason == "rejected in review: too Keen"
 
@@ -173,7 +173,7 @@ async def test_a_candidate_can_be_read_before_it_is_measured() -> None:
         await stage.arm()
         assert "the run waits for you" in stage.text()
         await stage.press("K")
-    assert answers(handle) == [cmd.AnswerKeep(1, approve=True)]
+    assert answers(handle) == [cmd.AnswerGate(1, approve=True)]
 
 
 async def test_an_open_review_tells_what_became_of_its_candidate() -> None:

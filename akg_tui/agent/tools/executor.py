@@ -7,17 +7,16 @@ through hashline. Whatever a model sends, the answer is a result; nothing is rai
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from akg_tui.agent.chat import ToolResult, ToolUse
-from akg_tui.agent.tools import registry
+from akg_tui.agent.tools import asking, registry
+from akg_tui.agent.tools.port import RunPort
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.decide import Rejected
 from akg_tui.core.machine import forbidden_tool
-from akg_tui.core.state import RunState
 from akg_tui.hashline import (
     BadEdit,
     Document,
@@ -29,24 +28,6 @@ from akg_tui.hashline import (
 )
 
 MAX_JOURNALED_OUTPUT = 2_000
-
-
-class RunPort(Protocol):
-    """What tools may know of a run and ask of it."""
-
-    @property
-    def state(self) -> RunState: ...
-
-    @property
-    def tag_key(self) -> bytes: ...
-
-    def send(self, command: cmd.Command) -> Rejected | None: ...
-
-    def kernel(self, blob: str) -> str: ...
-
-    def keep_text(self, text: str) -> str:
-        """Store kernel text durably; the blob id is the answer."""
-        ...
 
 
 class ToolExecutor:
@@ -62,6 +43,8 @@ class ToolExecutor:
             "submit_plan": self._submit_plan,
             "finish": self._finish,
             "report_diagnosis": self._report_diagnosis,
+            "ask_user": lambda arguments: asking.ask_user(run, arguments),
+            "report_blocked": lambda arguments: asking.report_blocked(run, arguments),
         }
 
     def execute(self, use: ToolUse) -> ToolResult:

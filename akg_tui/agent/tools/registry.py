@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from akg_tui.agent.chat import ToolSpec
+from akg_tui.agent.tools.asking import ASK_USER, REPORT_BLOCKED, AskUser, ReportBlocked
 from akg_tui.hashline import EDIT_SCHEMA
 
 
@@ -47,9 +48,11 @@ class ReportDiagnosis(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 ARGUMENTS: dict[str, type[Struct]] = {
+    "ask_user": AskUser,
     "edit_kernel": EditKernel,
     "finish": Finish,
     "read_kernel": ReadKernel,
+    "report_blocked": ReportBlocked,
     "report_diagnosis": ReportDiagnosis,
     "submit_plan": SubmitPlan,
 }
@@ -67,6 +70,7 @@ def _object(properties: dict[str, Any], required: tuple[str, ...]) -> dict[str, 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 
 TOOLS: tuple[ToolSpec, ...] = (
+    ASK_USER,
     ToolSpec(
         "edit_kernel",
         "Change the kernel by line tags. All ops apply or none; a stale tag changes nothing. "
@@ -104,12 +108,13 @@ TOOLS: tuple[ToolSpec, ...] = (
         "The kernel as it stands, every line with its number and tag: `12sr|text`.",
         _object({}, ()),
     ),
+    REPORT_BLOCKED,
     ToolSpec(
         "report_diagnosis",
         "Report why the last attempts failed, what to avoid, and which directions to try.",
         _object(
             {"cause": {"type": "string"}, "avoid": _TEXTS, "directions": _TEXTS},
-            ("cause",),
+            ("cause", "directions"),
         ),
     ),
     ToolSpec(

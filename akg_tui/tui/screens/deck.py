@@ -181,7 +181,7 @@ class Deck(Watching):
         else:
             approve = answer == "keep"
             told = f"attempt {gate.attempt}: {'kept' if approve else 'rejected'}"
-            self.steering.steer(cmd.AnswerKeep(gate.gate, approve), told)
+            self.steering.steer(cmd.AnswerGate(gate.gate, approve), told)
 
     def action_hint(self) -> None:
         if self.steering.look().state.finished:

@@ -184,7 +184,7 @@ class Review(Watching):
         else:
             approve = answer == "keep"
             told = f"attempt {self._attempt}: {'kept' if approve else 'rejected'}"
-            if self.steering.steer(cmd.AnswerKeep(gate, approve, self._comment), told):
+            if self.steering.steer(cmd.AnswerGate(gate, approve, self._comment), told):
                 self.dismiss()
 
     def action_comment(self) -> None:
