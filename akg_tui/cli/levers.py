@@ -100,7 +100,7 @@ def _undo(arguments: argparse.Namespace) -> int:
         if run.state.finished:
             print(
                 f"the run is over; to go on from here: akg-tui fork {arguments.run_folder} "
-                f"--round {run.state.attempts[after.attempt].round}"
+                f"--round {run.state.attempts[before.attempt].round - 1}"
             )
 
     return _at_rest(arguments.run_folder, undo)
@@ -170,13 +170,17 @@ def _apply(run: RunFolder, command: Command) -> None:
 
     from akg_tui import __version__
     from akg_tui.core.decide import Rejected, decide
+    from akg_tui.core.events import AnyEvent, Record
+    from akg_tui.core.fold import evolve
     from akg_tui.core.recovery import opening
 
-    for event in opening(run.state, os.getpid(), __version__):
-        run.append(event)
-    decided = decide(run.state, command, time.time())
-    if isinstance(decided, Rejected):
+    events: list[AnyEvent] = [*opening(run.state, os.getpid(), __version__)]
+    state = run.state
+    for seq, event in enumerate(events, state.seq + 1):
+        state = evolve(state, Record(seq, time.time(), event))
+    decided = decide(state, command, time.time())
+    if isinstance(decided, Rejected):  # then not even the session is journaled
         raise UsageError(decided.why)
-    for event in decided:
+    for event in (*events, *decided):
         run.append(event)
     run.project()

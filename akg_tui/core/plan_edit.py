@@ -58,6 +58,7 @@ def read_plan_edit(text: str, state: RunState) -> PlanChange:
     if known is None:
         raise BadPlanEdit(1, "its front matter has no `items:`, so what was dropped is not known")
     pending = {item.id: item for item in state.pending}
+    lines = _known_by_their_words(lines, state)
     listed = {line.item for line in lines if line.item}
     edited: list[PlannedItem] = []
     for line in lines:
@@ -69,7 +70,8 @@ def read_plan_edit(text: str, state: RunState) -> PlanChange:
         # What PLAN.md had to cut short was not cut by the person.
         words = item.text if line.text == text_then else line.text
         why = item.rationale if line.rationale == why_then else line.rationale
-        edited.append(PlannedItem(item.id, words, why))
+        if (words, why) != (item.text, item.rationale):
+            edited.append(PlannedItem(item.id, words, why))
     dropped = tuple(
         item_id
         for item_id in pending
@@ -78,6 +80,18 @@ def read_plan_edit(text: str, state: RunState) -> PlanChange:
     order, added = _order(lines, state, dropped)
     changed_order = () if order == tuple(pending) else order
     return PlanChange(tuple(added), tuple(edited), dropped, changed_order)
+
+
+def _known_by_their_words(lines: list[_Line], state: RunState) -> list[_Line]:
+    """A line that lost its id, or was taken over already, is the pending item it reads like."""
+    listed = {line.item for line in lines if line.item}
+    free = {_folded(item.text): item for item in state.pending if item.id not in listed}
+    found: list[_Line] = []
+    for line in lines:
+        item = None if line.item else free.pop(_folded(line.text), None)
+        why = line.rationale or (item.rationale if item else "")
+        found.append(line if item is None else _Line(line.number, item.id, item.text, why))
+    return found
 
 
 def _order(

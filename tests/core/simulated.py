@@ -81,10 +81,14 @@ class SimulatedRun:
         if isinstance(decided, Rejected):
             return decided
         for event in decided:
-            record = ev.Record(self.state.seq + 1, self.now, event)
-            self.state = evolve(self.state, record)
-            self.records.append(record)
+            self.tell(event)
         return None
+
+    def tell(self, event: ev.AnyEvent) -> None:
+        """One more event, whoever it is from."""
+        record = ev.Record(self.state.seq + 1, self.now, event)
+        self.state = evolve(self.state, record)
+        self.records.append(record)
 
     def must(self, command: cmd.Command) -> None:
         refused = self.send(command)
@@ -122,7 +126,7 @@ class SimulatedRun:
 
     def turn(self, *wishes: cmd.Command) -> list[Rejected | None]:
         """One model reply that makes these wishes."""
-        self.must(cmd.Observe(ev.ModelReplied(phase=self.state.phase, model="m")))
+        self.must(cmd.Observe(ev.ModelReplied(phase=self.state.phase, model="sweep")))
         answers = [self._call(wish) for wish in wishes]
         self.must(cmd.Observe(ev.TurnEnded()))
         return answers

@@ -99,7 +99,7 @@ async def test_without_a_question_the_answer_keys_say_so() -> None:
     handle.to_phase(Phase.EVAL)
     async with on_stage(handle) as stage:
         await stage.press("alt+y")
-        assert "no KEEP waits for an answer" in stage.text()
+        assert "nothing waits for an answer" in stage.text()
 
 
 async def open_review(stage: Stage) -> None:
