@@ -260,7 +260,7 @@ class Walk(RuleBasedStateMachine):
     @rule(
         order=st.permutations(range(6)),
         left_out=st.integers(0, 2),
-        more=st.sampled_from(["", "- [ ] by hand (it is worth a try)", "- A=1"]),
+        more=st.sampled_from(["", "- [ ] by hand {} (it is worth a try)", "- H={}"]),
     )
     def hand_edit(self, order: list[int], left_out: int, more: str) -> None:
         """A person moves, drops and adds lines of PLAN.md, and takes the edit over."""
@@ -272,7 +272,9 @@ class Walk(RuleBasedStateMachine):
         lines = rest.split("\n")
         mine = [line for line in lines if line.startswith("- [") and "] p" in line][:6]
         moved = [mine[at] for at in order if at < len(mine)][left_out:]
-        text = head + heading + "\n".join([*moved, more]) + "\n# Conclusions\n"
+        text = (
+            head + heading + "\n".join([*moved, more.format(run.state.seq)]) + "\n# Conclusions\n"
+        )
         kept = f"PLAN.md.edited-{len(run.state.plan_edits) + 1}"
         run.tell(ev.PlanEdited(kept=kept, sha256="0"))
         pending = {item.id for item in run.state.pending}
