@@ -147,7 +147,10 @@ class RequestScript(Struct, frozen=True):
 
 
 class SetMode(Struct, frozen=True):
+    """`source` tells who, as in `ChangePolicy`."""
+
     mode: Mode
+    source: str = "user"
 
 
 class ChangePolicy(Struct, frozen=True):

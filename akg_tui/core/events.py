@@ -17,6 +17,8 @@ from akg_tui.core.machine import Gate, Mode, Phase, Verdict
 from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.task import Policy, Task
 
+COMMAND_LINE = "command line"  # who changed a run at rest, before its next session
+
 
 class Purpose(StrEnum):
     """Why a kernel is measured: against what, and what follows from it."""
@@ -206,6 +208,7 @@ class DiagnosisReported(Event, frozen=True):
 
 class ModeChanged(Event, frozen=True):
     mode: Mode
+    source: str = "user"
 
 
 class Paused(Event, frozen=True):

@@ -42,6 +42,8 @@ def evolve(state: RunState | None, record: ev.Record) -> RunState:
     if record.seq != state.seq + 1:
         raise OutOfOrder(f"event {record.seq} follows event {state.seq}")
     idle = isinstance(event, ev.SessionOpened | ev.Forked)
+    if isinstance(event, ev.ModeChanged | ev.PolicyChanged):  # at rest, or in the midst of work
+        idle = event.source == ev.COMMAND_LINE
     worked = state.worked_s if idle else state.worked_s + max(0.0, record.at - state.last_at)
     state = replace(state, seq=record.seq, last_at=record.at, worked_s=worked)
     return _APPLY[type(event)](state, event, record.at)

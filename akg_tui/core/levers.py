@@ -23,7 +23,7 @@ _ENDING = "the run is ending: no transition is left"
 def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Events | Rejected:
     if state.mode is command.mode:
         return Rejected(f"the mode is {command.mode} already")
-    return (ev.ModeChanged(mode=command.mode),)
+    return (ev.ModeChanged(mode=command.mode, source=command.source),)
 
 
 def _set_gate(state: RunState, command: cmd.SetGate, now: float) -> Events | Rejected:

@@ -39,14 +39,12 @@ def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
     reasons = [state.stop_reason] if state.stop_reason else []
     reasons += auto.stop_conditions(policy, facts)
     reasons += _budgets(state, policy, now)
-    if state.call_refused:
-        reasons.append(state.call_refused)
-    elif full := no_room(state, ()):
-        reasons.append(full)
     if state.visits_failed >= NO_PROGRESS_VISITS:
         reasons.append(f"the agent made no progress in {NO_PROGRESS_VISITS} visits")
     if state.finish_reason:
         reasons.append(f"the agent finished: {state.finish_reason}")
+    if full := state.call_refused or no_room(state, ()):
+        reasons.append(full)
     met = bool(reasons)
     if queue_empty and not auto.should_replan(policy, queue_empty=True, stop_condition_met=met):
         reasons.append(auto.QUEUE_EXHAUSTED)

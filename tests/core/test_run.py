@@ -277,6 +277,11 @@ def test_time_between_sessions_is_not_worked_time() -> None:
     later = evolve(run.state, ev.Record(run.state.seq + 1, 1e6, opened))
     assert later.worked_s == worked
     assert later.worked(1e6 + 5) == worked + 5
+    for change in (
+        ev.PolicyChanged(policy=Policy(max_rounds=40), source=ev.COMMAND_LINE),
+        ev.ModeChanged(mode=Mode.STEP, source=ev.COMMAND_LINE),
+    ):
+        assert evolve(run.state, ev.Record(run.state.seq + 1, 1e6, change)).worked_s == worked
 
 
 def test_a_final_measurement_that_errs_is_not_repeated_for_ever() -> None:
