@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Mode, Phase, Verdict
+from akg_tui.core.machine import Gate, Mode, Phase, Verdict
 from akg_tui.tui.screens.review import Review
 
 from .script import FakeHandle, Try, faster
@@ -226,3 +226,33 @@ async def test_a_diff_of_three_thousand_lines_opens_with_a_screenful_of_rows() -
         diff = stage.app.screen.query_one("DiffView")
         assert len(diff.rows) == 6_000  # type: ignore[attr-defined]
         assert len(diff._strips) < 200  # type: ignore[attr-defined]
+
+
+async def test_a_plan_and_an_edit_wait_on_the_same_card_where_their_gates_are_set() -> None:
+    handle = FakeHandle()
+    handle.send(cmd.SetGate(Gate.PLAN, on=True))
+    handle.send(cmd.SetGate(Gate.EDIT, on=True))
+    handle.work(lambda s: s.gate is not None)
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        assert "Go on with this plan?" in stage.text()
+        assert "approve" in stage.text()
+        await stage.press("alt+y")
+        handle.work(lambda s: s.gate is not None)
+        await stage.arm()
+        assert "RUN the edit of attempt 1?" in stage.text()
+        await stage.press("alt+y")
+    assert answers(handle) == [cmd.AnswerGate(1, approve=True), cmd.AnswerGate(2, approve=True)]
+
+
+async def test_the_line_for_hints_answers_the_agents_question() -> None:
+    handle = FakeHandle()
+    handle.send(cmd.SetGate(Gate.ASK, on=True))
+    handle.work(lambda s: s.phase is Phase.PLAN)
+    assert handle.send(cmd.AskUser("Which one?", ("wide", "deep"))) is None
+    async with on_stage(handle) as stage:
+        assert "the agent asks, i answers: Which one?" in stage.text()
+        await stage.press("i", *"round", "enter")
+        assert "'round' is not among the choices: wide, deep" in stage.text()
+        await stage.press("i", *["backspace"] * 5, *"wide", "enter")
+    assert handle.state.questions[0].answer == "wide"
