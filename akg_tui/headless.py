@@ -145,8 +145,28 @@ def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
             case ev.VisitFailed(reason=reason):
                 lines.append(f"agent     {one_line(reason, 120)}")
             case _:
-                pass
+                lines += _by_hand(event)
     return lines
+
+
+def _by_hand(event: ev.AnyEvent) -> list[str]:
+    """What a person did to the run, and what was asked of one."""
+    match event:
+        case ev.KeepUndone(attempt=attempt, comment=comment):
+            why = f": {one_line(comment, 100)}" if comment else ""
+            return [f"undo      the KEEP of attempt {attempt}{why}"]
+        case ev.Forked(parent=parent, round=number):
+            return [f"forked    from {one_line(parent, 80)}, round {number}"]
+        case ev.QuestionAsked(text=text):
+            return [f"question  {one_line(text, 120)}"]
+        case ev.QuestionAnswered(answer=answer, source=source):
+            return [f"answer    {source}: {one_line(answer, 120)}"]
+        case ev.BlockedReported(kind=kind, text=text):
+            return [f"blocked   {kind}: {one_line(text, 120)}"]
+        case ev.CallRefused(reason=reason):
+            return [f"budget    {one_line(reason, 120)}"]
+        case _:
+            return []
 
 
 _MARKS = {Verdict.KEEP: "✔", Verdict.DISCARD: "–", Verdict.FAIL: "✘"}

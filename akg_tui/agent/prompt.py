@@ -10,6 +10,7 @@ from akg_tui.core.machine import Phase
 from akg_tui.core.plain import one_line
 from akg_tui.core.plan_view import render_plan
 from akg_tui.core.state import RunState
+from akg_tui.core.told import told_by_person
 from akg_tui.core.tried import render_tried
 
 SYSTEM = """\
@@ -45,7 +46,7 @@ def visit_prompt(state: RunState) -> str:
         if last.measurement.detail:
             detail = last.measurement.detail[:2_000]
             parts.append(f"What the harness saw:\n{detail}")
-    parts += [f"Hint from the person who watches: {hint}" for hint in state.hints]
+    parts += told_by_person(state)
     parts.append(render_plan(state))
     if state.phase is not Phase.EDIT and (tried := render_tried(state)):
         parts.append(tried)

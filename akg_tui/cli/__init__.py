@@ -11,6 +11,7 @@ from akg_tui import __version__
 from akg_tui.cli.evaluating import add_evaluating
 from akg_tui.cli.files import add_file_benches, add_file_commands
 from akg_tui.cli.knowledge import add_knowledge
+from akg_tui.cli.levers import add_levers
 from akg_tui.cli.reporting import add_reporting
 from akg_tui.cli.running import add_running
 from akg_tui.cli.runs import add_run_commands
@@ -35,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     add_evaluating(add)
     add_run_commands(add)
     add_reporting(add)
+    add_levers(add)
     add_file_commands(add)
     add_knowledge(add)
 

@@ -78,7 +78,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     from msgspec.structs import replace
 
     from akg_tui.agent.models.knobs import BadKnob, require_knobs
-    from akg_tui.core.decide import policy_fault
+    from akg_tui.core.policy import policy_fault
 
     folder = load(arguments.task)
     policy = _stated(arguments, folder.task.policy)
@@ -126,13 +126,14 @@ def _change_policy(run: RunFolder, arguments: argparse.Namespace) -> None:
 
     from akg_tui.core import commands as cmd
     from akg_tui.core.decide import Rejected, decide
+    from akg_tui.core.events import COMMAND_LINE
 
     if run.state.finished:
         return
     policy = _stated(arguments, run.state.task.policy)
     if policy == run.state.task.policy:
         return
-    decided = decide(run.state, cmd.ChangePolicy(policy, "command line"), time.time())
+    decided = decide(run.state, cmd.ChangePolicy(policy, COMMAND_LINE), time.time())
     if isinstance(decided, Rejected):
         raise UsageError(decided.why)
     for event in decided:
@@ -163,6 +164,7 @@ def _stated(arguments: argparse.Namespace, policy: Policy) -> Policy:
 def _open_engine(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> Engine:
     """Open the run and its engine; anything a user can mend becomes a `UsageError`."""
     from akg_tui.core import commands as cmd
+    from akg_tui.core.events import COMMAND_LINE
     from akg_tui.core.machine import Mode
     from akg_tui.engine.launch import engine_for
     from akg_tui.store.errors import StoreError
@@ -175,7 +177,7 @@ def _open_engine(open_run: Callable[[], RunFolder], arguments: argparse.Namespac
     if run.state.finished:
         return engine
     if arguments.mode:
-        engine.send(cmd.SetMode(Mode(arguments.mode)))
+        engine.send(cmd.SetMode(Mode(arguments.mode), COMMAND_LINE))
     return engine
 
 

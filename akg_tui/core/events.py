@@ -13,9 +13,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from akg_tui.core.machine import Mode, Phase, Verdict
+from akg_tui.core.machine import Gate, Mode, Phase, Verdict
 from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.task import Policy, Task
+
+COMMAND_LINE = "command line"  # who changed a run at rest, before its next session
 
 
 class Purpose(StrEnum):
@@ -120,7 +122,10 @@ class KernelEdited(Event, frozen=True):
 
 
 class ModelReplied(Event, frozen=True):
-    """One reply of the model has arrived; its tool calls follow, then `TurnEnded`."""
+    """One reply of the model has arrived; its tool calls follow, then `TurnEnded`.
+
+    `hints_told` is how many of the waiting hints the request carried; None: all of them.
+    """
 
     phase: Phase
     model: str
@@ -128,6 +133,7 @@ class ModelReplied(Event, frozen=True):
     tool_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    hints_told: int | None = None
 
 
 class ToolCalled(Event, frozen=True):
@@ -162,9 +168,16 @@ class VisitFailed(Event, frozen=True):
 
 
 class GateOpened(Event, frozen=True):
+    """`subject` names what waits where the attempt does not: a script's digest.
+
+    `detail` is its text, for the person; it came from the agent.
+    """
+
     gate: int
-    kind: Literal["keep"]
+    kind: Literal["plan", "edit", "keep", "script"]
     attempt: int
+    subject: str = ""
+    detail: str = ""
 
 
 class GateAnswered(Event, frozen=True):
@@ -195,6 +208,7 @@ class DiagnosisReported(Event, frozen=True):
 
 class ModeChanged(Event, frozen=True):
     mode: Mode
+    source: str = "user"
 
 
 class Paused(Event, frozen=True):
@@ -207,6 +221,132 @@ class Unpaused(Event, frozen=True):
 
 class StepGranted(Event, frozen=True):
     """One transition may be taken although the run is paused or stepping."""
+
+
+class GateChanged(Event, frozen=True):
+    """One gate was set beside the mode. A gate that is open already stays open."""
+
+    gate: Gate
+    on: bool
+
+
+class ItemAdded(Event, frozen=True):
+    """A person's item: pinned, so that no plan of the agent and no diagnosis drops it.
+
+    It stands before the pending item `before`, or last.
+    """
+
+    item: PlannedItem
+    before: str = ""
+
+
+class ItemEdited(Event, frozen=True):
+    item: PlannedItem
+
+
+class ItemsReordered(Event, frozen=True):
+    """All pending items, in the order in which they will be worked on."""
+
+    order: tuple[str, ...]
+
+
+class ItemPinned(Event, frozen=True):
+    """Pinned: it is the next one, and only a person drops it. Unpinned: it keeps its place."""
+
+    item: str
+    pinned: bool = True
+
+
+class PlanChange(Struct, frozen=True):
+    """What a hand edit of PLAN.md comes to, in items. `order` is of all that will be pending.
+
+    The added items have the ids that come next.
+    """
+
+    added: tuple[PlannedItem, ...] = ()
+    edited: tuple[PlannedItem, ...] = ()
+    dropped: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+
+
+class PlanEditAdopted(Event, frozen=True):
+    """A person took the hand edit kept as `kept` over: one event, so all of it or none."""
+
+    kept: str
+    change: PlanChange
+
+
+class ReplanForced(Event, frozen=True):
+    reason: str = ""
+
+
+class DiagnosisForced(Event, frozen=True):
+    reason: str = ""
+
+
+class KeepUndone(Event, frozen=True):
+    """A person took the KEEP of `attempt` back: the best kernel is `best` again.
+
+    The attempt and its verdict stay in history.
+    """
+
+    attempt: int
+    item: str
+    best: int
+    comment: str = ""
+
+
+class QuestionAsked(Event, frozen=True):
+    """The agent asks a person. Not `attended`: nobody is there, so the default is taken."""
+
+    question: int
+    text: str
+    phase: Phase
+    choices: tuple[str, ...] = ()
+    default: str | None = None
+    timeout_s: float | None = None
+    attended: bool = True
+
+
+class QuestionAnswered(Event, frozen=True):
+    """`denied`: nobody answered and there was no default; the agent decides by itself."""
+
+    question: int
+    answer: str
+    source: Literal["user", "default", "timeout", "denied"]
+
+
+BlockedKind = Literal["missing_information", "missing_tool", "environment", "impossible", "other"]
+
+
+class BlockedReported(Event, frozen=True):
+    """The agent says that it cannot go on; `leads_to` is what the policy made of it."""
+
+    kind: BlockedKind
+    text: str
+    phase: Phase
+    leads_to: Literal["diagnosis", "question", "stop", "failed visit"]
+
+
+class CallRefused(Event, frozen=True):
+    """A model call was not made: with what is in flight it could have broken a budget."""
+
+    reason: str
+
+
+class Forked(Event, frozen=True):
+    """From here on this is a run of its own: all before is the parent's, up to its `seq`.
+
+    `hash` is the digest of the parent's line `seq`, as its next line would name it.
+    """
+
+    run_id: str
+    parent: str
+    parent_path: str
+    round: int
+    seq: int
+    hash: str
+    version: str
 
 
 class HintGiven(Event, frozen=True):
@@ -275,6 +415,20 @@ AnyEvent = (
     | VisitFailed
     | GateOpened
     | GateAnswered
+    | GateChanged
+    | ItemAdded
+    | ItemEdited
+    | ItemsReordered
+    | ItemPinned
+    | PlanEditAdopted
+    | ReplanForced
+    | DiagnosisForced
+    | KeepUndone
+    | QuestionAsked
+    | QuestionAnswered
+    | BlockedReported
+    | CallRefused
+    | Forked
     | Decided
     | DiagnosisReported
     | ModeChanged

@@ -48,7 +48,12 @@ def summarize(state: RunState) -> dict[str, Any]:
     best = state.best
     unchanged = best is not None and best.attempt == 0
     kept = [
-        {"round": a.round, "attempt": a.number, "ratio": _interval(a.measurement.ratio)}
+        {
+            "round": a.round,
+            "attempt": a.number,
+            "ratio": _interval(a.measurement.ratio),
+            "undone": a.number in state.undone,
+        }
         for a in state.attempts
         if a.number and a.verdict is Verdict.KEEP
     ]
@@ -70,6 +75,11 @@ def summarize(state: RunState) -> dict[str, Any]:
         "seed_ms": baseline.candidate_ms if baseline else None,
         "reference_ms": baseline.baseline_ms if baseline else None,
         "best_ms": state.final.candidate_ms if state.final else None,
+        "forked_from": (
+            {"run": forked.parent, "round": forked.round, "seq": forked.seq, "hash": forked.hash}
+            if (forked := state.forked)
+            else None
+        ),
         "worked_s": round(state.worked_s, 3),
         "tokens": {"input": state.input_tokens, "output": state.output_tokens},
         **token_fields(state.tokens, state.task.policy.automation),

@@ -67,7 +67,10 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """When a run stops, what a plan must have, how many failures in a row call for a diagnosis.
 
     `max_hours` counts worked time. `min_plan_items` that is not said is the agent's own
-    (`akg_tui.core.plan_rules`). The policy's `automation.max_rounds` becomes `max_rounds`.
+    (`akg_tui.core.plan_rules`). `diagnosis_attempts` bounds the reports and visits of one
+    diagnosis before the plain facts take its place; `on_blocked` says what follows when the
+    agent reports that it cannot go on. The policy's `automation.max_rounds` becomes
+    `max_rounds`.
     """
 
     max_rounds: Positive = 20
@@ -75,6 +78,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     min_rounds: Positive = 1
     fail_streak: Positive = 3
     min_plan_items: Positive | None = None
+    diagnosis_attempts: Positive = 3
+    on_blocked: Literal["diagnose", "ask", "stop"] = "diagnose"
     automation: AutomationPolicy | None = TUNING
 
     def __post_init__(self) -> None:

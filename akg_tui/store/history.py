@@ -101,6 +101,20 @@ class History:
         lines += [f"author {signature}", f"committer {signature}", "", message]
         return self._write("commit", "\n".join(lines).encode())
 
+    def copy_commit(self, source: History, oid: str) -> None:
+        """Take over a commit of another history, with its tree and its kernel.
+
+        Its parent is not followed: copy that first. Raises `HistoryError`.
+        """
+        kind, data = source._read(oid)
+        if kind != "commit":
+            raise HistoryError(f"{source.path}: {oid} is a {kind}, not a commit")
+        tree = data.split(b"\n", 1)[0].removeprefix(b"tree ").decode("ascii", "replace")
+        _, entries = source._read(tree)
+        self._write("blob", source.read_blob(entries[-20:].hex()))
+        self._write("tree", entries)
+        self._write("commit", data)
+
     def set_best(self, commit: str) -> None:
         """Point `best` at this commit."""
         self._set(BEST, commit)

@@ -202,6 +202,26 @@ class Journal:
         raise self._not_written(why)
 
 
+def as_lines(records: Sequence[Record]) -> bytes:
+    """A whole journal's bytes for these events, in one go: the first is number 1.
+
+    Raises `ValueError` or `TypeError` when an event cannot be encoded.
+    """
+    lines: list[bytes] = []
+    prev = _NO_LINE
+    for seq, record in enumerate(records, 1):
+        plain = msgspec.Raw(_encoder.encode(record.event))
+        payload = _encoder.encode(_Line(seq, record.at, SCHEMA, prev, plain))
+        lines.append(b"%08x %b\n" % (zlib.crc32(payload), payload))
+        prev = _digest(lines[-1])
+    return b"".join(lines)
+
+
+def line_digest(path: Path, seq: int) -> str:
+    """What the line after event `seq` calls that event's line. The journal must be whole."""
+    return _digest(path.read_bytes().split(b"\n", seq)[seq - 1] + b"\n")
+
+
 def read(path: Path) -> list[Record]:
     """All events, for readers: no lock is taken, and a torn tail is ignored, not touched.
 

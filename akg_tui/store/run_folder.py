@@ -95,7 +95,7 @@ class RunFolder:
             if not runs.is_dir():
                 runs.mkdir(parents=True)
                 sync_folder(runs.parent)
-            staged, path = _reserve(runs, name)
+            staged, path = reserve(runs, name)
             _fill(
                 staged,
                 folder,
@@ -203,7 +203,7 @@ class RunFolder:
         self._lock.release()
 
 
-def _reserve(runs: Path, name: str) -> tuple[Path, Path]:
+def reserve(runs: Path, name: str) -> tuple[Path, Path]:
     """A new folder to build in, and the place it is for. Who made the first owns the second."""
     number = 1
     while True:

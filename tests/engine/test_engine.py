@@ -150,7 +150,7 @@ async def test_step_mode_walks_one_phase_a_step(tmp_path: Path) -> None:
         refused = work.send(cmd.Step())
         gate = work.state.gate
         if refused is not None and gate and not gate.answer:
-            assert work.send(cmd.AnswerKeep(gate.gate, approve=True)) is None
+            assert work.send(cmd.AnswerGate(gate.gate, approve=True)) is None
         await asyncio.sleep(0)
         if work.state.phase is not seen[-1]:
             seen.append(work.state.phase)
@@ -181,7 +181,7 @@ async def test_a_review_waits_and_its_answer_is_in_the_journal(
         await asyncio.sleep(0)
     assert work.state.phase is Phase.DECIDE
     best = work.state.best
-    assert work.send(cmd.AnswerKeep(work.state.gate.gate, approve, "because")) is None
+    assert work.send(cmd.AnswerGate(work.state.gate.gate, approve, "because")) is None
     while work.state.phase is Phase.DECIDE:
         await asyncio.sleep(0)
     answered = [r.event for r in run.records if isinstance(r.event, ev.GateAnswered)]
