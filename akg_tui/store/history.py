@@ -8,6 +8,7 @@ own repository. Importing it is cheap: pygit2 is loaded when a history is opened
 from __future__ import annotations
 
 import hashlib
+import re
 import zlib
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from akg_tui.core.measurement import Interval
 from akg_tui.core.plain import one_line
+from akg_tui.store.durable import replace_file
 from akg_tui.store.errors import HistoryError
 from akg_tui.store.lock import RunLock
 
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 BEST = "refs/heads/best"
 ATTEMPTS = "refs/akg/attempts/"
 SUBJECT_WIDTH = 100
+_REF = re.compile(rb"[0-9a-f]{40}\n?")
+_FIXED = {
+    "HEAD": b"ref: refs/heads/best\n",
+    "config": b"[core]\n\tbare = true\n\trepositoryformatversion = 0\n\tfilemode = true\n",
+}
 _AUTHOR = "akg-tui <akg-tui@localhost>"
 
 Kind = Literal["blob", "tree", "commit"]
@@ -60,7 +67,7 @@ class History:
         pygit2 = _load_pygit2()
         try:
             if lock is not None and lock.held:
-                _remove_stale_locks(path)
+                _mend(path)
             repository = pygit2.Repository(str(path), pygit2.enums.RepositoryOpenFlag.NO_SEARCH)
             return cls(path, repository, kernel_file)
         except (pygit2.GitError, KeyError, ValueError, OSError) as error:
@@ -205,8 +212,33 @@ def _load_pygit2() -> ModuleType:
     return pygit2
 
 
-def _remove_stale_locks(path: Path) -> None:
-    """Under the run's lock no other writer lives, so any `.lock` belongs to a dead one."""
-    for stale in path.rglob("*.lock"):
+def _mend(path: Path) -> None:
+    """Clear away what a killed writer or a power loss left in the way. Raises `OSError`.
+
+    Under the run's lock no other writer lives, so a `.lock` or a temporary object belongs
+    to a dead one. A ref that holds no id would block every later write to it, and is a
+    projection; HEAD and config never change after `create`.
+    """
+    for stale in (*path.rglob("*.lock"), *(path / "objects").rglob("tmp_object_*")):
         if stale.is_file():
             stale.unlink()
+    for ref in broken_refs(path):
+        (path / ref).unlink()
+    if path.is_dir():
+        for name, content in _FIXED.items():
+            if not _intact(path / name, content):
+                replace_file(path / name, content)
+
+
+def broken_refs(path: Path) -> list[str]:
+    """The refs of the repository at `path` that are files without an object's id in them."""
+    return sorted(
+        str(file.relative_to(path))
+        for file in (path / "refs").rglob("*")
+        if file.is_file() and file.suffix != ".lock" and not _REF.fullmatch(file.read_bytes())
+    )
+
+
+def _intact(file: Path, content: bytes) -> bool:
+    """Whether a file made by `create` is there with some content of its kind."""
+    return file.is_file() and file.read_bytes().startswith(content[:5])

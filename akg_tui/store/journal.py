@@ -4,6 +4,10 @@ A line is ``crc32 SPACE json NEWLINE``: eight lower-case hex digits over the jso
 The json holds ``seq`` (1, 2, 3, …), ``at``, ``schema``, ``prev`` and ``event``; ``prev`` is
 the first 16 hex digits of the sha256 of the whole line before (sixteen zeros at first).
 All this guards against accidents, not against forgery. Only this module appends.
+
+``schema`` counts the meanings that a line has had. A new kind of event, or a new field
+with a default, keeps it: older journals still read, and an older program refuses the
+line by name. What an older program would misread raises it; see `SCHEMA`.
 """
 
 from __future__ import annotations
@@ -14,16 +18,23 @@ import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 import msgspec
 from msgspec import Struct
 
 from akg_tui.core.events import AnyEvent, Record
-from akg_tui.store.durable import sync_folder
-from akg_tui.store.errors import JournalDamaged, JournalWriteError, RunFolderError
+from akg_tui.store.durable import seal, sync_folder
+from akg_tui.store.errors import (
+    JournalDamaged,
+    JournalTooNew,
+    JournalWriteError,
+    RunFolderError,
+)
 from akg_tui.store.lock import RunLock
 
+# Of the lines this version writes. One with a higher number is refused, never guessed at;
+# raising it needs a reader for the lines before (`tests/store/fixtures` keeps journals).
 SCHEMA = 1
 _NO_LINE = "0" * 16
 
@@ -52,6 +63,21 @@ _line_decoder = msgspec.json.Decoder(_Line)
 _event_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
+class _Kind(Struct):
+    type: str
+
+
+class _Schema(Struct):
+    schema: int = 0
+
+
+_kinds = {kind.__name__ for kind in get_args(AnyEvent)}
+
+
+class _Unknown(ValueError):
+    """A sound line that tells something this version has no word for."""
+
+
 class Prepared(Struct, frozen=True):
     """An event as it will be on disk: `record` was read back from `line`."""
 
@@ -73,10 +99,15 @@ class Journal:
         self._length = scanned.length
         self._prev = scanned.prev
         self._closed_why = "it was closed"
+        found = os.fstat(descriptor)
+        self._file = (found.st_dev, found.st_ino)
 
     @classmethod
     def open(cls, path: Path, *, lock: RunLock) -> Journal:
-        """Open or create; a torn tail is cut off, durably.
+        """Open or create; a torn tail is cut off, and what is left is made durable.
+
+        The last line may be a dead process's, seen here but never fsynced, or left by an
+        fsync that failed: nothing may follow from it before it is on the disk.
 
         Raises
         ------
@@ -101,6 +132,9 @@ class Journal:
             if cut := len(data) - scanned.length:
                 os.ftruncate(descriptor, scanned.length)
                 os.fsync(descriptor)
+            if last := data[: scanned.length].rpartition(b"\n")[0]:
+                start = last.rfind(b"\n") + 1
+                seal(path, start, data[start : scanned.length])
         except OSError as error:
             os.close(descriptor)
             raise RunFolderError(f"cannot open {path}: {error.strerror}") from error
@@ -141,15 +175,17 @@ class Journal:
         Raises
         ------
         JournalWriteError
-            If that failed; the event is not in the journal. After a failed write the
-            journal can be appended to again, after a failed fsync it is closed, because
-            what the disk holds is no longer known.
+            If that failed. After a failed write the event is not in the journal, which
+            can be appended to again. After a failed fsync the journal is closed, because
+            what the disk holds is no longer known: opening it again tells. It is closed
+            too when the file is no longer where it was, or is not as it was left.
         """
         if self._descriptor is None:
             raise JournalWriteError(f"{self.path}: nothing was written: {self._closed_why}")
         if prepared.record.seq != len(self._records) + 1:
             raise ValueError(f"event {prepared.record.seq} is not the next one")
         line = prepared.line
+        self._check_place()
         try:
             written = os.write(self._descriptor, line)
         except OSError as error:
@@ -166,7 +202,11 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, self._length)
             os.close(descriptor)
-            raise self._not_written(error.strerror or str(error)) from error
+            seq = prepared.record.seq
+            raise JournalWriteError(
+                f"{self.path}: event {seq} could not be made durable: {error.strerror}; "
+                "resume the run to see what the disk holds"
+            ) from error
         self._length += len(line)
         self._prev = _digest(line)
         self._records.append(prepared.record)
@@ -190,6 +230,27 @@ class Journal:
     def _not_written(self, why: str) -> JournalWriteError:
         seq = len(self._records) + 1
         return JournalWriteError(f"{self.path}: event {seq} was not written: {why}")
+
+    def _check_place(self) -> None:
+        """Refuse to write to a journal that is gone, replaced, or changed by somebody else."""
+        assert self._descriptor is not None
+        try:
+            found = os.stat(self.path)
+            moved = (found.st_dev, found.st_ino) != self._file
+            changed = not moved and found.st_size != self._length
+        except OSError:
+            moved, changed = True, False
+        if not (moved or changed):
+            return
+        why = (
+            "the run folder was moved or deleted while it was open"
+            if moved
+            else "somebody else wrote in the journal while it was open"
+        )
+        descriptor = self._descriptor
+        self._close(f"{why}; resume the run where it is now")
+        os.close(descriptor)
+        raise self._not_written(why)
 
     def _take_back(self, descriptor: int, why: str) -> NoReturn:
         """Undo a part of a line, so that the next append starts on a clean one."""
@@ -238,6 +299,13 @@ def _payload(line: bytes) -> bytes | None:
     return payload if line[:9] == b"%08x " % zlib.crc32(payload) else None
 
 
+def _told(line: bytes) -> str:
+    """What is wrong with a line that fails its checksum."""
+    if b"\0" in line:
+        return "it has zero bytes, as a file system leaves them after a power loss"
+    return "its checksum is wrong"
+
+
 def _scan(path: Path, data: bytes) -> _Scanned:
     lines = data.split(b"\n")
     lines.pop()  # after the last line end: nothing, or the part of a line
@@ -247,16 +315,19 @@ def _scan(path: Path, data: bytes) -> _Scanned:
         payload = _payload(line)
         if payload is None:
             if any(_payload(later) is not None for later in lines[number:]):
-                raise JournalDamaged(path, number, number, "its checksum is wrong")
+                what = _told(line)
+                raise JournalDamaged(path, number, number, what, scanned.length)
             break
         try:
-            found = _known(payload) or _line_decoder.decode(payload)
+            found = _known(payload) or _line(payload)
             if fault := _misfit(found, number, scanned.prev):
-                raise JournalDamaged(path, number, number, fault)
+                raise JournalDamaged(path, number, number, fault, scanned.length)
             event = found.event if isinstance(found, _Known) else _event(found.event)
             scanned.records.append(Record(number, found.at, event))
+        except _Unknown as error:
+            raise JournalTooNew(path, number, number, str(error), scanned.length) from error
         except ValueError as error:  # includes msgspec's errors
-            raise JournalDamaged(path, number, number, str(error)) from error
+            raise JournalDamaged(path, number, number, str(error), scanned.length) from error
         whole = line + b"\n"
         scanned.length += len(whole)
         scanned.prev = _digest(whole)
@@ -269,12 +340,20 @@ def _known(payload: bytes) -> _Known | None:
         known = _known_decoder.decode(payload)
     except msgspec.ValidationError:
         return None
-    return known if _encoder.encode(known) == payload else None
+    return known if known.schema == SCHEMA and _encoder.encode(known) == payload else None
+
+
+def _line(payload: bytes) -> _Line:
+    """The parts of a line. The schema first: a newer one may have other parts."""
+    schema = msgspec.json.decode(payload, type=_Schema).schema
+    if schema > SCHEMA:
+        raise _Unknown(f"schema {schema}, this version reads up to {SCHEMA}")
+    return _line_decoder.decode(payload)
 
 
 def _misfit(line: _Known | _Line, number: int, prev: str) -> str:
-    if line.schema != SCHEMA:
-        return f"schema {line.schema} is not the one this version reads ({SCHEMA})"
+    if line.schema < 1:
+        return f"schema {line.schema} never was"
     if line.seq != number:
         return f"its number is {line.seq}, an event is missing or doubled"
     if line.prev != prev:
@@ -289,13 +368,19 @@ def _record(payload: bytes) -> Record:
 
 def _event(raw: msgspec.Raw) -> AnyEvent:
     """The event in `raw`. A field that this version does not know is an error, not a loss."""
-    event = _event_decoder.decode(raw)
+    try:
+        event = _event_decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        kind = msgspec.json.decode(raw, type=_Kind).type
+        if kind not in _kinds:
+            raise _Unknown(f"an event {kind!r}, which this version does not know") from error
+        raise
     # Encoding again is the cheap test: what differs is looked at, field by field.
     again = _encoder.encode(event)
     if again != bytes(raw):
         unknown = _unknown(msgspec.json.decode(raw), msgspec.json.decode(again), "")
         if unknown:
-            raise ValueError(f"unknown field {unknown} in {type(event).__name__}")
+            raise _Unknown(f"unknown field {unknown} in {type(event).__name__}")
     return event
 
 
