@@ -19,6 +19,18 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def sync_tree(folder: Path) -> None:
+    """Make a folder and all below it durable, but for its own name. Raises `OSError`."""
+    for at, _, files in os.walk(folder, topdown=False):
+        for name in files:
+            descriptor = os.open(Path(at, name), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        sync_folder(Path(at))
+
+
 def write_synced(path: Path, data: bytes) -> None:
     """Write a new file and make its content durable. The name is not, until its folder is.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from akg_tui.core.measurement import Interval
 from akg_tui.core.plain import one_line
-from akg_tui.store.durable import replace_file
+from akg_tui.store.durable import replace_file, sync_folder, sync_tree
 from akg_tui.store.errors import HistoryError
 from akg_tui.store.lock import RunLock
 
@@ -43,6 +43,7 @@ class History:
         self.path = path
         self.kernel_file = kernel_file
         self._repository = repository
+        self._durable: set[str] = set()
         self._refs = {name: str(repository.references[name].target) for name in self._names()}
 
     @classmethod
@@ -51,6 +52,7 @@ class History:
         pygit2 = _load_pygit2()
         try:
             repository = pygit2.init_repository(path, bare=True, initial_head="best")
+            sync_tree(path)
         except (pygit2.GitError, OSError) as error:
             raise HistoryError(f"cannot make {path}: {error}") from error
         return cls(path, repository, kernel_file)
@@ -179,16 +181,25 @@ class History:
         pygit2 = _load_pygit2()
         oid = _identify(kind, data)
         try:
-            if self._loose(oid).exists():
-                if self._holds(oid):
-                    return oid
+            if self._loose(oid).exists() and not self._holds(oid):
                 self._loose(oid).unlink()
-            written = self._repository.odb.write(pygit2.enums.ObjectType[kind.upper()], data)
+            if not self._loose(oid).exists():
+                self._repository.odb.write(pygit2.enums.ObjectType[kind.upper()], data)
+            if self._loose(oid).exists():  # else git has it in a pack
+                self._sync_names(oid)
         except (pygit2.GitError, ValueError, OSError) as error:
             raise HistoryError(f"{self.path}: cannot store a {kind}: {error}") from error
-        if str(written) != oid:
-            raise HistoryError(f"{self.path}: git stored {written} instead of {oid}")
         return oid
+
+    def _sync_names(self, oid: str) -> None:
+        """Make the object's name durable, folder included: libgit2 leaves that one out.
+
+        Also for an object that is there already: who wrote it may have died before.
+        """
+        if oid not in self._durable:
+            sync_folder(self._loose(oid).parent)
+            sync_folder(self._loose(oid).parent.parent)
+            self._durable.add(oid)
 
     def _holds(self, oid: str) -> bool:
         try:

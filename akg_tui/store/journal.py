@@ -235,7 +235,7 @@ class Journal:
         """Refuse to write to a journal that is gone, replaced, or changed by somebody else."""
         assert self._descriptor is not None
         try:
-            found = os.stat(self.path)
+            found = self.path.stat()
             moved = (found.st_dev, found.st_ino) != self._file
             changed = not moved and found.st_size != self._length
         except OSError:
