@@ -10,6 +10,7 @@ from typing import Any
 from akg_tui import __version__
 from akg_tui.cli.evaluating import add_evaluating
 from akg_tui.cli.files import add_file_benches, add_file_commands
+from akg_tui.cli.health import add_health
 from akg_tui.cli.running import add_running
 from akg_tui.cli.runs import add_run_commands
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
@@ -33,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     add_evaluating(add)
     add_run_commands(add)
     add_file_commands(add)
+    add_health(add)
 
     about = "measure a part of the workbench"
     bench = commands.add_parser("bench", help=about, description=about)

@@ -313,6 +313,31 @@ def _stop_conditions_met(state: RunState, event: ev.StopConditionsMet, at: float
     return replace(state, stop_conditions=event.reasons, goals_met=event.goals_met)
 
 
+def _run_salvaged(state: RunState, event: ev.RunSalvaged, at: float) -> RunState:
+    commits = dict(event.commits)
+    attempts = tuple(
+        replace(a, commit=commits.get(a.number, a.commit), lost=a.lost or a.number in event.lost)
+        for a in state.attempts
+    )
+    items = tuple(
+        replace(item, commit=commits.get(item.attempt or 0, item.commit)) if item.attempt else item
+        for item in state.items
+    )
+    state = replace(state, run_id=event.run_id, attempts=attempts, items=items)
+    if state.best is None:
+        return state
+    number = state.best.attempt if event.best is None else event.best
+    kept = [a for a in attempts if a.number == number and a.verdict is Verdict.KEEP]
+    if not kept or kept[0].lost:
+        raise OutOfOrder(f"attempt {number} cannot be the best: it was not kept, or is lost")
+    (chosen,) = kept
+    if event.best is None:
+        return replace(state, best=replace(state.best, commit=chosen.commit))
+    gained = chosen.speedup or Interval(1.0, 1.0, 1.0, 1.0)
+    best = Incumbent(number, chosen.blob, chosen.commit, gained.ratio, gained)
+    return replace(state, best=best, work_blob=best.blob, edited=False, measured=None, final=None)
+
+
 _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.SessionOpened: lambda s, e, at: s,
     ev.PhaseEntered: _phase_entered,
@@ -345,5 +370,6 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.StopConditionsMet: _stop_conditions_met,
     ev.PolicyChanged: _policy_changed,
     ev.PlanEdited: lambda s, e, at: replace(s, plan_edits=(*s.plan_edits, e)),
+    ev.RunSalvaged: _run_salvaged,
     ev.RunFinished: lambda s, e, at: replace(s, finished=e.reason, ok=e.ok),
 }

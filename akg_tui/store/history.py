@@ -136,6 +136,21 @@ class History:
         told = [f"{name}: {one_line(value)}" for name, value in trailers.items() if value]
         return "\n".join([one_line(subject, SUBJECT_WIDTH) or "attempt", "", *told]) + "\n"
 
+    def message_of(self, commit: str) -> str:
+        """A commit's message. Raises `HistoryError`."""
+        _, data = self._read(commit)
+        return data.partition(b"\n\n")[2].decode(errors="replace")
+
+    def time_of(self, commit: str) -> float:
+        """A commit's time, in seconds since the epoch. Raises `HistoryError`."""
+        _, data = self._read(commit)
+        head = data.partition(b"\n\n")[0]
+        signed = head.rpartition(b"\ncommitter ")[2].split()
+        try:
+            return float(signed[-2])
+        except (IndexError, ValueError) as error:
+            raise HistoryError(f"{self.path}: {commit} has no time") from error
+
     def _names(self) -> list[str]:
         return [name for name in self._repository.references if name.startswith("refs/")]
 
@@ -159,18 +174,14 @@ class History:
         Loose objects are unpacked here: libgit2 1.9 spins for ever on one that was cut
         short after its zlib header.
         """
+        if self._loose(oid).exists():
+            return _read_loose(self.path, self._loose(oid), oid)
         pygit2 = _load_pygit2()
         try:
-            if not self._loose(oid).exists():
-                number, data = self._repository.odb.read(oid)
-                return pygit2.enums.ObjectType(number).name.lower(), data
-            frame, _, data = zlib.decompress(self._loose(oid).read_bytes()).partition(b"\0")
-        except (pygit2.GitError, KeyError, ValueError, OSError, zlib.error) as error:
-            raise HistoryError(f"{self.path}: object {oid} is lost: {error}") from error
-        kind = frame.partition(b" ")[0].decode("ascii", "replace")
-        if _identify(kind, data) != oid:
-            raise HistoryError(f"{self.path}: object {oid} is lost: its content is another's")
-        return kind, data
+            number, data = self._repository.odb.read(oid)
+        except (pygit2.GitError, KeyError, ValueError, OSError) as error:
+            raise HistoryError(f"{self.path}: object {oid} is not there") from error
+        return pygit2.enums.ObjectType(number).name.lower(), data
 
     def _write(self, kind: Kind, data: bytes) -> str:
         """Store one object. One that is there but cannot be read is written again.
@@ -209,10 +220,32 @@ class History:
         return True
 
 
+def _read_loose(repository: Path, file: Path, oid: str) -> tuple[str, bytes]:
+    try:
+        frame, _, data = zlib.decompress(file.read_bytes()).partition(b"\0")
+    except (OSError, zlib.error) as error:
+        raise HistoryError(f"{repository}: object {oid} is lost: {error}") from error
+    kind = frame.partition(b" ")[0].decode("ascii", "replace")
+    if _identify(kind, data) != oid:
+        raise HistoryError(f"{repository}: object {oid} is lost: its content is another's")
+    return kind, data
+
+
+def blob_id(content: bytes) -> str:
+    """The id of a kernel with these bytes, stored or not."""
+    return _identify("blob", content)
+
+
 def _identify(kind: str, data: bytes) -> str:
     """The id that git gives to this object."""
     frame = f"{kind} {len(data)}".encode() + b"\0"
     return hashlib.sha1(frame + data, usedforsecurity=False).hexdigest()
+
+
+def library_version() -> str:
+    """What does the work: pygit2 and its libgit2."""
+    pygit2 = _load_pygit2()
+    return f"pygit2 {pygit2.__version__} with libgit2 {pygit2.LIBGIT2_VERSION}"
 
 
 def _load_pygit2() -> ModuleType:

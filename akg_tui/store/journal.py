@@ -280,6 +280,34 @@ def read(path: Path) -> list[Record]:
     return _scan(path, data).records
 
 
+class Inspected(Struct, frozen=True):
+    """A journal as it is: its sound beginning, and what ends it.
+
+    `data` are the bytes of the file, the first `length` of them sound. What follows is
+    damage when `fault` says so, else a torn tail, or nothing.
+    """
+
+    records: list[Record]
+    data: bytes
+    length: int
+    fault: JournalDamaged | None
+
+
+def inspect(path: Path) -> Inspected:
+    """Read as much as can be trusted, and say why no more. Raises `RunFolderError`."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
+    scanned = _Scanned([], 0, _NO_LINE)
+    fault = None
+    try:
+        _scan_into(scanned, path, data)
+    except JournalDamaged as error:
+        fault = error
+    return Inspected(scanned.records, data, scanned.length, fault)
+
+
 class _Scanned(Struct):
     """What a journal's bytes hold: the events, where the last ends, the link to the next."""
 
@@ -307,9 +335,15 @@ def _told(line: bytes) -> str:
 
 
 def _scan(path: Path, data: bytes) -> _Scanned:
+    scanned = _Scanned([], 0, _NO_LINE)
+    _scan_into(scanned, path, data)
+    return scanned
+
+
+def _scan_into(scanned: _Scanned, path: Path, data: bytes) -> None:
+    """Add what `data` holds to `scanned`, up to the first line that is wrong."""
     lines = data.split(b"\n")
     lines.pop()  # after the last line end: nothing, or the part of a line
-    scanned = _Scanned([], 0, _NO_LINE)
     for index, line in enumerate(lines):
         number = index + 1
         payload = _payload(line)
@@ -331,7 +365,6 @@ def _scan(path: Path, data: bytes) -> _Scanned:
         whole = line + b"\n"
         scanned.length += len(whole)
         scanned.prev = _digest(whole)
-    return scanned
 
 
 def _known(payload: bytes) -> _Known | None:
