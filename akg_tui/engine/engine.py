@@ -113,11 +113,13 @@ class Engine:
         decided = decide(self.state, command, self._clock())
         if isinstance(decided, Rejected):
             return decided
-        for event in decided:
-            self._folder.append(event)
-        if any(isinstance(event, _PROJECTED) for event in decided):
-            self._folder.project()
-        self._changed.set()
+        try:
+            for event in decided:
+                self._folder.append(event)
+            if any(isinstance(event, _PROJECTED) for event in decided):
+                self._folder.project()
+        finally:
+            self._changed.set()  # also when the disk failed: what came before it counts
         return None
 
     async def run(self) -> None:
