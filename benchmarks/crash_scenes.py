@@ -23,10 +23,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
+from akg_tui.agent.chat import ChatReply, ChatRequest, ModelFailed
 from akg_tui.agent.models.sweep import Sweep
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Mode
+from akg_tui.core.machine import Mode, Phase
 from akg_tui.core.measurement import Measurement, Progress
 from akg_tui.core.plan_view import render_plan
 from akg_tui.core.task import Policy, Task
@@ -85,9 +88,14 @@ class Person:
         modes = {1: Mode.STEP, 2: Mode.REVIEW, 4: Mode.AUTO}
         if attempt in modes:
             self.engine.send(cmd.SetMode(modes[attempt]))
+        if attempt == 2:
+            policy = self.engine.state.task.policy
+            self.engine.send(cmd.ChangePolicy(replace(policy, max_hours=100.0)))
         if attempt == 3:
             self.engine.send(cmd.Hint("think of the caches"))
             self.engine.send(cmd.Pause())
+        if attempt == ROUNDS:
+            self.engine.send(cmd.Stop("enough for today"))
 
     async def answer(self) -> None:
         """Let the run never wait for long."""
@@ -103,14 +111,33 @@ class Person:
 
 
 class WatchedFakeJudge(FakeJudge):
-    """The tests' fake judge; while it measures, the person presses keys."""
+    """The tests' fake judge; while it measures, the person presses keys.
+
+    A wide kernel is wrong too, so that runs have failures to diagnose.
+    """
 
     person: Person | None = None
 
     async def evaluate(self, kernel: str, incumbent: str | None) -> Measurement:
         if self.person is not None and incumbent is not None:
             self.person.before(self.person.engine.state.next_attempt)
+            if "WIDTH = 2" in kernel:
+                kernel = kernel.replace('SPEED = "', 'SPEED = "WRONG"  # "')
         return await super().evaluate(kernel, incumbent)
+
+
+class FaintheartedSweep(Sweep):
+    """The sweep agent, which gives up once: when it is to edit after the second round."""
+
+    engine: Engine | None = None
+
+    async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
+        assert self.engine is not None
+        state = self.engine.state
+        gave_up = any(isinstance(record.event, ev.VisitFailed) for record in self.engine.records)
+        if state.phase is Phase.EDIT and state.settled == 2 and not gave_up:
+            raise ModelFailed("no reply came")
+        return await super().complete(request, on_delta)
 
 
 def make_task(folder: Path) -> None:
@@ -152,7 +179,9 @@ def session(folder: Path) -> RunFolder:
         judges.append(WatchedFakeJudge(on_progress))
         return judges[0]
 
-    engine = Engine(run, Sweep(0), connect, clock=run._clock)
+    model = FaintheartedSweep(0)
+    engine = Engine(run, model, connect, clock=run._clock)
+    model.engine = engine
     person = Person(engine)
     judges[0].person = person
 
@@ -285,10 +314,11 @@ class Lab:
             for number in range(count)
         ]
 
-    def event_types(self, cases: list[Case]) -> int:
-        """How many kinds of event had a point at their write."""
+    def event_types(self, cases: list[Case]) -> tuple[int, list[str]]:
+        """How many kinds of event had a point at their write, and those that had none."""
         told = {case.point.rpartition("event ")[2] for case in cases if "event" in case.point}
-        return len(told & {kind.__name__ for kind in ev.Event.__subclasses__()})
+        kinds = {kind.__name__ for kind in ev.Event.__subclasses__()}
+        return len(told & kinds), sorted(kinds - told)
 
     def judge(
         self,
