@@ -78,8 +78,8 @@ def _history(run: Path, state: RunState) -> list[Check]:
         left = sorted(str(lock.relative_to(path)) for lock in path.rglob("*.lock"))
         broken = broken_refs(path)
     except (HistoryError, OSError) as error:
-        if path.is_dir():
-            return [bad("history", str(error), f"try a resume; else {_salvage(run)}")]
+        if (path / "objects").is_dir() and not (path / "HEAD").exists():
+            return [warn("history", "HEAD is gone, so the objects cannot be looked at", _REDONE)]
         return [bad("history", str(error), _salvage(run))]
     found = []
     if left or broken:

@@ -66,6 +66,7 @@ def salvage(run: Path, out: Path) -> Salvaged:
     staged = out.with_name(f".{out.name}.new")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(staged, ignore_errors=True)  # a salvage that was killed left it
         staged.mkdir()
         event = _fill(staged, out.name, wreck)
         sync_tree(staged)

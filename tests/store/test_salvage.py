@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,7 @@ def drop_work_line(run: Path) -> None:
             "history",
             Health.WARN,
         ),
+        (lambda run: (run / "history.git/HEAD").unlink(), "history", Health.WARN),
         (lambda run: (run / "history.git/refs/heads/x.lock").touch(), "history", Health.WARN),
         (lambda run: (run / "history.git/refs/akg/attempts/3").unlink(), "refs", Health.WARN),
         (drop_work_line, "work tree", Health.WARN),
@@ -244,6 +246,34 @@ def test_a_reference_that_changed_is_taken_from_the_task_folder(
     (task.path / "reference.py").write_text("changed")
     with pytest.raises(RunFolderError, match="put it back as"):
         salvage(played.path, tmp_path / "again")
+
+
+def test_a_salvage_that_fails_or_is_killed_leaves_no_half_run(
+    played: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, left = os.fsync, [0]
+
+    def full(descriptor: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    out = tmp_path / "saved"
+    flip(played.path / "events.jsonl", 9000)
+    before = bytes_of(played.path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        for room in range(0, 60, 7):
+            left[0] = room
+            with pytest.raises(StoreError, match="No space left"):
+                salvage(played.path, out)
+            assert sorted(path.name for path in tmp_path.iterdir()) == ["task"]
+    (tmp_path / ".saved.new" / "task").mkdir(parents=True)  # as a killed one leaves it
+    salvage(played.path, out)
+    assert sound(out)
+    assert bytes_of(played.path) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["saved", "task"]
 
 
 def test_what_cannot_be_saved_is_told_and_leaves_nothing(
