@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from akg_tui.agent.chat import ChatReply, ChatRequest, ModelFailed
 from akg_tui.agent.models.sweep import Sweep
 from akg_tui.core import commands as cmd
+from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Mode, Phase
 from akg_tui.core.measurement import Measurement, Progress
@@ -97,17 +98,26 @@ class Person:
         if attempt == ROUNDS:
             self.engine.send(cmd.Stop("enough for today"))
 
-    async def answer(self) -> None:
-        """Let the run never wait for long."""
-        while True:
-            await asyncio.sleep(0)
-            state = self.engine.state
-            if state.gate and not state.gate.answer:
-                self.engine.send(cmd.AnswerKeep(state.gate.gate, approve=True))
-            elif state.paused:
-                self.engine.send(cmd.Unpause())
-            elif state.mode is Mode.STEP:
-                self.engine.send(cmd.Step())
+    def answer(self) -> None:
+        """What is pressed when the run waits."""
+        state = self.engine.state
+        if state.gate and not state.gate.answer:
+            self.engine.send(cmd.AnswerKeep(state.gate.gate, approve=True))
+        elif state.paused:
+            self.engine.send(cmd.Unpause())
+        elif state.mode is Mode.STEP:
+            self.engine.send(cmd.Step())
+
+
+class AttendedEngine(Engine):
+    """The engine, with a person in front of it who answers as soon as it waits."""
+
+    person: Person | None = None
+
+    async def _perform(self, effect: fx.Effect) -> None:
+        if isinstance(effect, fx.Hold) and self.person is not None:
+            self.person.answer()
+        await super()._perform(effect)
 
 
 class WatchedFakeJudge(FakeJudge):
@@ -180,22 +190,14 @@ def session(folder: Path) -> RunFolder:
         return judges[0]
 
     model = FaintheartedSweep(0)
-    engine = Engine(run, model, connect, clock=run._clock)
+    engine = AttendedEngine(run, model, connect, clock=run._clock)
     model.engine = engine
-    person = Person(engine)
-    judges[0].person = person
+    judges[0].person = engine.person = Person(engine)
 
     async def work() -> None:
-        tasks = [asyncio.create_task(engine.run()), asyncio.create_task(person.answer())]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                if task.done():
-                    task.result()
+            await engine.run()
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
             await engine.close()
 
     asyncio.run(work())

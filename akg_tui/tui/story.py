@@ -280,5 +280,6 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.PlanEdited: lambda e: [
         ((), f"PLAN.md was edited by hand; the edit is kept in {one_line(e.kept)}", "text")
     ],
+    ev.RunSalvaged: lambda e: [((), f"salvaged from the run {one_line(e.source)}", "text")],
     ev.RunFinished: _finished,
 }
