@@ -36,7 +36,8 @@ from akg_tui.core.plan_view import render_plan
 from akg_tui.core.task import Policy, Task
 from akg_tui.engine.engine import Engine
 from akg_tui.store.errors import StoreError
-from akg_tui.store.journal import Journal, Prepared
+from akg_tui.store.journal import Journal
+from akg_tui.store.journal_lines import Prepared
 from akg_tui.store.run_folder import RunFolder, read_state
 from akg_tui.store.task_folder import load_task
 from benchmarks import disk_faults

@@ -12,7 +12,7 @@ from akg_tui.core.plan_view import render_plan
 from akg_tui.core.state import RunState
 from akg_tui.store.errors import HistoryError, JournalDamaged, JournalTooNew, StoreError
 from akg_tui.store.history import ATTEMPTS, BEST, History, blob_id, broken_refs
-from akg_tui.store.journal import Inspected, inspect
+from akg_tui.store.journal_lines import Inspected, inspect
 from akg_tui.store.lock import holder
 from akg_tui.store.project import PLAN, WORK, hand_edit
 from akg_tui.store.run_folder import HISTORY, read_reference

@@ -22,7 +22,8 @@ from akg_tui.core.state import Attempt, RunState
 from akg_tui.store.durable import sync_folder, sync_tree, write_synced
 from akg_tui.store.errors import HistoryError, JournalTooNew, RunFolderError, RunLocked
 from akg_tui.store.history import History, blob_id
-from akg_tui.store.journal import Inspected, Journal, inspect
+from akg_tui.store.journal import Journal
+from akg_tui.store.journal_lines import Inspected, inspect
 from akg_tui.store.lock import RunLock, holder
 from akg_tui.store.project import PLAN, WORK
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder
