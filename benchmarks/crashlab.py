@@ -101,7 +101,7 @@ def _progress(total: int) -> Iterator[None]:
 
 def work(folder: Path, options: argparse.Namespace) -> bool:
     """In the watched process: make the scenes, do every case, print the figures."""
-    from benchmarks.crash_scenes import Lab
+    from benchmarks.crash_victims import Lab
 
     began = time.monotonic()
     dice = random.Random(options.seed)
