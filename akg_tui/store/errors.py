@@ -25,6 +25,7 @@ class JournalDamaged(StoreError):
     where the line begins, in bytes; None when only the order of whole events is wrong.
     """
 
+    fault = "the journal is damaged"
     remedy = "nothing was changed; to save what is sound: akg-tui salvage {run} --out DIR"
 
     def __init__(
@@ -38,8 +39,6 @@ class JournalDamaged(StoreError):
         self.seq = seq
         self.what = what
         self.offset = offset
-
-    fault = "the journal is damaged"
 
 
 class JournalTooNew(JournalDamaged):
