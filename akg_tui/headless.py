@@ -142,6 +142,8 @@ def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
                 lines.append(f"policy    changed by the {one_line(source, 40)}")
             case ev.PlanEdited(kept=kept):
                 lines.append(f"PLAN.md   was edited by hand; the edit is kept in {one_line(kept)}")
+            case ev.RunSalvaged(source=source):
+                lines.append(f"salvaged  from the run {one_line(source)}")
             case ev.VisitFailed(reason=reason):
                 lines.append(f"agent     {one_line(reason, 120)}")
             case _:

@@ -10,6 +10,7 @@ from typing import Any
 from akg_tui import __version__
 from akg_tui.cli.evaluating import add_evaluating
 from akg_tui.cli.files import add_file_benches, add_file_commands
+from akg_tui.cli.health import add_health
 from akg_tui.cli.knowledge import add_knowledge
 from akg_tui.cli.levers import add_levers
 from akg_tui.cli.reporting import add_reporting
@@ -39,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     add_levers(add)
     add_file_commands(add)
     add_knowledge(add)
+    add_health(add)
 
     about = "measure a part of the workbench"
     bench = commands.add_parser("bench", help=about, description=about)

@@ -387,6 +387,21 @@ class PlanEdited(Event, frozen=True):
     sha256: str
 
 
+class RunSalvaged(Event, frozen=True):
+    """The run is a copy of a damaged one, up to here; its `source` is as it was.
+
+    `lost` are the attempts without a kernel's text, `commits` the new commits of others,
+    and `best` the attempt that is the incumbent now, when the one before is lost.
+    """
+
+    run_id: str
+    source: str
+    damage: str
+    lost: tuple[int, ...] = ()
+    commits: tuple[tuple[int, str], ...] = ()
+    best: int | None = None
+
+
 class RunFinished(Event, frozen=True):
     """`ok` is False when the run could not do its job (a broken baseline, a lost judge)."""
 
@@ -441,6 +456,7 @@ AnyEvent = (
     | StopConditionsMet
     | PolicyChanged
     | PlanEdited
+    | RunSalvaged
     | RunFinished
 )
 

@@ -300,6 +300,40 @@ def _stop_conditions_met(state: RunState, event: ev.StopConditionsMet, at: float
     return replace(state, stop_conditions=event.reasons, goals_met=event.goals_met)
 
 
+def _run_salvaged(state: RunState, event: ev.RunSalvaged, at: float) -> RunState:
+    commits = dict(event.commits)
+    attempts = tuple(
+        replace(a, commit=commits.get(a.number, a.commit), lost=a.lost or a.number in event.lost)
+        for a in state.attempts
+    )
+    items = tuple(
+        replace(item, commit=commits.get(item.attempt or 0, item.commit)) if item.attempt else item
+        for item in state.items
+    )
+    former = tuple(
+        replace(each, commit=commits.get(each.attempt, each.commit))
+        for each in state.former
+        if each.attempt not in event.lost
+    )
+    state = replace(state, run_id=event.run_id, attempts=attempts, items=items, former=former)
+    if state.best is None:
+        return state
+    if event.best is None:
+        if state.best.attempt in event.lost:
+            raise OutOfOrder(f"attempt {state.best.attempt} cannot be the best: it is lost")
+        commit = commits.get(state.best.attempt, state.best.commit)
+        return replace(state, best=replace(state.best, commit=commit))
+    while former and former[-1].attempt != event.best:
+        former = former[:-1]
+    if not former:
+        raise OutOfOrder(f"attempt {event.best} cannot be the best: it never was, or is lost")
+    best, former = former[-1], former[:-1]
+    work = best.blob
+    return replace(
+        state, best=best, former=former, work_blob=work, edited=False, measured=None, final=None
+    )
+
+
 _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.SessionOpened: lambda s, e, at: s,
     ev.PhaseEntered: _phase_entered,
@@ -322,6 +356,7 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.DiagnosisReported: _diagnosis_reported,
     ev.FinishRequested: lambda s, e, at: replace(s, finish_reason=e.reason),
     ev.StopConditionsMet: _stop_conditions_met,
+    ev.RunSalvaged: _run_salvaged,
     ev.RunFinished: lambda s, e, at: replace(s, finished=e.reason, ok=e.ok),
     **APPLY_LEVERS,
 }

@@ -54,6 +54,7 @@ class Attempt(Struct, frozen=True, gc=False):
     over_seed: float | None
     at: float
     speedup: Interval | None = None
+    lost: bool = False  # its kernel's text is gone: it can be told of, and never used
 
 
 class Incumbent(Struct, frozen=True):

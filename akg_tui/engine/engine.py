@@ -143,11 +143,13 @@ class Engine:
         decided = decide(self.state, command, self._clock())
         if isinstance(decided, Rejected):
             return decided
-        for event in decided:
-            self._folder.append(event)
-        if any(isinstance(event, _PROJECTED) for event in decided):
-            self._folder.project()
-        self._changed.set()
+        try:
+            for event in decided:
+                self._folder.append(event)
+            if any(isinstance(event, _PROJECTED) for event in decided):
+                self._folder.project()
+        finally:
+            self._changed.set()  # also when the disk failed: what came before it counts
         began = self._visit_began
         if self._visit is not None and began and fx.visit_is_void(began, self.state):
             self._visit.cancel()

@@ -1,7 +1,7 @@
 """A new run from another one's history: everything up to the end of a round, and its origin.
 
 The parent is read, without its lock, and never written. The fork is self-contained: its
-journal holds the parent's events, chained anew, and its history the commits they name. It
+journal holds the parent's events, line by line, and its history the commits they name. It
 is built beside its place and renamed into it, so there is never half a run.
 """
 
@@ -18,7 +18,7 @@ from akg_tui.core.state import RunState
 from akg_tui.store.durable import sync_folder, write_synced
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.history import History
-from akg_tui.store.journal import as_lines, line_digest, read
+from akg_tui.store.journal_lines import continued, digest, inspect, lines_of
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder, reserve
 from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
@@ -49,9 +49,13 @@ def fork_run(parent: Path, round_number: int, *, version: str, clock: Callable[[
     """
     check_is_run(parent)
     journal = parent / JOURNAL
-    records = read(journal)
+    inspected = inspect(journal)
+    if inspected.fault is not None:
+        raise inspected.fault
+    records = inspected.records
     history = records[: _end_of(parent, records, round_number)]
     state = fold_journal(journal, history)
+    lines = lines_of(inspected.data, len(history))
     runs = parent.resolve().parent
     staged: Path | None = None
     try:
@@ -62,14 +66,14 @@ def fork_run(parent: Path, round_number: int, *, version: str, clock: Callable[[
             parent_path=str(parent.resolve()),
             round=round_number,
             seq=len(history),
-            hash=line_digest(journal, len(history)),
+            hash=digest(lines[-1]),
             version=version,
         )
         _copy_task(parent, staged)
         _copy_history(parent, staged, state, history)
-        whole = [*history, ev.Record(len(history) + 1, clock(), forked)]
-        made = fold_journal(journal, whole)
-        write_synced(staged / JOURNAL, as_lines(whole))
+        now = clock()
+        made = fold_journal(journal, [*history, ev.Record(len(history) + 1, now, forked)])
+        write_synced(staged / JOURNAL, continued(lines, forked, now))
         sync_folder(staged)
         staged.rename(path)
         sync_folder(runs)
@@ -123,4 +127,6 @@ def _copy_history(
     for blob in dict.fromkeys(blobs):
         target.write_blob(source.read_blob(blob))
     for attempt in state.attempts:
+        if attempt.lost:
+            continue
         target.copy_commit(source, attempt.commit)

@@ -323,5 +323,6 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.Forked: lambda e: [
         ((), f"forked from {one_line(e.parent)} at the end of round {e.round}", "text")
     ],
+    ev.RunSalvaged: lambda e: [((), f"salvaged from the run {one_line(e.source)}", "text")],
     ev.RunFinished: _finished,
 }

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from akg_tui.core import events as ev
-from akg_tui.core.fold import fold
 from akg_tui.core.machine import Phase
 from akg_tui.store import fork as fork_module
 from akg_tui.store.errors import HistoryError, RunFolderError
 from akg_tui.store.fork import fork_run
+from akg_tui.store.journal import read
 from akg_tui.store.run_folder import RunFolder, list_runs, read_state
 from tests.store import scripted
 from tests.store.test_run_folder import everything, git
@@ -161,14 +161,12 @@ def test_a_fork_killed_before_its_rename_is_no_run(
     assert forked(parent, 3).state.settled == 3
 
 
-def test_an_older_journal_can_be_forked_line_by_line(tmp_path: Path) -> None:
-    from akg_tui.store.journal import as_lines, read
-
-    records = read(Path(__file__).parent / "fixtures" / "journal_0_1.jsonl")
-    path = tmp_path / "events.jsonl"
-    path.write_bytes(as_lines(records))
-    assert read(path) == records
-    assert fold(read(path)) == fold(records)
+def test_a_fork_holds_the_lines_of_its_parent_byte_for_byte(parent: Path) -> None:
+    made = forked(parent, 3)
+    theirs, ours = (path / "events.jsonl" for path in (parent, made.path))
+    copied = ours.read_bytes().split(b"\n")[: made.seq]
+    assert copied == theirs.read_bytes().split(b"\n")[: made.seq]
+    assert read(ours)[made.seq].event.hash == made.hash
 
 
 def test_git_knows_the_chain_of_a_fork(parent: Path) -> None:
