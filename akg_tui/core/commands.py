@@ -9,10 +9,15 @@ from __future__ import annotations
 from msgspec import Struct
 
 from akg_tui.core.events import (
+    ApiFailed,
+    ApiWaiting,
+    ContextRebuilt,
+    EndpointProbed,
     EvalInterrupted,
     ModelReplied,
     PlannedItem,
     Purpose,
+    ReplyLost,
     SessionOpened,
     ToolAnswered,
     ToolCalled,
@@ -32,6 +37,11 @@ class Observe(Struct, frozen=True):
         SessionOpened
         | EvalInterrupted
         | ModelReplied
+        | ReplyLost
+        | ApiWaiting
+        | ApiFailed
+        | EndpointProbed
+        | ContextRebuilt
         | ToolCalled
         | ToolAnswered
         | TurnEnded

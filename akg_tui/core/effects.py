@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from akg_tui.core.decision import Decision, decide_verdict
 from akg_tui.core.events import Purpose
-from akg_tui.core.machine import Mode, Overlay, Phase, Verdict
+from akg_tui.core.machine import AGENT_PHASES, Mode, Overlay, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.policy import stop_reasons
 from akg_tui.core.state import RunState
@@ -186,6 +186,8 @@ def next_effect(state: RunState, now: float) -> Effect | None:
         return Hold(Overlay.WAIT_USER)
     if state.paused and not state.granted:
         return Hold(Overlay.PAUSED)
+    if state.phase in AGENT_PHASES and (state.api_wait or state.api_failure):
+        return Hold(Overlay.WAIT_API)
     return _work(state)
 
 

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from akg_tui.core import events as ev
 from akg_tui.core.machine import SETTLED, ItemState, Phase, Verdict, check_item, check_phase
 from akg_tui.core.measurement import Interval, Measurement, Outcome
-from akg_tui.core.prices import Usage
+from akg_tui.core.prices import Usage, added
 from akg_tui.core.state import Attempt, Incumbent, Item, OpenGate, Running, RunState
+from akg_tui.core.usage import usage_of
 
 
 class OutOfOrder(ValueError):
@@ -180,27 +181,29 @@ def _kernel_edited(state: RunState, event: ev.KernelEdited, at: float) -> RunSta
 
 def _model_replied(state: RunState, event: ev.ModelReplied, at: float) -> RunState:
     return replace(
-        state,
+        _charged(state, event),
         turn_open=True,
-        hints=(),  # the prompt that this reply answers carried them
-        input_tokens=state.input_tokens + event.input_tokens,
-        output_tokens=state.output_tokens + event.output_tokens,
-        usage=_used(state.usage, event),
+        hints=state.hints[event.hints :] if event.hints is not None else (),
         closing_reply="" if event.tool_calls else event.text,
+        api_wait=None,
     )
 
 
-def _used(usage: tuple[Usage, ...], event: ev.ModelReplied) -> tuple[Usage, ...]:
-    """`usage` with the reply's tokens added to its model's."""
+def _charged(state: RunState, event: ev.ModelReplied | ev.ReplyLost) -> RunState:
+    return replace(
+        state,
+        input_tokens=state.input_tokens + event.prompt_tokens,
+        output_tokens=state.output_tokens + event.output_tokens,
+        usage=_used(state.usage, usage_of(event)),
+    )
+
+
+def _used(usage: tuple[Usage, ...], call: Usage) -> tuple[Usage, ...]:
+    """`usage` with a call's tokens added to its model's."""
     for index, used in enumerate(usage):
-        if used.model == event.model:
-            more = replace(
-                used,
-                input=used.input + event.input_tokens,
-                output=used.output + event.output_tokens,
-            )
-            return (*usage[:index], more, *usage[index + 1 :])
-    return (*usage, Usage(event.model, event.input_tokens, event.output_tokens))
+        if used.model == call.model:
+            return (*usage[:index], added(used, call), *usage[index + 1 :])
+    return (*usage, call)
 
 
 def _tool_called(state: RunState, event: ev.ToolCalled, at: float) -> RunState:
@@ -223,7 +226,21 @@ def _turn_interrupted(state: RunState, event: ev.TurnInterrupted, at: float) -> 
 
 
 def _visit_failed(state: RunState, event: ev.VisitFailed, at: float) -> RunState:
-    return replace(state, visits_failed=state.visits_failed + 1, visit_failed_here=True)
+    return replace(
+        state,
+        visits_failed=state.visits_failed + 1,
+        visit_failed_here=True,
+        visit_failure=event.reason,
+        api_wait=None,
+    )
+
+
+def _session_opened(state: RunState, event: ev.SessionOpened, at: float) -> RunState:
+    return replace(state, api_wait=None, api_failure="")
+
+
+def _api_failed(state: RunState, event: ev.ApiFailed, at: float) -> RunState:
+    return replace(state, api_wait=None, api_failure=event.reason)
 
 
 def _gate_opened(state: RunState, event: ev.GateOpened, at: float) -> RunState:
@@ -314,7 +331,7 @@ def _stop_conditions_met(state: RunState, event: ev.StopConditionsMet, at: float
 
 
 _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
-    ev.SessionOpened: lambda s, e, at: s,
+    ev.SessionOpened: _session_opened,
     ev.PhaseEntered: _phase_entered,
     ev.EvalStarted: _eval_started,
     ev.EvalFinished: _eval_finished,
@@ -326,6 +343,11 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.ItemsDropped: _items_dropped,
     ev.KernelEdited: _kernel_edited,
     ev.ModelReplied: _model_replied,
+    ev.ReplyLost: lambda s, e, at: _charged(s, e),
+    ev.ApiWaiting: lambda s, e, at: replace(s, api_wait=e),
+    ev.ApiFailed: _api_failed,
+    ev.EndpointProbed: lambda s, e, at: replace(s, capabilities=e.capabilities),
+    ev.ContextRebuilt: lambda s, e, at: s,
     ev.ToolCalled: _tool_called,
     ev.ToolAnswered: _tool_answered,
     ev.TurnEnded: lambda s, e, at: replace(s, turn_open=False),
@@ -337,7 +359,7 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.DiagnosisReported: _diagnosis_reported,
     ev.ModeChanged: lambda s, e, at: replace(s, mode=e.mode, granted=0),
     ev.Paused: lambda s, e, at: replace(s, paused=True, granted=0),
-    ev.Unpaused: lambda s, e, at: replace(s, paused=False),
+    ev.Unpaused: lambda s, e, at: replace(s, paused=False, api_wait=None, api_failure=""),
     ev.StepGranted: lambda s, e, at: replace(s, granted=1),
     ev.HintGiven: lambda s, e, at: replace(s, hints=(*s.hints, e.text), closing_reply=""),
     ev.FinishRequested: lambda s, e, at: replace(s, finish_reason=e.reason),

@@ -7,13 +7,16 @@ events only through `core.decide`, and each event is durable before it counts.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, assert_never
 
 from akg_tui import __version__
-from akg_tui.agent.chat import ChatModel
+from akg_tui.agent.chat import ChatModel, ServedModel
+from akg_tui.agent.context import Context
+from akg_tui.agent.patience import Patience
 from akg_tui.agent.react import visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
@@ -69,9 +72,14 @@ class Engine:
         connect: Callable[[Callable[[Progress], None]], Evaluator],
         *,
         clock: Callable[[], float] = time.time,
+        context: Context | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self._folder = folder
         self._model = model
+        self._context = context
+        self._patience = patience or Patience()
+        self._patience.rest = self._rest
         self._clock = clock
         self._live = Live()
         self._judge = connect(self._live.report)
@@ -134,6 +142,8 @@ class Engine:
 
     async def close(self) -> None:
         await self._judge.close()
+        if isinstance(self._model, ServedModel):
+            await self._model.close()
         self._folder.close()
 
     def _recover(self) -> None:
@@ -179,7 +189,14 @@ class Engine:
                 self._must(cmd.AcceptBaseline(self._commit_seed(effect.blob)))
             case fx.RunAgent():
                 self._live.show(f"{self._model.name} is at work")
-                await visit(self, self._model, clock=self._clock, on_delta=self._live.write)
+                await visit(
+                    self,
+                    self._model,
+                    clock=self._clock,
+                    on_delta=self._live.write,
+                    context=self._context,
+                    patience=self._patience,
+                )
             case fx.AskKeep():
                 self._must(cmd.AskKeep())
             case fx.Commit():
@@ -190,6 +207,20 @@ class Engine:
                 self._must(cmd.Finish(effect.reason, effect.ok))
             case _:
                 assert_never(effect)
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait for the model's server; a stop or a pause ends the wait at once."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        self._live.show(f"waiting {seconds:.0f} s for the model's server")
+        while (left := until - loop.time()) > 0 and not self._rest_is_over():
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), left)
+        self._live.show(f"{self._model.name} is at work")
+
+    def _rest_is_over(self) -> bool:
+        return self.state.paused or fx.due(self.state, self._clock()) is not None
 
     async def _measure(self, effect: fx.Measure) -> None:
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
@@ -237,4 +268,5 @@ def _waiting(hold: fx.Hold) -> str:
         Overlay.PAUSED: f"paused{following}",
         Overlay.WAIT_STEP: f"waiting for a step{following}",
         Overlay.WAIT_USER: "waiting for a review",
+        Overlay.WAIT_API: "the model cannot be used",
     }[hold.overlay]

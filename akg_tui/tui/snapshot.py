@@ -179,7 +179,18 @@ def _held(state: RunState, hold: Hold) -> Line:
         case Overlay.WAIT_USER:
             attempt = state.gate.attempt if state.gate else state.next_attempt
             how = f"WAIT_USER: the KEEP of attempt {attempt} waits for you, r shows it"
+        case Overlay.WAIT_API:
+            how = f"WAIT_API: {_waiting_api(state)}"
     return line((how, "note"), (" (granted)" if granted else "", "muted"))
+
+
+def _waiting_api(state: RunState) -> str:
+    if state.api_failure:
+        return f"{one_line(state.api_failure)}; space tries again"
+    wait = state.api_wait
+    if wait is None:
+        return "the model's server"
+    return f"try {wait.attempt + 1} in {words.short_time(wait.seconds)}: {one_line(wait.reason)}"
 
 
 def _progress(progress: Progress, doing: str) -> Line:

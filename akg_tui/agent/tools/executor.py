@@ -80,6 +80,8 @@ class ToolExecutor:
         return result
 
     def _run_tool(self, use: ToolUse) -> ToolResult:
+        if use.fault:
+            return ToolResult.error(use.fault)
         if use.name not in self._tools:
             return ToolResult.error(f"there is no tool {use.name!r}")
         if refused := forbidden_tool(self._run.state.phase, use.name):
@@ -96,12 +98,16 @@ class ToolExecutor:
         path = state.task.files.editable
         return Document.from_text(text, path=path, revision=state.next_attempt - 1)
 
-    def _read_kernel(self, arguments: registry.ReadKernel) -> ToolResult:
+    def show_kernel(self) -> str:
+        """The kernel as it stands, tagged; what is shown may be edited by its tags."""
         document = self._document()
         if self._session is None:
             self._session = EditSession(document, self._tagger)
         self._session.observe(document)
-        return ToolResult.success(self._session.view())
+        return self._session.view()
+
+    def _read_kernel(self, arguments: registry.ReadKernel) -> ToolResult:
+        return ToolResult.success(self.show_kernel())
 
     def _edit_kernel(self, arguments: registry.EditKernel) -> ToolResult:
         session = self._session

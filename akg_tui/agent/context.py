@@ -1,0 +1,165 @@
+"""What the model is shown: a conversation that only ever grows, until it is begun anew.
+
+Owns the messages. Nothing that was sent is changed: a request is a prefix of the next, so
+a server's cache holds. When a prompt has grown beyond its budget, the next visit to a phase
+begins a new conversation from the plan and the kernel; it never edits the old one. A
+restart does the same, for nothing here is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from akg_tui.agent.chat import (
+    AssistantMessage,
+    ChatReply,
+    ChatRequest,
+    Message,
+    ToolMessage,
+    ToolResult,
+    ToolSpec,
+    UserMessage,
+)
+from akg_tui.agent.prompt import SYSTEM, opening, situation, visit_prompt
+from akg_tui.agent.tools.executor import RunPort, ToolExecutor
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+
+HINT = "Hint from the person who watches: "
+
+
+class Conversation:
+    """Messages with one model, and the tools that go with them."""
+
+    def __init__(self, system: str, tools: Sequence[ToolSpec]) -> None:
+        self.system = system
+        self.tools = tuple(tools)
+        self._messages: list[Message] = []
+        self._previous_id = ""
+        self.prompt_tokens = 0
+        self.hints_told = 0
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(self._messages)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the model has not replied in it yet."""
+        return not any(isinstance(message, AssistantMessage) for message in self._messages)
+
+    def say(self, text: str) -> None:
+        self._messages.append(UserMessage(text))
+
+    def request(self, hints: Sequence[str]) -> ChatRequest:
+        """The next request; hints that it does not carry yet come last."""
+        for hint in hints[self.hints_told :]:
+            self.say(f"{HINT}{hint}")
+        self.hints_told = len(hints)
+        return ChatRequest(self.system, self.tools, self.messages, self._previous_id)
+
+    def take(self, reply: ChatReply, results: Sequence[tuple[str, ToolResult]]) -> None:
+        """A reply with the answers to all of its calls: both or neither."""
+        self._messages.append(AssistantMessage(reply.text, reply.tool_uses, reply.blocks))
+        if results:
+            self._messages.append(ToolMessage(tuple(results)))
+        self._previous_id = reply.id
+        self.prompt_tokens = reply.prompt_tokens
+
+
+class Brief(Protocol):
+    """What a kind of model is told. `keeps`: its conversation goes on over phases and rounds."""
+
+    @property
+    def keeps(self) -> bool: ...
+
+    @property
+    def system(self) -> str: ...
+
+    def opening(self, run: RunPort, executor: ToolExecutor) -> str:
+        """The first message of a new conversation."""
+        ...
+
+    def situation(self, run: RunPort) -> str:
+        """The message that opens a later visit in the same conversation."""
+        ...
+
+
+class VisitBrief:
+    """For a searcher: each visit stands alone, its prompt says everything."""
+
+    keeps = False
+    system = SYSTEM
+
+    def opening(self, run: RunPort, executor: ToolExecutor) -> str:
+        return visit_prompt(run.state)
+
+    def situation(self, run: RunPort) -> str:
+        return visit_prompt(run.state)
+
+
+class RunBrief:
+    """For a language model: rules and task once, the plan and kernel at the start, news after."""
+
+    keeps = True
+
+    def __init__(self, system: str) -> None:
+        self.system = system
+
+    def opening(self, run: RunPort, executor: ToolExecutor) -> str:
+        return f"{opening(run.state, executor.show_kernel())}\n\n{self.situation(run)}"
+
+    def situation(self, run: RunPort) -> str:
+        return situation(run.state)
+
+
+class Context:
+    """The conversation of a run's agent over its visits. `budget` is in tokens of a prompt."""
+
+    def __init__(self, brief: Brief, tools: Sequence[ToolSpec], *, budget: int) -> None:
+        self._brief = brief
+        self._tools = tuple(tools)
+        self._budget = budget
+        self._conversation: Conversation | None = None
+        self._executor: ToolExecutor | None = None
+        self._spoiled = ""
+
+    def apart(self) -> Context:
+        """A context for one task aside, which this one never sees."""
+        return Context(self._brief, self._tools, budget=self._budget)
+
+    def spoil(self, why: str) -> None:
+        """The conversation cannot go on; the next visit begins a new one."""
+        self._spoiled = why
+
+    def begin(self, run: RunPort) -> tuple[Conversation, ToolExecutor]:
+        """The conversation for a visit that begins now, its newest message from us."""
+        old = self._conversation
+        why = self._rebuild_reason(run, old)
+        if why or old is None or self._executor is None:
+            if why and self._brief.keeps:
+                tokens = old.prompt_tokens if old else 0
+                run.send(cmd.Observe(ev.ContextRebuilt(reason=why, prompt_tokens=tokens)))
+            self._spoiled = ""
+            self._executor = ToolExecutor(run)
+            self._conversation = Conversation(self._brief.system, self._tools)
+            self._conversation.say(self._brief.opening(run, self._executor))
+        else:
+            old.say(self._brief.situation(run))
+        assert self._conversation is not None
+        if not self._brief.keeps:
+            self._conversation.hints_told = len(run.state.hints)  # its prompt carries them
+        return self._conversation, self._executor
+
+    def _rebuild_reason(self, run: RunPort, old: Conversation | None) -> str:
+        """Why a new conversation must begin; "" when the old one goes on or there is none."""
+        if old is None:
+            return "a new session" if run.state.usage else ""
+        if not self._brief.keeps:
+            return "every visit stands alone"
+        if self._spoiled:
+            return self._spoiled
+        if old.prompt_tokens > self._budget:
+            return f"the prompt grew beyond {self._budget} tokens"
+        return ""
