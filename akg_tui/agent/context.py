@@ -21,10 +21,11 @@ from akg_tui.agent.chat import (
     ToolSpec,
     UserMessage,
 )
-from akg_tui.agent.prompt import SYSTEM, opening, situation, visit_prompt
+from akg_tui.agent.prompt import SYSTEM, kernel_text, opening, situation, visit_prompt
 from akg_tui.agent.tools.executor import RunPort, ToolExecutor
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
+from akg_tui.core.machine import Phase
 
 HINT = "Hint from the person who watches: "
 
@@ -81,7 +82,7 @@ class Brief(Protocol):
         """The first message of a new conversation."""
         ...
 
-    def situation(self, run: RunPort) -> str:
+    def situation(self, run: RunPort, executor: ToolExecutor) -> str:
         """The message that opens a later visit in the same conversation."""
         ...
 
@@ -95,12 +96,15 @@ class VisitBrief:
     def opening(self, run: RunPort, executor: ToolExecutor) -> str:
         return visit_prompt(run.state)
 
-    def situation(self, run: RunPort) -> str:
+    def situation(self, run: RunPort, executor: ToolExecutor) -> str:
         return visit_prompt(run.state)
 
 
 class RunBrief:
-    """For a language model: rules and task once, the plan and kernel at the start, news after."""
+    """For a language model: rules and task once, plan and kernel at the start, then the news.
+
+    Every EDIT shows the kernel, because a round may have put it back: a call saved each time.
+    """
 
     keeps = True
 
@@ -108,10 +112,14 @@ class RunBrief:
         self.system = system
 
     def opening(self, run: RunPort, executor: ToolExecutor) -> str:
-        return f"{opening(run.state, executor.show_kernel())}\n\n{self.situation(run)}"
+        news = situation(run.state)
+        return f"{opening(run.state)}\n\n{news}\n\n{kernel_text(executor.show_kernel())}"
 
-    def situation(self, run: RunPort) -> str:
-        return situation(run.state)
+    def situation(self, run: RunPort, executor: ToolExecutor) -> str:
+        news = situation(run.state)
+        if run.state.phase is not Phase.EDIT:
+            return news
+        return f"{news}\n\n{kernel_text(executor.show_kernel())}"
 
 
 class Context:
@@ -122,7 +130,6 @@ class Context:
         self._tools = tuple(tools)
         self._budget = budget
         self._conversation: Conversation | None = None
-        self._executor: ToolExecutor | None = None
         self._spoiled = ""
 
     def apart(self) -> Context:
@@ -134,23 +141,26 @@ class Context:
         self._spoiled = why
 
     def begin(self, run: RunPort) -> tuple[Conversation, ToolExecutor]:
-        """The conversation for a visit that begins now, its newest message from us."""
+        """The conversation for a visit that begins now, and the visit's own tools.
+
+        The tools know no tag of an earlier visit: the kernel may be another one since.
+        """
+        executor = ToolExecutor(run)
         old = self._conversation
         why = self._rebuild_reason(run, old)
-        if why or old is None or self._executor is None:
+        if why or old is None:
             if why and self._brief.keeps:
                 tokens = old.prompt_tokens if old else 0
                 run.send(cmd.Observe(ev.ContextRebuilt(reason=why, prompt_tokens=tokens)))
             self._spoiled = ""
-            self._executor = ToolExecutor(run)
-            self._conversation = Conversation(self._brief.system, self._tools)
-            self._conversation.say(self._brief.opening(run, self._executor))
+            now = self._conversation = Conversation(self._brief.system, self._tools)
+            now.say(self._brief.opening(run, executor))
         else:
-            old.say(self._brief.situation(run))
-        assert self._conversation is not None
+            now = old
+            now.say(self._brief.situation(run, executor))
         if not self._brief.keeps:
-            self._conversation.hints_told = len(run.state.hints)  # its prompt carries them
-        return self._conversation, self._executor
+            now.hints_told = len(run.state.hints)  # its prompt carries them
+        return now, executor
 
     def _rebuild_reason(self, run: RunPort, old: Conversation | None) -> str:
         """Why a new conversation must begin; "" when the old one goes on or there is none."""

@@ -42,8 +42,9 @@ def create_run(folder: TaskFolder, task: Task, mode: Mode) -> RunFolder:
 def engine_for(run: RunFolder, *, key_file: str = "") -> Engine:
     """An engine for an open run, new or resumed.
 
-    `key_file` goes before the key file that the run's task names. Raises `akg_tui.agent.models.endpoint.KeyMissing` when the run's model needs a key and
-    there is none.
+    `key_file` goes before the key file that the run's task names. Raises
+    `akg_tui.agent.models.endpoint.KeyMissing` when the run's model needs a key and there is
+    none.
     """
     task = run.state.task
     if key_file:
