@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,17 +38,22 @@ class Player:
     batch: int = 3
     thinks: bool = False
     calls: int = 0
+    last: list[Block] = field(default_factory=list)
     _planned: dict[str, Direction] = field(default_factory=dict)
 
     def __call__(self, request: Request) -> Reply:
         self.calls += 1
-        blocks = self.play(request.body)
+        blocks = self.last = self.play(request.body)
         return message(
             blocks,
             message_id=f"msg_{self.calls}",
             usage=request.usage,
             diagnostics=request.diagnostics,
         )
+
+    def know(self, planned: Iterable[Direction]) -> None:
+        """Directions that somebody else planned."""
+        self._planned.update({direction.text: direction for direction in planned})
 
     def play(self, body: Mapping[str, Any]) -> list[Block]:
         """The blocks of the reply to a request."""
@@ -74,7 +79,7 @@ class Player:
             chosen = list(itertools.islice(self.directions, self.batch))
             if not chosen:
                 return call("finish", {"reason": "no direction is left"}, call_id)
-            self._planned.update({d.text: d for d in chosen})
+            self.know(chosen)
             items = [{"text": d.text, "rationale": d.why} for d in chosen]
             return call("submit_plan", {"items": items, "summary": "next"}, call_id)
         view = _view(since)

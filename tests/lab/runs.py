@@ -39,7 +39,7 @@ def directions() -> Iterator[Direction]:
     """What to try on the fake kernel: two that help, then ever new ones that do not."""
     yield Direction("use the faster form B", '^SPEED = "A"', 'SPEED = "B"')
     yield Direction("a wider line of 3", r"^WIDTH = \d+", "WIDTH = 3")
-    yield Direction("use the fastest form C", '^SPEED = "B"', 'SPEED = "C"')
+    yield Direction("use the fastest form C", '^SPEED = "[AB]"', 'SPEED = "C"')
     for number in itertools.count(4):
         yield Direction(f"a wider line of {number}", r"^WIDTH = \d+", f"WIDTH = {number}")
 
@@ -107,6 +107,7 @@ async def play(work: Engine) -> None:
     running = asyncio.create_task(work.run())
     try:
         async with asyncio.timeout(60):
+            await asyncio.sleep(0)  # the new session forgets why the last one held
             while not running.done() and not work.state.api_failure:
                 await asyncio.wait({running}, timeout=0.01)
         if not running.done():
