@@ -13,7 +13,7 @@ from tests.lab.server import Lab
 
 async def test_a_competent_model_plans_edits_and_keeps(tmp_path: Path) -> None:
     async with Lab(Player(directions())) as lab:
-        run = create(tmp_path / "task", lab.url, rounds=5)
+        run = create(tmp_path / "task", lab.url, rounds=5, probes=True)
         work = engine(run, lab.url)
         await play(work)
     assert run.state.ok

@@ -82,7 +82,7 @@ class Faulty:
 
 
 async def played(
-    folder: Path, script: Any, *, rounds: int = 2, agent: Agent | None = None, **how: Any
+    folder: Path, script: Any, *, rounds: int = 1, agent: Agent | None = None, **how: Any
 ) -> tuple[RunFolder, Lab]:
     """A run against the script, to its end."""
     async with Lab(script) as lab:
@@ -134,11 +134,11 @@ async def test_a_passing_fault_is_waited_out_in_sight_and_the_run_goes_on(
     tmp_path: Path, name: str, reply: Reply
 ) -> None:
     run, lab = await played(tmp_path / "task", Faulty(reply, reply))
-    assert run.state.finished == "max rounds reached (2)"
+    assert run.state.finished == "max rounds reached (1)"
     waits = of(run, ev.ApiWaiting)
     assert [wait.attempt for wait in waits] == [1, 2]
     assert all(wait.reason and wait.seconds > 0 for wait in waits)
-    assert len(of(run, ev.ToolCalled)) == 3  # a plan, two edits; nothing of a broken reply
+    assert len(of(run, ev.ToolCalled)) == 2  # a plan, an edit; nothing of a broken reply
     again = [request.raw for request in lab.requests[1:4]]
     assert again[0] == again[1] == again[2]  # the same request, to the byte
     assert lab.refused == lab.memory.faults == []
@@ -202,7 +202,7 @@ async def test_the_form_of_the_bytes_changes_nothing(
     reply = Reply(
         [Send(stream(events([{"type": "text", "text": "größer ✔"}, SUBMIT]), **how), **send)]
     )
-    run, _ = await played(tmp_path / "task", Faulty(reply, at=1), rounds=1)
+    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
     assert of(run, ev.ApiWaiting) == []
     assert [item.text for item in run.state.items] == [each.text for each in PLAN]
     assert of(run, ev.ModelReplied)[0].text == "größer ✔"
@@ -218,7 +218,7 @@ async def test_a_split_anywhere_in_the_bytes_gives_the_same_reply(tmp_path: Path
             return message([SUBMIT])
         return Reply([Send(data[:at]), Send(data[at:])])
 
-    run, _ = await played(tmp_path / "task", script, rounds=1)
+    run, _ = await played(tmp_path / "task", script)
     finishes = [c for c in of(run, ev.ToolCalled) if c.tool == "finish"]
     assert len(finishes) > 30
     assert all(c.arguments == {"reason": "ü"} for c in finishes)
@@ -231,7 +231,7 @@ async def test_a_server_that_does_not_stream_is_understood(tmp_path: Path) -> No
         "stop_reason": "tool_use", "usage": {"input_tokens": 5, "output_tokens": 7},
     }  # fmt: skip
     reply = Reply([Send(json.dumps(whole).encode())], headers={"content-type": "application/json"})
-    run, _ = await played(tmp_path / "task", Faulty(reply, at=1), rounds=1)
+    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
     replied = of(run, ev.ModelReplied)[0]
     assert (replied.input_tokens, replied.output_tokens) == (5, 7)
     assert len(run.state.items) == 3
@@ -239,7 +239,7 @@ async def test_a_server_that_does_not_stream_is_understood(tmp_path: Path) -> No
 
 async def test_a_server_that_counts_nothing_is_charged_by_length(tmp_path: Path) -> None:
     reply = message([SUBMIT], usage=None)
-    run, _ = await played(tmp_path / "task", Faulty(reply, at=1), rounds=1)
+    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
     replied = of(run, ev.ModelReplied)[0]
     assert replied.estimated
     assert replied.input_tokens > 500
@@ -253,7 +253,7 @@ async def test_counts_of_a_later_event_take_the_place_of_earlier_ones(tmp_path: 
         "cache_creation_input_tokens": 4, "cache_creation": {"ephemeral_5m_input_tokens": 3},
     }  # fmt: skip
     reply = Reply([Send(stream(sent))])
-    run, _ = await played(tmp_path / "task", Faulty(reply, at=1), rounds=1)
+    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
     replied = of(run, ev.ModelReplied)[0]
     assert (replied.input_tokens, replied.output_tokens) == (70, 9)
     assert (replied.cache_read_tokens, replied.cache_write_tokens) == (5, 4)
@@ -288,7 +288,7 @@ async def test_a_call_that_is_not_whole_is_answered_and_never_run(
     tmp_path: Path, name: str, blocks: list[dict[str, Any]], stop: str | None, told: str
 ) -> None:
     run, lab = await played(tmp_path / "task", Faulty(message(blocks, stop_reason=stop)))
-    assert run.state.finished == "max rounds reached (2)"
+    assert run.state.finished == "max rounds reached (1)"
     assert lab.refused == lab.memory.faults == []
     answers = [a for a in of(run, ev.ToolAnswered) if a.status == "error"]
     assert len(answers) == (len(blocks) if told else 0)
@@ -298,7 +298,7 @@ async def test_a_call_that_is_not_whole_is_answered_and_never_run(
 
 async def test_a_block_of_an_unknown_kind_goes_back_as_it_came(tmp_path: Path) -> None:
     strange = {"type": "dream", "of": ["sheep", {"electric": True}]}
-    run, lab = await played(tmp_path / "task", Faulty(message([strange, SUBMIT]), at=1), rounds=1)
+    run, lab = await played(tmp_path / "task", Faulty(message([strange, SUBMIT]), at=1))
     said = lab.requests[1].body["messages"][1]
     assert said["role"] == "assistant"
     assert said["content"][0] == strange
@@ -310,7 +310,7 @@ async def test_an_unknown_event_is_passed_over(tmp_path: Path) -> None:
     sent.insert(3, {"type": "message_dream", "of": "sheep"})
     sent.insert(5, {"type": "content_block_delta", "index": 0, "delta": {"type": "dream_delta"}})
     reply = Reply([Send(stream(sent))])
-    run, _ = await played(tmp_path / "task", Faulty(reply, at=1), rounds=1)
+    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
     assert len(run.state.items) == 3
 
 
@@ -340,7 +340,7 @@ async def test_thoughts_go_back_unchanged(tmp_path: Path) -> None:
 
 
 async def test_an_empty_reply_is_answered_with_what_is_wanted(tmp_path: Path) -> None:
-    run, lab = await played(tmp_path / "task", Faulty(message([]), say("   "), at=1), rounds=1)
+    run, lab = await played(tmp_path / "task", Faulty(message([]), say("   "), at=1))
     assert run.state.ok
     assert lab.refused == []
     asked = lab.requests[1].body["messages"][-1]["content"][-1]["text"]
@@ -396,7 +396,7 @@ async def test_a_lasting_fault_holds_the_run_with_its_reason_and_it_can_be_resum
 ) -> None:
     script = Faulty(*[reply] * 40)
     async with Lab(script) as lab:
-        run = create(tmp_path / "task", lab.url, rounds=2)
+        run = create(tmp_path / "task", lab.url, rounds=1)
         with pytest.raises(Held, match=why):
             await play(engine(run, lab.url))
         check_sound(run)
@@ -404,7 +404,7 @@ async def test_a_lasting_fault_holds_the_run_with_its_reason_and_it_can_be_resum
         script.left.clear()
         again = RunFolder.open(run.path)
         await play(engine(again, lab.url))
-        assert again.state.finished == "max rounds reached (2)"
+        assert again.state.finished == "max rounds reached (1)"
         check_sound(again)
         assert lab.memory.faults == []
 

@@ -16,6 +16,7 @@ from akg_tui.agent.patience import Patience
 from akg_tui.agent.prompt import system_text
 from akg_tui.agent.tools.registry import TOOLS
 from akg_tui.core import events as ev
+from akg_tui.core.capabilities import ANTHROPIC
 from akg_tui.core.machine import Mode
 from akg_tui.core.task import Agent, Policy, Task
 from akg_tui.engine.engine import Engine
@@ -52,15 +53,21 @@ def wrong() -> Iterator[Direction]:
 
 
 def create(
-    folder: Path, url: str, *, rounds: int = 5, agent: Agent | None = None, kernel: str = ""
+    folder: Path,
+    url: str,
+    *,
+    rounds: int = 5,
+    agent: Agent | None = None,
+    kernel: str = "",
+    probes: bool = False,
 ) -> RunFolder:
-    """A new run whose agent is served at `url`."""
+    """A new run whose agent is served at `url`; it knows what the server can do, or asks."""
     made = make_task(folder)
     if kernel:
         (made / "kernel.py").write_text(kernel)
     who = agent or Agent(model="lab", base_url=url)
     task = Task(op="speed", policy=Policy(max_rounds=rounds), agent=who)
-    return RunFolder.create(
+    run = RunFolder.create(
         load_task(made),
         task=task,
         mode=Mode.AUTO,
@@ -69,6 +76,10 @@ def create(
         clock=Clock(),
         name="r",
     )
+    if not probes:
+        known = ev.EndpointProbed(base_url=url, model=who.model, capabilities=ANTHROPIC)
+        run.append(known)
+    return run
 
 
 def engine(
