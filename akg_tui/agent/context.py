@@ -21,11 +21,12 @@ from akg_tui.agent.chat import (
     ToolSpec,
     UserMessage,
 )
-from akg_tui.agent.prompt import SYSTEM, kernel_text, opening, situation, visit_prompt
+from akg_tui.agent.prompt import SYSTEM, kernel_again, kernel_text, opening, situation, visit_prompt
 from akg_tui.agent.tools.executor import RunPort, ToolExecutor
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Phase
+from akg_tui.core.state import RunState
 
 HINT = "Hint from the person who watches: "
 
@@ -40,6 +41,7 @@ class Conversation:
         self._previous_id = ""
         self.prompt_tokens = 0
         self.hints_told = 0
+        self.shown: set[str] = set()  # the kernels, by SHA-256, that stand in it whole
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -70,7 +72,10 @@ class Conversation:
 
 
 class Brief(Protocol):
-    """What a kind of model is told. `keeps`: its conversation goes on over phases and rounds."""
+    """What a kind of model is told.
+
+    `keeps`: its conversation goes on over phases and rounds, and it is shown the kernel.
+    """
 
     @property
     def keeps(self) -> bool: ...
@@ -78,11 +83,11 @@ class Brief(Protocol):
     @property
     def system(self) -> str: ...
 
-    def opening(self, run: RunPort, executor: ToolExecutor) -> str:
+    def opening(self, state: RunState) -> str:
         """The first message of a new conversation."""
         ...
 
-    def situation(self, run: RunPort, executor: ToolExecutor) -> str:
+    def situation(self, state: RunState) -> str:
         """The message that opens a later visit in the same conversation."""
         ...
 
@@ -93,33 +98,26 @@ class VisitBrief:
     keeps = False
     system = SYSTEM
 
-    def opening(self, run: RunPort, executor: ToolExecutor) -> str:
-        return visit_prompt(run.state)
+    def opening(self, state: RunState) -> str:
+        return visit_prompt(state)
 
-    def situation(self, run: RunPort, executor: ToolExecutor) -> str:
-        return visit_prompt(run.state)
+    def situation(self, state: RunState) -> str:
+        return visit_prompt(state)
 
 
 class RunBrief:
-    """For a language model: rules and task once, plan and kernel at the start, then the news.
-
-    Every EDIT shows the kernel, because a round may have put it back: a call saved each time.
-    """
+    """For a language model: rules and task once, plan and kernel at the start, then the news."""
 
     keeps = True
 
     def __init__(self, system: str) -> None:
         self.system = system
 
-    def opening(self, run: RunPort, executor: ToolExecutor) -> str:
-        news = situation(run.state)
-        return f"{opening(run.state)}\n\n{news}\n\n{kernel_text(executor.show_kernel())}"
+    def opening(self, state: RunState) -> str:
+        return f"{opening(state)}\n\n{situation(state)}"
 
-    def situation(self, run: RunPort, executor: ToolExecutor) -> str:
-        news = situation(run.state)
-        if run.state.phase is not Phase.EDIT:
-            return news
-        return f"{news}\n\n{kernel_text(executor.show_kernel())}"
+    def situation(self, state: RunState) -> str:
+        return situation(state)
 
 
 class Context:
@@ -131,10 +129,13 @@ class Context:
         self._budget = budget
         self._conversation: Conversation | None = None
         self._spoiled = ""
+        self._aside = False
 
     def apart(self) -> Context:
         """A context for one task aside, which this one never sees."""
-        return Context(self._brief, self._tools, budget=self._budget)
+        aside = Context(self._brief, self._tools, budget=self._budget)
+        aside._aside = True
+        return aside
 
     def spoil(self, why: str) -> None:
         """The conversation cannot go on; the next visit begins a new one."""
@@ -154,10 +155,13 @@ class Context:
                 run.send(cmd.Observe(ev.ContextRebuilt(reason=why, prompt_tokens=tokens)))
             self._spoiled = ""
             now = self._conversation = Conversation(self._brief.system, self._tools)
-            now.say(self._brief.opening(run, executor))
+            said = self._brief.opening(run.state)
         else:
             now = old
-            now.say(self._brief.situation(run, executor))
+            said = self._brief.situation(run.state)
+        if self._brief.keeps and (now is not old or run.state.phase is Phase.EDIT):
+            said = f"{said}\n\n{_kernel(now, executor)}"
+        now.say(said)
         if not self._brief.keeps:
             now.hints_told = len(run.state.hints)  # its prompt carries them
         return now, executor
@@ -165,7 +169,7 @@ class Context:
     def _rebuild_reason(self, run: RunPort, old: Conversation | None) -> str:
         """Why a new conversation must begin; "" when the old one goes on or there is none."""
         if old is None:
-            return "a new session" if run.state.usage else ""
+            return "a new session" if run.state.usage and not self._aside else ""
         if not self._brief.keeps:
             return "every visit stands alone"
         if self._spoiled:
@@ -173,3 +177,13 @@ class Context:
         if old.prompt_tokens > self._budget:
             return f"the prompt grew beyond {self._budget} tokens"
         return ""
+
+
+def _kernel(conversation: Conversation, executor: ToolExecutor) -> str:
+    """The kernel for an edit. One that stands in the conversation already is only named."""
+    sha = executor.kernel_sha
+    if sha in conversation.shown:
+        document = executor.recall_kernel()
+        return kernel_again(document.revision, document.sha256)
+    conversation.shown.add(sha)
+    return kernel_text(executor.show_kernel())

@@ -90,7 +90,15 @@ def opening(state: RunState) -> str:
 
 def kernel_text(view: str) -> str:
     """The tagged kernel in a prompt."""
-    return f"The kernel as it stands; tags shown earlier are void:\n\n{view}"
+    return f"The kernel as it stands; tags of other versions are void:\n\n{view}"
+
+
+def kernel_again(revision: int, sha256: str) -> str:
+    """That the kernel is one that the conversation shows already."""
+    return (
+        f"The kernel is again the one shown above with sha={sha256[:8]}: its tags hold. It is "
+        f"revision {revision} now, should you name one."
+    )
 
 
 def situation(state: RunState) -> str:

@@ -17,6 +17,7 @@ from tests.lab.server import Request
 
 _PHASE = re.compile(r"^Phase (\w+)\.", re.M)
 _ACTIVE = re.compile(r"^Active item: (p\d+): (.*)$", re.M)
+_AGAIN = re.compile(r"the one shown above with sha=(\w+)")
 _LINE = re.compile(r"^(\d+[a-z]+)\|(.*)$", re.M)
 
 
@@ -64,9 +65,9 @@ class Player:
             thought = f"In {phase} I weigh what is known, for the {self.calls}th time."
             said.append({"type": "thinking", "thinking": thought, "signature": f"sig{self.calls}"})
         said.append({"type": "text", "text": f"{phase}: next step."})
-        return [*said, self._act(phase, texts, since)]
+        return [*said, self._act(phase, texts, since, body)]
 
-    def _act(self, phase: str, texts: str, since: list[Block]) -> Block:
+    def _act(self, phase: str, texts: str, since: list[Block], body: Mapping[str, Any]) -> Block:
         call_id = f"toolu_{self.calls:05d}"
         if phase == "DIAGNOSE":
             report = {
@@ -82,7 +83,8 @@ class Player:
             self.know(chosen)
             items = [{"text": d.text, "rationale": d.why} for d in chosen]
             return call("submit_plan", {"items": items, "summary": "next"}, call_id)
-        view = _view(since)
+        again = _AGAIN.search(texts)
+        view = _view(since) or (_view(_all_blocks(body), f"sha={again[1]}") if again else "")
         if not view:
             return call("read_kernel", {}, call_id)
         return self._edit(view, _ACTIVE.findall(texts)[-1][1], call_id)
@@ -113,10 +115,11 @@ def _all_blocks(body: Mapping[str, Any]) -> list[Block]:
     return [b for m in body["messages"] for b in m["content"]]
 
 
-def _view(blocks: list[Block]) -> str:
-    """The newest tagged kernel among the blocks."""
+def _view(blocks: list[Block], sha: str = "") -> str:
+    """The newest tagged kernel among the blocks, or the newest with this in its header."""
     for block in reversed(blocks):
         text = block.get("content") if block["type"] == "tool_result" else block.get("text")
-        if isinstance(text, str) and not block.get("is_error") and len(_LINE.findall(text)) > 3:
-            return text
+        shows = isinstance(text, str) and sha in text and len(_LINE.findall(text)) > 3
+        if shows and not block.get("is_error"):
+            return str(text)
     return ""

@@ -113,11 +113,11 @@ class Held(AssertionError):
     """The model was given up, and nobody watches."""
 
 
-async def play(work: Engine) -> None:
+async def play(work: Engine, *, limit_s: float = 60.0) -> None:
     """Work until the run is over. Raises `Held` when it holds for want of a model."""
     running = asyncio.create_task(work.run())
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(limit_s):
             await asyncio.sleep(0)  # the new session forgets why the last one held
             while not running.done() and not work.state.api_failure:
                 await asyncio.wait({running}, timeout=0.01)

@@ -106,6 +106,17 @@ class ToolExecutor:
         self._session.observe(document)
         return self._session.view()
 
+    def recall_kernel(self) -> Document:
+        """The kernel as it stands, which the agent was shown whole before: its tags hold."""
+        document = self._document()
+        self._session = EditSession(document, self._tagger)
+        self._session.trust()
+        return document
+
+    @property
+    def kernel_sha(self) -> str:
+        return self._document().sha256
+
     def _read_kernel(self, arguments: registry.ReadKernel) -> ToolResult:
         return ToolResult.success(self.show_kernel())
 
