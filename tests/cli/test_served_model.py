@@ -16,8 +16,7 @@ import pytest
 from akg_tui.resources import sample_kernels
 from tests.engine.runs import make_task
 from tests.lab.player import Direction, Player
-from tests.lab.replies import Reply, refuse
-from tests.lab.server import Lab, Request
+from tests.lab.server import Lab
 
 KEY = "sk-lab-secret"
 
@@ -174,20 +173,3 @@ async def test_an_endpoint_that_cannot_be_reached_is_told_in_one_line(tmp_path: 
     assert "akg-tui resume" in line
     summary = json.loads(out.splitlines()[-1])
     assert (summary["type"], summary["ok"]) == ("summary", False)
-
-
-async def test_a_busy_server_is_told_in_the_progress_lines(tmp_path: Path) -> None:
-    player = Player(softmax())
-    left = [refuse(529, "overloaded_error", "come back later")]
-
-    def script(request: Request) -> Reply:
-        return left.pop() if left else player(request)
-
-    sample(tmp_path / "task")
-    async with Lab(script) as lab:
-        code, out, errors = await akg(
-            "tune", "task", "--agent", "m", "--base-url", lab.url, "--headless",
-            "--max-rounds", "1", cwd=tmp_path,
-        )  # fmt: skip
-    assert code == 0, errors
-    assert "WAIT_API  try 2 in 2 s: 529 overloaded_error: come back later" in out

@@ -149,7 +149,7 @@ async def _events(response: httpx2.Response) -> AsyncIterator[Mapping[str, Any]]
         async for event in _whole_message(response):
             yield event
         return
-    if kind in ("text/html", "text/plain", "application/xml"):
+    if kind in ("text/html", "application/xml"):
         raise BrokenStream(f"{kind} where a stream of events should be")
     async for sent in AsyncStream.raw_events(cast(Any, _Bounded(response))):
         if not sent.data or sent.data == "[DONE]":
