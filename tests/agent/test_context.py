@@ -36,7 +36,7 @@ async def test_forty_rounds_read_nearly_all_of_their_prompts_from_the_cache(
         run, lab = await scripted(tmp_path / "task", 40, 16_000)
         found = figures(run, lab, 40)
     assert held(found, 40), found
-    assert found["rebuilds"] >= 2
+    assert found["rebuilds"] >= 1
     assert found["largest_prompt"] < 20_000
     check_sound(run)
 
