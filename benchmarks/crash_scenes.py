@@ -63,7 +63,7 @@ class Person:
         """What is pressed when the run waits."""
         state = self.engine.state
         if state.gate and not state.gate.answer:
-            self.engine.send(cmd.AnswerKeep(state.gate.gate, approve=True))
+            self.engine.send(cmd.AnswerGate(state.gate.gate, approve=True))
         elif state.paused:
             self.engine.send(cmd.Unpause())
         elif state.mode is Mode.STEP:

@@ -24,6 +24,7 @@ def reserve(state: RunState, estimate: Usage) -> Usage:
         output=max([estimate.output, *(used.output for used in recent)]),
         cache_write=max([estimate.cache_write, *(used.cache_write for used in recent)]),
         cache_read=max([estimate.cache_read, *(used.cache_read for used in recent)]),
+        cache_write_short=max(used.cache_write_short for used in (estimate, *recent)),
     )
 
 
@@ -38,7 +39,7 @@ def no_room(state: RunState, calls: Sequence[Usage]) -> str:
     expected = calls or [Usage(used.model) for used in state.recent_calls[-1:]]
     kept = tuple(reserve(state, call) for call in expected)
     most = policy.max_tokens
-    tokens = sum(used.input + used.output for used in kept)
+    tokens = sum(used.prompt + used.output for used in kept)
     # What is reached already is told by its own name.
     if most is not None and state.tokens < most < state.tokens + tokens:
         return (

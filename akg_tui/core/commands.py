@@ -9,13 +9,18 @@ from __future__ import annotations
 from msgspec import Struct
 
 from akg_tui.core.events import (
+    ApiFailed,
+    ApiWaiting,
     BlockedKind,
     CallRefused,
+    ContextRebuilt,
+    EndpointProbed,
     EvalInterrupted,
     ModelReplied,
     PlanChange,
     PlannedItem,
     Purpose,
+    ReplyLost,
     SessionOpened,
     ToolAnswered,
     ToolCalled,
@@ -35,6 +40,11 @@ class Observe(Struct, frozen=True):
         SessionOpened
         | EvalInterrupted
         | ModelReplied
+        | ReplyLost
+        | ApiWaiting
+        | ApiFailed
+        | EndpointProbed
+        | ContextRebuilt
         | ToolCalled
         | ToolAnswered
         | TurnEnded

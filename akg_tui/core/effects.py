@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from akg_tui.core.decision import Decision, decide_verdict
 from akg_tui.core.events import Purpose
-from akg_tui.core.machine import Gate, Mode, Overlay, Phase, Verdict
+from akg_tui.core.machine import AGENT_PHASES, Gate, Mode, Overlay, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.policy import stop_reasons
 from akg_tui.core.state import Demand, RunState
@@ -256,6 +256,8 @@ def next_effect(state: RunState, now: float) -> Effect | None:
         return replace(asked, due=None) if isinstance(asked, Hold) else asked
     if state.paused and not state.granted:
         return Hold(Overlay.PAUSED)
+    if state.phase in AGENT_PHASES and (state.api_wait or state.api_failure):
+        return Hold(Overlay.WAIT_API)
     return _work(state)
 
 

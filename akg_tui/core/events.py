@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from akg_tui.core.capabilities import Capabilities
 from akg_tui.core.machine import Gate, Mode, Phase, Verdict
 from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.task import Policy, Task
@@ -124,7 +125,12 @@ class KernelEdited(Event, frozen=True):
 class ModelReplied(Event, frozen=True):
     """One reply of the model has arrived; its tool calls follow, then `TurnEnded`.
 
-    `hints_told` is how many of the waiting hints the request carried; None: all of them.
+    The tokens of the prompt are `input_tokens` (neither read from a cache nor written to
+    one), `cache_read_tokens` and `cache_write_tokens`; of those written, the share
+    `cache_write_short_tokens` lives five minutes, the rest an hour. `estimated` says that
+    the server told no usage and the counts are made from lengths. `cache_miss` is the
+    server's own word on why the prompt was not read from its cache. `hints_told` is how
+    many of the waiting hints the request carried; None: all of them.
     """
 
     phase: Phase
@@ -133,7 +139,72 @@ class ModelReplied(Event, frozen=True):
     tool_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_short_tokens: int = 0
+    stop_reason: str = ""
+    request_id: str = ""
+    duration_s: float = 0.0
+    estimated: bool = False
+    cache_miss: str = ""
     hints_told: int | None = None
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+class ReplyLost(Event, frozen=True):
+    """A reply was cut off: what is known of it is paid for and used for nothing."""
+
+    phase: Phase
+    model: str
+    reason: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_short_tokens: int = 0
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+class ApiWaiting(Event, frozen=True):
+    """The model's server gave no reply; the same request is sent again after `seconds`.
+
+    `asked_s` is how long the server asked to wait, where it did.
+    """
+
+    reason: str
+    attempt: int
+    seconds: float
+    asked_s: float | None = None
+
+
+class ApiFailed(Event, frozen=True):
+    """The model cannot be used as things are. The run holds still until it is resumed."""
+
+    reason: str
+
+
+class EndpointProbed(Event, frozen=True):
+    """What the model's server was found to be able to do."""
+
+    base_url: str
+    model: str
+    capabilities: Capabilities
+
+
+class ContextRebuilt(Event, frozen=True):
+    """The agent's conversation began anew from the plan and the kernel.
+
+    `prompt_tokens` is what the last prompt of the old one had.
+    """
+
+    reason: str
+    prompt_tokens: int = 0
 
 
 class ToolCalled(Event, frozen=True):
@@ -423,6 +494,11 @@ AnyEvent = (
     | ItemsDropped
     | KernelEdited
     | ModelReplied
+    | ReplyLost
+    | ApiWaiting
+    | ApiFailed
+    | EndpointProbed
+    | ContextRebuilt
     | ToolCalled
     | ToolAnswered
     | TurnEnded

@@ -16,8 +16,9 @@ from akg_tui.core.fold_levers import APPLY_LEVERS
 from akg_tui.core.items import OutOfOrder, added, moved
 from akg_tui.core.machine import MODE_GATES, SETTLED, ItemState, Phase, Verdict, check_phase
 from akg_tui.core.measurement import Interval, Measurement, Outcome
-from akg_tui.core.prices import Usage
+from akg_tui.core.prices import Usage, together
 from akg_tui.core.state import Attempt, Incumbent, Running, RunState
+from akg_tui.core.usage import usage_of
 
 __all__ = ["OutOfOrder", "evolve", "fold"]
 
@@ -173,29 +174,31 @@ def _kernel_edited(state: RunState, event: ev.KernelEdited, at: float) -> RunSta
 
 def _model_replied(state: RunState, event: ev.ModelReplied, at: float) -> RunState:
     return replace(
-        state,
+        _charged(state, event),
         turn_open=True,
         blocked=False,
         hints=state.hints[len(state.hints) if event.hints_told is None else event.hints_told :],
-        input_tokens=state.input_tokens + event.input_tokens,
-        output_tokens=state.output_tokens + event.output_tokens,
-        usage=_used(state.usage, event),
-        recent_calls=(*state.recent_calls[1 - RECENT_CALLS :], *_used((), event)),
+        recent_calls=(*state.recent_calls[1 - RECENT_CALLS :], usage_of(event)),
         closing_reply="" if event.tool_calls else event.text,
+        api_wait=None,
     )
 
 
-def _used(usage: tuple[Usage, ...], event: ev.ModelReplied) -> tuple[Usage, ...]:
-    """`usage` with the reply's tokens added to its model's."""
+def _charged(state: RunState, event: ev.ModelReplied | ev.ReplyLost) -> RunState:
+    return replace(
+        state,
+        input_tokens=state.input_tokens + event.prompt_tokens,
+        output_tokens=state.output_tokens + event.output_tokens,
+        usage=_used(state.usage, usage_of(event)),
+    )
+
+
+def _used(usage: tuple[Usage, ...], call: Usage) -> tuple[Usage, ...]:
+    """`usage` with a call's tokens added to its model's."""
     for index, used in enumerate(usage):
-        if used.model == event.model:
-            more = replace(
-                used,
-                input=used.input + event.input_tokens,
-                output=used.output + event.output_tokens,
-            )
-            return (*usage[:index], more, *usage[index + 1 :])
-    return (*usage, Usage(event.model, event.input_tokens, event.output_tokens))
+        if used.model == call.model:
+            return (*usage[:index], together(used, call), *usage[index + 1 :])
+    return (*usage, call)
 
 
 def _tool_called(state: RunState, event: ev.ToolCalled, at: float) -> RunState:
@@ -220,10 +223,18 @@ def _turn_interrupted(state: RunState, event: ev.TurnInterrupted, at: float) -> 
 
 
 def _visit_failed(state: RunState, event: ev.VisitFailed, at: float) -> RunState:
-    state = replace(state, visit_failed_here=True)
+    state = replace(state, visit_failed_here=True, visit_failure=event.reason, api_wait=None)
     if state.phase is Phase.DIAGNOSE:  # it has a bound of its own, and a way out
         return replace(state, diagnosis_attempts=state.diagnosis_attempts + 1)
     return replace(state, visits_failed=state.visits_failed + 1)
+
+
+def _session_opened(state: RunState, event: ev.SessionOpened, at: float) -> RunState:
+    return replace(state, api_wait=None, api_failure="")
+
+
+def _api_failed(state: RunState, event: ev.ApiFailed, at: float) -> RunState:
+    return replace(state, api_wait=None, api_failure=event.reason)
 
 
 def _chained(state: RunState, measurement: Measurement) -> Interval | None:
@@ -335,7 +346,7 @@ def _run_salvaged(state: RunState, event: ev.RunSalvaged, at: float) -> RunState
 
 
 _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
-    ev.SessionOpened: lambda s, e, at: s,
+    ev.SessionOpened: _session_opened,
     ev.PhaseEntered: _phase_entered,
     ev.EvalStarted: _eval_started,
     ev.EvalFinished: _eval_finished,
@@ -347,6 +358,11 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.ItemsDropped: _items_dropped,
     ev.KernelEdited: _kernel_edited,
     ev.ModelReplied: _model_replied,
+    ev.ReplyLost: lambda s, e, at: _charged(s, e),
+    ev.ApiWaiting: lambda s, e, at: replace(s, api_wait=e),
+    ev.ApiFailed: _api_failed,
+    ev.EndpointProbed: lambda s, e, at: replace(s, capabilities=e.capabilities),
+    ev.ContextRebuilt: lambda s, e, at: s,
     ev.ToolCalled: _tool_called,
     ev.ToolAnswered: _tool_answered,
     ev.TurnEnded: lambda s, e, at: replace(s, turn_open=False),

@@ -223,7 +223,7 @@ APPLY_LEVERS: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.GateOpened: _gate_opened,
     ev.GateAnswered: _gate_answered,
     ev.Paused: lambda s, e, at: replace(s, paused=True, granted=0),
-    ev.Unpaused: lambda s, e, at: replace(s, paused=False),
+    ev.Unpaused: lambda s, e, at: replace(s, paused=False, api_wait=None, api_failure=""),
     ev.StepGranted: lambda s, e, at: replace(s, granted=1),
     ev.HintGiven: lambda s, e, at: _hinted(s, e.text),
     ev.StopRequested: lambda s, e, at: replace(s, stop_reason=e.reason),

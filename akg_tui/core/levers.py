@@ -47,7 +47,8 @@ def _pause(state: RunState, command: cmd.Pause, now: float) -> Events | Rejected
 
 
 def _unpause(state: RunState, command: cmd.Unpause, now: float) -> Events | Rejected:
-    return (ev.Unpaused(),) if state.paused else Rejected("the run is not paused")
+    held = state.paused or state.api_failure or state.api_wait
+    return (ev.Unpaused(),) if held else Rejected("the run is not paused")
 
 
 def _step(state: RunState, command: cmd.Step, now: float) -> Events | Rejected:

@@ -20,7 +20,7 @@ Plan items
     …) are never used twice.
 
 Overlays hold a phase still and change nothing else: a pause, a step that was not
-granted, a gate or a question without an answer.
+granted, a gate or a question without an answer, a model's server that does not answer.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class Overlay(StrEnum):
     PAUSED = "PAUSED"
     WAIT_STEP = "WAIT_STEP"
     WAIT_USER = "WAIT_USER"
+    WAIT_API = "WAIT_API"
 
 
 PHASE_TABLE: dict[Phase, frozenset[Phase]] = {

@@ -10,6 +10,7 @@ from akg_tui.core import automation as auto
 from akg_tui.core.budget import no_room
 from akg_tui.core.goals import Range, goals_met
 from akg_tui.core.machine import Verdict
+from akg_tui.core.plain import one_line
 from akg_tui.core.prices import UnknownPrice, cost_usd, price_of
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.task import Policy
@@ -40,7 +41,8 @@ def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
     reasons += auto.stop_conditions(policy, facts)
     reasons += _budgets(state, policy, now)
     if state.visits_failed >= NO_PROGRESS_VISITS:
-        reasons.append(f"the agent made no progress in {NO_PROGRESS_VISITS} visits")
+        why = f": {one_line(state.visit_failure, 200)}" if state.visit_failure else ""
+        reasons.append(f"the agent made no progress in {NO_PROGRESS_VISITS} visits{why}")
     if state.finish_reason:
         reasons.append(f"the agent finished: {state.finish_reason}")
     if full := state.call_refused or no_room(state, ()):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from akg_tui.core.events import DiagnosisReported, Forked, PlanEdited
+from akg_tui.core.capabilities import Capabilities
+from akg_tui.core.events import ApiWaiting, DiagnosisReported, Forked, PlanEdited
 from akg_tui.core.machine import Gate, ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.prices import Usage
@@ -153,6 +154,11 @@ class RunState(Struct, frozen=True, kw_only=True):
     closing_reply: str = ""  # the last reply's text, unless it called a tool
     visit_failed_here: bool = False
     blocked: bool = False  # the agent said so in the turn under way
+    visit_failure: str = ""  # why the last visit that failed did
+
+    api_wait: ApiWaiting | None = None  # the model's server is given time
+    api_failure: str = ""  # why the model cannot be used; a new session tries again
+    capabilities: Capabilities | None = None  # of the model's server, once it was asked
 
     attempts: tuple[Attempt, ...] = ()
     next_attempt: int = 1
@@ -173,9 +179,9 @@ class RunState(Struct, frozen=True, kw_only=True):
     diagnosis_attempts: int = 0  # reports refused and visits failed in this diagnosis
     hints: tuple[str, ...] = ()
 
-    input_tokens: int = 0
+    input_tokens: int = 0  # with what was read from a cache or written to one
     output_tokens: int = 0
-    usage: tuple[Usage, ...] = ()  # the same tokens by model
+    usage: tuple[Usage, ...] = ()  # the same tokens by model and kind
     recent_calls: tuple[Usage, ...] = ()  # the last few calls, each for itself
     call_refused: str = ""
     finish_reason: str = ""

@@ -9,6 +9,7 @@ from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Interval
 from akg_tui.core.prices import UnknownPrice, cost_usd
 from akg_tui.core.state import RunState
+from akg_tui.core.usage import cache_read_share
 
 
 def _interval(interval: Interval | None) -> dict[str, float] | None:
@@ -62,8 +63,8 @@ def summarize(state: RunState) -> dict[str, Any]:
         "type": "summary",
         "run_id": state.run_id,
         "op": state.task.op,
-        "ok": state.ok,
-        "reason": state.finished,
+        "ok": state.ok and not state.api_failure,
+        "reason": state.finished or state.api_failure,
         "rounds": state.settled,
         "verdicts": {verdict.value: state.count(verdict) for verdict in Verdict},
         "keeps": kept,
@@ -82,6 +83,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         ),
         "worked_s": round(state.worked_s, 3),
         "tokens": {"input": state.input_tokens, "output": state.output_tokens},
+        "cache_read_share": cache_read_share(state.usage),
         **token_fields(state.tokens, state.task.policy.automation),
         "cost_usd": _cost(state),
         "stop_conditions": list(state.stop_conditions),

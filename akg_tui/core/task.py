@@ -89,17 +89,46 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
             force_setattr(self, "automation", replace(automation, max_rounds=None))
 
 
-class Agent(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which model plays, and the seed of its own choices (never of the judge's inputs).
+# The id that `claude` stands for. A run holds the id, so a newer default changes no old run.
+DEFAULT_CLAUDE = "claude-opus-5-5"
+SWEEP = "sweep"
 
-    `tools` names a file of tool definitions in the task folder; without it `tools.yaml` and
-    `domain_tools.yaml` are read where they are. `allow_script` opens the `script` gate.
+
+def resolved_model(name: str) -> str:
+    """The model id behind a name that a person writes."""
+    return DEFAULT_CLAUDE if name == "claude" else name
+
+
+class Agent(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which model plays, where it is served, and what a call of it may take.
+
+    `model` is `sweep`, `claude`, or any id that the server knows. `base_url` is a server
+    that speaks the Anthropic Messages API; "" is Anthropic's own. The key itself is never
+    here, only the file that may hold it. `max_output_tokens` bounds one reply,
+    `context_tokens` is the size of prompt from which the next round begins with a new one.
+    `thinking`: what the model does by itself (`default`), none (`off`), as much as it finds
+    right (`adaptive`), or at most `thinking_tokens` (`budget`). `seed` is for the model's
+    own choices, never for the judge's inputs. `tools` names a file of tool definitions in
+    the task folder; without it `tools.yaml` and `domain_tools.yaml` are read where they
+    are. `allow_script` lets scripts run without asking.
     """
 
-    model: Literal["sweep"] = "sweep"
+    model: Annotated[
+        str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/@+-]*$")
+    ] = SWEEP
     seed: Annotated[int, Meta(ge=0)] = 0
     tools: Annotated[str, Meta(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*\.ya?ml)?$")] = ""
     allow_script: bool = False
+    base_url: Annotated[str, Meta(pattern=r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$")] = ""
+    api_key_file: str = ""
+    max_output_tokens: Annotated[int, Meta(ge=256, le=128_000)] = 16_000
+    context_tokens: Annotated[int, Meta(ge=4_000)] = 48_000
+    thinking: Literal["default", "off", "adaptive", "budget"] = "default"
+    thinking_tokens: Annotated[int, Meta(ge=1024)] = 4_096
+
+    def __post_init__(self) -> None:
+        if self.thinking == "budget" and self.thinking_tokens >= self.max_output_tokens:
+            raise ValueError("thinking_tokens must be less than max_output_tokens")
 
 
 class Task(Struct, frozen=True, forbid_unknown_fields=True):

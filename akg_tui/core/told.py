@@ -17,8 +17,12 @@ WIDTH = 400
 
 def told_by_person(state: RunState) -> list[str]:
     """Paragraphs for the prompt that opens a visit: hints, answers, and what was undone."""
-    told = hints_told(state.hints)
-    told += [_answer(question) for question in state.questions[-NEWEST:] if question.source]
+    return [*hints_told(state.hints), *standing(state)]
+
+
+def standing(state: RunState) -> list[str]:
+    """Of these, what holds on: answers, and KEEPs that were undone."""
+    told = [_answer(question) for question in state.questions[-NEWEST:] if question.source]
     undone = [item for item in state.items if item.undone]
     told += [
         f"A person took the KEEP of {item.id} back, so do not bring it back in any form: "

@@ -15,7 +15,9 @@ from typing import Protocol, assert_never
 
 from akg_tui import __version__
 from akg_tui.agent.admission import Admission
-from akg_tui.agent.chat import ChatModel
+from akg_tui.agent.chat import ChatModel, ServedModel
+from akg_tui.agent.context import Context
+from akg_tui.agent.patience import Patience
 from akg_tui.agent.react import visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
@@ -88,10 +90,15 @@ class Engine:
         connect: Callable[[Callable[[Progress], None]], Evaluator],
         *,
         clock: Callable[[], float] = time.time,
+        context: Context | None = None,
+        patience: Patience | None = None,
         reporter: Reporter | None = None,
     ) -> None:
         self._folder = folder
         self._model = model
+        self._context = context
+        self._patience = patience or Patience()
+        self._patience.rest = self._rest
         self._clock = clock
         self._reporter = reporter
         self._live = Live()
@@ -182,6 +189,8 @@ class Engine:
 
     async def close(self) -> None:
         await self._judge.close()
+        if isinstance(self._model, ServedModel):
+            await self._model.close()
         self._folder.close()
 
     def _recover(self) -> None:
@@ -239,6 +248,8 @@ class Engine:
                 self._model,
                 clock=self._clock,
                 on_delta=self._live.write,
+                context=self._context,
+                patience=self._patience,
                 admission=self._admission,
             )
         )
@@ -255,6 +266,20 @@ class Engine:
             return
         for event in cut_off(self.state, "visit ended by a person's hand"):
             self.send(cmd.Observe(event))
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait for the model's server; a stop or a pause ends the wait at once."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        self._live.show(f"waiting {seconds:.0f} s for the model's server")
+        while (left := until - loop.time()) > 0 and not self._rest_is_over():
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), left)
+        self._live.show(f"{self._model.name} is at work")
+
+    def _rest_is_over(self) -> bool:
+        return self.state.paused or fx.due(self.state, self._clock()) is not None
 
     async def _measure(self, effect: fx.Measure) -> None:
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
@@ -308,4 +333,5 @@ def _waiting(state: RunState, hold: fx.Hold) -> str:
     return {
         Overlay.PAUSED: f"paused{following}",
         Overlay.WAIT_STEP: f"waiting for a step{following}",
+        Overlay.WAIT_API: "the model cannot be used",
     }[hold.overlay]

@@ -178,6 +178,8 @@ def _held(state: RunState, hold: Hold) -> Line:
             how = f"WAIT_STEP: n takes one step{to}, m changes the mode"
         case Overlay.WAIT_USER:
             how = f"WAIT_USER: {_asked(state)}"
+        case Overlay.WAIT_API:
+            how = f"WAIT_API: {_waiting_api(state)}"
     return line((how, "note"), (" (granted)" if granted else "", "muted"))
 
 
@@ -195,6 +197,15 @@ def _asked(state: RunState) -> str:
             return "a script waits for your leave to run"
         case _:
             return f"the KEEP of attempt {attempt} waits for you, r shows it"
+
+
+def _waiting_api(state: RunState) -> str:
+    if state.api_failure:
+        return f"{one_line(state.api_failure)}; space tries again"
+    wait = state.api_wait
+    if wait is None:
+        return "the model's server"
+    return f"try {wait.attempt + 1} in {words.short_time(wait.seconds)}: {one_line(wait.reason)}"
 
 
 def _progress(progress: Progress, doing: str) -> Line:

@@ -212,6 +212,11 @@ def _visit_failed(event: ev.VisitFailed) -> list[Paragraph]:
     return [((), f"no result in {event.phase}: {one_line(event.reason)}", "log.error")]
 
 
+def _api_waiting(event: ev.ApiWaiting) -> list[Paragraph]:
+    told = f"WAIT_API: try {event.attempt + 1} in {event.seconds:.0f} s: {one_line(event.reason)}"
+    return [((), told, "log.error")]
+
+
 def _gate(event: ev.GateOpened) -> list[Paragraph]:
     what = {"plan": "the plan", "edit": f"the edit of attempt {event.attempt}"}
     what |= {"keep": f"attempt {event.attempt}", "script": "a script"}
@@ -289,6 +294,9 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.ItemsDropped: _items_left,
     ev.TurnInterrupted: _turn_cut,
     ev.VisitFailed: _visit_failed,
+    ev.ApiWaiting: _api_waiting,
+    ev.ApiFailed: lambda e: [((), f"the model cannot be used: {one_line(e.reason)}", "log.error")],
+    ev.ContextRebuilt: lambda e: [((), f"a new conversation: {one_line(e.reason)}", "muted")],
     ev.GateOpened: _gate,
     ev.GateAnswered: _gate_answered,
     ev.Decided: _decided,

@@ -86,6 +86,7 @@ class ToolExecutor:
         """Run one call and journal the call and its answer."""
         name, call = str(_writable(use.name))[:MAX_NAME], str(_writable(use.id))[:MAX_NAME]
         arguments, size, fault = _received(use.arguments)
+        fault = use.fault or fault
         told = arguments if size <= MAX_JOURNALED_ARGUMENTS else {"too_large_bytes": size}
         self._run.send(cmd.Observe(ev.ToolCalled(call=call, tool=name, arguments=told)))
         node = node_for(self._folder, self._run.state.seq, name)

@@ -147,7 +147,8 @@ class Deck(Watching):
         return ask(look.state, since, look.now, added, removed)
 
     def action_pause(self) -> None:
-        if self.steering.look().state.paused:
+        state = self.steering.look().state
+        if state.paused or state.api_failure:
             self.steering.steer(cmd.Unpause(), "the run goes on")
         else:
             self.steering.steer(cmd.Pause(), "paused: the work under way ends first")
