@@ -20,6 +20,7 @@ from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate import correctness, lint, shapes
 from akg_tui.evaluate import layout as layouts
 from akg_tui.evaluate.cases import Case
+from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.layout import Layout
 from akg_tui.evaluate.nursery import Misjudged, Nursery, blamed_on
 from akg_tui.evaluate.region import Region, region_of
@@ -118,6 +119,8 @@ class Reference:
         self._sample: Draw | None = None
         self._refused: Misjudged | None = None
         self.rules = nursery.task.correctness
+        self.sample_held: list[Bound] = []
+        """What a candidate's results for the sample are held to."""
         self.is_finite = True
         """Whether ordinary inputs give finite results."""
         self.barred: set[Case] = set()
@@ -200,6 +203,9 @@ class Reference:
             if not made & Want.EXACT:
                 sample = dataclasses.replace(sample, exact=None)
             self._lint(sample)
+            self.sample_held = correctness.bounds(
+                sample.results(0), sample.exact_results(0), self.rules.tolerance
+            )
             self._description, self._state, self._sample = description, state, sample
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
             self.is_finite = correctness.all_finite(inexact)

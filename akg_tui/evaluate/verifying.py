@@ -75,7 +75,7 @@ class Verification:
     def build(self) -> None:
         """Load the candidate and call it once on the sample, giving a compiler its time."""
         with self._loaded() as (worker, side):
-            sample = self._trial(self._reference.sample, 0)
+            sample = self._sample
             self._call_slowly(worker, side, sample)
             self._first = [result.clone() for result in timing.results(side, 0)]
             self._compare(sample, side)
@@ -100,6 +100,10 @@ class Verification:
                 self._stage("verify", done, drawn.count)
         return min(taken)
 
+    @property
+    def _sample(self) -> Trial:
+        return Trial(DRAWN, self._reference.sample, 0, self._reference.sample_held)
+
     def _trial(self, draw: Draw, item: int) -> Trial:
         exact = draw.exact_results(item)
         held = correctness.bounds(draw.results(item), exact, self._rules.tolerance)
@@ -108,7 +112,7 @@ class Verification:
     def _repeat(self, worker: Worker, side: Side, trial: Trial) -> list[float]:
         """Call again on the sample, tried in another process, and on a trial of this one."""
         taken = []
-        sample = self._trial(self._reference.sample, 0)
+        sample = self._sample
         for where in ("in another process", "at the next call"):
             taken.append(self._call(worker, side, sample))
             self._check_again(sample, side, where)
