@@ -7,6 +7,7 @@ called like any kernel. All that it writes, the judge checks against the first d
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -41,6 +42,8 @@ class ReferenceServer(Server):
         self._weights: dict[str, torch.Tensor] = {}
         self._description: Description | None = None
         self._varied: tuple[Variation, Description] | None = None
+        self._stock: list[list[object]] = []
+        """Ordinary inputs, of which those of other shapes are parts."""
         self._exact: Callable[..., object] | None = None
 
     def start(self) -> int:
@@ -122,23 +125,28 @@ class ReferenceServer(Server):
         return self._report(description)
 
     def _vary_inputs(self, variation: Variation, drawn_from: int) -> list[object]:
-        seed(drawn_from)
-        first = self._ask("get_inputs")
+        """Return inputs of other shapes: parts of ordinary ones, from random places.
+
+        What is drawn once serves all cases, because only the part and what is made of it
+        is shown to a candidate, and drawing costs more than all the rest.
+        """
+        dice = random.Random(drawn_from)
+        if not self._stock:
+            seed(drawn_from)
+            self._stock.append(self._ask("get_inputs"))
         shapes = iter(variation.shapes)
-        wanted = [next(shapes) if isinstance(v, torch.Tensor) else None for v in first]
-        grows = max(
-            (
-                -(-extent // max(value.shape[axis], 1))
-                for value, shape in zip(first, wanted, strict=True)
-                if isinstance(value, torch.Tensor) and shape is not None
-                for axis, extent in enumerate(shape)
-            ),
-            default=1,
-        )
-        drawn = [first, *(self._ask("get_inputs") for _ in range(grows - 1))]
+        wanted = [next(shapes) if isinstance(v, torch.Tensor) else None for v in self._stock[0]]
+        for index, shape in enumerate(wanted):
+            value = self._stock[0][index]
+            if isinstance(value, torch.Tensor) and shape is not None:
+                times = [-(-n // max(m, 1)) for n, m in zip(shape, value.shape, strict=True)]
+                while len(self._stock) < max(times, default=1):
+                    self._stock.append(self._ask("get_inputs"))
         return [
-            _cut([other[i] for other in drawn], shape) if shape is not None else first[i]
-            for i, shape in enumerate(wanted)
+            _cut([drawn[index] for drawn in self._stock], shape, dice)
+            if shape is not None
+            else self._stock[0][index]
+            for index, shape in enumerate(wanted)
         ]
 
     def _draw_unusual(self, case: Case, item: int, drawn_from: int, wanted: int) -> int:
@@ -281,14 +289,15 @@ def _copies(inputs: Sequence[object]) -> list[object]:
     return [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
 
 
-def _cut(drawn: Sequence[object], shape: tuple[int, ...]) -> torch.Tensor:
+def _cut(drawn: Sequence[object], shape: tuple[int, ...], dice: random.Random) -> torch.Tensor:
     """Return a tensor of `shape` from parts of tensors of another one."""
     tensors = [value for value in drawn if isinstance(value, torch.Tensor)]
     for axis, extent in enumerate(shape):
         if extent > tensors[0].shape[axis]:
             tensors = [torch.cat(tensors[i:] + tensors[:i], axis) for i in range(len(tensors))]
-        tensors = [tensor.narrow(axis, 0, extent) for tensor in tensors]
-    return tensors[0].contiguous()
+        start = dice.randint(0, tensors[0].shape[axis] - extent)
+        tensors = [tensor.narrow(axis, start, extent) for tensor in tensors]
+    return tensors[0].clone(memory_format=torch.contiguous_format)
 
 
 def _widened(value: object) -> object:
