@@ -217,9 +217,7 @@ def _errors(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) ->
     return difference.div_(size.add_(scale or 1e-300))
 
 
-def _worst(
-    result: torch.Tensor, native: torch.Tensor, target: torch.Tensor
-) -> tuple[float, int]:
+def _worst(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) -> tuple[float, int]:
     """Return the largest of `_errors` and its place.
 
     In blocks that stay in a cache: whole tensors would go through memory eight times.
