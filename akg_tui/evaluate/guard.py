@@ -306,17 +306,24 @@ def _is_nothing(value: ast.expr | None, arguments: set[str]) -> bool:
     if isinstance(value, ast.Name):
         return value.id in arguments
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        inner = [a for a in value.args if not isinstance(a, ast.Constant)]
+        inner = [a for a in value.args if not _is_number(a)]
         plain = all(isinstance(a, ast.Name) and a.id in arguments for a in inner)
         return plain and value.func.attr in words.FILLERS
     return False
 
 
+def _is_number(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        of_float = isinstance(value.func, ast.Name) and value.func.id == "float"
+        return of_float and all(isinstance(a, ast.Constant) for a in value.args)
+    return isinstance(value, ast.Constant)
+
+
 def _work(kernel: Kernel, task: Task) -> Iterator[Remark]:
     """Whether the kernel's own code does the work."""
     must = task.guard.kernel_must_do_the_work
+    built = {part for node in ast.walk(kernel.tree) for part in _built(kernel, node)}
     if task.target.dsl == "cpp":
-        built = {part for node in ast.walk(kernel.tree) for part in _built(kernel, node)}
         used = {
             part
             for function in kernel.reached
@@ -332,7 +339,7 @@ def _work(kernel: Kernel, task: Task) -> Iterator[Remark]:
         return
     for function in kernel.reached:
         for node in ast.walk(function):
-            op = _compute_op(kernel, node)
+            op = _compute_op(kernel, node, built)
             if op:
                 what = f"{op} is the framework's own op: here the kernel must do the work"
                 yield Remark("library", getattr(node, "lineno", 1), what, cheat=True)
@@ -367,7 +374,7 @@ def _built(kernel: Kernel, node: ast.AST) -> Iterator[str]:
                 yield inner.id
 
 
-def _compute_op(kernel: Kernel, node: ast.AST) -> str:
+def _compute_op(kernel: Kernel, node: ast.AST, built: set[str]) -> str:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return "@"
     if not isinstance(node, ast.Call):
@@ -378,6 +385,9 @@ def _compute_op(kernel: Kernel, node: ast.AST) -> str:
     last = name.rpartition(".")[2]
     if name.startswith("torch."):
         return name if last not in words.TORCH_WITHOUT_WORK else ""
-    if isinstance(node.func, ast.Attribute) and node.func.attr in words.COMPUTE_METHODS:
-        return f".{node.func.attr}()"
-    return ""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr not in words.COMPUTE_METHODS:
+        return ""
+    # A function of the kernel's own library may be called softmax.
+    owner = node.func.value
+    own = getattr(owner, "attr", None) or getattr(owner, "id", None)
+    return f".{node.func.attr}()" if own not in built else ""

@@ -152,7 +152,12 @@ class Verification:
         if not group.trials:
             return
         known = group.draw.description
-        plan = msgspec.structs.replace(self._plan, inputs=known.inputs, outputs=known.outputs)
+        plan = msgspec.structs.replace(
+            self._plan,
+            inputs=known.inputs,
+            outputs=known.outputs,
+            strides=known.strides if self._plan.strides else (),
+        )
         side = timing.make_side("candidate", plan, 1)
         with contextlib.closing(side):
             regions = (side.report, self._reference.state, side.inputs, side.outputs)
