@@ -22,7 +22,11 @@ ENTRIES = ("forward", "__call__")
 
 @dataclass(frozen=True)
 class Remark:
-    """A finding before the task's level is applied; `cheat`: no honest kernel does it."""
+    """A finding before the task's level is applied.
+
+    `cheat`: no honest kernel does it, and nothing else may notice: it is refused. What the
+    sandbox stops anyway, or the comparison finds at once, is worth a word and no more.
+    """
 
     rule: str
     line: int
@@ -168,7 +172,7 @@ def _imported(kernel: Kernel, task: Task) -> Iterator[Remark]:
             elif root == "akg_tui" and not name.startswith("akg_tui.dsl") and name != "akg_tui":
                 yield Remark("judge", line, f"imports {name}, a part of the judge", cheat=True)
             elif root in words.NETWORK:
-                yield Remark("network", line, f"imports {root}: a kernel needs no network", True)
+                yield Remark("network", line, f"imports {root}: a kernel needs no network", False)
             elif root == "__main__":
                 yield Remark("look-around", line, "imports the harness's main module", cheat=True)
 
@@ -183,13 +187,13 @@ def _everywhere(kernel: Kernel) -> Iterator[Remark]:
                 what = name if name in words.LOOKING_AROUND else node.attr
                 yield Remark("look-around", line, f"{what} looks into the harness", cheat=True)
             elif name in words.ENDING:
-                yield Remark("process", line, f"{name} ends or replaces the process", cheat=True)
+                yield Remark("process", line, f"{name} ends or replaces the process", cheat=False)
         elif isinstance(node, ast.Name) and kernel.name(node) in words.LOOKING_AROUND:
             name = kernel.name(node)
             yield Remark("look-around", line, f"{name} looks into the harness", cheat=True)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if node.value.startswith("/proc/"):
-                yield Remark("look-around", line, "reads /proc, other processes' data", cheat=True)
+                yield Remark("process", line, "reads /proc, other processes' data", cheat=False)
         elif isinstance(node, ast.ClassDef):
             if any(kernel.name(base) == "torch.Tensor" for base in node.bases):
                 what = f"{node.name} is a tensor that may compute when it is looked at"
@@ -240,7 +244,7 @@ def _in_forward(
         if name in words.THREADS:
             yield Remark("threads", line, f"{name} in forward: join it before returning", False)
         elif root in words.PROCESSES or name in words.FORKS:
-            yield Remark("process", line, f"{name} starts a process in forward", cheat=True)
+            yield Remark("process", line, f"{name} starts a process in forward", cheat=False)
         elif name in words.FILES:
             yield Remark("files", line, f"{name} touches files in forward", cheat=False)
         elif name in words.MEMORY:
@@ -289,7 +293,7 @@ def _results(entry: ast.FunctionDef) -> Iterator[Remark]:
         stored = all(isinstance(n, ast.Return | ast.Expr | ast.Pass) for n in entry.body)
         if stored:
             what = "forward returns its input, a constant or unwritten memory"
-            yield Remark("constant", returned[0].lineno, what, cheat=True)
+            yield Remark("constant", returned[0].lineno, what, cheat=False)
     for node in returned:
         value = node.value
         kept = value.value if isinstance(value, ast.Subscript) else value

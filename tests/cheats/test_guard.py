@@ -16,7 +16,7 @@ from tests.cheats.tasks import PLAIN, kernel
 TASK = Task(op="guarded")
 WORKING = Task(op="guarded", guard=Guard(kernel_must_do_the_work=True))
 
-# The cheats that the guard refuses by itself; the others are left to what they compute.
+# What the guard says by itself. The other cheats are left to what they compute.
 SEEN = {
     "zeros": "constant",
     "the input itself": "constant",
@@ -27,7 +27,7 @@ SEEN = {
     "expected results found by the garbage collector": "look-around",
     "expected results found in a caller's frame": "look-around",
     "the reference imported": "reference",
-    "the seed in the environment": "look-around",
+    "the seed in the environment": "process",
     "works only when it is poisoned": "look-around",
     "a process that fills it in": "process",
     "comparison patched": "patch",
@@ -56,10 +56,14 @@ def test_the_catalogue_is_whole() -> None:
     assert set(SEEN) <= set(named)
 
 
+REFUSED = {"judge", "lazy-tensor", "look-around", "patch", "reference"}
+
+
 @pytest.mark.parametrize("name", SEEN, ids=lambda n: n.replace(" ", "-"))
-def test_the_guard_refuses_what_no_honest_kernel_does(name: str) -> None:
+def test_the_guard_tells_what_is_wrong_and_refuses_what_nothing_else_may_notice(name: str) -> None:
     source = next(c.source for c in (*MUST_FAIL, *MUST_NOT_LOOK_FASTER) if c.name == name)
-    assert SEEN[name] in rules(source, refused=True)
+    assert SEEN[name] in rules(source)
+    assert (SEEN[name] in rules(source, refused=True)) is (SEEN[name] in REFUSED)
 
 
 @pytest.mark.parametrize("honest", HONEST, ids=lambda h: h.name.replace(" ", "-"))
