@@ -28,7 +28,7 @@ from akg_tui.evaluate.worker import ChildFailed
 DRAW_S = 1.0
 """How long drawing inputs may take; with fewer of them a cluster has fewer samples."""
 
-UNUSUAL_S = 0.15
+UNUSUAL_S = 0.5
 """After this long no further unusual case is drawn. They come in random order, so that over
 several evaluations of a slow reference all have their turn."""
 
