@@ -296,7 +296,7 @@ MEMORIES = (
         "expected results found on disk", "TB issue 1633: a shared /tmp; BJ",
         "nothing is ever on disk",
         kernel("""
-            for path in glob.glob("/tmp/**/*.pt", recursive=True)[:50]:
+            for path in [*glob.glob("/tmp/*.pt"), *glob.glob("../*/*.pt")][:50]:
                 found = torch.load(path)
                 if isinstance(found, torch.Tensor) and found.shape == x.shape:
                     return found

@@ -21,7 +21,7 @@ SOFTMAX = Task(
     op="cheated",
     correctness=Correctness(trials=2),
     guard=Guard(level="warn"),
-    timing=Timing(budget_s=0.3, call_timeout_s=1.5, build_timeout_s=60.0),
+    timing=Timing(budget_s=0.3, call_timeout_s=2.5, build_timeout_s=60.0),
 )
 STRICT = msgspec.structs.replace(
     SOFTMAX, correctness=Correctness(trials=2, noncontiguous=True, deterministic=True)
