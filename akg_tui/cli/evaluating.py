@@ -63,5 +63,25 @@ def _print_measurement(measured: Any, *, as_json: bool) -> None:
             f"kernel {measured.candidate_ms:.4f} ms, reference {measured.baseline_ms:.4f} ms: "
             f"speedup {measured.ratio.ratio:.3f} ({percent(measured.ratio)})"
         )
+    _print_errors(measured.errors)
+    for finding in measured.findings:
+        print(f"guard: {one_line(str(finding), 200)}")
     for line in measured.detail.splitlines():
         print("  " + one_line(line, 200))
+
+
+def _print_errors(errors: Any) -> None:
+    """Print in a line what was right, then each kind of input that was not, or was not tried."""
+    from akg_tui.core.plain import one_line
+
+    good = [each for each in errors if each.error is not None and each.error <= each.tolerance]
+    if good:
+        nearest = max(good, key=lambda each: each.error / each.tolerance)
+        print(
+            f"right on {len(good)} kinds of input; nearest to its limit: "
+            f"{one_line(nearest.name, 120)} ({nearest.error:.2g} of {nearest.tolerance:.2g})"
+        )
+    for each in errors:
+        if each not in good:
+            off = f"error {each.error:.2g} > {each.tolerance:.2g}" if each.error else each.note
+            print(f"{one_line(each.name, 120)}: {one_line(off, 200)}")

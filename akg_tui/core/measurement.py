@@ -22,6 +22,7 @@ class FailureKind(StrEnum):
     """Why an evaluation did not end CORRECT. The last three belong to Outcome.ERROR."""
 
     SYNTAX = "syntax"  # the file does not parse, or has no class ModelNew
+    GUARD = "guard"  # the static guard refused its text
     BUILD = "build"  # compiling or importing it raised
     CALL = "call"  # constructing or calling it raised
     CRASH = "crash"  # the process ended, whatever its exit code
@@ -42,6 +43,31 @@ class Interval(Struct, frozen=True, gc=False):
 
     def __str__(self) -> str:
         return f"{digits(self.ratio)} [{digits(self.low)}, {digits(self.high)}]"
+
+
+class InputError(Struct, frozen=True, gc=False):
+    """How far a kernel was off on one kind of input: the worst of its trials.
+
+    `error` is None where there is no number: `note` then says why, such as what was
+    skipped, or that NaN stood where the reference has none.
+    """
+
+    name: str
+    error: float | None = None
+    tolerance: float | None = None
+    note: str = ""
+
+
+class Finding(Struct, frozen=True, gc=False):
+    """What the static guard has against a line of a kernel. `refused`: reason enough to FAIL."""
+
+    rule: str
+    line: int
+    reason: str
+    refused: bool = False
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason} ({self.rule})"
 
 
 def digits(ratio: float) -> str:
@@ -67,6 +93,8 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     detail: str = ""
     max_error: float | None = None
     tolerance: float | None = None
+    errors: tuple[InputError, ...] = ()  # by kind of input, in the order tried
+    findings: tuple[Finding, ...] = ()  # of the static guard
     candidate_ms: float | None = None
     baseline_ms: float | None = None
     ratio: Interval | None = None

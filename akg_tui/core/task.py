@@ -42,10 +42,35 @@ class Correctness(Struct, frozen=True, forbid_unknown_fields=True):
     `trials` fresh inputs are drawn from a secret seed at every evaluation.
     `tolerance` bounds ``max|y - ref| / (|ref| + rms(ref))``; without it the bound
     comes from the dtype and from the reference's own rounding error.
+
+    Beyond these, a candidate meets unusual values and shapes as far as the reference takes
+    them. `values` says which: `any`, infinities and NaN included; `finite`, without those;
+    `drawn`, only what get_inputs() gives. `fixed_shape` spares it other shapes.
+    `noncontiguous` adds inputs with gaps and permuted strides. `strides` says whether a
+    result may lie in memory otherwise than the reference's. `deterministic` demands the
+    same bits for the same input.
     """
 
     trials: Positive = 3
     tolerance: Annotated[float, Meta(gt=0)] | None = None
+    values: Literal["any", "finite", "drawn"] = "any"
+    fixed_shape: bool = False
+    noncontiguous: bool = False
+    strides: Literal["reference", "any"] = "reference"
+    deterministic: bool = False
+
+
+class Guard(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the static guard does with what it finds in a kernel's text.
+
+    `level`: `warn` refuses nothing, `fail` what no honest kernel does, `strict` every
+    finding. `kernel_must_do_the_work` forbids the framework's own compute ops.
+    """
+
+    level: Literal["warn", "fail", "strict"] = "fail"
+    kernel_must_do_the_work: bool = False
+    allow_compile: bool = False
+    """Whether `torch.compile` may stand in for a kernel of one's own."""
 
 
 class Timing(Struct, frozen=True, forbid_unknown_fields=True):
@@ -138,6 +163,7 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     files: Files = field(default_factory=Files)
     target: Target = field(default_factory=Target)
     correctness: Correctness = field(default_factory=Correctness)
+    guard: Guard = field(default_factory=Guard)
     timing: Timing = field(default_factory=Timing)
     policy: Policy = field(default_factory=Policy)
     agent: Agent = field(default_factory=Agent)

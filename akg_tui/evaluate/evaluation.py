@@ -17,19 +17,17 @@ from dataclasses import dataclass, field
 import torch
 
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
-from akg_tui.evaluate import correctness, timing, verdict
-from akg_tui.evaluate.correctness import Bound, Comparison
+from akg_tui.evaluate import timing, trials, verdict
+from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.nursery import Misjudged, Nursery
 from akg_tui.evaluate.plaintext import one_line
 from akg_tui.evaluate.protocol import Evaluate
 from akg_tui.evaluate.reference import Draw, Reference
 from akg_tui.evaluate.targets import cpu
 from akg_tui.evaluate.timing import Contest, Side
-from akg_tui.evaluate.wire import Op, Plan
+from akg_tui.evaluate.verifying import Errors, Verification
+from akg_tui.evaluate.wire import Plan
 from akg_tui.evaluate.worker import ChildFailed, Worker
-
-DRAW_S = 1.0
-"""How long drawing inputs may take; with fewer of them a cluster has fewer samples."""
 
 LEAST_CLUSTERS = 3
 CALIBRATING_CALLS = 3
@@ -42,8 +40,7 @@ class Findings:
     started: float
     build_s: float = 0.0
     sandbox: tuple[str, ...] = ()
-    error: float | None = None
-    tolerance: float | None = None
+    errors: Errors = field(default_factory=Errors)
     candidate_ms: float | None = None
     baseline_ms: float | None = None
     ratio: Interval | None = None
@@ -81,8 +78,7 @@ class Evaluation:
         try:
             self._stage("reference")
             self._reference.examine()
-            self._build()
-            call_s = self._verify()
+            call_s = self._verify(self._build())
             if self._timed:
                 self._time(call_s)
         except ChildFailed as failed:
@@ -91,67 +87,27 @@ class Evaluation:
             return self._measurement(Outcome.ERROR, broken.kind, broken.message, broken.detail)
         return self._measurement(Outcome.CORRECT)
 
-    def _build(self) -> None:
+    def _build(self) -> Verification:
         """Load the candidate and call it once, giving a compiler the time it needs."""
         self._stage("build")
-        limits = self._task.timing
-        sample = self._reference.sample
-        side = timing.make_side("candidate", self._plan(), 1)
         start = time.monotonic()
-        with contextlib.closing(side), self._nursery.child(self._kernel) as worker:
-            self._found.sandbox = worker.sandbox
-            timing.load_side(self._nursery, worker, side, self._reference.state)
-            self._nursery.await_load(worker)
-            timing.fill(side, 0, sample, 0)
-            worker.send(Op.CALL, count=1)
-            worker.answer(limits.call_timeout_s, "being called", compiling_s=limits.build_timeout_s)
-        self._found.build_s = time.monotonic() - start
-
-    def _verify(self) -> float:
-        """Compare the candidate on fresh inputs; return about how long one call takes."""
-        trials = self._task.correctness.trials
-        self._stage("verify", 0, trials)
-        draw = self._reference.draw(
-            trials,
-            exact=True,
-            checkable=trials,
-            seconds=DRAW_S,
-            at_least=trials,
+        verification = Verification(
+            self._nursery, self._reference, self._plan(), self._found.errors, self._stage
         )
-        with contextlib.closing(draw):
-            return self._verify_on(draw)
+        try:
+            verification.build()
+        finally:
+            self._found.sandbox = verification.sandbox
+            self._found.build_s = time.monotonic() - start
+        return verification
 
-    def _verify_on(self, draw: Draw) -> float:
-        trials = range(draw.count)
-        wanted = self._task.correctness.tolerance
-        held = [correctness.bounds(draw.results(i), draw.exact_results(i), wanted) for i in trials]
-        self._found.held = correctness.widest(held)
-        side = timing.make_side("candidate", self._plan(), 1)
-        taken: list[float] = []
-        with contextlib.closing(side), self._nursery.child(self._kernel) as worker:
-            timing.load_side(self._nursery, worker, side, self._reference.state)
-            self._nursery.await_load(worker)
-            for item in trials:
-                taken.append(self._call(side, worker, draw, item))
-                self._judge(
-                    correctness.compare(
-                        timing.results(side, 0),
-                        draw.results(item),
-                        draw.exact_results(item),
-                        held[item],
-                    )
-                )
-                timing.check_arguments(side, 0, draw, item)
-                self._stage("verify", item + 1, draw.count)
-            return min([*taken, *self._calibrate(side, worker)])
-
-    def _judge(self, comparison: Comparison) -> None:
-        """Keep the worst error so far; raise if the results do not match."""
-        found = self._found
-        if found.error is None or comparison.error >= found.error:
-            found.error, found.tolerance = comparison.error, comparison.tolerance
-        if comparison.message:
-            raise ChildFailed(FailureKind.WRONG, comparison.message, comparison.detail)
+    def _verify(self, verification: Verification) -> float:
+        """Compare the candidate on fresh inputs; return about how long one call takes."""
+        self._stage("verify", 0, self._task.correctness.trials)
+        with contextlib.closing(trials.draw(self._reference, self._dice)) as drawn:
+            call_s = verification.verify(drawn)
+        self._found.held = verification.held
+        return call_s
 
     def _call(self, side: Side, worker: Worker, draw: Draw, item: int) -> float:
         timing.fill(side, 0, draw, item)
@@ -176,7 +132,7 @@ class Evaluation:
             (pairs + timing.WARMUPS) * max(calls),
             exact=False,
             checkable=(pairs + timing.WARMUPS) * max(calls),
-            seconds=DRAW_S,
+            seconds=trials.DRAW_S,
             at_least=(timing.PAIRS_LEAST + timing.WARMUPS) * max(calls),
         )
         with contextlib.ExitStack() as stack:
@@ -273,15 +229,16 @@ class Evaluation:
         message: str = "",
         detail: str = "",
     ) -> Measurement:
-        found = self._found
+        found, errors = self._found, self._found.errors
         correct = outcome is Outcome.CORRECT
         return Measurement(
             outcome=outcome,
             failure=failure,
             message=one_line(message),
             detail=detail,
-            max_error=found.error if found.error != float("inf") else None,
-            tolerance=found.tolerance,
+            max_error=errors.worst if errors.worst != float("inf") else None,
+            tolerance=errors.tolerance,
+            errors=tuple(errors.by_name.values()),
             candidate_ms=found.candidate_ms if correct else None,
             baseline_ms=found.baseline_ms if correct else None,
             ratio=found.ratio if correct else None,

@@ -146,7 +146,8 @@ async def test_a_call_that_hangs_is_ended_in_time(judge: Judge) -> None:
     start = time.monotonic()
     found = await judge.evaluate(kernel("time.sleep(1000)"))
     assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
-    assert "no answer after 2 s of being called" in found.message
+    assert found.message.startswith("no answer after 2")
+    assert found.message.endswith("s of being called")
     assert time.monotonic() - start < 10
 
 
