@@ -113,11 +113,17 @@ class Judge:
                 raise JudgeLost(what) from error
 
     async def evaluate(
-        self, kernel: str, incumbent: str | None = None, *, label: str = "candidate"
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        label: str = "candidate",
+        precise: float | None = None,
     ) -> Measurement:
         """Build, verify and time a kernel; compare with `incumbent`, or with the reference.
 
-        Whatever the kernel does, the answer is a Measurement. Cancelling the task that
+        With `precise` no verdict is sought: clusters go on until half of the ratio's interval
+        is this share of the ratio (0.02: ± 2 %), or the task's budget is spent. Whatever the kernel does, the answer is a Measurement. Cancelling the task that
         awaits this kills what runs and leaves the judge usable.
 
         Raises
@@ -139,7 +145,7 @@ class Judge:
             self._tell(Progress(stage="start", message=label))
             try:
                 await self._ensure()
-                found = await self._ask(kernel, incumbent, label)
+                found = await self._ask(kernel, incumbent, label, precise)
             except (JudgeLost, ConnectionError) as lost:
                 await self._discard()
                 return Measurement(
@@ -201,12 +207,16 @@ class Judge:
         )
         self._writer.write(protocol.line(begin))
 
-    async def _ask(self, kernel: str, incumbent: str | None, label: str) -> Measurement | None:
+    async def _ask(
+        self, kernel: str, incumbent: str | None, label: str, precise: float | None
+    ) -> Measurement | None:
         number = next(self._numbers)
         if self._writer is None:
             raise JudgeLost("the judge is not running")
         self._current = number
-        request = Evaluate(number=number, kernel=kernel, incumbent=incumbent, label=label)
+        request = Evaluate(
+            number=number, kernel=kernel, incumbent=incumbent, label=label, precise=precise
+        )
         try:
             self._writer.write(protocol.line(request))
             await self._writer.drain()

@@ -137,6 +137,7 @@ def _serve(line: Line) -> None:
                     kernel=request.kernel,
                     incumbent=request.incumbent,
                     label=request.label,
+                    precise=request.precise,
                     report=report,
                 )
                 found: Measurement | None = evaluation.run()

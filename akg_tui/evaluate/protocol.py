@@ -28,12 +28,16 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
-    """Engine to judge: evaluate this kernel; without an incumbent, against the reference."""
+    """Engine to judge: evaluate this kernel; without an incumbent, against the reference.
+
+    With `precise`, until half of the interval is this share of the ratio.
+    """
 
     number: int
     kernel: str
     incumbent: str | None
     label: str
+    precise: float | None = None
 
 
 class Cancel(Struct, frozen=True, tag=True):

@@ -234,6 +234,15 @@ class Worker:
         for thread in Path(f"/proc/{self.pid}/task").iterdir():
             os.sched_setaffinity(int(thread.name), {cpu})
 
+    def preemptions(self) -> int:
+        """Return how often the kernel has taken the CPU from the child's first thread."""
+        try:
+            text = Path(f"/proc/{self.pid}/status").read_text("utf-8", "replace")
+        except OSError:
+            return 0
+        counted = [line for line in text.splitlines() if line.startswith("nonvoluntary_ctxt")]
+        return int(counted[0].split()[1]) if counted else 0
+
     def end(self) -> wire.Ended:
         """Kill the child; return how it ended and what it printed."""
         ended = self._zygote.end(self.pid)
