@@ -123,7 +123,9 @@ class Judge:
         """Build, verify and time a kernel; compare with `incumbent`, or with the reference.
 
         With `precise` no verdict is sought: clusters go on until half of the ratio's interval
-        is this share of the ratio (0.02: ± 2 %), or the task's budget is spent. Whatever the kernel does, the answer is a Measurement. Cancelling the task that
+        is this share of the ratio (0.02: ± 2 %), or the task's budget is spent.
+
+        Whatever the kernel does, the answer is a Measurement. Cancelling the task that
         awaits this kills what runs and leaves the judge usable.
 
         Raises

@@ -20,7 +20,7 @@ from akg_tui.evaluate.noise import Machine, Watch
 from akg_tui.evaluate.nursery import Nursery
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.roofline import Level
-from akg_tui.evaluate.timing import Contest, Side
+from akg_tui.evaluate.timing import Contest, Memory, Side
 from akg_tui.evaluate.verdict import CONFIRMING, MAIN, Look, Schedule, Standing
 from akg_tui.evaluate.worker import ChildFailed
 
@@ -29,6 +29,9 @@ DRAW_S = 1.0
 
 LEAST_CLUSTERS = 3
 CALIBRATING_CALLS = 3
+CHECKABLE = 0.3
+"""Of the inputs: those that have results beside them, so that a timed call can be checked."""
+
 CONFIRM_SHARE = 0.5
 """Of the budget of the comparison, on top of it."""
 
@@ -79,12 +82,13 @@ class Comparing:
         nursery: Nursery,
         reference: Reference,
         contender: Contender,
-        levels: Sequence[Level],
         found: Timed,
-        report: Callable[[str, int, int, Interval | None], None],
         *,
+        levels: Sequence[Level],
+        report: Callable[[str, int, int, Interval | None], None],
         precise: float | None,
         dice: random.Random,
+        memory: Memory,
     ) -> None:
         self._nursery = nursery
         self._timing = nursery.task.timing
@@ -95,7 +99,7 @@ class Comparing:
         self._report = report
         self._precise = precise
         self._dice = dice
-        self._fixed: dict[int, float] = {}
+        self._memory = memory
         self._candidate_s: list[float] = []
         self._baseline_s: list[float] = []
 
@@ -234,10 +238,12 @@ class Comparing:
     def _arena(self, calls: tuple[int, int], pairs: int) -> Iterator[Contest]:
         """Yield a contest on inputs that were drawn for it alone."""
         turns = pairs + timing.WARMUPS_MOST
+        count = turns * max(calls)
         draw = self._reference.draw(
-            turns * max(calls),
+            count,
             exact=False,
-            checkable=turns * max(calls),
+            # A sample needs one known result at most, and it can't tell which that is.
+            checkable=max(turns, int(CHECKABLE * count)),
             seconds=DRAW_S,
             at_least=(timing.PAIRS_LEAST + timing.WARMUPS) * max(calls),
         )
@@ -256,7 +262,7 @@ class Comparing:
                 state=self._reference.state,
                 pairs=pairs,
                 dice=self._dice,
-                fixed=self._fixed,
+                memory=self._memory,
             )
             contest.measure_fixed_cost()
             yield contest
@@ -280,7 +286,13 @@ class Comparing:
         return timing.make_side("incumbent", plan, calls, FailureKind.JUDGE)
 
     def _baseline_seconds(self) -> float:
-        """Return about how long the baseline takes, from a process of its own."""
+        """Return about how long the baseline takes: only to size samples, so any day's will do."""
+        text = self._contender.incumbent
+        if text not in self._memory.call_s:
+            self._memory.call_s[text] = self._call_baseline()
+        return self._memory.call_s[text]
+
+    def _call_baseline(self) -> float:
         side = self._baseline_side(1)
         with (
             contextlib.closing(side),

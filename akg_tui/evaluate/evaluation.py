@@ -24,7 +24,7 @@ from akg_tui.evaluate.plaintext import one_line
 from akg_tui.evaluate.reference import Draw, Reference
 from akg_tui.evaluate.roofline import Level
 from akg_tui.evaluate.targets import cpu, fingerprint
-from akg_tui.evaluate.timing import Side
+from akg_tui.evaluate.timing import Memory, Side
 from akg_tui.evaluate.wire import Op, Plan
 from akg_tui.evaluate.worker import ChildFailed, Worker
 
@@ -54,6 +54,7 @@ class Evaluation:
         incumbent: str | None,
         label: str,
         precise: float | None,
+        memory: Memory,
         report: Callable[[Progress], None],
     ) -> None:
         self._nursery = nursery
@@ -63,6 +64,7 @@ class Evaluation:
         self._incumbent = incumbent
         self._label = label
         self._precise = precise
+        self._memory = memory
         self._report = report
         self._dice = random.Random(secrets.randbits(64))
         self._found = Findings(time.monotonic())
@@ -162,11 +164,12 @@ class Evaluation:
             self._nursery,
             self._reference,
             contender,
-            self._levels(),
             self._found.timed,
-            report,
+            levels=self._levels(),
+            report=report,
             precise=self._precise,
             dice=self._dice,
+            memory=self._memory,
         ).run()
 
     def _levels(self) -> list[Level]:

@@ -7,6 +7,7 @@ What a machine does not offer to be read is left out.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import statistics
@@ -133,7 +134,7 @@ def drift(seconds: Sequence[float]) -> float:
     logs = [math.log(value) for value in seconds]
     third = count // 3
     first, last = logs[:third], logs[-third:]
-    steps = [abs(b - a) for a, b in zip(logs, logs[1:], strict=False)]
+    steps = [abs(b - a) for a, b in itertools.pairwise(logs)]
     # Neighbours differ by noise alone, whatever the trend; a median pays no heed to a jump.
     deviation = 1.4826 * statistics.median(steps) / math.sqrt(2)
     moved = statistics.median(last) - statistics.median(first)

@@ -18,8 +18,9 @@ import dataclasses
 import math
 import random
 import statistics
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -54,6 +55,7 @@ PLAIN_SHARE = 0.5
 
 FIXED_SAMPLES = 15
 FIXED_SHARE = 0.5
+FIXED_LASTS_S = 30.0
 EQUAL_CALLS_UP_TO = 4.0
 
 
@@ -185,6 +187,25 @@ class Cluster:
     """How often another process took the CPU from the two while they ran."""
 
 
+@dataclass
+class Memory:
+    """What a judge remembers from one comparison to the next: sizes, never results.
+
+    `fixed_s` is the fixed cost of a sample by its calls, with the moment it was measured;
+    `call_s` about how long a call of a baseline takes, by its text.
+    """
+
+    fixed_s: dict[int, tuple[float, float]] = field(default_factory=dict)
+    call_s: dict[str | None, float] = field(default_factory=dict)
+
+    def fixed(self, calls: int) -> float | None:
+        """Return a fixed cost, unless it is too old to be that of the machine as it is now."""
+        measured = self.fixed_s.get(calls)
+        if measured is None or time.monotonic() - measured[1] > FIXED_LASTS_S:
+            return None
+        return measured[0]
+
+
 class Contest:
     """Runs clusters of a candidate and a baseline on one draw of inputs."""
 
@@ -199,7 +220,7 @@ class Contest:
         state: Region,
         pairs: int,
         dice: random.Random,
-        fixed: dict[int, float],
+        memory: Memory,
     ) -> None:
         self._nursery = nursery
         self._draw = draw
@@ -211,15 +232,17 @@ class Contest:
         self._pairs = max(1, min(pairs, turns - WARMUPS))
         self._warmups = min(WARMUPS_MOST, turns - self._pairs)
         self._dice = dice
-        self._fixed = fixed
+        self._memory = memory
         self.sampled_s = 0.0
 
     def measure_fixed_cost(self) -> None:
         """Time a child whose results are ready beforehand, for both numbers of calls.
 
-        It is the machine's and the data's, not the kernels', so once is enough.
+        It is the machine's and the data's, not the kernels': one of a short while ago will do.
         """
-        if self._fixed:
+        wanted = {self._baseline.calls, self._candidate.calls}
+        wanted = {calls for calls in wanted if self._memory.fixed(calls) is None}
+        if not wanted:
             return
         wide = max(self._baseline, self._candidate, key=lambda side: side.calls)
         plan = msgspec.structs.replace(wide.plan, kind="idle", source="")
@@ -228,11 +251,12 @@ class Contest:
             load_side(self._nursery, worker, idle, self._state)
             self._nursery.await_load(worker)
             self._pin([worker])
-            for calls in {self._baseline.calls, self._candidate.calls}:
+            for calls in wanted:
                 taken = [
                     worker.timed_call(calls, self._limit_s(calls)) for _ in range(FIXED_SAMPLES)
                 ]
-                self._fixed[calls] = statistics.median(taken[WARMUPS:]) / 1e9
+                median = statistics.median(taken[WARMUPS:]) / 1e9
+                self._memory.fixed_s[calls] = (median, time.monotonic())
 
     def run_cluster(self) -> Cluster:
         """Fork both sides, time them in random order, and return what they showed."""
@@ -329,7 +353,7 @@ class Contest:
         )
 
     def _own(self, sample_s: float, side: Side) -> float:
-        fixed = min(self._fixed.get(side.calls, 0.0), FIXED_SHARE * sample_s)
+        fixed = min(self._memory.fixed_s[side.calls][0], FIXED_SHARE * sample_s)
         return (sample_s - fixed) / side.calls
 
     def _order(self) -> list[int]:

@@ -20,8 +20,8 @@ TRAFFIC_BYTES = 32 << 20
 
 
 @contextlib.contextmanager
-def noisy(count: int) -> Iterator[None]:
-    """Keep `count` neighbours at work while the block runs."""
+def noisy(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Keep `count` neighbours at work while the block runs; yield their processes."""
     made = [
         subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, str(number)],
@@ -31,7 +31,7 @@ def noisy(count: int) -> Iterator[None]:
         for number in range(count)
     ]
     try:
-        yield
+        yield made
     finally:
         for process in made:
             process.communicate()

@@ -79,7 +79,9 @@ def _compiler() -> str:
     if path is None:
         return "none"
     try:
-        told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=5)
+        told = subprocess.run(
+            [path, "--version"], check=False, capture_output=True, text=True, timeout=5
+        )
     except (OSError, subprocess.SubprocessError):
         return path
     return told.stdout.partition("\n")[0].strip()[:120] or path
