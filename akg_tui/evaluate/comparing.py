@@ -21,13 +21,13 @@ from akg_tui.evaluate.nursery import Nursery
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.roofline import Level
 from akg_tui.evaluate.timing import Contest, Memory, Side
-from akg_tui.evaluate.verdict import CONFIRMING, MAIN, Look, Schedule, Standing
+from akg_tui.evaluate.verdict import CONFIRMING, MAIN, Schedule, Standing
 from akg_tui.evaluate.worker import ChildFailed
 
 DRAW_S = 1.0
 """How long drawing inputs may take; with fewer of them a cluster has fewer samples."""
 
-LEAST_CLUSTERS = 3
+LEAST_CLUSTERS = 4
 CALIBRATING_CALLS = 3
 CHECKABLE = 0.3
 """Of the inputs: those that have results beside them, so that a timed call can be checked."""
@@ -129,13 +129,16 @@ class Comparing:
             spent = self._step(contest, watch, values, MAIN, stop)
             count = len(values)
             self._report("time", count, MAIN.next(count).clusters, self._found.ratio)
-            look = MAIN.at(count) or (Look(count, MAIN.alpha_at(count)) if spent else None)
+            look = MAIN.final(count) if spent else MAIN.at(count)
             if look is None:
                 continue
-            self._note(watch, values, look.alpha)
+            self._note(watch, values)
             least = verdict.STEADY_CLUSTERS if self._found.noise else 0
             standing = verdict.standing(values, look, self._timing.min_gain, least=least)
-            if standing is not Standing.OPEN or spent or look is MAIN.last:
+            if standing is Standing.FASTER:
+                self._found.ratio = verdict.ratio_interval(values, look.alpha)
+                return standing
+            if standing is Standing.FUTILE or spent or look is MAIN.last:
                 return standing
 
     def _confirm(self, contest: Contest) -> None:
@@ -148,18 +151,13 @@ class Comparing:
         while True:
             spent = self._step(contest, watch, values, CONFIRMING, stop)
             count = len(values)
-            interval = None
-            if count > 1:
-                interval = verdict.ratio_interval(values, CONFIRMING.alpha_at(count))
-            self._report("confirm", count, CONFIRMING.next(count).clusters, interval)
-            look = CONFIRMING.at(count)
-            if look is None and spent:
-                look = Look(count, CONFIRMING.alpha_at(count))
+            self._report("confirm", count, CONFIRMING.next(count).clusters, self._found.ratio)
+            look = CONFIRMING.final(count) if spent else CONFIRMING.at(count)
             if look is None:
                 continue
             standing = verdict.confirms(values, look, least=0 if spent else least)
-            agrees = standing is Standing.FASTER
-            self._found.confirmation = Confirmation(interval, agrees)
+            interval = verdict.ratio_interval(values, look.alpha)
+            self._found.confirmation = Confirmation(interval, standing is Standing.FASTER)
             if standing is not Standing.OPEN or spent or look is CONFIRMING.last:
                 return
 
@@ -168,14 +166,13 @@ class Comparing:
         stop = time.monotonic() + self._timing.budget_s
         watch = Watch(Machine())
         values: list[float] = []
-        alpha = verdict.PRECISE_ALPHA
         while True:
             spent = self._step(contest, watch, values, None, stop)
             count = len(values)
             due = max(verdict.PRECISE_LEAST, -(-count // PRECISE_EVERY) * PRECISE_EVERY)
             self._report("time", count, due, self._found.ratio)
             if count == due or spent:
-                self._note(watch, values, alpha)
+                self._note(watch, values)
                 ratio = self._found.ratio
                 sharp = ratio is not None and verdict.half_width(ratio) <= (self._precise or 0)
                 steady = not self._found.noise or count >= verdict.STEADY_CLUSTERS
@@ -204,14 +201,15 @@ class Comparing:
         found.candidate_ms = statistics.median(self._candidate_s) * 1e3
         found.baseline_ms = statistics.median(self._baseline_s) * 1e3
         if schedule is not CONFIRMING and len(values) > 1:
-            alpha = schedule.alpha_at(len(values)) if schedule else verdict.PRECISE_ALPHA
+            alpha = schedule.final(len(values)).alpha if schedule else verdict.PRECISE_ALPHA
             found.ratio = verdict.ratio_interval(values, alpha)
         return len(values) >= LEAST_CLUSTERS and time.monotonic() >= stop
 
-    def _note(self, watch: Watch, values: Sequence[float], alpha: float) -> None:
+    def _note(self, watch: Watch, values: Sequence[float]) -> None:
         """Write down what disturbed the machine, and how large a gain could be seen."""
         found = self._found
         found.deviation = verdict.spread(values).deviation
+        alpha = MAIN.final(len(values)).alpha
         found.detectable = verdict.detectable_gain(values, alpha, self._timing.min_gain)
         found.noise = watch.disturbances(self._baseline_s)
 
@@ -224,13 +222,9 @@ class Comparing:
         must_move = known.outputs.size
         if self._timing.reads_all_inputs:
             must_move += known.inputs.size
-        floor = roofline.floor_s(self._levels, must_move=must_move, threads=threads)
-        if seconds < floor:
-            raise ChildFailed(
-                FailureKind.IMPOSSIBLE,
-                f"impossible: {must_move} bytes in {seconds * 1e6:.3g} µs a call, which memory "
-                f"can't do in less than {floor * 1e6:.3g} µs",
-            )
+        why = roofline.refusal(self._levels, must_move=must_move, seconds=seconds, threads=threads)
+        if why:
+            raise ChildFailed(FailureKind.IMPOSSIBLE, why)
         moved = known.inputs.size + known.outputs.size
         found.roofline = roofline.share(self._levels, moved=moved, seconds=seconds, threads=threads)
 

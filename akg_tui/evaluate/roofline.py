@@ -59,6 +59,17 @@ def floor_s(levels: Sequence[Level], *, must_move: int, threads: int) -> float:
     return must_move / (bandwidth * max(threads, 1) * MARGIN)
 
 
+def refusal(levels: Sequence[Level], *, must_move: int, seconds: float, threads: int) -> str | None:
+    """Return why a call can't have taken only `seconds`, or None if it can."""
+    floor = floor_s(levels, must_move=must_move, threads=threads)
+    if seconds >= floor:
+        return None
+    return (
+        f"impossible: {must_move} bytes in {seconds * 1e6:.3g} µs a call, which memory can't move "
+        f"in less than {floor * 1e6:.3g} µs"
+    )
+
+
 def share(levels: Sequence[Level], *, moved: int, seconds: float, threads: int) -> Roofline:
     """Return how near a call of `seconds` that moves `moved` bytes comes to the bandwidth."""
     level = level_for(levels, moved)

@@ -87,17 +87,14 @@ class Schedule:
         """Return the first look that needs more than `clusters` values, or the last one."""
         return next((look for look in self.looks if look.clusters > clusters), self.last)
 
-    def alpha_at(self, clusters: int) -> float:
-        """Return the error rate of a comparison that ends after `clusters` values.
+    def final(self, clusters: int) -> Look:
+        """Return the look at a comparison that ends here, decided or not.
 
-        At a look it is that look's own. Between looks, where only a spent budget ends a
-        comparison, it is all that the looks before have not used.
+        It has all of the error rate that the looks before have not used: none will follow.
         """
-        look = self.at(clusters)
-        if look is not None:
-            return look.alpha
         spent = math.fsum(look.alpha for look in self.looks if look.clusters < clusters)
-        return max(self.alpha - spent, self.looks[0].alpha)
+        alpha = max(self.alpha - spent, self.last.alpha)
+        return Look(clusters, alpha, self.next(clusters - 1).margin)
 
 
 MAIN = Schedule(

@@ -33,6 +33,17 @@ def test_the_floor_is_far_below_the_measured_bandwidth() -> None:
     assert 0 < floor <= honest / 3
 
 
+def test_a_result_below_the_floor_is_refused_with_its_figures() -> None:
+    size = 64 << 20
+    why = roofline.refusal(LEVELS, must_move=size, seconds=1e-6, threads=1)
+    assert why is not None
+    assert why.startswith("impossible: 67108864 bytes in 1 µs a call")
+    honest = size / LEVELS[-1].bandwidth
+    assert roofline.refusal(LEVELS, must_move=size, seconds=honest, threads=1) is None
+    # Even a machine that is twice as fast as when it was measured is believed.
+    assert roofline.refusal(LEVELS, must_move=size, seconds=honest / 2, threads=1) is None
+
+
 def test_more_threads_lower_the_floor_in_proportion() -> None:
     one = roofline.floor_s(LEVELS, must_move=1 << 24, threads=1)
     assert roofline.floor_s(LEVELS, must_move=1 << 24, threads=4) == pytest.approx(one / 4)

@@ -148,7 +148,7 @@ def test_the_error_rates_of_all_looks_stay_within_the_total(
     assert math.fsum(look.alpha for look in schedule.looks) <= alpha + 1e-12
     for clusters in range(2, schedule.last.clusters + 1):
         before = math.fsum(look.alpha for look in schedule.looks if look.clusters < clusters)
-        assert before + schedule.alpha_at(clusters) <= alpha + 1e-12
+        assert before + schedule.final(clusters).alpha <= alpha + 1e-12
 
 
 @pytest.mark.parametrize(("clusters", "look"), [(0, 4), (4, 6), (5, 6), (95, 96), (96, 96)])
