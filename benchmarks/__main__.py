@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("startup", "responsive", "same", "overhead", "fold", "kills")
+NAMES = ("startup", "responsive", "overhead", "fold", "kills")
 
 
 def main() -> int:

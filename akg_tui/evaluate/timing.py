@@ -354,11 +354,11 @@ class Contest:
         return items
 
     def _pin(self, workers: Sequence[Worker]) -> None:
-        # One CPU for both sides, another one next time: neither side owns the better one.
-        if self._nursery.task.timing.threads == 1:
-            cpu = self._dice.choice(processors())
-            for worker in workers:
-                worker.pin(cpu)
+        # The same CPUs for both sides, others next time: neither side owns the better ones.
+        usable = processors()
+        cpus = self._dice.sample(usable, min(self._nursery.task.timing.threads, len(usable)))
+        for worker in workers:
+            worker.pin(cpus)
 
     def _limit_s(self, calls: int) -> float:
         return calls * self._nursery.task.timing.call_timeout_s

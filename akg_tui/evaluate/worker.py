@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
@@ -229,10 +229,10 @@ class Worker:
         while not process_tree.is_stopped(self.pid):
             os.sched_yield()
 
-    def pin(self, cpu: int) -> None:
-        """Confine the child, all its threads, to one CPU."""
+    def pin(self, cpus: Collection[int]) -> None:
+        """Confine the child, all its threads and those that they will make, to these CPUs."""
         for thread in Path(f"/proc/{self.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {cpu})
+            os.sched_setaffinity(int(thread.name), cpus)
 
     def preemptions(self) -> int:
         """Return how often the kernel has taken the CPU from the child's first thread."""
