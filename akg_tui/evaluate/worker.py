@@ -266,7 +266,7 @@ class Worker:
         while True:
             now = time.monotonic()
             if now >= limit:
-                raise self._timed_out(doing, now - start)
+                raise self._timed_out(doing, limit - start)
             ready = {fd for fd, _ in self._poll.poll(min(step, limit - now) * 1000 + 1)}
             if self._channel.fileno() in ready:
                 return

@@ -6,6 +6,7 @@ stopped. A line that was torn by the stop is left out, and its trial done again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -144,7 +145,7 @@ def _summary(cell: list[Trial]) -> Summary:
         detectable_median=seen[len(seen) // 2],
         wide=sum((t.measurement.deviation or 0.0) > WIDE for t in judged),
         seconds_median=seconds[len(seconds) // 2],
-        seconds_p95=seconds[int(0.95 * (len(seconds) - 1))],
+        seconds_p95=seconds[math.ceil(0.95 * len(seconds)) - 1],
         clusters_median=float(clusters[len(clusters) // 2]),
         disturbed=sum(bool(t.measurement.noise) for t in judged),
     )
