@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from akg_tui import __version__
+from akg_tui.cli.benches import add_judge_benches
 from akg_tui.cli.evaluating import add_evaluating
 from akg_tui.cli.files import add_file_benches, add_file_commands
 from akg_tui.cli.health import add_health
@@ -52,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
         return subject
 
     add_file_benches(add_bench)
+    add_judge_benches(add_bench)
     return top
 
 

@@ -22,7 +22,7 @@ def _eval(arguments: argparse.Namespace) -> int:
     import asyncio
     import tempfile
 
-    from akg_tui.core.measurement import Measurement, Outcome
+    from akg_tui.core.measurement import PRECISE, Measurement, Outcome
     from akg_tui.evaluate import Judge
 
     folder = load(arguments.task)
@@ -33,7 +33,7 @@ def _eval(arguments: argparse.Namespace) -> int:
     async def measure(scratch: str) -> Measurement:
         judge = Judge(folder.task, folder.reference, Path(scratch), on_progress=lambda _: None)
         try:
-            return await judge.evaluate(kernel, None)
+            return await judge.evaluate(kernel, None, precise=PRECISE)
         finally:
             await judge.close()
 
@@ -63,6 +63,15 @@ def _print_measurement(measured: Any, *, as_json: bool) -> None:
             f"kernel {measured.candidate_ms:.4f} ms, reference {measured.baseline_ms:.4f} ms: "
             f"speedup {measured.ratio.ratio:.3f} ({percent(measured.ratio)})"
         )
+    if measured.roofline:
+        roof = measured.roofline
+        gigabytes = roof.bandwidth * roof.share / 1e9, roof.bandwidth / 1e9
+        print(
+            f"moves {gigabytes[0]:.1f} of {gigabytes[1]:.1f} GB/s ({roof.level}): "
+            f"{roof.share:.0%} of the roofline, bytes only"
+        )
+    for note in measured.noise:
+        print(f"noise: {one_line(note, 200)}")
     _print_errors(measured.errors)
     for finding in measured.findings:
         print(f"guard: {one_line(str(finding), 200)}")

@@ -9,6 +9,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+PRECISE = 0.02
+"""Half of the interval, as a share of the ratio, of a figure that is to be quoted."""
+
 
 class Outcome(StrEnum):
     """CORRECT and FAILED are about the candidate; ERROR is about everything else."""
@@ -19,7 +22,7 @@ class Outcome(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Why an evaluation did not end CORRECT. The last three belong to Outcome.ERROR."""
+    """Why an evaluation did not end CORRECT. REFERENCE, TOOLCHAIN and JUDGE belong to ERROR."""
 
     SYNTAX = "syntax"  # the file does not parse, or has no class ModelNew
     GUARD = "guard"  # the static guard refused its text
@@ -31,6 +34,7 @@ class FailureKind(StrEnum):
     REFERENCE = "reference"  # the reference itself could not be used
     TOOLCHAIN = "toolchain"  # a compiler is missing
     JUDGE = "judge"  # the judge broke or was lost
+    IMPOSSIBLE = "impossible"  # faster than memory can be written: candidate's, not an ERROR
 
 
 class Interval(Struct, frozen=True, gc=False):
@@ -78,11 +82,36 @@ def digits(ratio: float) -> str:
     return f"{ratio:.3f}" if ratio >= 0.1 else f"{ratio:.3g}"
 
 
+class Confirmation(Struct, frozen=True, gc=False):
+    """A gain measured again, on new inputs and in new processes; `agrees` if it is still one."""
+
+    ratio: Interval | None
+    agrees: bool
+
+
+class Roofline(Struct, frozen=True, gc=False):
+    """How near a kernel comes to what memory allows; operations are not counted.
+
+    `moved_bytes` are the inputs and outputs of one call, each once; `bandwidth` is what this
+    machine was measured to move, in bytes a second, at `level`, the nearest that holds them.
+    """
+
+    moved_bytes: int
+    level: str
+    bandwidth: float
+    share: float
+
+
 class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     """One evaluation of one kernel.
 
     `ratio` compares with the incumbent, or with the reference when there is no
     incumbent (baseline). Times are milliseconds a call: medians over clusters.
+    `confirmation` is there when the ratio alone would mean KEEP. `deviation` is the
+    standard deviation between pairs of processes, and `detectable` the gain
+    (0.03 for 3 %) that so many clusters of such a spread would have found. `noise` says in
+    short sentences what disturbed the machine meanwhile. `sampled_s` is the part of
+    `elapsed_s` in which a kernel was being called to be timed.
     `message` is one line; `detail` is bounded text (compiler output, the first
     mismatches) that came from untrusted code and must be shown without markup.
     """
@@ -105,12 +134,18 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     threads: int = 1
     sandbox: tuple[str, ...] = ()  # the protections that were in force
     environment: dict[str, str] = {}
+    confirmation: Confirmation | None = None
+    deviation: float | None = None
+    detectable: float | None = None
+    noise: tuple[str, ...] = ()
+    roofline: Roofline | None = None
+    sampled_s: float = 0.0
 
 
 class Progress(Struct, frozen=True):
     """Where an evaluation is: for the screen only, never for a decision.
 
-    `stage` is one of start, reference, build, verify, time; `done` of `total` steps
+    `stage` is one of start, reference, build, verify, time, confirm; `done` of `total` steps
     (total 0: unknown). `ratio` is the running estimate while timing.
     """
 

@@ -78,7 +78,9 @@ class Timing(Struct, frozen=True, forbid_unknown_fields=True):
 
     `min_gain` is the fraction by which the lower confidence bound of the ratio must
     exceed 1. `budget_s` bounds the sampling of one comparison; `call_timeout_s` one
-    call of a kernel; `build_timeout_s` loading and compiling it.
+    call of a kernel; `build_timeout_s` loading and compiling it. `reads_all_inputs` states
+    that no correct kernel can do without a byte of its inputs, so that a time too short to
+    read them is refused; without it only the outputs count.
     """
 
     threads: Positive = 1
@@ -86,6 +88,7 @@ class Timing(Struct, frozen=True, forbid_unknown_fields=True):
     budget_s: Seconds = 20.0
     call_timeout_s: Seconds = 10.0
     build_timeout_s: Seconds = 120.0
+    reads_all_inputs: bool = False
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):

@@ -25,7 +25,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.diagnosis_rules import MAX_CAUSE
 from akg_tui.core.machine import Overlay
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.core.measurement import PRECISE, FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.plain import one_line
 from akg_tui.core.recovery import cut_off, opening
 from akg_tui.core.state import RunState
@@ -67,7 +67,9 @@ class Evaluator(Protocol):
 
     async def prepare(self) -> None: ...
 
-    async def evaluate(self, kernel: str, incumbent: str | None) -> Measurement: ...
+    async def evaluate(
+        self, kernel: str, incumbent: str | None, *, precise: float | None = None
+    ) -> Measurement: ...
 
     async def probe(
         self, kernel: str, *, timed: bool, samples: int, warmups: int
@@ -285,7 +287,10 @@ class Engine:
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
         self._live.show(f"{effect.purpose} evaluation")
         incumbent = self.kernel(effect.incumbent) if effect.incumbent else None
-        measurement = await self._judge.evaluate(self.kernel(effect.blob), incumbent)
+        # A candidate needs a verdict; what a run begins and ends with needs a figure.
+        precise = None if effect.purpose is ev.Purpose.CANDIDATE else PRECISE
+        kernel = self.kernel(effect.blob)
+        measurement = await self._judge.evaluate(kernel, incumbent, precise=precise)
         if measurement.outcome is Outcome.ERROR and measurement.failure is FailureKind.JUDGE:
             self._live.show(f"the judge was lost: {measurement.message}")
         self._must(cmd.FinishEval(measurement))

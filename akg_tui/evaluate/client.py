@@ -113,9 +113,17 @@ class Judge:
                 raise JudgeLost(what) from error
 
     async def evaluate(
-        self, kernel: str, incumbent: str | None = None, *, label: str = "candidate"
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        label: str = "candidate",
+        precise: float | None = None,
     ) -> Measurement:
         """Build, verify and time a kernel; compare with `incumbent`, or with the reference.
+
+        With `precise` no verdict is sought: clusters go on until half of the ratio's interval
+        is this share of the ratio (0.02: ± 2 %), or the task's budget is spent.
 
         Whatever the kernel does, the answer is a Measurement. Cancelling the task that
         awaits this kills what runs and leaves the judge usable.
@@ -126,7 +134,13 @@ class Judge:
             `cancel` was called meanwhile.
         """
         return await self._evaluate(
-            Evaluate(number=next(self._numbers), kernel=kernel, incumbent=incumbent, label=label)
+            Evaluate(
+                number=next(self._numbers),
+                kernel=kernel,
+                incumbent=incumbent,
+                label=label,
+                precise=precise,
+            )
         )
 
     async def probe(

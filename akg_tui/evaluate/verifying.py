@@ -52,7 +52,10 @@ class Errors:
 
 
 class Verification:
-    """Verifies one candidate. `held` is then what its timed results are held to."""
+    """Verifies one candidate. `held` is then what its timed results are held to.
+
+    `warmups` is the least number of repeated calls, besides those that a comparison needs.
+    """
 
     def __init__(
         self,
@@ -61,6 +64,8 @@ class Verification:
         plan: Plan,
         errors: Errors,
         stage: Callable[[str, int, int], None],
+        *,
+        warmups: int,
     ) -> None:
         self._nursery = nursery
         self._reference = reference
@@ -68,6 +73,7 @@ class Verification:
         self._errors = errors
         self._stage = stage
         self._rules = nursery.task.correctness
+        self._warmups = warmups
         self._first: list[torch.Tensor] = []
         self.held: list[Bound] = []
         self.sandbox: tuple[str, ...] = ()
@@ -119,6 +125,7 @@ class Verification:
             self._check_bits(timing.results(side, 0), where)
         taken.append(self._call(worker, side, trial))
         self._check_again(trial, side, "after other inputs")
+        taken += [self._call(worker, side, trial) for _ in range(self._warmups - len(taken))]
         return taken
 
     def _check_again(self, trial: Trial, side: Side, where: str) -> None:
