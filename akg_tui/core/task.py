@@ -63,6 +63,17 @@ class Timing(Struct, frozen=True, forbid_unknown_fields=True):
     build_timeout_s: Seconds = 120.0
 
 
+class Sandbox(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a kernel's process is kept from. `require` refuses to start where that is less.
+
+    `memory_gb` bounds the memory of one kernel's processes; half of the machine's when it
+    is not said.
+    """
+
+    require: bool = False
+    memory_gb: Annotated[float, Meta(gt=0)] | None = None
+
+
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """When a run stops, what a plan must have, how many failures in a row call for a diagnosis.
 
@@ -99,5 +110,6 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     target: Target = field(default_factory=Target)
     correctness: Correctness = field(default_factory=Correctness)
     timing: Timing = field(default_factory=Timing)
+    sandbox: Sandbox = field(default_factory=Sandbox)
     policy: Policy = field(default_factory=Policy)
     agent: Agent = field(default_factory=Agent)

@@ -41,6 +41,7 @@ class Findings:
     started: float
     build_s: float = 0.0
     sandbox: tuple[str, ...] = ()
+    sandbox_missing: tuple[str, ...] = ()
     error: float | None = None
     tolerance: float | None = None
     candidate_ms: float | None = None
@@ -97,6 +98,7 @@ class Evaluation:
         start = time.monotonic()
         with contextlib.closing(side), self._nursery.child(self._kernel) as worker:
             self._found.sandbox = worker.sandbox
+            self._found.sandbox_missing = self._nursery.sandbox_missing
             timing.load_side(self._nursery, worker, side, self._reference.state)
             self._nursery.await_load(worker)
             timing.fill(side, 0, sample, 0)
@@ -289,6 +291,7 @@ class Evaluation:
             elapsed_s=time.monotonic() - found.started,
             threads=self._task.timing.threads,
             sandbox=found.sandbox,
+            sandbox_missing=found.sandbox_missing,
             environment=cpu.describe(str(torch.__version__)),
         )
 

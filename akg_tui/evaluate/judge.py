@@ -14,7 +14,7 @@ from collections import deque
 from pathlib import Path
 
 from akg_tui.core.measurement import Measurement, Progress
-from akg_tui.evaluate import process_tree, protocol, sandbox
+from akg_tui.evaluate import process_tree, protections, protocol, sandbox
 from akg_tui.evaluate.protocol import Begin, Cancel, Evaluate, Result, Step
 from akg_tui.evaluate.targets import cpu
 from akg_tui.evaluate.worker import Interrupts, Zygote
@@ -105,6 +105,8 @@ def _serve(line: Line) -> None:
     home = scratch / "children"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True, exist_ok=True)
+    # Before there is a second thread: it forks.
+    offered = protections.offered()
     environment = cpu.kernel_environment(begin.task.timing.threads, home)
     zygote = Zygote(environment, line.interrupts())
     try:
@@ -117,7 +119,7 @@ def _serve(line: Line) -> None:
 
         # A second thread of ours would keep spinning beside the kernel being timed.
         torch.set_num_threads(1)
-        nursery = Nursery(begin.task, scratch, zygote)
+        nursery = Nursery(begin.task, scratch, zygote, offered)
         reference = Reference(nursery, begin.reference, begin.task.files.reference)
         while True:
             request = line.next()

@@ -33,6 +33,28 @@ def children_of(pid: int) -> list[int]:
     return [child for child, parent in parents().items() if parent == pid]
 
 
+def pid_of(pidfd: int) -> int:
+    """Return the id, as seen from here, of the process behind a pidfd."""
+    text = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
+    return int(text.partition("\nPid:")[2].split()[0])
+
+
+def descendants(pid: int) -> list[int]:
+    """Return all that descend from `pid`, without looking at any other process."""
+    found = [pid]
+    for parent in found:  # grows as we go
+        try:
+            threads = list(Path(f"/proc/{parent}/task").iterdir())
+        except OSError:
+            continue
+        for thread in threads:
+            try:
+                found += [int(word) for word in (thread / "children").read_text().split()]
+            except OSError:
+                continue
+    return found[1:]
+
+
 def end_orphans(spared: Collection[int] = ()) -> None:
     """Kill and reap all children of this process but `spared`.
 

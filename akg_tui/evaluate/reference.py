@@ -149,6 +149,8 @@ class Reference:
                     f"input it gave different results ({found.message})",
                     found.detail,
                 )
+        # Every kernel's process is given these; none may change them for the next.
+        state.finish()
         self._description, self._state, self._sample = description, state, sample
 
     def draw(

@@ -182,13 +182,17 @@ def put(result: object, targets: Sequence[torch.Tensor]) -> None:
 
 def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:
     """Map the memory that came with a LOAD request and read the plan in it."""
-    memory = {name: map_fd(fd) for name, fd in zip(PLAN_FDS, fds, strict=False)}
+    memory = {
+        name: map_fd(fd, shared=name not in ("plan", "state"))
+        for name, fd in zip(PLAN_FDS, fds, strict=False)
+    }
     return msgspec.json.decode(memory["plan"][:].rstrip(b"\0"), type=Plan), memory
 
 
-def map_fd(fd: int) -> mmap.mmap:
-    """Map a region whole, and close its descriptor."""
-    mapped = mmap.mmap(fd, os.fstat(fd).st_size)
+def map_fd(fd: int, *, shared: bool = True) -> mmap.mmap:
+    """Map a region whole, or a copy of it that is made as it is changed; close its descriptor."""
+    access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+    mapped = mmap.mmap(fd, os.fstat(fd).st_size, access=access)
     os.close(fd)
     return mapped
 
