@@ -102,8 +102,8 @@ def _settle(channel: int, output: int) -> None:
 
 
 def _serve(channel: socket.socket, tried: Tried) -> int:
-    told = "\n".join(f"{name}\t{why}" for name, why in tried.items())
-    channel.send(wire.pack_reply(0, wire.Status.OK, told))
+    held = "\n".join(f"{name}\t{why}" for name, why in tried.items())
+    channel.send(wire.pack_reply(0, wire.Status.OK, held))
     server: Server | None = None
     while True:
         data, fds = wire.receive(channel, 5)
@@ -121,10 +121,10 @@ def _serve(channel: socket.socket, tried: Tried) -> int:
                 value = server.start()
             elif server is not None:
                 value = server.prepare(op, count, tuple(drawing), fds)
-        except Fault as fault:
-            status, text = fault.status, fault.text
-        except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
-            told = Fault(*describe(error))
+        except Fault as told:
             status, text = told.status, told.text
+        except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
+            fault = Fault(*describe(error))
+            status, text = fault.status, fault.text
         sys.stdout.flush()
         channel.send(wire.pack_reply(nonce, status, text, value))

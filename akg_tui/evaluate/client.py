@@ -193,20 +193,28 @@ class Judge:
         self._reader, self._writer = await asyncio.open_connection(
             sock=ours, limit=protocol.LINE_LIMIT
         )
-        begin = Begin(
+        self._writer.write(protocol.line(self._begin()))
+
+    def _begin(self) -> Begin:
+        return Begin(
             task=self._task,
             reference=self._reference,
             scratch=str(self._scratch),
             engine=os.getpid(),
         )
-        self._writer.write(protocol.line(begin))
 
     async def _ask(self, kernel: str, incumbent: str | None, label: str) -> Measurement | None:
         number = next(self._numbers)
         if self._writer is None:
             raise JudgeLost("the judge is not running")
         self._current = number
-        request = Evaluate(number=number, kernel=kernel, incumbent=incumbent, label=label)
+        request = Evaluate(
+            number=number,
+            kernel=kernel,
+            incumbent=incumbent,
+            label=label,
+            terms=self._begin().sha256(),
+        )
         try:
             self._writer.write(protocol.line(request))
             await self._writer.drain()

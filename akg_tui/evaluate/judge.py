@@ -13,8 +13,8 @@ import sys
 from collections import deque
 from pathlib import Path
 
-from akg_tui.core.measurement import Measurement, Progress
-from akg_tui.evaluate import process_tree, protections, protocol, sandbox
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.evaluate import integrity, process_tree, protections, protocol, sandbox
 from akg_tui.evaluate.protocol import Begin, Cancel, Evaluate, Result, Step
 from akg_tui.evaluate.targets import cpu
 from akg_tui.evaluate.worker import Interrupts, Zygote
@@ -95,7 +95,26 @@ def main(arguments: list[str]) -> None:
         return
 
 
+def _not_as_begun(
+    begin: Begin, request: Evaluate, sources: integrity.Digests
+) -> Measurement | None:
+    """Return an error if what judges is not what it was when this process started."""
+    if request.terms != begin.sha256():
+        message = "the judge holds another task or reference than the run does"
+    else:
+        message = integrity.difference(sources, integrity.harness())
+    if not message:
+        return None
+    return Measurement(
+        outcome=Outcome.ERROR,
+        failure=FailureKind.JUDGE,
+        message=message,
+        threads=begin.task.timing.threads,
+    )
+
+
 def _serve(line: Line) -> None:
+    sources = integrity.harness()
     begin = line.next()
     if not isinstance(begin, Begin):
         raise TypeError(f"the first message must be Begin, got {type(begin).__name__}")
@@ -132,6 +151,10 @@ def _serve(line: Line) -> None:
                 line.answer(Step(number, progress))
 
             line.begin(number)
+            if refusal := _not_as_begun(begin, request, sources):
+                line.finish()
+                line.answer(Result(number, refusal))
+                continue
             try:
                 evaluation = Evaluation(
                     nursery,

@@ -29,15 +29,16 @@ def keep_apart(*unneeded: int) -> str:
             return f"no pid namespace: {os.strerror(fault)}"
         map_ids(uid, gid)
     pid = os.fork()
-    if pid == 0:
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-        return ""
-    for fd in unneeded:
-        os.close(fd)
-    _stand_by(pid)
+    if pid != 0:
+        for fd in unneeded:
+            os.close(fd)
+        stand_by(pid)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    return ""
 
 
-def _stand_by(pid: int) -> NoReturn:
+def stand_by(pid: int) -> NoReturn:
+    """Wait for a child and end as it ends; a signal becomes an exit code, as in a shell."""
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     os._exit(code if code >= 0 else 128 - code)
 
@@ -81,6 +82,23 @@ def own_mounts() -> int:
     """Take a copy of the mounts, from which nothing spreads back; return the errno."""
     fault = kernel.unshare(kernel.CLONE_NEWNS)
     return fault or kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+
+
+def read_only(spared: tuple[str, ...]) -> int:
+    """Let no mount be written to but those at `spared`; return the errno.
+
+    Rules on files say who may open and make them; this also keeps their owner from changing
+    their modes, times and attributes.
+    """
+    for path in spared:
+        if fault := kernel.mount(path, path, None, kernel.MS_BIND):
+            return fault
+    if fault := kernel.change_mounts("/", recursive=True, read_only=True):
+        return fault
+    for path in spared:
+        if fault := kernel.change_mounts(path, recursive=False, read_only=False):
+            return fault
+    return 0
 
 
 def own_proc() -> int:

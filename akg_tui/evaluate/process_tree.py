@@ -71,7 +71,11 @@ def end_orphans(spared: Collection[int] = ()) -> None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Say whether every thread of `pid` is stopped or gone."""
+    """Say whether every thread of `pid`, and of what descends from it, is stopped or gone."""
+    return all(_stands_still(each) for each in (pid, *descendants(pid)))
+
+
+def _stands_still(pid: int) -> bool:
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:

@@ -35,6 +35,7 @@ ABOUT = {
     "session": "has a session and process group of its own",
     "first_to_go": "is the first to be ended when the machine's memory is short",
     "mountns": "has mounts of its own",
+    "read_only": "can't change modes, times and attributes of the user's files",
     "own_proc": "sees no other process in /proc",
     "private_folder": "writes to memory of bounded size, not to the disk",
     "landlock_scopes": "can't signal, or reach by abstract socket, what is outside",
@@ -139,5 +140,3 @@ def _try_out(folder: str, writing: int) -> None:
             os.waitpid(pid, 0)
     finally:
         os._exit(0)
-
-

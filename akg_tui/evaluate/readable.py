@@ -40,6 +40,7 @@ def programs() -> tuple[str, ...]:
     prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix]
     found = [*SYSTEM, *prefixes, *_toolchain(), *_library_path()]
     found += [str(entry) for entry in (own / "akg_tui").iterdir() if entry.name != _NOT_FOR_KERNELS]
+    known = [*SYSTEM, *prefixes, str(own)]
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
         # A package that is developed elsewhere, PyTorch itself perhaps.
@@ -48,7 +49,7 @@ def programs() -> tuple[str, ...]:
         home = Path(path).resolve()
         if home.name == "__init__.py":
             home = home.parent
-        if not any(home.is_relative_to(parent) for parent in [*SYSTEM, *prefixes, own]):
+        if not any(home.is_relative_to(parent) for parent in known):
             found.append(str(home))
     return tuple(dict.fromkeys(found))
 
@@ -72,4 +73,4 @@ def _toolchain() -> list[str]:
 
 def _library_path() -> list[str]:
     named = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-    return [path for path in named if os.path.isabs(path)]
+    return [path for path in named if Path(path).is_absolute()]

@@ -13,7 +13,6 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-
 F_SEAL_FUTURE_WRITE = 0x10  # Python has no name for it before 3.13
 
 

@@ -133,13 +133,16 @@ def _set_apart(wanted: Confinement, tried: Tried) -> None:
     fault = namespaces.own_mounts()
     tried["mountns"] = _why(fault)
     apart = not fault and wanted.own_processes
-    tried["own_proc"] = _why(namespaces.own_proc()) if apart else "no namespace to show"
+    # The folder's mount must be there before the others can no longer be changed.
     if wanted.private_folder:
         tried["private_folder"] = (
             _why(namespaces.own_folder(wanted.folder, FOLDER_BYTES, FOLDER_FILES))
             if not fault
             else "no mount namespace"
         )
+    spared = (wanted.folder, *wanted.writable)
+    tried["read_only"] = _why(namespaces.read_only(spared)) if not fault else "no mount namespace"
+    tried["own_proc"] = _why(namespaces.own_proc()) if apart else "no namespace to show"
     tried["process_limit"] = _count_limited(wanted, own_proc=not tried["own_proc"])
 
 

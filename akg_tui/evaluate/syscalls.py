@@ -13,6 +13,7 @@ import errno
 import platform
 import socket
 import struct
+from collections.abc import Mapping
 
 from akg_tui.evaluate import kernel_calls as kernel
 
@@ -119,7 +120,7 @@ def program(machine: str) -> Program:
     return [*out, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _numbers(calls: dict[str, tuple[int, int | None]], column: int) -> list[int]:
+def _numbers(calls: Mapping[str, tuple[int, int | None]], column: int) -> list[int]:
     return [number for pair in calls.values() if (number := pair[column]) is not None]
 
 

@@ -301,7 +301,7 @@ class Worker:
 
     def _timed_out(self, doing: str, seconds: float) -> ChildFailed:
         printed = self.end().output
-        message = f"no answer after {seconds:.3g} s of {doing}"
+        message = f"no answer after {round(seconds, 1):g} s of {doing}"
         return ChildFailed(FailureKind.TIMEOUT, message, _joined("", printed))
 
     def _died(self, doing: str) -> ChildFailed:
