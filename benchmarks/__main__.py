@@ -1,4 +1,4 @@
-"""Runs the benchmarks by name, or all of them: `python -m benchmarks [NAME …]`.
+"""Runs the benchmarks by name, or all of them: `python -m benchmarks [NAME …] [OPTIONS]`.
 
 Each prints its figures as JSON, one object a line, and exits 1 when a bound is broken.
 """
@@ -8,11 +8,14 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("startup", "responsive", "same", "fold", "kills")
+NAMES = ("startup", "responsive", "same", "fold", "kills", "soak")
 
 
 def main() -> int:
-    wanted = sys.argv[1:] or list(NAMES)
+    words = sys.argv[1:]
+    # What follows an option is for the benchmark itself.
+    options = next((place for place, word in enumerate(words) if word.startswith("-")), len(words))
+    wanted = words[:options] or list(NAMES)
     unknown = [name for name in wanted if name not in NAMES]
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(NAMES)}", file=sys.stderr)

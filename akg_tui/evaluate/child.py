@@ -22,12 +22,11 @@ from akg_tui.evaluate import sandbox, wire
 from akg_tui.evaluate.drawing import ReferenceServer
 from akg_tui.evaluate.faults import Fault, describe
 from akg_tui.evaluate.sandbox import Confinement, Tried
-from akg_tui.evaluate.serving import IdleServer, KernelServer, Server, open_plan
+from akg_tui.evaluate.serving import CHANNEL, IdleServer, KernelServer, Server, open_plan
 
 PRELOADED = ("numpy.random", "torch.utils.cpp_extension", "torch.nn.functional")
 """What kernels commonly import: shared by all children, instead of loaded in each."""
 
-CHANNEL = 3
 HEAP_SHIFT_BYTES = 1 << 20
 
 SERVERS: dict[str, type[Server]] = {

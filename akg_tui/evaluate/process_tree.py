@@ -39,6 +39,15 @@ def pid_of(pidfd: int) -> int:
     return int(text.partition("\nPid:")[2].split()[0])
 
 
+def is_running(pid: int) -> bool:
+    """Say whether there is such a process, and it has not ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
 def descendants(pid: int) -> list[int]:
     """Return all that descend from `pid`, without looking at any other process."""
     found = [pid]

@@ -22,8 +22,8 @@ FILE_BYTES = 512 << 20
 FOLDER_BYTES = 1 << 30
 FOLDER_FILES = 100_000
 OPEN_FILES = 1024
-PROCESSES = 512
-"""Processes and threads of one child, itself included."""
+PROCESSES = max(320, 256 + 8 * (os.cpu_count() or 1))
+"""Processes and threads of one child, itself included; Linux knows no pid namespace of fewer."""
 ADDRESS_SLACK_BYTES = 64 << 30
 """Libraries, thread stacks and allocators reserve much that they never touch."""
 
