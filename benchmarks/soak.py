@@ -1,5 +1,7 @@
 """Many evaluations in a row by one judge, every fifth of them crashing, hanging or cancelled.
 
+Of the others a quarter is timed to the end, and the rest refused for a wrong result.
+
 Whatever is left behind shows: processes, shared memory, descriptors, the judge's memory.
 `python -m benchmarks soak --evaluations N`.
 """
@@ -23,6 +25,7 @@ from akg_tui.core.task import Correctness, Task, Timing
 from akg_tui.evaluate import EvaluationCancelled, Judge, process_tree
 
 EVALUATIONS = 1000
+PROGRESS = 100
 SLOPE_BYTES = 2048
 """The most that the judge may grow for an evaluation, over the second half."""
 
@@ -142,13 +145,16 @@ async def soak(evaluations: int, scratch: Path) -> Trace:
     async with Judge(TASK, REFERENCE, scratch, on_progress=ignore) as judge:
         for turn in range(evaluations):
             bad = turn % 5 == 4
-            kind = BAD[turn // 5 % len(BAD)] if bad else ("right", "wrong")[turn % 2]
+            good = "right" if turn % 4 == 0 else "wrong"
+            kind = BAD[turn // 5 % len(BAD)] if bad else good
             ended = await _evaluate(judge, kind, turn // 5)
             trace.outcomes[f"{kind}: {ended}"] += 1
             if ended not in EXPECTED[kind]:
                 trace.unexpected.append(f"evaluation {turn + 1}, {kind}: {ended}")
             if judge.pid is not None:
                 trace.look(judge.pid)
+            if (turn + 1) % PROGRESS == 0:
+                print(json.dumps(figures(trace)), file=sys.stderr, flush=True)
     return trace
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import msgspec
@@ -202,15 +202,14 @@ class Reference:
 
     @contextmanager
     def _loaded(self) -> Iterator[tuple[Worker, Description]]:
-        report = Region(REPORT_BYTES)
         with (
+            closing(Region(REPORT_BYTES)) as report,
             blamed_on(FailureKind.REFERENCE, self._filename),
             self._nursery.child(self._source) as worker,
         ):
             self._nursery.send_plan(worker, self.plan(), report)
             size = self._nursery.await_load(worker)
             text = bytes(report.map[: min(size, REPORT_BYTES)])
-            report.close()
             try:
                 description = msgspec.json.decode(text, type=Description)
             except msgspec.MsgspecError as error:

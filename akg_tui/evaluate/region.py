@@ -34,7 +34,14 @@ class Region:
 
     def close(self) -> None:
         """Give the descriptor back; the memory goes with the last view of it."""
-        os.close(self.fd)
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __del__(self) -> None:
+        # An evaluation can be cancelled at any moment, between making this and keeping it.
+        if hasattr(self, "fd"):
+            self.close()
 
 
 def region_of(data: bytes) -> Region:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import platform
 import socket
 import struct
@@ -79,7 +80,7 @@ def supported() -> bool:
 
 def install() -> int:
     """Filter all further system calls of this thread and what it starts; return the errno."""
-    code = b"".join(struct.pack("<HBBI", *line) for line in program(platform.machine()))
+    code = encoded(platform.machine())
     buffer = ctypes.create_string_buffer(code, len(code))
 
     class Filter(ctypes.Structure):
@@ -87,6 +88,12 @@ def install() -> int:
 
     wanted = Filter(len(code) // 8, ctypes.cast(buffer, ctypes.c_void_p))
     return kernel.prctl(kernel.PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(wanted))
+
+
+@functools.lru_cache(maxsize=1)
+def encoded(machine: str) -> bytes:
+    """Return the filter as the kernel reads it; made once, in the zygote, for all children."""
+    return b"".join(struct.pack("<HBBI", *line) for line in program(machine))
 
 
 def program(machine: str) -> Program:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import platform
 import select
 import signal
 import socket
@@ -21,7 +22,15 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from akg_tui.evaluate import child, namespaces, process_tree, readable, sandbox, wire
+from akg_tui.evaluate import (
+    child,
+    namespaces,
+    process_tree,
+    readable,
+    sandbox,
+    syscalls,
+    wire,
+)
 from akg_tui.evaluate.child import Ward
 from akg_tui.evaluate.namespaces import OwnProcesses
 
@@ -162,6 +171,8 @@ def main(arguments: list[str]) -> None:
     sandbox.adopt_orphans()
     sandbox.hide_memory()
     child.preload()
+    if syscalls.supported():
+        syscalls.encoded(platform.machine())
     gc.collect()
     # Collections in the children would touch, and so copy, every page of torch's objects.
     gc.freeze()
