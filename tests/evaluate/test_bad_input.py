@@ -29,14 +29,12 @@ INPUT = "return [torch.randn(64, 256)]"
     [
         (REFERENCE.replace(RESULT, "return 'text'"), "forward() returned a str"),
         (REFERENCE.replace(RESULT, "return x, {'a': [x, (x,)]}"), "forward() returned a tuple"),
-        (REFERENCE.replace(INPUT, "return None"), "get_inputs() returned None, expected a list"),
         (REFERENCE.replace("torch.randn(64, 256)", "torch.zeros(1 << 31)"), "allocate"),
-        (REFERENCE.replace(RESULT, "return x[0, 0].expand(1 << 31).clone()"), "allocate"),
         (REFERENCE + "\nimport os; os._exit(0)\n", "ended with exit code 0 while loading"),
         (REFERENCE + "\nimport time; time.sleep(1000)\n", "no answer after 5 s of loading"),
         (REFERENCE + "\nopen('/etc/shadow').read()\n", "PermissionError"),
     ],
-    ids=["text", "nested", "no-list", "large", "large-result", "exits", "hangs", "reads"],
+    ids=["text", "nested", "large", "exits", "hangs", "reads"],
 )
 async def test_a_reference_that_can_not_be_used_is_an_error_that_says_why(
     tmp_path: Path, reference: str, says: str
@@ -68,12 +66,12 @@ async def strict(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judg
 
 
 async def test_ten_thousand_lines_of_compile_errors_are_told_by_the_first(strict: Judge) -> None:
-    lines = "".join(f"int v{n} = undeclared_{n};\\n" for n in range(10_000))
+    lines = "".join(f"int v{n} = ;\\n" for n in range(10_000))
     source = CPP.replace("#include <cmath>", lines).replace('("-O2",)', '("-fmax-errors=0",)')
     found = await strict.evaluate(source.replace('r"""', '"""'))
     assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.BUILD), found
     assert "C++ line 2: " in found.message
-    assert "undeclared_0" in found.message
+    assert "expected primary-expression" in found.message
     assert len(found.detail) < 20_000
 
 
@@ -94,13 +92,3 @@ async def test_code_too_deep_or_odd_for_the_parser_is_a_syntax_failure(strict: J
     for source in (deep, "\0", "", "\ud800", "class ModelNew" + "x" * 100_000):
         found = await strict.evaluate(source)
         assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.SYNTAX), source[:20]
-
-
-async def test_two_fresh_results_for_one_input_are_found_before_any_kernel_runs(
-    tmp_path: Path,
-) -> None:
-    moving = REFERENCE.replace(RESULT, RESULT + " + 1e-3 * torch.rand(1)")
-    async with Judge(TASK, moving, tmp_path) as judge:
-        found = await judge.evaluate(PLAIN)
-    assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
-    assert "not deterministic" in found.message
