@@ -14,6 +14,7 @@ from akg_tui.evaluate import process_tree
 
 DISK_BYTES = 4 << 30
 _GIB = 1 << 30
+_COUNTED = ("RssAnon:", "RssShmem:")
 
 
 class Guard:
@@ -57,7 +58,7 @@ def _memory(pid: int) -> int:
     except OSError:
         return 0
     fields = (line.split() for line in text.splitlines())
-    return sum(int(words[1]) << 10 for words in fields if words and words[0] == "RssAnon:")
+    return sum(int(words[1]) << 10 for words in fields if words and words[0] in _COUNTED)
 
 
 def _free_bytes(folder: Path) -> int:

@@ -48,6 +48,8 @@ REFUSED = {
     "fanotify_mark": (301, 263), "name_to_handle_at": (303, 264), "syslog": (103, 116),
     "vhangup": (153, 58), "clock_adjtime": (305, 266), "adjtimex": (159, 171),
     "migrate_pages": (256, 238), "modify_ldt": (154, None),
+    # Memory that counts for no process: no limit holds it.
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194),
     # Which CPU, and how soon, is the judge's to say.
     "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118), "sched_setattr": (314, 274), "setpriority": (141, 140),

@@ -255,7 +255,9 @@ HOG = [
     Attack("fill memory that files share", """
         fds = [os.memfd_create(str(n)) for n in range(4)]
         return [os.posix_fallocate(fd, 0, 1 << 30) for fd in fds]
-        """, ("rlimits",)),
+        """, CALLS),
+    Attack("fill memory of System V", "return call(libc.shmget(0, ctypes.c_size_t(1 << 30), 0o1600))",
+           CALLS),
     Attack("fill the disk with one file", """
         with open("big", "wb") as out:
             os.posix_fallocate(out.fileno(), 0, 64 << 30)
@@ -337,9 +339,13 @@ BREACHES = [
            ("raise Evil()",), ("call", "crash")),
     Breach("a bomb of forks", lines=(
         "while True:", "    try: os.fork()", "    except OSError: pass"), kinds=("timeout", "crash")),
+    # While it loads, where the time is long enough on a busy machine too.
     Breach("memory by many processes", "def eat():\n    held = bytearray(300 << 20)\n"
-           "    held[::4096] = b'x' * len(held[::4096])\n    time.sleep(1000)\n",
-           ("for _ in range(9):", "    if os.fork() == 0: eat()", "time.sleep(1000)"),
+           "    held[::4096] = b'x' * len(held[::4096])\n    time.sleep(1000)\n"
+           "for _ in range(9):\n    if os.fork() == 0: eat()\ntime.sleep(1000)\n",
+           says="GiB, more than"),
+    Breach("shared memory without end", "import mmap\nheld = mmap.mmap(-1, 4 << 30)\n"
+           "for n in range(48): held.write(bytes(64 << 20))\ntime.sleep(1000)\n",
            says="GiB, more than"),
     Breach("results after the answer", "def late(x, y):\n    time.sleep(0.02)\n    y.copy_(x.softmax(-1))\n",
            ("y = torch.empty_like(x)", "threading.Thread(target=late, args=(x, y)).start()", "return y"),
