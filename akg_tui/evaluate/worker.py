@@ -282,7 +282,10 @@ class Worker:
                 limit = min(time.monotonic() + deadline_s, last)
 
     def _read(self) -> tuple[int, str, int]:
-        data, _ = wire.receive(self._channel)
+        try:
+            data, _ = wire.receive(self._channel)
+        except OSError:  # it died without having read what we sent
+            data = b""
         if len(data) < wire.REPLY.size:
             raise self._died(self._doing)
         nonce, status, length, value = wire.REPLY.unpack(data[: wire.REPLY.size])
@@ -313,11 +316,19 @@ class Worker:
         elif os.WIFSIGNALED(ended.status) and os.WTERMSIG(ended.status) == signal.SIGSYS:
             how = "was ended by the sandbox: it made a system call that no kernel needs"
         elif os.WIFSIGNALED(ended.status):
-            how = f"was killed by {signal.Signals(os.WTERMSIG(ended.status)).name}"
+            how = f"was killed by {_named(os.WTERMSIG(ended.status))}"
         else:
             how = f"ended with exit code {os.waitstatus_to_exitcode(ended.status)}"
         message = f"the process {how} while {doing}"
         return ChildFailed(FailureKind.CRASH, message, _joined("", ended.output))
+
+
+def _named(number: int) -> str:
+    """Return a signal's name; the real-time ones have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _joined(detail: str, printed: str) -> str:
