@@ -142,6 +142,7 @@ def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
                 lines.append(
                     f"baseline  reference {m.baseline_ms:.3f} ms, kernel {m.candidate_ms:.3f} ms"
                 )
+                lines += [f"sandbox   lacks {one_line(each, 100)}" for each in m.sandbox_missing]
             case ev.PlanSubmitted(items=items):
                 lines += [f"plan      {item.id:<4} {one_line(item.text, 100)}" for item in items]
             case ev.Decided():

@@ -1,4 +1,4 @@
-"""Runs the benchmarks by name, or all of them: `python -m benchmarks [NAME …]`.
+"""Runs the benchmarks by name, or all of them: `python -m benchmarks [NAME …] [OPTIONS]`.
 
 Each prints its figures as JSON, one object a line, and exits 1 when a bound is broken.
 One name may be followed by that benchmark's own options.
@@ -9,7 +9,17 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("startup", "responsive", "overhead", "fold", "context", "kills", "crashlab", "report")
+NAMES = (
+    "startup",
+    "responsive",
+    "overhead",
+    "fold",
+    "context",
+    "kills",
+    "crashlab",
+    "soak",
+    "report",
+)
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from akg_tui.cli.limits import add_sandbox, insist_on_sandbox
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, load, read_text
 
 
@@ -16,6 +17,7 @@ def add_evaluating(add: Callable[..., Any]) -> None:
     evaluate.add_argument("task", type=Path, help="a folder with task.toml")
     evaluate.add_argument("--kernel", type=Path, help="another kernel file than the task's")
     evaluate.add_argument("--json", action="store_true", help="print one JSON object")
+    add_sandbox(evaluate)
 
 
 def _eval(arguments: argparse.Namespace) -> int:
@@ -26,6 +28,7 @@ def _eval(arguments: argparse.Namespace) -> int:
     from akg_tui.evaluate import Judge
 
     folder = load(arguments.task)
+    insist_on_sandbox(arguments, folder.task)
     kernel = folder.kernel
     if arguments.kernel:
         kernel = read_text(arguments.kernel)
@@ -75,6 +78,8 @@ def _print_measurement(measured: Any, *, as_json: bool) -> None:
     _print_errors(measured.errors)
     for finding in measured.findings:
         print(f"guard: {one_line(str(finding), 200)}")
+    for protection in measured.sandbox_missing:
+        print(f"not sandboxed: {one_line(protection, 200)}")
     for line in measured.detail.splitlines():
         print("  " + one_line(line, 200))
 

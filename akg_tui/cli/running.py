@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.limits import add_limits, positive, stated_policy
+from akg_tui.cli.limits import add_limits, add_sandbox, insist_on_sandbox, positive, stated_policy
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageError, fail, load
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def _watching(command: argparse.ArgumentParser) -> None:
     command.add_argument("--mode", choices=["auto", "review", "step"], help="supervision")
     command.add_argument("--headless", action="store_true", help="no workbench, progress lines")
     command.add_argument("--json", action="store_true", help="with --headless: JSON lines")
+    add_sandbox(command)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -87,6 +88,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     _tuning(tuning)
     tune = tuning.parse_args([str(folder), "--max-rounds", str(arguments.rounds or 12)])
     tune.mode, tune.headless, tune.json = arguments.mode, arguments.headless, arguments.json
+    tune.require_sandbox = arguments.require_sandbox
     return _tune(tune)
 
 
@@ -101,6 +103,9 @@ def _tune(arguments: argparse.Namespace) -> int:
     folder = load(arguments.task)
     policy = _stated(arguments, folder.task.policy)
     task = replace(folder.task, policy=policy)
+    if arguments.require_sandbox:
+        task = replace(task, sandbox=replace(task.sandbox, require=True))
+    insist_on_sandbox(arguments, task)
     _check_tools([(folder.path / name, text) for name, text in folder.tools])
     task = replace(task, agent=_stated_agent(arguments, task.agent))
     if fault := policy_fault(policy, task.agent.model):
@@ -155,6 +160,7 @@ def _resume(arguments: argparse.Namespace) -> int:
         run = RunFolder.open(arguments.run_folder)
         try:
             _check_tools(task_files(run.path / TASK, run.state.task))
+            insist_on_sandbox(arguments, run.state.task)
             _change_policy(run, arguments)
         except BaseException:
             run.close()

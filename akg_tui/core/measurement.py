@@ -133,6 +133,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     elapsed_s: float = 0.0
     threads: int = 1
     sandbox: tuple[str, ...] = ()  # the protections that were in force
+    sandbox_missing: tuple[str, ...] = ()  # those that were not, each with the reason
     environment: dict[str, str] = {}
     confirmation: Confirmation | None = None
     deviation: float | None = None

@@ -91,6 +91,17 @@ class Timing(Struct, frozen=True, forbid_unknown_fields=True):
     reads_all_inputs: bool = False
 
 
+class Sandbox(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a kernel's process is kept from. `require` refuses to start where that is less.
+
+    `memory_gb` bounds the memory of one kernel's processes; half of the machine's when it
+    is not said.
+    """
+
+    require: bool = False
+    memory_gb: Annotated[float, Meta(gt=0)] | None = None
+
+
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """When a run stops, what a plan must have, how many failures in a row call for a diagnosis.
 
@@ -168,5 +179,6 @@ class Task(Struct, frozen=True, forbid_unknown_fields=True):
     correctness: Correctness = field(default_factory=Correctness)
     guard: Guard = field(default_factory=Guard)
     timing: Timing = field(default_factory=Timing)
+    sandbox: Sandbox = field(default_factory=Sandbox)
     policy: Policy = field(default_factory=Policy)
     agent: Agent = field(default_factory=Agent)

@@ -136,6 +136,7 @@ class Judge:
         return await self._evaluate(
             Evaluate(
                 number=next(self._numbers),
+                terms=self._begin().sha256(),
                 kernel=kernel,
                 incumbent=incumbent,
                 label=label,
@@ -155,6 +156,7 @@ class Judge:
         return await self._evaluate(
             Evaluate(
                 number=next(self._numbers),
+                terms=self._begin().sha256(),
                 kernel=kernel,
                 incumbent=None,
                 label="probe",
@@ -245,13 +247,15 @@ class Judge:
         self._reader, self._writer = await asyncio.open_connection(
             sock=ours, limit=protocol.LINE_LIMIT
         )
-        begin = Begin(
+        self._writer.write(protocol.line(self._begin()))
+
+    def _begin(self) -> Begin:
+        return Begin(
             task=self._task,
             reference=self._reference,
             scratch=str(self._scratch),
             engine=os.getpid(),
         )
-        self._writer.write(protocol.line(begin))
 
     async def _ask(self, request: Evaluate) -> Measurement | None:
         number = request.number

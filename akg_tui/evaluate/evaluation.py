@@ -38,6 +38,7 @@ class Findings:
     started: float
     build_s: float = 0.0
     sandbox: tuple[str, ...] = ()
+    sandbox_missing: tuple[str, ...] = ()
     errors: Errors = field(default_factory=Errors)
     timed: Timed = field(default_factory=Timed)
     held: list[Bound] = field(default_factory=list)
@@ -95,6 +96,7 @@ class Evaluation:
             verification.build()
         finally:
             self._found.sandbox = verification.sandbox
+            self._found.sandbox_missing = self._nursery.sandbox_missing
             self._found.build_s = time.monotonic() - start
         return verification
 
@@ -181,6 +183,7 @@ class Evaluation:
             elapsed_s=time.monotonic() - found.started,
             threads=self._task.timing.threads,
             sandbox=found.sandbox,
+            sandbox_missing=found.sandbox_missing,
             environment=fingerprint.describe(str(torch.__version__), self._task.timing.threads),
         )
 

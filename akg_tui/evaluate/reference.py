@@ -10,7 +10,7 @@ import dataclasses
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import msgspec
@@ -195,6 +195,8 @@ class Reference:
             state = Region(description.arguments.size + description.weights.size)
             worker.send(Op.STATE, fds=(state.fd,))
             worker.answer(self.call_s, "writing its weights")
+            # Every kernel's process is given these; none may change them for the next.
+            state.finish()
             # The sample, its second result, and two more to tell what a cheat could get by with.
             sample = self._memory(description, 4, exact=True)
             wanted = Want.EXACT if sample.exact is not None else 0
@@ -319,14 +321,13 @@ class Reference:
     @contextmanager
     def loaded(self) -> Iterator[Loaded]:
         """Yield a reference child; its failures in the block are blamed on the reference."""
-        report = Region(REPORT_BYTES)
         with (
+            closing(Region(REPORT_BYTES)) as report,
             blamed_on(FailureKind.REFERENCE, self._filename),
             self._nursery.child(self._source) as worker,
         ):
             self._nursery.send_plan(worker, self.plan(), report)
             size = self._nursery.await_load(worker)
-            report.close()
             try:
                 description = described_in(report, size)
             except msgspec.MsgspecError as error:

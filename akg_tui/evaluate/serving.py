@@ -23,9 +23,14 @@ from akg_tui.evaluate.faults import Fault, describe, located, remember_source
 from akg_tui.evaluate.wire import Plan, Status
 
 SEED_MASK = (1 << 63) - 1
+CHANNEL = 3
+"""The descriptor of the judge's requests; a child has no higher one when it begins."""
+
 PLAN_FDS = ("plan", "report", "state", "inputs", "outputs")
 
 Memory = dict[str, mmap.mmap]
+
+_mapped: list[Memory] = []
 
 
 class Server:
@@ -206,13 +211,21 @@ def _check_strides(index: int, value: torch.Tensor, worst: str) -> None:
 
 def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:
     """Map the memory that came with a LOAD request and read the plan in it."""
-    memory = {name: map_fd(fd) for name, fd in zip(PLAN_FDS, fds, strict=False)}
+    memory = {
+        name: map_fd(fd, shared=name not in ("plan", "state"))
+        for name, fd in zip(PLAN_FDS, fds, strict=False)
+    }
+    # Before Python 3.13 a mapping keeps a descriptor of its own: not for a kernel to find.
+    # Nothing else is open yet. The mappings stay, or they would close what they no longer have.
+    os.closerange(CHANNEL + 1, CHANNEL + 2 + 2 * len(fds))
+    _mapped.append(memory)
     return msgspec.json.decode(memory["plan"][:].rstrip(b"\0"), type=Plan), memory
 
 
-def map_fd(fd: int) -> mmap.mmap:
-    """Map a region whole, and close its descriptor."""
-    mapped = mmap.mmap(fd, os.fstat(fd).st_size)
+def map_fd(fd: int, *, shared: bool = True) -> mmap.mmap:
+    """Map a region whole, or a copy of it that is made as it is changed; close its descriptor."""
+    access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+    mapped = mmap.mmap(fd, os.fstat(fd).st_size, access=access)
     os.close(fd)
     return mapped
 

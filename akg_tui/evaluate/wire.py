@@ -101,9 +101,13 @@ class Description(Struct, frozen=True, kw_only=True):
 
 
 class Fork(Struct, frozen=True, tag=True, kw_only=True):
-    """Judge to zygote, with the child's end of a socket: make a child."""
+    """Judge to zygote, with the child's end of a socket: make a child.
+
+    `folder` and `cache` are all that it may write to; the former is its own alone.
+    """
 
     folder: str
+    cache: str
     environment: dict[str, str]
     threads: int
     memory_bytes: int
@@ -112,19 +116,23 @@ class Fork(Struct, frozen=True, tag=True, kw_only=True):
 class End(Struct, frozen=True, tag=True):
     """Judge to zygote: kill this child and all it started, and reap it."""
 
-    pid: int
+    number: int
 
 
 class Forked(Struct, frozen=True, tag=True):
-    """Zygote to judge: the child is there."""
+    """Zygote to judge, with a pidfd: the child is there.
 
-    pid: int
+    `number` is how the zygote calls it; the process id that the judge sees is another one
+    where the zygote has a namespace of its own.
+    """
+
+    number: int
 
 
 class Ended(Struct, frozen=True, tag=True):
     """Zygote to judge: the child is gone; `status` is from wait, `output` what it printed."""
 
-    pid: int
+    number: int
     status: int
     output: str
 

@@ -7,7 +7,6 @@ from there. Denied unless the task allows scripts or the gate says yes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 from akg_tui.agent.tools import registry
@@ -18,21 +17,13 @@ from akg_tui.agent.tools.jail import NOTES, Jail, Refused
 from akg_tui.agent.tools.port import Answer, RunPort, Script
 from akg_tui.agent.tools.processes import run_process
 from akg_tui.agent.tools.trace import Node
+from akg_tui.evaluate import confined
 from akg_tui.evaluate.targets.cpu import base_environment
 
 MAX_SCRIPT = 256 << 10
 MAX_ARGS = 100
 
-Launcher = Callable[[Sequence[str], Path, Path], Sequence[str]]
-"""Turns a command into one that runs it confined: given the folder that it runs in and may
-write, and the one that holds the script itself."""
-
 _SHELLS = {".py": (sys.executable, "-P"), ".sh": ("/bin/sh",), ".bash": ("bash",)}
-
-
-def confined(command: Sequence[str], folder: Path, readable: Path) -> Sequence[str]:
-    """The command under `akg_tui.agent.tools.confined`."""
-    return [sys.executable, "-P", "-m", "akg_tui.agent.tools.confined", "--", *command]
 
 
 async def execute_script(
@@ -40,8 +31,6 @@ async def execute_script(
     jail: Jail,
     arguments: registry.ExecuteScript,
     node: Node,
-    *,
-    launcher: Launcher = confined,
 ) -> Answer:
     path = jail.relative(arguments.script_path)
     if not path.startswith(f"{NOTES}/"):
@@ -66,7 +55,7 @@ async def execute_script(
     environment = {**base_environment(), "HOME": str(folder), "TMPDIR": str(folder)}
     try:
         done = await run_process(
-            launcher(command, folder, node.path.absolute()),
+            confined.command(*command, folder=folder, readable=(node.path.absolute(),)),
             folder=folder,
             environment=environment,
             stdin=arguments.stdin_input.encode("utf-8", "replace"),
