@@ -150,7 +150,7 @@ class Judge:
         """Verify a kernel and, if `timed`, time it against the reference, for information.
 
         Sampling ends after about `samples` timed samples of each side, though never before
-        three pairs of processes (0: when the ratio is decided); `warmups` untimed calls
+        four pairs of processes (0: when the ratio is decided); `warmups` untimed calls
         come first. Raises as `evaluate` does.
         """
         return await self._evaluate(

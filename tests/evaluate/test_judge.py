@@ -187,7 +187,7 @@ async def test_a_probe_can_leave_the_timing_out_or_bound_its_samples(judge: Judg
     assert (found.ratio, found.candidate_ms, found.samples) == (None, None, 0)
     found = await judge.probe(PLAIN, timed=True, samples=1, warmups=5)
     assert found.outcome is Outcome.CORRECT, found
-    assert found.clusters == 3
+    assert found.clusters == 4
     assert found.ratio is not None
     found = await judge.probe("class ModelNew: pass\nx =", timed=False)
     assert found.failure is FailureKind.SYNTAX
