@@ -18,7 +18,7 @@ from akg_tui.agent.models.sweep import Sweep
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Mode, Phase
+from akg_tui.core.machine import Gate, Mode, Phase
 from akg_tui.core.measurement import Measurement, Progress
 from akg_tui.core.plan_view import render_plan
 from akg_tui.core.task import Policy, Task
@@ -50,6 +50,8 @@ class Person:
         modes = {1: Mode.STEP, 2: Mode.REVIEW, 4: Mode.AUTO}
         if attempt in modes:
             self.engine.send(cmd.SetMode(modes[attempt]))
+        if attempt == 1:
+            self._sort_the_plan()
         if attempt == 2:
             policy = self.engine.state.task.policy
             self.engine.send(cmd.ChangePolicy(replace(policy, max_hours=100.0)))
@@ -58,6 +60,25 @@ class Person:
             self.engine.send(cmd.Pause())
         if attempt == ROUNDS:
             self.engine.send(cmd.Stop("enough for today"))
+
+    def _sort_the_plan(self) -> None:
+        """Hands on the plan; done a second time, each is refused or changes nothing."""
+        waiting = sorted((item.id for item in self.engine.state.pending), reverse=True)
+        self.engine.send(cmd.SetGate(Gate.PLAN, on=True))
+        if len(waiting) > 1:
+            self.engine.send(cmd.ReorderItems(tuple(waiting)))
+            self.engine.send(cmd.PinItem(waiting[0]))
+            text = self.engine.state.item(waiting[1]).text
+            self.engine.send(cmd.EditItem(waiting[1], text, "a person thinks so too"))
+
+    def between_rounds(self) -> None:
+        """What is pressed before an item becomes active: one undo, and one new plan."""
+        state = self.engine.state
+        if state.settled == 3 and not state.undone:
+            self.engine.send(cmd.UndoKeep("slower on the other machine"))
+        done = any(isinstance(record.event, ev.ReplanForced) for record in self.engine.records)
+        if state.settled == 4 and not done:
+            self.engine.send(cmd.ForceReplan("think again"))
 
     def answer(self) -> None:
         """What is pressed when the run waits."""
@@ -78,6 +99,10 @@ class AttendedEngine(Engine):
     async def _perform(self, effect: fx.Effect) -> None:
         if isinstance(effect, fx.Hold) and self.person is not None:
             self.person.answer()
+        if isinstance(effect, fx.Activate) and self.person is not None:
+            self.person.between_rounds()
+            if fx.next_effect(self.state, self._clock()) != effect:
+                return
         await super()._perform(effect)
 
 
@@ -89,12 +114,14 @@ class WatchedFakeJudge(FakeJudge):
 
     person: Person | None = None
 
-    async def evaluate(self, kernel: str, incumbent: str | None) -> Measurement:
+    async def evaluate(
+        self, kernel: str, incumbent: str | None, *, precise: float | None = None
+    ) -> Measurement:
         if self.person is not None and incumbent is not None:
             self.person.before(self.person.engine.state.next_attempt)
             if "WIDTH = 2" in kernel:
                 kernel = kernel.replace('SPEED = "', 'SPEED = "WRONG"  # "')
-        return await super().evaluate(kernel, incumbent)
+        return await super().evaluate(kernel, incumbent, precise=precise)
 
 
 class FaintheartedSweep(Sweep):

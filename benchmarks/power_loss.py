@@ -42,7 +42,8 @@ class Disk:
                 elif isinstance(node, _File) and step.other == "t":
                     node.now = b""
             case "mkdir":
-                if node is None:
+                # Making a folder below one that is not there yet was refused.
+                if node is None and self._find(str(Path(step.path).parent)) is not None:
                     self._set(step.path, _Folder())
             case "write" if isinstance(node, _File):
                 node.now += step.data

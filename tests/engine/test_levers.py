@@ -115,7 +115,7 @@ class Asking(Waiting):
         assert isinstance(prompt, UserMessage)
         if "You asked" not in prompt.text:
             self.prompts.append(prompt.text)
-            question = {"question": "Which one first?", "timeout": 500.0, "default": "a"}
+            question = {"message": "Which one first?", "timeout": 500.0, "default": "a"}
             return ChatReply("", (ToolUse("q", "ask_user", question),))
         return await super().complete(request, on_delta)
 
