@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from akg_tui.cli.edit_models import add_model_options, bench_with_model, sample_documents
 from akg_tui.cli.limits import positive
-from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, UsageError, read_text
+from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, UsageError, fail, read_text
 
 
 def add_file_commands(add: Callable[..., Any]) -> None:
@@ -38,13 +39,20 @@ def add_file_commands(add: Callable[..., Any]) -> None:
 
 def add_file_benches(add: Callable[..., Any]) -> None:
     """Declare `bench edits`."""
-    bench = add("edits", _bench, "the edit formats, mechanically")
+    bench = add("edits", _bench, "the edit formats: mechanically, or with --model by a model")
     bench.add_argument("--trials", type=positive, default=200, metavar="N", help="a cell")
     bench.add_argument(
         "--stale", type=positive, default=20_000, metavar="N", help="fuzzed stale edits"
     )
+    bench.add_argument(
+        "--tokenizer",
+        type=Path,
+        metavar="FILE",
+        help="count tokens by a .tiktoken vocabulary (default: an estimate)",
+    )
     bench.add_argument("--seed", type=int, default=1, metavar="S")
     bench.add_argument("--json", action="store_true", help="print one JSON object")
+    add_model_options(bench)
 
 
 def _tagging(command: argparse.ArgumentParser) -> None:
@@ -126,20 +134,25 @@ def _is_sha(sha256: str, given: str) -> bool:
 
 
 def _bench(arguments: argparse.Namespace) -> int:
+    if arguments.model:
+        return bench_with_model(arguments)
     import json
     import time
 
-    from akg_tui.hashline import Document
     from akg_tui.hashline.bench.report import run, tables
-    from akg_tui.resources import sample_kernels, sample_names
+    from akg_tui.hashline.bench.tokens import ESTIMATE, BadVocabulary, tokenizer_from
 
-    paths = [sample_kernels() / name / "kernel.py" for name in sample_names()]
+    try:
+        tokenizer = tokenizer_from(arguments.tokenizer) if arguments.tokenizer else ESTIMATE
+    except BadVocabulary as error:
+        fail(error)
     report = run(
         seed=arguments.seed,
         trials=arguments.trials,
         stale=arguments.stale,
         clock=time.perf_counter,
-        samples=[Document.from_bytes(p.read_bytes(), path="kernel.py") for p in paths],
+        samples=sample_documents(),
+        tokenizer=tokenizer,
     )
     print(json.dumps(report.as_json()) if arguments.json else tables(report))
     return EXIT_NOT_CORRECT if report.silent_wrong else EXIT_OK

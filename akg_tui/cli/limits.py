@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from akg_tui.cli.usage import UsageError
+
 if TYPE_CHECKING:
     from akg_tui.core.goals import Goal
-    from akg_tui.core.task import Policy
+    from akg_tui.core.task import Policy, Task
 
 
 def add_limits(command: argparse.ArgumentParser) -> None:
@@ -30,6 +32,30 @@ def add_limits(command: argparse.ArgumentParser) -> None:
         help="for example 'speedup>=2'; may be given more than once",
     )
     command.add_argument("--policy", type=Path, metavar="FILE", help="automation policy, JSON")
+
+
+def add_sandbox(command: argparse.ArgumentParser) -> None:
+    """What the processes that run kernels must be kept from."""
+    command.add_argument(
+        "--require-sandbox",
+        action="store_true",
+        help="refuse to start where this machine lacks a protection (see: akg-tui doctor)",
+    )
+
+
+def insist_on_sandbox(arguments: argparse.Namespace, task: Task) -> None:
+    """Raise `UsageError` where the sandbox is required, and less than whole.
+
+    Call it before there is a second thread or an event loop: it forks.
+    """
+    if not (arguments.require_sandbox or task.sandbox.require):
+        return
+    from akg_tui.evaluate.protections import missing, offered
+
+    if lost := missing(offered()):
+        asked = "--require-sandbox" if arguments.require_sandbox else "sandbox.require"
+        told = ", ".join(map(str, lost))
+        raise UsageError(f"{asked}: this machine can't confine a kernel, it lacks {told}")
 
 
 def positive(text: str) -> int:

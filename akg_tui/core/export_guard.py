@@ -1,7 +1,8 @@
 """Who may declare a run's result final: a person who asks for it, never a loop by itself.
 
 Pure rules. They guard what a screen or an API asks for; a command line is taken at its
-word, because a person typed it. A report is written where `may_export` says yes.
+word, because a person typed it. What they guard is a report's result and status
+(`akg_tui.report.export`).
 """
 
 from __future__ import annotations

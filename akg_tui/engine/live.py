@@ -18,10 +18,12 @@ MAX_STREAM_CHARS = 20_000
 class Live:
     """The newest progress of an evaluation and the text that the agent is writing.
 
-    `version` grows with every change, so a reader can tell whether to redraw.
+    `version` grows with every change, so a reader can tell whether to redraw. `notice` is
+    what a person should still be told when the run is over.
     """
 
     activity: str = ""
+    notice: str = ""
     progress: Progress | None = None
     version: int = 0
     _stream: deque[str] = field(default_factory=deque)

@@ -13,6 +13,7 @@ import random
 import signal
 import socket
 import sys
+from dataclasses import dataclass
 from typing import NoReturn
 
 import torch
@@ -20,12 +21,12 @@ import torch
 from akg_tui.evaluate import sandbox, wire
 from akg_tui.evaluate.drawing import ReferenceServer
 from akg_tui.evaluate.faults import Fault, describe
-from akg_tui.evaluate.serving import IdleServer, KernelServer, Server, open_plan
+from akg_tui.evaluate.sandbox import Confinement, Tried
+from akg_tui.evaluate.serving import CHANNEL, IdleServer, KernelServer, Server, open_plan
 
 PRELOADED = ("numpy.random", "torch.utils.cpp_extension", "torch.nn.functional")
 """What kernels commonly import: shared by all children, instead of loaded in each."""
 
-CHANNEL = 3
 HEAP_SHIFT_BYTES = 1 << 20
 
 SERVERS: dict[str, type[Server]] = {
@@ -41,14 +42,35 @@ def preload() -> None:
         importlib.import_module(name)
 
 
-def run(request: wire.Fork, *, channel: int, output: int, parent: int) -> NoReturn:
+@dataclass(frozen=True)
+class Ward:
+    """What the zygote gives each of its children: where it stands and what it may read."""
+
+    parent: int
+    own_processes: bool
+    programs: tuple[str, ...]
+    data: tuple[str, ...]
+
+
+def run(request: wire.Fork, ward: Ward, *, channel: int, output: int) -> NoReturn:
     """Become the child: never returns to the zygote's code."""
     status = 70
     try:
-        _settle(request, channel, output)
-        held = sandbox.enter(parent=parent, memory_bytes=request.memory_bytes)
+        _settle(channel, output)
+        wanted = Confinement(
+            folder=request.folder,
+            writable=(request.cache,),
+            programs=ward.programs,
+            data=ward.data,
+            memory_bytes=request.memory_bytes,
+            own_processes=ward.own_processes,
+        )
+        tried = sandbox.enter(wanted, parent=ward.parent)
+        os.chdir(request.folder)
+        os.environ.update(request.environment)
+        torch.set_num_threads(request.threads)
         kept = shake_heap(random.SystemRandom())
-        status = _serve(socket.socket(fileno=CHANNEL), held)
+        status = _serve(socket.socket(fileno=CHANNEL), tried)
         del kept
     finally:
         # Not sys.exit: the zygote's own frames lie above this one.
@@ -66,8 +88,8 @@ def shake_heap(dice: random.Random) -> list[bytearray]:
     return [*small, bytearray(dice.randrange(HEAP_SHIFT_BYTES))]
 
 
-def _settle(request: wire.Fork, channel: int, output: int) -> None:
-    """Take the child's place: its folder, its environment, and no descriptor but its own."""
+def _settle(channel: int, output: int) -> None:
+    """Take the child's place: its own descriptors, and no others."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -76,13 +98,11 @@ def _settle(request: wire.Fork, channel: int, output: int) -> None:
     kept = [os.dup2(nothing, 0), os.dup2(output, 1), os.dup2(output, 2)]
     kept.append(os.dup2(channel, CHANNEL, inheritable=False))
     os.closerange(len(kept), 65_536)
-    os.chdir(request.folder)
-    os.environ.update(request.environment)
-    torch.set_num_threads(request.threads)
 
 
-def _serve(channel: socket.socket, held: tuple[str, ...]) -> int:
-    channel.send(wire.pack_reply(0, wire.Status.OK, " ".join(held)))
+def _serve(channel: socket.socket, tried: Tried) -> int:
+    held = "\n".join(f"{name}\t{why}" for name, why in tried.items())
+    channel.send(wire.pack_reply(0, wire.Status.OK, held))
     server: Server | None = None
     while True:
         data, fds = wire.receive(channel, 5)
@@ -98,12 +118,14 @@ def _serve(channel: socket.socket, held: tuple[str, ...]) -> int:
                 plan, memory = open_plan(fds)
                 server = SERVERS[plan.kind](plan, memory)
                 value = server.start()
+            elif op == wire.Op.BIND and server is not None:
+                server.rebind(*open_plan(fds))
             elif server is not None:
                 value = server.prepare(op, count, tuple(drawing), fds)
-        except Fault as fault:
-            status, text = fault.status, fault.text
-        except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
-            told = Fault(*describe(error))
+        except Fault as told:
             status, text = told.status, told.text
+        except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
+            fault = Fault(*describe(error))
+            status, text = fault.status, fault.text
         sys.stdout.flush()
         channel.send(wire.pack_reply(nonce, status, text, value))

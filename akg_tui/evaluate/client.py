@@ -20,7 +20,7 @@ import msgspec
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.task import Task
-from akg_tui.evaluate import protocol
+from akg_tui.evaluate import guard, protocol
 from akg_tui.evaluate.plaintext import clean, one_line
 from akg_tui.evaluate.protocol import Begin, Cancel, Evaluate, Result
 from akg_tui.evaluate.static import syntax_fault
@@ -113,9 +113,17 @@ class Judge:
                 raise JudgeLost(what) from error
 
     async def evaluate(
-        self, kernel: str, incumbent: str | None = None, *, label: str = "candidate"
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        label: str = "candidate",
+        precise: float | None = None,
     ) -> Measurement:
         """Build, verify and time a kernel; compare with `incumbent`, or with the reference.
+
+        With `precise` no verdict is sought: clusters go on until half of the ratio's interval
+        is this share of the ratio (0.02: ± 2 %), or the task's budget is spent.
 
         Whatever the kernel does, the answer is a Measurement. Cancelling the task that
         awaits this kills what runs and leaves the judge usable.
@@ -125,8 +133,42 @@ class Judge:
         EvaluationCancelled
             `cancel` was called meanwhile.
         """
+        return await self._evaluate(
+            Evaluate(
+                number=next(self._numbers),
+                terms=self._begin().sha256(),
+                kernel=kernel,
+                incumbent=incumbent,
+                label=label,
+                precise=precise,
+            )
+        )
+
+    async def probe(
+        self, kernel: str, *, timed: bool = True, samples: int = 0, warmups: int = 0
+    ) -> Measurement:
+        """Verify a kernel and, if `timed`, time it against the reference, for information.
+
+        Sampling ends after about `samples` timed samples of each side, though never before
+        four pairs of processes (0: when the ratio is decided); `warmups` untimed calls
+        come first. Raises as `evaluate` does.
+        """
+        return await self._evaluate(
+            Evaluate(
+                number=next(self._numbers),
+                terms=self._begin().sha256(),
+                kernel=kernel,
+                incumbent=None,
+                label="probe",
+                timed=timed,
+                samples=samples,
+                warmups=warmups,
+            )
+        )
+
+    async def _evaluate(self, request: Evaluate) -> Measurement:
         start = time.monotonic()
-        fault = syntax_fault(kernel)
+        fault = syntax_fault(request.kernel)
         if fault is not None:
             return Measurement(
                 outcome=Outcome.FAILED,
@@ -135,11 +177,23 @@ class Judge:
                 threads=self._task.timing.threads,
                 elapsed_s=time.monotonic() - start,
             )
+        findings = guard.findings(request.kernel, self._task)
+        refused = next((finding for finding in findings if finding.refused), None)
+        if refused is not None:
+            return Measurement(
+                outcome=Outcome.FAILED,
+                failure=FailureKind.GUARD,
+                message=one_line(f"{self._task.files.editable}:{refused.line}: {refused.reason}"),
+                detail=clean("\n".join(str(finding) for finding in findings)),
+                findings=findings,
+                threads=self._task.timing.threads,
+                elapsed_s=time.monotonic() - start,
+            )
         async with self._turn:
-            self._tell(Progress(stage="start", message=label))
+            self._tell(Progress(stage="start", message=request.label))
             try:
                 await self._ensure()
-                found = await self._ask(kernel, incumbent, label)
+                found = await self._ask(request)
             except (JudgeLost, ConnectionError) as lost:
                 await self._discard()
                 return Measurement(
@@ -151,8 +205,8 @@ class Judge:
                     elapsed_s=time.monotonic() - start,
                 )
         if found is None:
-            raise EvaluationCancelled(label)
-        return found
+            raise EvaluationCancelled(request.label)
+        return msgspec.structs.replace(found, findings=findings)
 
     async def cancel(self) -> None:
         """End the evaluation under way, if there is one."""
@@ -193,20 +247,21 @@ class Judge:
         self._reader, self._writer = await asyncio.open_connection(
             sock=ours, limit=protocol.LINE_LIMIT
         )
-        begin = Begin(
+        self._writer.write(protocol.line(self._begin()))
+
+    def _begin(self) -> Begin:
+        return Begin(
             task=self._task,
             reference=self._reference,
             scratch=str(self._scratch),
             engine=os.getpid(),
         )
-        self._writer.write(protocol.line(begin))
 
-    async def _ask(self, kernel: str, incumbent: str | None, label: str) -> Measurement | None:
-        number = next(self._numbers)
+    async def _ask(self, request: Evaluate) -> Measurement | None:
+        number = request.number
         if self._writer is None:
             raise JudgeLost("the judge is not running")
         self._current = number
-        request = Evaluate(number=number, kernel=kernel, incumbent=incumbent, label=label)
         try:
             self._writer.write(protocol.line(request))
             await self._writer.drain()

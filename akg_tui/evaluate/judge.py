@@ -13,8 +13,8 @@ import sys
 from collections import deque
 from pathlib import Path
 
-from akg_tui.core.measurement import Measurement, Progress
-from akg_tui.evaluate import process_tree, protocol, sandbox
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.evaluate import integrity, process_tree, protections, protocol, sandbox
 from akg_tui.evaluate.protocol import Begin, Cancel, Evaluate, Result, Step
 from akg_tui.evaluate.targets import cpu
 from akg_tui.evaluate.worker import Interrupts, Zygote
@@ -95,7 +95,26 @@ def main(arguments: list[str]) -> None:
         return
 
 
+def _not_as_begun(
+    begin: Begin, request: Evaluate, sources: integrity.Digests
+) -> Measurement | None:
+    """Return an error if what judges is not what it was when this process started."""
+    if request.terms != begin.sha256():
+        message = "the judge holds another task or reference than the run does"
+    else:
+        message = integrity.difference(sources, integrity.harness())
+    if not message:
+        return None
+    return Measurement(
+        outcome=Outcome.ERROR,
+        failure=FailureKind.JUDGE,
+        message=message,
+        threads=begin.task.timing.threads,
+    )
+
+
 def _serve(line: Line) -> None:
+    sources = integrity.harness()
     begin = line.next()
     if not isinstance(begin, Begin):
         raise TypeError(f"the first message must be Begin, got {type(begin).__name__}")
@@ -105,6 +124,8 @@ def _serve(line: Line) -> None:
     home = scratch / "children"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True, exist_ok=True)
+    # Before there is a second thread: it forks.
+    offered = protections.offered()
     environment = cpu.kernel_environment(begin.task.timing.threads, home)
     zygote = Zygote(environment, line.interrupts())
     try:
@@ -114,11 +135,13 @@ def _serve(line: Line) -> None:
         from akg_tui.evaluate.evaluation import Evaluation
         from akg_tui.evaluate.nursery import Nursery
         from akg_tui.evaluate.reference import Reference
+        from akg_tui.evaluate.timing import Memory
 
         # A second thread of ours would keep spinning beside the kernel being timed.
         torch.set_num_threads(1)
-        nursery = Nursery(begin.task, scratch, zygote)
+        nursery = Nursery(begin.task, scratch, zygote, offered)
         reference = Reference(nursery, begin.reference, begin.task.files.reference)
+        memory = Memory()
         while True:
             request = line.next()
             if not isinstance(request, Evaluate):
@@ -130,13 +153,16 @@ def _serve(line: Line) -> None:
                 line.answer(Step(number, progress))
 
             line.begin(number)
+            if refusal := _not_as_begun(begin, request, sources):
+                line.finish()
+                line.answer(Result(number, refusal))
+                continue
             try:
                 evaluation = Evaluation(
                     nursery,
                     reference,
-                    kernel=request.kernel,
-                    incumbent=request.incumbent,
-                    label=request.label,
+                    request,
+                    memory=memory,
                     report=report,
                 )
                 found: Measurement | None = evaluation.run()

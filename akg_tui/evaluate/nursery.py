@@ -18,6 +18,8 @@ import msgspec
 
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.task import Task
+from akg_tui.evaluate.ceiling import Ceiling
+from akg_tui.evaluate.protections import Protection
 from akg_tui.evaluate.region import Region, region_of
 from akg_tui.evaluate.wire import Fork, Op, Plan
 from akg_tui.evaluate.worker import ChildFailed, Worker, Zygote
@@ -30,13 +32,22 @@ MEMORY_SHARE = 0.5
 class Nursery:
     """Makes children and loads plans into them; ends them when their block does."""
 
-    def __init__(self, task: Task, scratch: Path, zygote: Zygote) -> None:
+    def __init__(
+        self, task: Task, scratch: Path, zygote: Zygote, offered: tuple[Protection, ...]
+    ) -> None:
         self.task = task
+        self._offered = offered
         self._scratch = scratch
         self._zygote = zygote
         self._numbers = itertools.count(1)
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        self._memory_bytes = int(total * MEMORY_SHARE)
+        stated = task.sandbox.memory_gb
+        self._memory_bytes = int(total * MEMORY_SHARE if stated is None else stated * (1 << 30))
+
+    @property
+    def sandbox_missing(self) -> tuple[str, ...]:
+        """The protections that no process here has, each with the reason."""
+        return tuple(str(protection) for protection in self._offered if not protection.held)
 
     @contextlib.contextmanager
     def child(self, source: str) -> Iterator[Worker]:
@@ -48,6 +59,7 @@ class Nursery:
         worker = self._zygote.fork(
             Fork(
                 folder=str(folder),
+                cache=str(cache),
                 environment={
                     "HOME": str(folder),
                     "TMPDIR": str(folder),
@@ -56,21 +68,30 @@ class Nursery:
                 },
                 threads=self.task.timing.threads,
                 memory_bytes=self._memory_bytes,
-            )
+            ),
+            Ceiling(self._memory_bytes, (folder, cache)),
         )
         try:
             worker.greet(START_S)
+            self._insist(worker)
             yield worker
         finally:
             if not worker.ended:
                 worker.end()
             shutil.rmtree(folder, ignore_errors=True)
 
-    def send_plan(self, worker: Worker, plan: Plan, *regions: Region) -> None:
+    def _insist(self, worker: Worker) -> None:
+        """Refuse a process that lacks what others here have had: no silent downgrade."""
+        lost = [p.name for p in self._offered if p.held and p.name not in worker.sandbox]
+        if lost:
+            why = "; ".join(f"{name}: {worker.lacking.get(name, 'not tried')}" for name in lost)
+            raise Misjudged(FailureKind.JUDGE, f"the sandbox could not be set up: {why}")
+
+    def send_plan(self, worker: Worker, plan: Plan, *regions: Region, op: Op = Op.LOAD) -> None:
         """Send a plan with the regions for its report, state, inputs and outputs."""
         blob = region_of(msgspec.json.encode(plan))
         try:
-            worker.send(Op.LOAD, fds=(blob.fd, *(region.fd for region in regions)))
+            worker.send(op, fds=(blob.fd, *(region.fd for region in regions)))
         finally:
             blob.close()
 

@@ -33,6 +33,37 @@ def children_of(pid: int) -> list[int]:
     return [child for child, parent in parents().items() if parent == pid]
 
 
+def pid_of(pidfd: int) -> int:
+    """Return the id, as seen from here, of the process behind a pidfd."""
+    text = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
+    return int(text.partition("\nPid:")[2].split()[0])
+
+
+def is_running(pid: int) -> bool:
+    """Say whether there is such a process, and it has not ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def descendants(pid: int) -> list[int]:
+    """Return all that descend from `pid`, without looking at any other process."""
+    found = [pid]
+    for parent in found:  # grows as we go
+        try:
+            threads = list(Path(f"/proc/{parent}/task").iterdir())
+        except OSError:
+            continue
+        for thread in threads:
+            try:
+                found += [int(word) for word in (thread / "children").read_text().split()]
+            except OSError:
+                continue
+    return found[1:]
+
+
 def end_orphans(spared: Collection[int] = ()) -> None:
     """Kill and reap all children of this process but `spared`.
 
@@ -49,7 +80,11 @@ def end_orphans(spared: Collection[int] = ()) -> None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Say whether every thread of `pid` is stopped or gone."""
+    """Say whether every thread of `pid`, and of what descends from it, is stopped or gone."""
+    return all(_stands_still(each) for each in (pid, *descendants(pid)))
+
+
+def _stands_still(pid: int) -> bool:
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:

@@ -6,6 +6,7 @@ before it is put in here.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TypeAlias
 
 import msgspec
@@ -26,14 +27,31 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
     engine: int
     """The engine's process id."""
 
+    def sha256(self) -> str:
+        """Return the digest of what decides a verdict: the task and the reference."""
+        judged = [_encoder.encode(self.task), self.reference.encode("utf-8", "surrogatepass")]
+        return hashlib.sha256(b"\0".join(judged)).hexdigest()
+
 
 class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
-    """Engine to judge: evaluate this kernel; without an incumbent, against the reference."""
+    """Engine to judge: evaluate this kernel; without an incumbent, against the reference.
+
+    With `precise`, until half of the interval is this share of the ratio. A probe may leave
+    the timing out, end it after about so many `samples` (0: when the ratio is decided), and
+    ask for so many untimed calls before it.
+    """
 
     number: int
     kernel: str
     incumbent: str | None
     label: str
+    terms: str
+    """Digest of the task and the reference that the engine holds (`Begin.sha256`)."""
+
+    precise: float | None = None
+    timed: bool = True
+    samples: int = 0
+    warmups: int = 0
 
 
 class Cancel(Struct, frozen=True, tag=True):

@@ -1,124 +1,228 @@
 """Takes a freshly forked process's powers away before it sees untrusted code.
 
-Runs in the child only, once, while it has a single thread. What did not take hold (a kernel
-without user namespaces, say) is left out of the returned words, and so is visible in every
-measurement.
+Runs in the child only, once, while it has a single thread. Every protection is tried and
+has a name; what did not take hold is told with the reason, and so is visible in every
+measurement. Nothing here decides whether that is enough.
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import os
 import resource
 import signal
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_DUMPABLE = 4
-_PR_SET_CHILD_SUBREAPER = 36
-_PR_SET_NO_NEW_PRIVS = 38
-_CLONE_NEWIPC = 0x08000000
-_CLONE_NEWUSER = 0x10000000
-_CLONE_NEWNET = 0x40000000
-_CAPABILITY_VERSION_3 = 0x20080522
+from msgspec import Struct
+
+from akg_tui.evaluate import kernel_calls as kernel
+from akg_tui.evaluate import landlock, namespaces, readable, syscalls
 
 FILE_BYTES = 512 << 20
+FOLDER_BYTES = 1 << 30
+FOLDER_FILES = 100_000
 OPEN_FILES = 1024
-PROCESSES = 512
+PROCESSES = max(320, 256 + 8 * (os.cpu_count() or 1))
+"""Processes and threads of one child, itself included; Linux knows no pid namespace of fewer."""
+ADDRESS_SLACK_BYTES = 64 << 30
+"""Libraries, thread stacks and allocators reserve much that they never touch."""
 
-_libc = ctypes.CDLL(None, use_errno=True)
+Tried = dict[str, str]
+"""Each protection by name, with nothing if it holds, or else why not."""
 
 
-class _CapabilityHeader(ctypes.Structure):
-    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+class Confinement(Struct, frozen=True, kw_only=True):
+    """What a process may still do once `enter` has returned.
+
+    `folder` is its own and empty: where mounts are possible it becomes memory that nobody
+    else sees and that goes with the process. `writable` are other folders it may change.
+    `own_processes` says that it is the first process of a pid namespace.
+    """
+
+    folder: str
+    writable: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    memory_bytes: int
+    processes: int = PROCESSES
+    own_processes: bool = False
+    private_folder: bool = True
 
 
 def die_with_parent(parent: int) -> bool:
     """Have the kernel kill this process when `parent` dies; False if it is dead already."""
-    held = _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    held = kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL) == 0
     return held and os.getppid() == parent
 
 
 def adopt_orphans() -> bool:
     """Make this process the parent of any descendant whose own parent dies."""
-    return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    return kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1) == 0
 
 
 def hide_memory() -> bool:
     """Keep other processes of this user from reading or tracing this one's memory."""
-    return _prctl(_PR_SET_DUMPABLE, 0)
+    return kernel.prctl(kernel.PR_SET_DUMPABLE, 0) == 0
 
 
-def enter(*, parent: int, memory_bytes: int) -> tuple[str, ...]:
-    """Give up what a kernel does not need; return the protections that took hold.
+def enter(wanted: Confinement, *, parent: int) -> Tried:
+    """Give up what a kernel does not need; return what was tried, held or not.
 
-    `memory_bytes` bounds the private data of this process. File-system and system-call
-    filters belong at the end of this list, after the namespaces they would forbid.
+    The order matters: namespaces first, because the filters forbid them; the filter of
+    system calls last, because it forbids most of the rest.
     """
-    held: list[str] = []
-    if die_with_parent(parent):
-        held.append("pdeathsig")
+    tried: Tried = {}
+    # The parent of the first process of a namespace is out of sight, and shows as 0.
+    seen = 0 if wanted.own_processes else parent
+    tried["pdeathsig"] = "" if die_with_parent(seen) else "the parent has died"
     os.setsid()
-    held.append("session")
-    held += _isolate()
-    if _limit(memory_bytes):
-        held.append("rlimits")
-    if _drop_capabilities():
-        held.append("no_capabilities")
-    if _prctl(_PR_SET_NO_NEW_PRIVS, 1):
-        held.append("no_new_privs")
-    if hide_memory():
-        held.append("hidden_memory")
-    return tuple(held)
+    tried["session"] = ""
+    tried["pidns"] = "" if wanted.own_processes else "no pid namespace"
+    _set_apart(wanted, tried)
+    tried["netns"] = _why(namespaces.leave_network())
+    tried["rlimits"] = _limited(wanted)
+    tried["no_capabilities"] = _why(kernel.drop_capabilities())
+    tried["no_new_privs"] = _why(kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1))
+    tried["hidden_memory"] = _why(kernel.prctl(kernel.PR_SET_DUMPABLE, 0))
+    _rule_files(wanted, tried)
+    if syscalls.supported():
+        tried["seccomp"] = _why(syscalls.install())
+    else:
+        tried["seccomp"] = "the system calls of this machine are not known"
+    return tried
 
 
-def _isolate() -> list[str]:
-    """Leave the network, and the user namespace where the kernel allows it."""
-    uid, gid = os.getuid(), os.getgid()
-    # The zygote hides its memory, and a hidden process may not write its own id maps.
-    _prctl(_PR_SET_DUMPABLE, 1)
-    if _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWIPC) == 0:
-        # The same ids inside as outside: files that kernels make stay the user's.
-        for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{uid} {uid} 1"),
-            ("gid_map", f"{gid} {gid} 1"),
-        ):
-            try:
-                Path(f"/proc/self/{name}").write_text(text)
-            except OSError:  # an unmapped id only shows as `nobody`
-                break
-        return ["userns", "netns"]
-    if _libc.unshare(_CLONE_NEWNET | _CLONE_NEWIPC) == 0:
-        return ["netns"]
-    return []
+def confine(
+    folder: str,
+    *,
+    writable: tuple[str, ...] = (),
+    readable_too: tuple[str, ...] = (),
+    memory_bytes: int,
+    parent: int,
+    own_processes: bool = False,
+) -> Tried:
+    """Confine this process like a kernel's: for scripts and tools that nobody has read.
+
+    Call it in a forked child with a single thread, before `exec`. The system can be read,
+    `folder` and `writable` can be written, the network can't be reached, and everything the
+    process starts is confined with it. `readable_too` are further files and folders.
+
+    Returns
+    -------
+    dict
+        Each protection by name, with nothing if it holds, or else why not. The caller
+        decides whether that will do (`akg_tui.evaluate.protections.missing`).
+    """
+    wanted = Confinement(
+        folder=folder,
+        writable=writable,
+        programs=readable.programs(),
+        data=(*readable.data(), *readable_too),
+        memory_bytes=memory_bytes,
+        own_processes=own_processes,
+        private_folder=False,
+    )
+    return enter(wanted, parent=parent)
 
 
-def _limit(memory_bytes: int) -> bool:
-    limits = [
-        (resource.RLIMIT_DATA, memory_bytes),
-        (resource.RLIMIT_FSIZE, FILE_BYTES),
-        (resource.RLIMIT_NOFILE, OPEN_FILES),
-        (resource.RLIMIT_CORE, 0),
-    ]
-    # Root is exempt from this count; for others it is theirs alone inside a namespace.
+def _set_apart(wanted: Confinement, tried: Tried) -> None:
+    """Take mounts, `/proc` and a folder of its own, and a bound on processes."""
+    # A process that hides may not write what is its own below /proc.
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+    tried["first_to_go"] = _written("/proc/self/oom_score_adj", "1000")
+    fault = namespaces.own_mounts()
+    tried["mountns"] = _why(fault)
+    apart = not fault and wanted.own_processes
+    # The folder's mount must be there before the others can no longer be changed.
+    if wanted.private_folder:
+        tried["private_folder"] = (
+            _why(namespaces.own_folder(wanted.folder, FOLDER_BYTES, FOLDER_FILES))
+            if not fault
+            else "no mount namespace"
+        )
+    spared = (wanted.folder, *wanted.writable)
+    tried["read_only"] = _why(namespaces.read_only(spared)) if not fault else "no mount namespace"
+    tried["own_proc"] = _why(namespaces.own_proc()) if apart else "no namespace to show"
+    tried["process_limit"] = _count_limited(wanted, own_proc=not tried["own_proc"])
+
+
+def _count_limited(wanted: Confinement, *, own_proc: bool) -> str:
+    """Bound the number of processes and threads; return why not."""
     if os.getuid() != 0:
-        limits.append((resource.RLIMIT_NPROC, PROCESSES))
-    for which, wanted in limits:
+        # Counted in the user namespace that the process is about to enter: its own alone.
+        return _limits([(resource.RLIMIT_NPROC, wanted.processes)])
+    if not own_proc:
+        return "root is exempt from RLIMIT_NPROC, and there is no pid namespace to bound"
+    # Since Linux 6.14 each pid namespace has this limit for itself. Before, it is the
+    # machine's: then the file can't be told apart, so the version decides.
+    release = tuple(int(part) for part in os.uname().release.split(".")[:2] if part.isdigit())
+    if release < (6, 14):
+        return "root is exempt from RLIMIT_NPROC, and Linux before 6.14 has no other way"
+    return _written("/proc/sys/kernel/pid_max", str(wanted.processes))
+
+
+def _limited(wanted: Confinement) -> str:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        held = pages * resource.getpagesize()
+        address = held + wanted.memory_bytes + ADDRESS_SLACK_BYTES
+        return _limits(
+            [
+                (resource.RLIMIT_DATA, wanted.memory_bytes),
+                (resource.RLIMIT_AS, address),
+                (resource.RLIMIT_FSIZE, FILE_BYTES),
+                (resource.RLIMIT_NOFILE, OPEN_FILES),
+                (resource.RLIMIT_MEMLOCK, 64 << 20),
+                (resource.RLIMIT_MSGQUEUE, 0),
+                (resource.RLIMIT_CORE, 0),
+            ]
+        )
+    return "/proc/self/statm can't be read"
+
+
+def _limits(wanted: list[tuple[int, int]]) -> str:
+    for which, value in wanted:
         _, hard = resource.getrlimit(which)
-        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
         try:
-            resource.setrlimit(which, (value, value))
-        except (OSError, ValueError):
-            return False
-    return True
+            resource.setrlimit(which, (bound, bound))
+        except (OSError, ValueError) as error:
+            return f"a limit could not be set: {error}"
+    return ""
 
 
-def _drop_capabilities() -> bool:
-    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
-    nothing = (ctypes.c_uint32 * 6)()
-    return bool(_libc.capset(ctypes.byref(header), nothing) == 0)
+def _rule_files(wanted: Confinement, tried: Tried) -> None:
+    found = landlock.version()
+    if not found:
+        tried["landlock"] = tried["landlock_scopes"] = "the kernel has no Landlock"
+        return
+    proc = ("/proc",) if not tried["own_proc"] else readable.PROC_WITHOUT_OTHERS
+    rules = (
+        (landlock.SYSTEM, wanted.programs),
+        (landlock.DATA, (*wanted.data, *proc)),
+        (landlock.DEVICE, readable.DEVICES),
+        (landlock.SCRATCH, (wanted.folder, *wanted.writable)),
+    )
+    try:
+        landlock.restrict(rules, found)
+    except OSError as error:
+        tried["landlock"] = tried["landlock_scopes"] = f"refused: {error.strerror}"
+        return
+    tried["landlock"] = (
+        "" if found >= landlock.LEAST else f"version {found} does not forbid to cut files short"
+    )
+    tried["landlock_scopes"] = (
+        "" if found >= landlock.SCOPES_SINCE else f"version {found} knows no scopes"
+    )
 
 
-def _prctl(option: int, value: int) -> bool:
-    return bool(_libc.prctl(option, value, 0, 0, 0) == 0)
+def _written(path: str, text: str) -> str:
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return ""
+
+
+def _why(fault: int) -> str:
+    return os.strerror(fault) if fault else ""

@@ -23,9 +23,14 @@ from akg_tui.evaluate.faults import Fault, describe, located, remember_source
 from akg_tui.evaluate.wire import Plan, Status
 
 SEED_MASK = (1 << 63) - 1
+CHANNEL = 3
+"""The descriptor of the judge's requests; a child has no higher one when it begins."""
+
 PLAN_FDS = ("plan", "report", "state", "inputs", "outputs")
 
 Memory = dict[str, mmap.mmap]
+
+_mapped: list[Memory] = []
 
 
 class Server:
@@ -62,7 +67,15 @@ class Server:
                 result = self.model(*arguments)
             except BaseException as error:
                 raise self.fault(error, Status.CALL) from error
-            put(result, self._targets[slot])
+            put(result, self._targets[slot], self.plan.strides)
+
+    def rebind(self, plan: Plan, memory: Memory) -> None:
+        """Serve arguments of other shapes, in other memory, with the model as it is."""
+        self.plan = plan
+        self.memory = memory
+        self._arguments.clear()
+        self._targets.clear()
+        self.bind()
 
     def bind(self) -> None:
         """Make the views of every slot, so that a call makes none."""
@@ -159,8 +172,11 @@ class IdleServer(Server):
         return 0
 
 
-def put(result: object, targets: Sequence[torch.Tensor]) -> None:
-    """Copy a kernel's result into `targets`; Fault(WRONG) unless it has just their form."""
+def put(result: object, targets: Sequence[torch.Tensor], strides: Sequence[str] = ()) -> None:
+    """Copy a kernel's result into `targets`; Fault(WRONG) unless it has just their form.
+
+    `strides` says how each may lie at worst.
+    """
     results = result if isinstance(result, tuple | list) else (result,)
     if len(results) != len(targets):
         what = f"wrong result: {kind(result)}, expected {len(targets)} tensor(s)"
@@ -177,18 +193,39 @@ def put(result: object, targets: Sequence[torch.Tensor]) -> None:
             got_type, want_type = (str(t.dtype).removeprefix("torch.") for t in (value, target))
             what = f"wrong dtype: output {index} is {got_type}, expected {want_type}"
             raise Fault(Status.WRONG, what)
+        if value.device != target.device:
+            what = f"wrong device: output {index} is on {value.device}, expected {target.device}"
+            raise Fault(Status.WRONG, what)
+        if strides and not value.is_contiguous():
+            _check_strides(index, value, strides[index])
         target.copy_(value)
+
+
+def _check_strides(index: int, value: torch.Tensor, worst: str) -> None:
+    lies = layouts.stride_class(value)
+    ranks = layouts.STRIDE_CLASSES
+    if ranks.index(lies) > ranks.index(worst):
+        what = f"wrong strides: output {index} is {lies}, the reference's is {worst}"
+        raise Fault(Status.WRONG, f'{what} (the task may say strides = "any")')
 
 
 def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:
     """Map the memory that came with a LOAD request and read the plan in it."""
-    memory = {name: map_fd(fd) for name, fd in zip(PLAN_FDS, fds, strict=False)}
+    memory = {
+        name: map_fd(fd, shared=name not in ("plan", "state"))
+        for name, fd in zip(PLAN_FDS, fds, strict=False)
+    }
+    # Before Python 3.13 a mapping keeps a descriptor of its own: not for a kernel to find.
+    # Nothing else is open yet. The mappings stay, or they would close what they no longer have.
+    os.closerange(CHANNEL + 1, CHANNEL + 2 + 2 * len(fds))
+    _mapped.append(memory)
     return msgspec.json.decode(memory["plan"][:].rstrip(b"\0"), type=Plan), memory
 
 
-def map_fd(fd: int) -> mmap.mmap:
-    """Map a region whole, and close its descriptor."""
-    mapped = mmap.mmap(fd, os.fstat(fd).st_size)
+def map_fd(fd: int, *, shared: bool = True) -> mmap.mmap:
+    """Map a region whole, or a copy of it that is made as it is changed; close its descriptor."""
+    access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+    mapped = mmap.mmap(fd, os.fstat(fd).st_size, access=access)
     os.close(fd)
     return mapped
 

@@ -15,13 +15,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
 
 from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate import process_tree, wire
+from akg_tui.evaluate.ceiling import Ceiling
 from akg_tui.evaluate.faults import SEPARATOR
 from akg_tui.evaluate.plaintext import clean, one_line
 from akg_tui.evaluate.wire import Op, Status
@@ -36,6 +37,7 @@ FAILURES = {
 
 ZYGOTE_START_S = 120.0
 LAST_BREATH_S = 0.5
+GUARD_S = 0.25
 
 
 class ChildFailed(Exception):
@@ -78,25 +80,25 @@ class Zygote:
             )
         self._ready = False
 
-    def fork(self, request: wire.Fork) -> Worker:
+    def fork(self, request: wire.Fork, ceiling: Ceiling) -> Worker:
         """Return a new child, sandboxed but with no code loaded yet."""
         self._await_ready()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             socket.send_fds(self._control, [msgspec.json.encode(request)], [theirs.fileno()])
-        reply = self._reply()
+        reply, fds = self._reply()
         if not isinstance(reply, wire.Forked):
             ours.close()
             raise ZygoteLost(f"the fork server answered {reply}")
-        return Worker(reply.pid, ours, self)
+        return Worker(reply.number, fds[0], ours, self, ceiling)
 
-    def end(self, pid: int) -> wire.Ended:
+    def end(self, number: int) -> wire.Ended:
         """Kill a child with all that it started; return how it ended and what it printed."""
         try:
-            self._control.send(msgspec.json.encode(wire.End(pid)))
+            self._control.send(msgspec.json.encode(wire.End(number)))
         except OSError as error:
             raise ZygoteLost(f"the fork server is gone: {error}") from error
-        reply = self._reply()
+        reply, _ = self._reply()
         if not isinstance(reply, wire.Ended):
             raise ZygoteLost(f"the fork server answered {reply}")
         return reply
@@ -129,24 +131,29 @@ class Zygote:
             if left <= 0:
                 raise ZygoteLost(f"the fork server did not start within {ZYGOTE_START_S:.0f} s")
 
-    def _reply(self) -> wire.Forked | wire.Ended | wire.Failure:
+    def _reply(self) -> tuple[wire.Forked | wire.Ended | wire.Failure, list[int]]:
         # Not interruptible: its answers take milliseconds, and must not be mixed up.
-        data, _ = wire.receive(self._control)
+        data, fds = wire.receive(self._control, 1)
         if not data:
             raise ZygoteLost("the fork server is gone")
-        return msgspec.json.decode(data, type=wire.Forked | wire.Ended | wire.Failure)
+        return msgspec.json.decode(data, type=wire.Forked | wire.Ended | wire.Failure), fds
 
 
 class Worker:
     """One child."""
 
-    def __init__(self, pid: int, channel: socket.socket, zygote: Zygote) -> None:
-        self.pid = pid
+    def __init__(
+        self, number: int, pidfd: int, channel: socket.socket, zygote: Zygote, ceiling: Ceiling
+    ) -> None:
+        # The zygote reaps only on our word, so until then the id can't be another's.
+        self.pid = process_tree.pid_of(pidfd)
         self.sandbox: tuple[str, ...] = ()
+        self.lacking: dict[str, str] = {}
+        self._number = number
         self._channel = channel
         self._zygote = zygote
-        # The zygote reaps only on our word, so until then the number can't be another's.
-        self._pidfd = os.pidfd_open(pid)
+        self._ceiling = ceiling
+        self._pidfd = pidfd
         self._poll = select.poll()
         self._poll.register(channel, select.POLLIN)
         self._poll.register(self._pidfd, select.POLLIN)
@@ -159,7 +166,10 @@ class Worker:
         """Wait for the child to say which protections hold; it still runs our code only."""
         self._await_answer(deadline_s, "starting")
         _, text, _ = self._read()
-        self.sandbox = tuple(text.split())
+        tried = dict(line.split("\t", 1) for line in text.splitlines())
+        self.sandbox = tuple(name for name, why in tried.items() if not why)
+        self.lacking = {name: why for name, why in tried.items() if why}
+        self._ceiling.begin(self.pid)
         self.freeze()
 
     def send(
@@ -229,14 +239,23 @@ class Worker:
         while not process_tree.is_stopped(self.pid):
             os.sched_yield()
 
-    def pin(self, cpu: int) -> None:
-        """Confine the child, all its threads, to one CPU."""
+    def pin(self, cpus: Collection[int]) -> None:
+        """Confine the child, all its threads and those that they will make, to these CPUs."""
         for thread in Path(f"/proc/{self.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {cpu})
+            os.sched_setaffinity(int(thread.name), cpus)
+
+    def preemptions(self) -> int:
+        """Return how often the kernel has taken the CPU from the child's first thread."""
+        try:
+            text = Path(f"/proc/{self.pid}/status").read_text("utf-8", "replace")
+        except OSError:
+            return 0
+        counted = [line for line in text.splitlines() if line.startswith("nonvoluntary_ctxt")]
+        return int(counted[0].split()[1]) if counted else 0
 
     def end(self) -> wire.Ended:
         """Kill the child; return how it ended and what it printed."""
-        ended = self._zygote.end(self.pid)
+        ended = self._zygote.end(self._number)
         self._ended = True
         os.close(self._pidfd)
         self._channel.close()
@@ -252,12 +271,12 @@ class Worker:
         start = time.monotonic()
         limit = start + deadline_s
         last = start + max(deadline_s, compiling_s)
-        # With no compiler to look out for, one wait is enough: it stays off the timed path.
-        step = 0.1 if compiling_s else deadline_s
+        # Seldom enough to stay off the path of calls that are timed.
+        step = 0.1 if compiling_s else GUARD_S
         while True:
             now = time.monotonic()
             if now >= limit:
-                raise self._timed_out(doing, now - start)
+                raise self._timed_out(doing, limit - start)
             ready = {fd for fd, _ in self._poll.poll(min(step, limit - now) * 1000 + 1)}
             if self._channel.fileno() in ready:
                 return
@@ -265,11 +284,17 @@ class Worker:
                 self._zygote.interrupts.check()
             if self._pidfd in ready:
                 raise self._died(doing)
+            if not ready and (excess := self._ceiling.excess()):
+                printed = self.end().output
+                raise ChildFailed(FailureKind.CRASH, excess, _joined("", printed))
             if compiling_s and process_tree.children_of(self.pid):
                 limit = min(time.monotonic() + deadline_s, last)
 
     def _read(self) -> tuple[int, str, int]:
-        data, _ = wire.receive(self._channel)
+        try:
+            data, _ = wire.receive(self._channel)
+        except OSError:  # it died without having read what we sent
+            data = b""
         if len(data) < wire.REPLY.size:
             raise self._died(self._doing)
         nonce, status, length, value = wire.REPLY.unpack(data[: wire.REPLY.size])
@@ -288,7 +313,7 @@ class Worker:
 
     def _timed_out(self, doing: str, seconds: float) -> ChildFailed:
         printed = self.end().output
-        message = f"no answer after {seconds:.3g} s of {doing}"
+        message = f"no answer after {round(seconds, 1):g} s of {doing}"
         return ChildFailed(FailureKind.TIMEOUT, message, _joined("", printed))
 
     def _died(self, doing: str) -> ChildFailed:
@@ -297,12 +322,22 @@ class Worker:
         ended = self.end()
         if alive:
             how = "closed its channel"
+        elif os.WIFSIGNALED(ended.status) and os.WTERMSIG(ended.status) == signal.SIGSYS:
+            how = "was ended by the sandbox: it made a system call that no kernel needs"
         elif os.WIFSIGNALED(ended.status):
-            how = f"was killed by {signal.Signals(os.WTERMSIG(ended.status)).name}"
+            how = f"was killed by {_named(os.WTERMSIG(ended.status))}"
         else:
             how = f"ended with exit code {os.waitstatus_to_exitcode(ended.status)}"
         message = f"the process {how} while {doing}"
         return ChildFailed(FailureKind.CRASH, message, _joined("", ended.output))
+
+
+def _named(number: int) -> str:
+    """Return a signal's name; the real-time ones have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _joined(detail: str, printed: str) -> str:

@@ -1,6 +1,8 @@
 """The fork server: a process with torch imported and no secrets, whose children run kernels.
 
-It alone kills and reaps them. It never runs untrusted code, and never an OpenMP region:
+It alone kills and reaps them. Where the kernel allows it, it is the first process of a
+pid namespace, and each of its children of another one inside: then nothing can outlive the
+process that started it. It never runs untrusted code, and never an OpenMP region:
 a child forked after one hangs in libgomp. When the judge goes away, for whatever reason,
 its end of the control socket closes, and the zygote kills everything and ends.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import platform
 import select
 import signal
 import socket
@@ -19,7 +22,17 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from akg_tui.evaluate import child, process_tree, sandbox, wire
+from akg_tui.evaluate import (
+    child,
+    namespaces,
+    process_tree,
+    readable,
+    sandbox,
+    syscalls,
+    wire,
+)
+from akg_tui.evaluate.child import Ward
+from akg_tui.evaluate.namespaces import OwnProcesses
 
 OUTPUT_LIMIT = 8_192
 
@@ -56,8 +69,15 @@ class Capture:
 class Zygote:
     """Serves the judge's requests until it goes away."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, apart: OwnProcesses | None) -> None:
         self._control = control
+        self._apart = apart
+        self._ward = Ward(
+            parent=os.getpid(),
+            own_processes=apart is not None,
+            programs=readable.programs(),
+            data=readable.data(),
+        )
         self._captures: dict[int, Capture] = {}
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
@@ -81,28 +101,36 @@ class Zygote:
             return False
         request = msgspec.json.decode(data, type=wire.Fork | wire.End)
         reply: wire.Forked | wire.Ended | wire.Failure
+        carried: list[int] = []
         if isinstance(request, wire.End):
-            reply = self._end(request.pid)
+            reply = self._end(request.number)
         else:
             try:
-                reply = wire.Forked(self._fork(request, fds[0]))
+                pid = self._fork(request, fds[0])
+                carried = [os.pidfd_open(pid)]
+                reply = wire.Forked(pid)
             except OSError as error:
                 reply = wire.Failure(f"a process could not be made: {error}")
-        for fd in fds:
-            os.close(fd)
         try:
-            self._control.send(msgspec.json.encode(reply))
+            socket.send_fds(self._control, [msgspec.json.encode(reply)], carried)
         except (BrokenPipeError, ConnectionResetError):
             return False
+        finally:
+            for fd in [*fds, *carried]:
+                os.close(fd)
         return True
 
     def _fork(self, request: wire.Fork, channel: int) -> int:
         reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(writing, True)
-        parent = os.getpid()
-        pid = os.fork()
+        try:
+            pid = self._apart.fork() if self._apart is not None else os.fork()
+        except OSError:
+            os.close(reading)
+            os.close(writing)
+            raise
         if pid == 0:
-            child.run(request, channel=channel, output=writing, parent=parent)
+            child.run(request, self._ward, channel=channel, output=writing)
         os.close(writing)
         self._captures[pid] = Capture(reading)
         self._poll.register(reading, select.POLLIN)
@@ -118,8 +146,10 @@ class Zygote:
                 kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
+        # The kernel reports the first process of a namespace gone after all others in it.
         _, status = os.waitpid(pid, 0)
-        process_tree.end_orphans(self._captures)
+        if self._apart is None:
+            process_tree.end_orphans(self._captures)
         while capture.drain() and select.select([capture.fd], [], [], 0)[0]:
             continue
         with contextlib.suppress(KeyError):  # its last writer had gone before
@@ -130,20 +160,24 @@ class Zygote:
     def _end_all(self) -> None:
         for pid in list(self._captures):
             self._end(pid)
-        process_tree.end_orphans()
+        if self._apart is None:
+            process_tree.end_orphans()
 
 
 def main(arguments: list[str]) -> None:
     """Serve on the inherited socket whose descriptor is the first argument."""
     control = socket.socket(fileno=int(arguments[0]))
+    apart = None if namespaces.keep_apart(control.fileno()) else OwnProcesses()
     sandbox.adopt_orphans()
     sandbox.hide_memory()
     child.preload()
+    if syscalls.supported():
+        syscalls.encoded(platform.machine())
     gc.collect()
     # Collections in the children would touch, and so copy, every page of torch's objects.
     gc.freeze()
     control.send(b"ready")
-    Zygote(control).serve()
+    Zygote(control, apart).serve()
 
 
 if __name__ == "__main__":

@@ -19,16 +19,21 @@ TAG_PATTERNS: Final[dict[Notation, str]] = {
     "hex": ":[0-9a-f]{2}",
 }
 
-# One salted bigram lets a slip through once in 647; see `Tagger`. Left out are pairs of the
-# rarest letters, the likeliest to cost a language model two tokens where one would do.
-_RARE = frozenset(a + b for a in "jqvxz" for b in "jqvxz") | {"qg", "qh", "qk", "qy"}
+# Left out are the pairs that cost two tokens, after a line number and before "|", in any of
+# four published vocabularies: cl100k (GPT-4), Qwen, DeepSeek and the public one of Claude 2.
+# What remains is one token in all four, and lets a slip through once in 600; see `Tagger`.
+_TWO_TOKENS = (
+    "bqbwfjfqfzgjgkgqgvgxhjhqhxjfjgjqjvjwjxjyjzkfkqkxkzlqlwlzmhmznqnwnzoqpjpzqfqg"
+    "qjqkqoqyqzrjrqsxtjtquqvjvqvxvzwjwqwvwzxgxhxjxkxqxrxuxvxwyfyhyjyqyvzgzjzqzrzv"
+)
+_LEFT_OUT = {_TWO_TOKENS[at : at + 2] for at in range(0, len(_TWO_TOKENS), 2)}
 ALPHABET: tuple[str, ...] = tuple(
-    a + b for a in ascii_lowercase for b in ascii_lowercase if a + b not in _RARE
+    a + b for a in ascii_lowercase for b in ascii_lowercase if a + b not in _LEFT_OUT
 )
 
 
 class Tagger:
-    """Tags of one run: a keyed BLAKE2b of line number and exact text, as one bigram of 647.
+    """Tags of one run: a keyed BLAKE2b of line number and exact text, as one bigram of 600.
 
     Parameters
     ----------
@@ -37,14 +42,14 @@ class Tagger:
         a tag can't be computed, only copied from a view.
     notation : Notation
         ``bigram`` shows ``2sr|``; ``two bigrams`` shows ``2srab|`` and lets a slip through
-        once in 418,609 times for about one more token a line; ``hex`` shows ``2:f1|``, the
+        once in 360,000 times for about one more token a line; ``hex`` shows ``2:f1|``, the
         form in which hashline was first published, with one of 256 tags.
 
     Notes
     -----
     The line number is hashed along with the text, so the many textual twins in a kernel
     (``}``, blank lines, unrolled loops) carry different tags. Indent and trailing blanks
-    count. A wrong number meets the tag by chance once in 647 times.
+    count. A wrong number meets the tag by chance once in 600 times.
     """
 
     __slots__ = ("_keyed", "notation")

@@ -22,6 +22,7 @@ from akg_tui.store.task_toml import field_lines, parse_task
 __all__ = ["TASK_FILE", "BadTask", "TaskFolder", "load_task", "write_task"]
 
 TASK_FILE = "task.toml"
+TOOL_FILES = ("tools.yaml", "domain_tools.yaml")
 SIZE_LIMIT = 1 << 20
 
 
@@ -34,6 +35,8 @@ class TaskFolder:
     toml: str
     reference: str
     kernel: str
+    tools: tuple[tuple[str, str], ...] = ()
+    """Files of tool definitions, as (name, text); what they say is the agent's to check."""
 
     @property
     def reference_sha256(self) -> str:
@@ -88,7 +91,25 @@ def load_task(folder: Path) -> TaskFolder:
         toml=toml,
         reference=_text(reference_path, reference),
         kernel=_text(kernel_path, kernel),
+        tools=_tools(folder, task, lines.get(("agent", "tools"))),
     )
+
+
+def _tools(folder: Path, task: Task, line: int | None) -> tuple[tuple[str, str], ...]:
+    """The task's own tool definitions: the file it names, or those of the usual names."""
+    named = task.agent.tools
+    found: list[tuple[str, str]] = []
+    for name in (named,) if named else TOOL_FILES:
+        path = folder / name
+        if not path.is_file():
+            if named:
+                message = f"{name} is not a file in this folder"
+                raise BadTask(folder / TASK_FILE, line, "agent.tools", message)
+            continue
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise BadTask(path, None, "", "is a link that leads out of the folder")
+        found.append((name, _text(path, _read(path))))
+    return tuple(found)
 
 
 def write_task(

@@ -41,7 +41,7 @@ class Colours:
     @staticmethod
     def lex(text: str) -> Coloured:
         """Slow: for a thread. Loads pygments."""
-        from akg_tui.tui.syntax import highlight
+        from akg_tui.syntax import highlight
 
         return highlight(text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
+import tempfile
 
 import pytest
 from hypothesis import given, settings
@@ -44,6 +45,8 @@ class TextRun(SimulatedRun):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.texts = {"seed": KERNEL}
+        self._folder = tempfile.TemporaryDirectory(prefix="akg-run-")
+        self.path = self._folder.name
 
     def kernel(self, blob: str) -> str:
         return self.texts[blob]

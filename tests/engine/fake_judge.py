@@ -16,12 +16,15 @@ class FakeJudge:
     def __init__(self, on_progress: Callable[[Progress], None]) -> None:
         self.on_progress = on_progress
         self.seen: list[str] = []
+        self.probes: list[tuple[bool, int, int]] = []
         self.closed = False
 
     async def prepare(self) -> None:
         pass
 
-    async def evaluate(self, kernel: str, incumbent: str | None) -> Measurement:
+    async def evaluate(
+        self, kernel: str, incumbent: str | None, *, precise: float | None = None
+    ) -> Measurement:
         await asyncio.sleep(0)
         self.seen.append(kernel)
         self.on_progress(Progress("time", 1, 1))
@@ -38,6 +41,13 @@ class FakeJudge:
             candidate_ms=cost,
             baseline_ms=base,
         )
+
+    async def probe(self, kernel: str, *, timed: bool, samples: int, warmups: int) -> Measurement:
+        self.probes.append((timed, samples, warmups))
+        found = await self.evaluate(kernel, None)
+        if timed or found.outcome is not Outcome.CORRECT:
+            return found
+        return Measurement(outcome=Outcome.CORRECT, max_error=0.0, tolerance=1e-6)
 
     async def close(self) -> None:
         self.closed = True

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -21,21 +23,20 @@ from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
 DEADLINE_S = 30.0
 
 DAEMON = """
-def leave_daemon(fifo):
+def leave_daemon(name):
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
-            with open(fifo, "w") as out:
-                out.write(str(os.getpid()))
+            ctypes.CDLL(None).prctl(15, name.encode(), 0, 0, 0)  # PR_SET_NAME
             while True:
                 time.sleep(1000)
         os._exit(0)
 """
 
 
-def hanging(fifo: Path) -> str:
-    """Return a kernel that detaches a process, tells its id through `fifo`, and hangs."""
-    return kernel(f"leave_daemon({str(fifo)!r})", "time.sleep(1000)", before=DAEMON)
+def hanging(name: str) -> str:
+    """Return a kernel that detaches a process called `name`, and hangs."""
+    return kernel(f"leave_daemon({name!r})", "time.sleep(1000)", before=DAEMON)
 
 
 def tree(root: int) -> set[int]:
@@ -60,20 +61,21 @@ def await_end(pids: set[int]) -> None:
             os.close(fd)
 
 
-@pytest.fixture
-def fifo(tmp_path: Path) -> Path:
-    path = tmp_path / "fifo"
-    os.mkfifo(path)
-    return path
-
-
-async def told(fifo: Path) -> int:
-    """Return the id that the detached process tells."""
-    return int(await asyncio.wait_for(asyncio.to_thread(fifo.read_text), DEADLINE_S))
+async def appears(root: int | Judge, name: str) -> int:
+    """Return the id of the process called `name` below `root`, when it is there."""
+    limit = time.monotonic() + DEADLINE_S
+    while time.monotonic() < limit:
+        above = root.pid if isinstance(root, Judge) else root
+        for pid in tree(above) if above is not None else ():
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/comm").read_text().strip() == name:
+                    return pid
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"no process {name} appeared")
 
 
 async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
-    tmp_path: Path, fifo: Path
+    tmp_path: Path,
 ) -> None:
     task = quick_task(call_timeout_s=1.0, build_timeout_s=2.0)
     async with Judge(task, REFERENCE, tmp_path / "scratch") as judge:
@@ -84,14 +86,14 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
         assert first is not None
 
         # A hang, with a process that has left its group and session.
-        timed_out = asyncio.create_task(judge.evaluate(hanging(fifo)))
-        daemon = await told(fifo)
+        timed_out = asyncio.create_task(judge.evaluate(hanging("akg-daemon-1")))
+        daemon = await appears(judge, "akg-daemon-1")
         assert (await timed_out).failure is FailureKind.TIMEOUT
         assert daemon not in process_tree.parents()
 
         # The task that awaits is cancelled: children gone, the same judge goes on.
-        cancelled = asyncio.create_task(judge.evaluate(hanging(fifo)))
-        daemon = await told(fifo)
+        cancelled = asyncio.create_task(judge.evaluate(hanging("akg-daemon-2")))
+        daemon = await appears(judge, "akg-daemon-2")
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled
@@ -99,19 +101,19 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
         assert judge.pid == first
 
         # Cancelled from elsewhere.
-        withdrawn = asyncio.create_task(judge.evaluate(hanging(fifo)))
-        daemon = await told(fifo)
+        withdrawn = asyncio.create_task(judge.evaluate(hanging("akg-daemon-3")))
+        daemon = await appears(judge, "akg-daemon-3")
         await judge.cancel()
         with pytest.raises(EvaluationCancelled):
             await withdrawn
         assert daemon not in process_tree.parents()
         zygote = process_tree.children_of(first)
         assert len(zygote) == 1
-        assert not process_tree.children_of(zygote[0])
+        assert len(tree(first)) <= 2  # the zygote, and who stands by for it
 
         # The zygote is killed: told, and its orphans end with the judge.
-        orphaned = asyncio.create_task(judge.evaluate(hanging(fifo)))
-        daemon = await told(fifo)
+        orphaned = asyncio.create_task(judge.evaluate(hanging("akg-daemon-4")))
+        daemon = await appears(judge, "akg-daemon-4")
         running = tree(first)
         os.kill(zygote[0], signal.SIGKILL)
         found = await orphaned
@@ -120,8 +122,8 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
         assert daemon not in process_tree.parents()
 
         # The judge is killed: told, nothing left, and the next evaluation gets a new one.
-        lost = asyncio.create_task(judge.evaluate(hanging(fifo)))
-        daemon = await told(fifo)
+        lost = asyncio.create_task(judge.evaluate(hanging("akg-daemon-5")))
+        daemon = await appears(judge, "akg-daemon-5")
         second = judge.pid
         assert second not in {None, first}
         assert second is not None
@@ -157,17 +159,18 @@ asyncio.run(main())
 """
 
 
-async def test_a_killed_engine_leaves_no_process(tmp_path: Path, fifo: Path) -> None:
+async def test_a_killed_engine_leaves_no_process(tmp_path: Path) -> None:
     engine = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", ENGINE),
         stdin=asyncio.subprocess.PIPE,
         cwd=Path(__file__).parents[2],
     )
     assert engine.stdin is not None
-    spec = {"reference": REFERENCE, "scratch": str(tmp_path / "s"), "kernel": hanging(fifo)}
+    hung = hanging("akg-daemon-6")
+    spec = {"reference": REFERENCE, "scratch": str(tmp_path / "s"), "kernel": hung}
     engine.stdin.write(json.dumps(spec).encode())
     engine.stdin.close()
-    daemon = await told(fifo)
+    daemon = await appears(engine.pid, "akg-daemon-6")
     running = tree(engine.pid)
     assert daemon in running
     assert len(running) >= 4  # judge, zygote, kernel, daemon

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from akg_tui.hashline.document import Document
+from akg_tui.syntax import highlight
 from akg_tui.tui.code import CodeRows, Colours
 from akg_tui.tui.compare import Kind, Row, compare, folded, hunks, size, split_lines
 from akg_tui.tui.spans import plain
-from akg_tui.tui.syntax import highlight
 
 from .script import KERNEL
 

@@ -1,150 +1,245 @@
-"""Runs the agent's tool calls: gate by phase, validate, act, answer, journal both.
+"""Runs the agent's tool calls: gate by phase, resolve, validate, act, answer, journal, keep.
 
 A call can change a run only through a command that core accepts, and kernel text only
-through hashline. Whatever a model sends, the answer is a result; nothing is raised.
+through hashline. Whatever a model sends, the answer is a result; nothing is raised but
+what ends the run: a journal that cannot be written, or a cancellation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from akg_tui.agent.chat import ToolResult, ToolUse
-from akg_tui.agent.tools import registry
+from akg_tui.agent.chat import ToolResult, ToolSpec, ToolUse
+from akg_tui.agent.tools import asking, files, planning, registry
+from akg_tui.agent.tools.arguments import BadArguments, checked
+from akg_tui.agent.tools.capture import Captured, capture
+from akg_tui.agent.tools.definitions import Definition, Definitions
+from akg_tui.agent.tools.jail import Jail, Refused
+from akg_tui.agent.tools.kernel import KernelTools
+from akg_tui.agent.tools.measuring import Measuring
+from akg_tui.agent.tools.offer import allowed, offered, told_of
+from akg_tui.agent.tools.port import Answer, Host, RunPort, framed, shortened
+from akg_tui.agent.tools.resolver import Unresolved, resolve
+from akg_tui.agent.tools.trace import Node, node_for
+from akg_tui.agent.tools.workflow import run_workflow
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.decide import Rejected
-from akg_tui.core.machine import forbidden_tool
-from akg_tui.core.state import RunState
-from akg_tui.hashline import (
-    BadEdit,
-    Document,
-    EditRejected,
-    EditRequest,
-    EditSession,
-    Tagger,
-    parse_ops,
-)
+from akg_tui.store.errors import StoreError
+
+__all__ = ["RunPort", "ToolExecutor"]
 
 MAX_JOURNALED_OUTPUT = 2_000
+MAX_NAME = 200
+MAX_JOURNALED_ARGUMENTS = 64 << 10
+MAX_ARGUMENTS = 2 << 20
+MAX_OUTPUT = 2 << 20
+NO_SUMMARY = "(no summary)"
 
-
-class RunPort(Protocol):
-    """What tools may know of a run and ask of it."""
-
-    @property
-    def state(self) -> RunState: ...
-
-    @property
-    def tag_key(self) -> bytes: ...
-
-    def send(self, command: cmd.Command) -> Rejected | None: ...
-
-    def kernel(self, blob: str) -> str: ...
-
-    def keep_text(self, text: str) -> str:
-        """Store kernel text durably; the blob id is the answer."""
-        ...
+Handler = Callable[[Any, Node], Awaitable[Answer]]
 
 
 class ToolExecutor:
-    """One visit's tools: it remembers which kernel lines the agent has been shown."""
+    """One visit's tools: it remembers which kernel lines the agent has been shown.
 
-    def __init__(self, run: RunPort) -> None:
+    `host` is what the engine lends; without it the tools that need a report or a
+    subagent are not offered.
+    """
+
+    def __init__(self, run: RunPort, host: Host | None = None) -> None:
         self._run = run
-        self._tagger = Tagger(run.tag_key)
-        self._session: EditSession | None = None
-        self._tools: dict[str, Callable[[Any], ToolResult]] = {
-            "read_kernel": self._read_kernel,
-            "edit_kernel": self._edit_kernel,
-            "submit_plan": self._submit_plan,
-            "finish": self._finish,
-            "report_diagnosis": self._report_diagnosis,
+        self._host = host or Host()
+        self._folder = Path(run.path)
+        self._jail = Jail(self._folder, run.state.task.files.editable)
+        self._known: Definitions = offered(self._folder, run.state.task, self._host)
+        self.kernel = kernel = KernelTools(run)
+        measuring = Measuring(run, self._jail)
+        jail = self._jail
+        self._own: dict[str, Handler] = {
+            "ask_user": _at_once(lambda given: asking.ask_user(run, given)),
+            "check_markdown": self._check_markdown,
+            "check_python_code": self._check_python_code,
+            "edit_kernel": _at_once(kernel.edit),
+            "execute_script": self._execute_script,
+            "finish": _at_once(lambda given: planning.finish(run, given)),
+            "profile_kernel": lambda given, node: measuring.profile(given),
+            "read_file": _at_once(lambda given: files.read_file(jail, given)),
+            "read_kernel": _at_once(kernel.read),
+            "report_blocked": _at_once(lambda given: asking.report_blocked(run, given)),
+            "report_diagnosis": _at_once(lambda given: planning.report_diagnosis(run, given)),
+            "search_knowledge": _at_once(lambda given: planning.search_knowledge(run, given)),
+            "submit_plan": _at_once(lambda given: planning.submit_plan(run, given)),
+            "verify_kernel": lambda given, node: measuring.verify(given),
+            "write_file": _at_once(lambda given: files.write_file(jail, given, run.state.task.op)),
         }
 
-    def execute(self, use: ToolUse) -> ToolResult:
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as a model is told about them: sorted, and the same for the whole run."""
+        return told_of(self._known)
+
+    async def execute(self, use: ToolUse) -> ToolResult:
         """Run one call and journal the call and its answer."""
-        called = ev.ToolCalled(call=use.id, tool=use.name, arguments=use.arguments)
-        self._run.send(cmd.Observe(called))
-        result = self._run_tool(use)
+        name, call = str(_writable(use.name))[:MAX_NAME], str(_writable(use.id))[:MAX_NAME]
+        arguments, size, fault = _received(use.arguments)
+        fault = use.fault or fault
+        told = arguments if size <= MAX_JOURNALED_ARGUMENTS else {"too_large_bytes": size}
+        self._run.send(cmd.Observe(ev.ToolCalled(call=call, tool=name, arguments=told)))
+        node = node_for(self._folder, self._run.state.seq, name)
+        node.begin(name, told if fault else arguments)
+        if fault:
+            answer = Answer.error(fault)
+            node.finish(answer.result, "")
+        else:
+            answer = await self._run_tool(name, arguments, node)
+        result = answer.result
         answered = ev.ToolAnswered(
-            call=use.id,
-            tool=use.name,
+            call=call,
+            tool=name,
             status="success" if result.status == "success" else "error",
             output=result.output[:MAX_JOURNALED_OUTPUT],
             error_information=result.error_information[:MAX_JOURNALED_OUTPUT],
         )
         self._run.send(cmd.Observe(answered))
-        return result
+        return _as_told(answer, node)
 
-    def _run_tool(self, use: ToolUse) -> ToolResult:
-        if use.name not in self._tools:
-            return ToolResult.error(f"there is no tool {use.name!r}")
-        if refused := forbidden_tool(self._run.state.phase, use.name):
-            return ToolResult.error(refused)
+    async def _run_tool(self, name: str, arguments: dict[str, Any], node: Node) -> Answer:
+        """Do one call, whatever it is, and keep its result in its place."""
+        with capture() as captured:
+            try:
+                answer = await self._dispatch(name, arguments, node)
+            except (Refused, Unresolved, BadArguments) as refused:
+                answer = Answer.error(str(refused))
+            except StoreError:
+                raise
+            except Exception as broken:  # noqa: BLE001 - told to the model and kept with its trace
+                captured.add(traceback.format_exc())
+                answer = Answer.error(f"{name} broke: {type(broken).__name__}: {broken}")
+        answer = _settled(answer, captured)
+        node.finish(answer.result, captured.text)
+        return answer
+
+    async def _dispatch(self, name: str, arguments: dict[str, Any], node: Node) -> Answer:
+        known = self._known.get(name)
+        if known is None:
+            return Answer.error(f"there is no tool {name[:100]!r}")
+        if refused := allowed(self._known, known, self._run.state.phase):
+            return Answer.error(refused)
+        resolved = _writable(resolve(arguments, self._jail.read, known.how))
+        return await self._act(known, checked(known, resolved), node)
+
+    async def _act(self, known: Definition, given: dict[str, Any], node: Node) -> Answer:
+        if known.kind == "call_workflow":
+            return await run_workflow(known, given, node, self._run_step, self._jail.read)
+        if known.kind == "call_agent":
+            runner = self._host.agents[known.agent]
+            text = await runner.run(known.agent, given, trace=node.name)
+            return Answer.success(text.strip() or NO_SUMMARY, foreign=True)
+        if known.name in self._host.tools:
+            return Answer(await self._host.tools[known.name](given), foreign=True)
         try:
-            arguments = msgspec.convert(use.arguments, registry.ARGUMENTS[use.name])
+            typed = msgspec.convert(given, registry.ARGUMENTS[known.name])
         except msgspec.ValidationError as error:
-            return ToolResult.error(f"{use.name}: {error}")
-        return self._tools[use.name](arguments)
+            raise BadArguments(f"{known.name}: {error}") from None
+        return await self._own[known.name](typed, node)
 
-    def _document(self) -> Document:
-        state = self._run.state
-        text = self._run.kernel(state.work_blob)
-        path = state.task.files.editable
-        return Document.from_text(text, path=path, revision=state.next_attempt - 1)
+    async def _run_step(self, name: str, arguments: dict[str, Any], node: Node) -> Answer:
+        """A step of a workflow: gated, checked and kept like a call, but resolved already."""
+        arguments = _writable(arguments)  # what an expression brought in came from a file
+        node.begin(name, arguments)
+        known = self._known.get(name)
+        if known is None:
+            answer = Answer.error(f"there is no tool {name!r} in this run")
+        elif refused := allowed(self._known, known, self._run.state.phase):
+            answer = Answer.error(refused)
+        else:
+            try:
+                answer = await self._act(known, checked(known, arguments), node)
+            except (Refused, BadArguments) as error:
+                answer = Answer.error(str(error))
+        node.finish(answer.result, "")
+        return answer
 
-    def _read_kernel(self, arguments: registry.ReadKernel) -> ToolResult:
-        document = self._document()
-        if self._session is None:
-            self._session = EditSession(document, self._tagger)
-        self._session.observe(document)
-        return ToolResult.success(self._session.view())
+    # What starts processes is loaded when first called: most visits never do.
 
-    def _edit_kernel(self, arguments: registry.EditKernel) -> ToolResult:
-        session = self._session
-        if session is None:
-            return ToolResult.error("Nothing was changed: read the kernel first, for its tags.")
-        try:
-            request = EditRequest(
-                parse_ops(arguments.ops),
-                arguments.rev,
-                allow_dup=arguments.allow_dup,
-                allow_broken=arguments.allow_broken,
-            )
-            proposal = session.check(request, current=self._document())
-        except (BadEdit, EditRejected) as error:
-            return ToolResult.error(str(error))
-        result = proposal.result
-        edit = cmd.Edit(
-            blob=self._run.keep_text(result.document.text),
-            sha256=result.document.sha256,
-            added=result.added,
-            removed=result.removed,
-            note=arguments.note,
-        )
-        if refused := self._run.send(edit):
-            return ToolResult.error(refused.why)
-        return ToolResult.success(session.accept(proposal))
+    async def _check_markdown(self, given: registry.CheckFile, node: Node) -> Answer:
+        from akg_tui.agent.tools import checks
 
-    def _submit_plan(self, arguments: registry.SubmitPlan) -> ToolResult:
-        items = tuple(ev.PlannedItem("", item.text, item.rationale) for item in arguments.items)
-        if refused := self._run.send(cmd.SubmitPlan(items, arguments.summary)):
-            return ToolResult.error(refused.why)
-        names = ", ".join(item.id for item in self._run.state.pending)
-        return ToolResult.success(f"accepted: {names}")
+        return await checks.check_markdown(self._jail, given)
 
-    def _finish(self, arguments: registry.Finish) -> ToolResult:
-        if refused := self._run.send(cmd.RequestFinish(arguments.reason)):
-            return ToolResult.error(refused.why)
-        return ToolResult.success("the run ends here")
+    async def _check_python_code(self, given: registry.CheckFile, node: Node) -> Answer:
+        from akg_tui.agent.tools import checks
 
-    def _report_diagnosis(self, arguments: registry.ReportDiagnosis) -> ToolResult:
-        report = cmd.ReportDiagnosis(
-            arguments.cause, tuple(arguments.avoid), tuple(arguments.directions)
-        )
-        if refused := self._run.send(report):
-            return ToolResult.error(refused.why)
-        return ToolResult.success("recorded")
+        return await checks.check_python_code(self._jail, given)
+
+    async def _execute_script(self, given: registry.ExecuteScript, node: Node) -> Answer:
+        from akg_tui.agent.tools import scripts
+
+        return await scripts.execute_script(self._run, self._jail, given, node)
+
+
+def _at_once(act: Callable[[Any], Answer]) -> Handler:
+    """A tool that never waits, as one that may."""
+
+    async def handler(given: Any, node: Node) -> Answer:
+        return act(given)
+
+    return handler
+
+
+def _received(arguments: dict[str, Any]) -> tuple[dict[str, Any], int, str]:
+    """The arguments in a form that can be kept, their size, and why they are not taken."""
+    try:
+        plain: dict[str, Any] = _writable(arguments)
+        size = len(msgspec.json.encode(plain))
+    except RecursionError:
+        return {"too_deep": True}, 0, "the arguments are nested too deeply"
+    if size > MAX_ARGUMENTS:
+        return {}, size, f"the arguments have {size} bytes; at most {MAX_ARGUMENTS} are taken"
+    return plain, size, ""
+
+
+def _writable(value: Any) -> Any:
+    """The value without what JSON on disk has no form for (lone surrogates, odd numbers)."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_writable(str(key)): _writable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_writable(inner) for inner in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 63:
+        return str(value)
+    return value
+
+
+def _settled(answer: Answer, captured: Captured) -> Answer:
+    """The answer as it is kept: bounded, writable, with a summary of what was logged."""
+    result, summary = answer.result, captured.summary
+    output, why = result.output, result.error_information
+    if summary and result.status == "success":
+        output = f"{output}\n(it warned: {summary})" if output else summary
+    elif summary:
+        why = f"{why}\n{summary}"
+    kept = ToolResult(result.status, _text(output), _text(why))
+    return Answer(kept, answer.foreign or bool(summary))
+
+
+def _text(text: str) -> str:
+    return text[:MAX_OUTPUT].encode("utf-8", "replace").decode()
+
+
+def _as_told(answer: Answer, node: Node) -> ToolResult:
+    """The result as the model gets it: bounded, and what is foreign marked as data."""
+    result = answer.result
+    output = shortened(result.output, node.name)
+    why = shortened(result.error_information, node.name)
+    if answer.foreign:
+        output = framed(output, f"{node.name}/result.json") if output else ""
+        why = framed(why, f"{node.name}/result.json") if why else ""
+    if node.fault:
+        output += f"\n(the trace could not be kept: {node.fault})"
+    return ToolResult(result.status, output, why)

@@ -1,7 +1,6 @@
-"""The tools as a model is told about them: one frozen, sorted list, the same in every phase.
+"""The arguments of our own tools as types: what a definition's schema says, once more for code.
 
-Which of them may be used now is not told by leaving some out (that would break the
-prompt cache) but by the executor's answer.
+The tools themselves are declared in YAML (`akg_tui.agent.tools.definitions`).
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from akg_tui.agent.chat import ToolSpec
-from akg_tui.hashline import EDIT_SCHEMA
+from akg_tui.core.events import BlockedKind
 
 
 class ReadKernel(Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,88 +44,94 @@ class ReportDiagnosis(Struct, frozen=True, forbid_unknown_fields=True):
     directions: list[str] = []
 
 
+class AskUser(Struct, frozen=True, forbid_unknown_fields=True):
+    message: str
+    choices: list[str] = []
+    default: str | None = None
+    timeout: float | None = None
+
+
+class ReportBlocked(Struct, frozen=True, forbid_unknown_fields=True):
+    kind: BlockedKind
+    reason: str
+
+
+class SearchKnowledge(Struct, frozen=True, forbid_unknown_fields=True):
+    query: str
+    dsl: str = ""
+    backend: str = ""
+
+
+class ReadFile(Struct, frozen=True, forbid_unknown_fields=True):
+    file_path: str
+    offset: int = 1
+    limit: int = 500
+
+
+class WriteFile(Struct, frozen=True, forbid_unknown_fields=True):
+    content: str
+    file_path: str = ""
+    op_name: str = ""
+    file_type: str = "txt"
+    encoding: str = "utf-8"
+    overwrite: bool = True
+
+
+class CheckFile(Struct, frozen=True, forbid_unknown_fields=True):
+    file_path: str
+
+
+class ExecuteScript(Struct, frozen=True, forbid_unknown_fields=True):
+    script_path: str
+    args: list[str] = []
+    stdin_input: str = ""
+    timeout: int = 300
+    working_dir: str = "notes"
+
+
+class VerifyKernel(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    task_code: str
+    generated_code: str
+    op_name: str
+    task_id: str = "default_task"
+    device_id: int = 0
+    timeout: int = 300
+    cur_path: str = ""
+    framework: str = "torch"
+    backend: str = "cuda"
+    arch: str = "a100"
+    dsl: str = "triton"
+
+
+class ProfileKernel(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    task_code: str
+    generated_code: str
+    op_name: str
+    task_id: str = "default_task"
+    device_id: int = 0
+    run_times: int = 50
+    warmup_times: int = 5
+    cur_path: str = ""
+    framework: str = "torch"
+    backend: str = "cuda"
+    arch: str = "a100"
+    dsl: str = "triton"
+
+
 ARGUMENTS: dict[str, type[Struct]] = {
+    "ask_user": AskUser,
+    "check_markdown": CheckFile,
+    "check_python_code": CheckFile,
     "edit_kernel": EditKernel,
+    "execute_script": ExecuteScript,
     "finish": Finish,
+    "profile_kernel": ProfileKernel,
+    "read_file": ReadFile,
     "read_kernel": ReadKernel,
+    "report_blocked": ReportBlocked,
     "report_diagnosis": ReportDiagnosis,
+    "search_knowledge": SearchKnowledge,
     "submit_plan": SubmitPlan,
+    "verify_kernel": VerifyKernel,
+    "write_file": WriteFile,
 }
-
-
-def _object(properties: dict[str, Any], required: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-_TEXTS = {"type": "array", "items": {"type": "string"}}
-
-TOOLS: tuple[ToolSpec, ...] = (
-    ToolSpec(
-        "edit_kernel",
-        "Change the kernel by line tags. All ops apply or none; a stale tag changes nothing. "
-        "The harness evaluates the result by itself when your turn ends.",
-        _object(
-            {
-                "ops": EDIT_SCHEMA,
-                "rev": {
-                    "type": "integer",
-                    "description": (
-                        "The revision whose tags ops uses: 7 where the view says r7. Left out, "
-                        "the tags must mean the same in every revision shown to you."
-                    ),
-                },
-                "note": {"type": "string"},
-                "allow_dup": {
-                    "type": "boolean",
-                    "description": "New lines may repeat the line beside them.",
-                },
-                "allow_broken": {
-                    "type": "boolean",
-                    "description": "The kernel may stop parsing, to be mended by a later edit.",
-                },
-            },
-            ("ops",),
-        ),
-    ),
-    ToolSpec(
-        "finish",
-        "End the run because no direction is left. Say why.",
-        _object({"reason": {"type": "string"}}, ("reason",)),
-    ),
-    ToolSpec(
-        "read_kernel",
-        "The kernel as it stands, every line with its number and tag: `12sr|text`.",
-        _object({}, ()),
-    ),
-    ToolSpec(
-        "report_diagnosis",
-        "Report why the last attempts failed, what to avoid, and which directions to try.",
-        _object(
-            {"cause": {"type": "string"}, "avoid": _TEXTS, "directions": _TEXTS},
-            ("cause",),
-        ),
-    ),
-    ToolSpec(
-        "submit_plan",
-        "Submit the plan: items to try in this order, one direction each, and for each in a "
-        "sentence why it should be faster. What was settled before is refused.",
-        _object(
-            {
-                "items": {
-                    "type": "array",
-                    "items": _object(
-                        {"text": {"type": "string"}, "rationale": {"type": "string"}},
-                        ("text", "rationale"),
-                    ),
-                },
-                "summary": {"type": "string"},
-            },
-            ("items",),
-        ),
-    ),
-)

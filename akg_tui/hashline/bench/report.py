@@ -18,7 +18,7 @@ from akg_tui.hashline.bench.cost import (
 )
 from akg_tui.hashline.bench.drift import DRIFTS
 from akg_tui.hashline.bench.staleness import Count, Fuzz, OneTag, Tasks, fuzz, matrix
-from akg_tui.hashline.bench.tokens import NAME
+from akg_tui.hashline.bench.tokens import ESTIMATE, Tokenizer
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.tags import TAG_PATTERNS, Tagger
 
@@ -60,6 +60,7 @@ def run(
     stale: int,
     clock: Callable[[], float],
     samples: Sequence[Document] = (),
+    tokenizer: Tokenizer = ESTIMATE,
 ) -> EditsReport:
     """Run everything.
 
@@ -73,6 +74,8 @@ def run(
         Seconds, for the times.
     samples : sequence of Document
         Kernel files to use beside the generated ones.
+    tokenizer : Tokenizer
+        What tokens are counted by.
     """
     rng = Random(seed)
     tasks = Tasks(rng, samples)
@@ -82,10 +85,10 @@ def run(
         matrix=matrix(tasks, rng, trials),
         stale=fuzz(tasks, rng, stale, Tagger(b"benchmark")),
         one_tag=fuzz(tasks, rng, max(1, stale // 10), OneTag(b"benchmark")),
-        tokenizer=NAME,
-        costs=edit_costs(tasks, rng),
-        view_overhead={each: view_overhead(rng, each) for each in TAG_PATTERNS},
-        slips={each: slips(rng, max(1000, 10 * trials), each) for each in TAG_PATTERNS},
+        tokenizer=tokenizer.name,
+        costs=edit_costs(tasks, rng, tokenizer),
+        view_overhead={each: view_overhead(rng, each, tokenizer) for each in TAG_PATTERNS},
+        slips={each: slips(rng, max(1000, 50 * trials), each) for each in TAG_PATTERNS},
         times=times(rng, clock),
     )
 
@@ -154,7 +157,7 @@ def _cost_table(report: EditsReport) -> str:
     for form, cost in report.costs.items():
         figures = (cost.mean, cost.median, cost.blocks[10], cost.blocks[40])
         rows.append([form, *(f"{figure:.0f}" for figure in figures)])
-    return f"{_table(rows)}\n({report.tokenizer})"
+    return f"{_table(rows)}\n(tokens: {report.tokenizer})"
 
 
 def _small_figures(report: EditsReport) -> list[str]:

@@ -75,7 +75,7 @@ class Tasks:
         while True:
             original, known = self._rng.choice(self._files)
             kind, broken = mutate(original, self._rng, known)
-            task = _repair(kind, broken, original)
+            task = repair(kind, broken, original)
             if task is not None:
                 return task
 
@@ -84,7 +84,8 @@ class Tasks:
         return self._rng.choice(self._files)[0].lines
 
 
-def _repair(kind: str, broken: Document, original: Document) -> Task | None:
+def repair(kind: str, broken: Document, original: Document) -> Task | None:
+    """The fewest lines that turn `broken` into `original`; None if none of them is old."""
     old, new = broken.lines, original.lines
     most = min(len(old), len(new))
     top = next((i for i in range(most) if old[i] != new[i]), most)

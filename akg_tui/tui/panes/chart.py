@@ -62,7 +62,7 @@ def plot_of(state: RunState, running: Interval | None, unit: str) -> Plot:
     steps: list[tuple[int, float]] = []
     for attempt in state.attempts:
         y = value(attempt)
-        if y is not None and attempt.verdict is Verdict.KEEP:
+        if y is not None and attempt.verdict is Verdict.KEEP and attempt.number not in state.undone:
             steps.append((attempt.number, y))
         if attempt.number:
             points.append(_point(attempt, y, inverse=not ratio))

@@ -1,0 +1,100 @@
+"""check_python_code and check_markdown: autopep8 and PyMarkdown, each in its own process.
+
+Both are given the text on standard input and an empty folder to stand in, because both
+would load settings, and PyMarkdown plugins, from the folder that they are started in.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import sys
+import tempfile
+from pathlib import Path
+
+from akg_tui.agent.tools import registry
+from akg_tui.agent.tools.capture import note
+from akg_tui.agent.tools.files import read_text
+from akg_tui.agent.tools.jail import NOTES, Jail
+from akg_tui.agent.tools.port import Answer
+from akg_tui.agent.tools.processes import Finished, run_process
+from akg_tui.evaluate.targets.cpu import base_environment
+
+CHECK_S = 60.0
+MAX_CHECKED = 512 << 10
+MAX_DIFF = 8_000
+
+_AUTOPEP8 = ("autopep8", "--ignore-local-config", "--global-config", "/dev/null", "-")
+_PYMARKDOWN = ("pymarkdown", "scan-stdin")
+
+
+async def check_python_code(jail: Jail, arguments: registry.CheckFile) -> Answer:
+    path = jail.relative(arguments.file_path)
+    text = read_text(jail, path)
+    if fault := _syntax_fault(text):
+        return Answer.error(f"{path}:{fault}", foreign=True)
+    done = await _run(_AUTOPEP8, text)
+    if done.code != 0:
+        return _broke("autopep8", done)
+    formatted = done.stdout
+    if formatted == text:
+        return Answer.success(f"{path}: the syntax is good, and the form too")
+    if path.startswith(f"{NOTES}/"):
+        jail.write(path, formatted.encode())
+        return Answer.success(f"{path}: the syntax is good; the file was formatted")
+    before, after = text.splitlines(), formatted.splitlines()
+    diff = difflib.unified_diff(before, after, path, path, n=1, lineterm="")
+    shown = "\n".join(diff)[:MAX_DIFF]
+    why = f"{path}: the syntax is good; autopep8 would change (the file was left as it is):"
+    return Answer.success(f"{why}\n{shown}", foreign=True)
+
+
+def _syntax_fault(text: str) -> str | None:
+    if len(text) > MAX_CHECKED:
+        return f"1: has {len(text)} characters; at most {MAX_CHECKED} are checked"
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        return f"{error.lineno or 1}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"1: can't be parsed: {error}"
+    return None
+
+
+async def check_markdown(jail: Jail, arguments: registry.CheckFile) -> Answer:
+    path = jail.relative(arguments.file_path)
+    text = read_text(jail, path)
+    if len(text) > MAX_CHECKED:
+        why = f"{path}: has {len(text)} characters; at most {MAX_CHECKED} are checked"
+        return Answer.error(why)
+    done = await _run(_PYMARKDOWN, text)
+    if done.code == 0:
+        return Answer.success(f"{path}: nothing to mend")
+    findings = [
+        line.replace("stdin:", f"{path}:", 1)
+        for line in done.stdout.splitlines()
+        if line.startswith("stdin:")
+    ]
+    if not findings:
+        return _broke("PyMarkdown", done)
+    return Answer.error("\n".join(findings[:100]), foreign=True)
+
+
+async def _run(module: tuple[str, ...], text: str) -> Finished:
+    with tempfile.TemporaryDirectory(prefix="akg-check-") as folder:
+        done = await run_process(
+            [sys.executable, "-I", "-m", *module],
+            folder=Path(folder),
+            environment=base_environment(),
+            stdin=text.encode(),
+            timeout_s=CHECK_S,
+            limit=4 * MAX_CHECKED,
+        )
+    note(done.stderr)
+    return done
+
+
+def _broke(name: str, done: Finished) -> Answer:
+    if done.timed_out:
+        return Answer.error(f"{name} took longer than {CHECK_S:g} s")
+    return Answer.error(f"{name} ended with status {done.code}")

@@ -1,0 +1,253 @@
+"""What files a tool may see and write, and the only way to reach them.
+
+Paths come from a model and are never trusted: no link is followed at any step, and what
+was checked is what is opened, because each step goes by descriptor. Reads regular files
+of the visible folders of one run; writes under `notes/` alone, by replacing whole files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+NOTES = "notes"
+VISIBLE = ("PLAN.md", NOTES, "task", "trace", "work")
+
+MAX_PATH = 512
+MAX_READ = 4 << 20
+MAX_WRITE = 1 << 20
+MAX_NOTES_BYTES = 32 << 20
+MAX_NOTES_FILES = 1_000
+MAX_LISTED = 200
+
+_ROOT = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_STEP = _ROOT | os.O_NOFOLLOW
+
+
+class Refused(Exception):
+    """A path that a tool may not use, and why; nothing was read or written."""
+
+
+class Jail:
+    """The files of one run, as far as its tools may go.
+
+    Parameters
+    ----------
+    root
+        The run's folder. Links on the way to it are the user's own and are followed;
+        below it none is.
+    kernel
+        The name of the editable file, which is read here but never written.
+    """
+
+    def __init__(self, root: Path, kernel: str) -> None:
+        self._root = root.absolute()
+        self._kernel = kernel
+
+    def relative(self, path: str) -> str:
+        """The path inside the run that `path` names, by its text alone. Raises `Refused`."""
+        return "/".join(self._parts(path))
+
+    def is_folder(self, path: str) -> bool:
+        """Say whether `path` is a folder that may be seen. Raises `Refused`."""
+        with self._reach(self._parts(path)) as found:
+            return stat.S_ISDIR(os.fstat(found).st_mode)
+
+    def read(self, path: str, limit: int = MAX_READ) -> bytes:
+        """The bytes of a regular file of at most `limit` bytes. Raises `Refused`."""
+        with self._reach(self._parts(path)) as found:
+            status = os.fstat(found)
+            if not stat.S_ISREG(status.st_mode):
+                raise Refused(f"{path}: is {_kind(status.st_mode)}, not a regular file")
+            if status.st_nlink > 1:
+                raise Refused(f"{path}: has another name elsewhere (a hard link)")
+            if status.st_size > limit:
+                raise Refused(f"{path}: has {status.st_size} bytes; at most {limit} are read")
+            # The descriptor stands for the very file that was looked at, whatever its name
+            # has come to mean since; it is opened only now, so no device was touched.
+            with open(f"/proc/self/fd/{found}", "rb") as file:  # noqa: PTH123
+                data = file.read(limit + 1)
+        if len(data) > limit:
+            raise Refused(f"{path}: grew beyond {limit} bytes while it was read")
+        return data
+
+    def listing(self, path: str) -> list[str]:
+        """The names in a folder, folders with a slash, at most `MAX_LISTED`. Raises `Refused`."""
+        with (
+            self._reach(self._parts(path)) as found,
+            os.scandir(f"/proc/self/fd/{found}") as entries,
+        ):
+            names = sorted(e.name + "/" * e.is_dir(follow_symlinks=False) for e in entries)
+        more = len(names) - MAX_LISTED
+        return names if more <= 0 else [*names[:MAX_LISTED], f"… and {more} more"]
+
+    def write(self, path: str, data: bytes, *, overwrite: bool = True) -> str:
+        """Make a file under `notes/` hold `data`; its path inside the run is the answer.
+
+        The file is made beside its place and moved there, so that no link and no second
+        name of an older file is ever written through.
+
+        Raises
+        ------
+        Refused
+            If the path is not under `notes/`, is no regular file, or is too much.
+        """
+        parts = self._parts(path)
+        if parts[-1] == self._kernel and parts[0] != NOTES:
+            raise Refused(f"{path}: kernel text is changed by edit_kernel alone")
+        if parts[0] != NOTES:
+            raise Refused(f"{path}: is read-only; write_file writes under {NOTES}/ only")
+        if len(parts) == 1:
+            raise Refused(f"{path}: is a folder; name a file in it")
+        if len(data) > MAX_WRITE:
+            raise Refused(f"{path}: {len(data)} bytes are too many; at most {MAX_WRITE}")
+        self._check_room(len(data))
+        with self._folder(parts[:-1]) as folder:
+            self._check_place(folder, parts[-1], path, overwrite=overwrite)
+            _replace(folder, parts[-1], data)
+        return "/".join(parts)
+
+    def unused(self, stem: str, extension: str) -> str:
+        """A path under `notes/` that names no file yet: `stem.ext`, `stem-2.ext`, …"""
+        for number in range(1, MAX_NOTES_FILES + 2):
+            name = f"{stem}.{extension}" if number == 1 else f"{stem}-{number}.{extension}"
+            path = f"{NOTES}/{name}"
+            parts = self._parts(path)
+            try:
+                with self._folder(parts[:-1]) as folder:
+                    os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+            except FileNotFoundError:
+                return path
+        raise Refused(f"{NOTES}/ holds too many files called {stem}")
+
+    def _parts(self, path: str) -> tuple[str, ...]:
+        """The steps from the run's folder to the file; a path that may not be is refused."""
+        if not path or len(path) > MAX_PATH:
+            raise Refused(f"a path has 1 to {MAX_PATH} characters, not {len(path)}")
+        if not path.isprintable():
+            raise Refused(f"{path!r}: has characters that are not printable")
+        pure = PurePosixPath(path)
+        if pure.is_absolute():
+            pure = self._below_root(pure, path)
+        parts = pure.parts
+        for part in parts:
+            # A name that only looks like a step up or a separator is meant to deceive.
+            plain = unicodedata.normalize("NFKC", part)
+            if plain in {".", ".."} or "/" in plain or "\\" in plain:
+                raise Refused(f"{path}: a path may not lead upwards")
+        if not parts or parts[0] not in VISIBLE:
+            inside = ", ".join(f"{name}/" if "." not in name else name for name in VISIBLE)
+            hint = f"; did you mean {near}?" if (near := self._near(parts)) else ""
+            raise Refused(f"{path}: not among the files of this run ({inside}){hint}")
+        return parts
+
+    def _below_root(self, pure: PurePosixPath, path: str) -> PurePosixPath:
+        for root in (self._root, self._root.resolve()):
+            if pure.is_relative_to(root):
+                return pure.relative_to(root)
+        raise Refused(f"{path}: is outside of this run")
+
+    def _near(self, parts: tuple[str, ...]) -> str:
+        if len(parts) != 1:
+            return ""
+        if parts[0] == self._kernel:
+            return f"work/{self._kernel}"
+        return f"task/{parts[0]}" if parts[0].endswith((".py", ".toml")) else f"{NOTES}/{parts[0]}"
+
+    @contextlib.contextmanager
+    def _reach(self, parts: tuple[str, ...]) -> Iterator[int]:
+        """A descriptor of what `parts` names, that can't read or write by itself."""
+        name = "/".join(parts)
+        with contextlib.ExitStack() as stack:
+            try:
+                folder = _hold(stack, os.open(self._root, _ROOT))
+                for part in parts[:-1]:
+                    folder = _hold(stack, os.open(part, _STEP, dir_fd=folder))
+                last = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+                found = _hold(stack, os.open(parts[-1], last, dir_fd=folder))
+            except OSError as error:
+                raise Refused(_told(name, error)) from None
+            if stat.S_ISLNK(os.fstat(found).st_mode):
+                raise Refused(f"{name}: is a link, and links are not followed")
+            yield found
+
+    @contextlib.contextmanager
+    def _folder(self, parts: tuple[str, ...]) -> Iterator[int]:
+        """A descriptor of a folder under `notes/`, made where it is missing."""
+        with contextlib.ExitStack() as stack:
+            try:
+                folder = _hold(stack, os.open(self._root, _ROOT))
+                for part in parts:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, 0o755, dir_fd=folder)
+                    folder = _hold(stack, os.open(part, _STEP, dir_fd=folder))
+            except OSError as error:
+                raise Refused(_told("/".join(parts), error)) from None
+            yield folder
+
+    def _check_place(self, folder: int, name: str, path: str, *, overwrite: bool) -> None:
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise Refused(_told(path, error)) from None
+        if not stat.S_ISREG(status.st_mode):
+            raise Refused(f"{path}: is {_kind(status.st_mode)}, not a regular file")
+        if not overwrite:
+            raise Refused(f"{path}: exists already, and overwrite is false")
+
+    def _check_room(self, more: int) -> None:
+        files, size = 0, more
+        if (self._root / NOTES).is_symlink():
+            raise Refused(f"{NOTES}/ is a link, and links are not followed")
+        for folder, _, names in os.walk(self._root / NOTES, followlinks=False):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    size += os.stat(os.path.join(folder, name), follow_symlinks=False).st_size  # noqa: PTH116, PTH118
+                files += 1
+        if size > MAX_NOTES_BYTES or files >= MAX_NOTES_FILES:
+            raise Refused(
+                f"{NOTES}/ is full: at most {MAX_NOTES_FILES} files and {MAX_NOTES_BYTES} bytes"
+            )
+
+
+def _hold(stack: contextlib.ExitStack, descriptor: int) -> int:
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _replace(folder: int, name: str, data: bytes) -> None:
+    temporary = f".{secrets.token_hex(8)}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(temporary, flags, 0o644, dir_fd=folder), "wb") as file:
+            file.write(data)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise Refused(_told(name, error)) from None
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFLNK: "a link",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    return kinds.get(stat.S_IFMT(mode), "something else")
+
+
+def _told(path: str, error: OSError) -> str:
+    if isinstance(error, NotADirectoryError):
+        return f"{path}: a step of it is a link or no folder; links are not followed"
+    return f"{path}: {error.strerror}"

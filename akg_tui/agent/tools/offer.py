@@ -1,0 +1,71 @@
+"""Which tools a run has, and which of them may be used now.
+
+The list told to a model is the same in every phase, because another list would cost the
+prompt cache; what may be used now is told by the answer.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from akg_tui.agent.chat import ToolSpec
+from akg_tui.agent.tools.definitions import (
+    Definition,
+    Definitions,
+    definitions_with,
+    for_target,
+)
+from akg_tui.agent.tools.port import Host
+from akg_tui.agent.tools.registry import ARGUMENTS
+from akg_tui.core.machine import AGENT_PHASES, Phase, forbidden_tool
+from akg_tui.core.task import Task
+from akg_tui.store.task_folder import TOOL_FILES
+
+TASK = "task"
+
+
+def task_files(folder: Path, task: Task) -> list[tuple[Path, str]]:
+    """The definitions that a task folder, or a run's copy of one, brings along."""
+    names = (task.agent.tools,) if task.agent.tools else TOOL_FILES
+    paths = [folder / name for name in names]
+    return [(path, path.read_text("utf-8", "replace")) for path in paths if path.is_file()]
+
+
+def offered(run: Path, task: Task, host: Host) -> Definitions:
+    """The tools of a run, for which there is somebody to do the work."""
+    files = tuple(task_files(run / TASK, task))
+    known = for_target(_definitions(files), task.target)
+    return {name: tool for name, tool in known.items() if _can_work(tool, known, host)}
+
+
+def told_of(known: Definitions) -> tuple[ToolSpec, ...]:
+    """The tools as a model is told about them: sorted, so that the list is always the same."""
+    return tuple(known[name].spec for name in sorted(known))
+
+
+@functools.lru_cache(maxsize=4)
+def _definitions(files: tuple[tuple[Path, str], ...]) -> Definitions:
+    return definitions_with(files)
+
+
+def _can_work(tool: Definition, known: Definitions, host: Host) -> bool:
+    if tool.kind == "call_agent":
+        return tool.agent in host.agents
+    if tool.kind == "call_workflow":
+        return all(_can_work(known[step.tool], known, host) for step in tool.steps)
+    return tool.name in ARGUMENTS or tool.name in host.tools
+
+
+def allowed(known: Definitions, tool: Definition, phase: Phase) -> str | None:
+    """Say why `tool` may not be called in `phase`, and what may; None when it may."""
+    if tool.kind == "call_workflow":
+        for step in tool.steps:
+            if step.tool not in known:
+                return f"{tool.name} needs {step.tool}, which this run does not have"
+            if refused := allowed(known, known[step.tool], phase):
+                return f"{tool.name}: {refused}"
+        return None
+    if tool.kind == "call_agent":
+        return None if phase in AGENT_PHASES else forbidden_tool(phase, tool.name)
+    return forbidden_tool(phase, tool.name)

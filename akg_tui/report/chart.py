@@ -1,0 +1,213 @@
+"""The chart of a run as SVG: every round over the seed, its interval, and the incumbent.
+
+The one place that loads matplotlib, and only when it draws. Colours are CSS variables, so
+the page decides them for light, dark and print; shapes say the same as colours.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.core.measurement import Interval
+from akg_tui.report.document import Report, Round
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MAX_MARKS = 400
+WIDTH_IN, HEIGHT_IN = 9.6, 4.3
+
+# Stand-ins that matplotlib takes for colours; the page's variables take their place. They
+# are so near to black that no other colour of the drawing is one of them.
+_STAND_INS = {
+    "keep": "#010001",
+    "discard": "#010002",
+    "fail": "#010003",
+    "line": "#010004",
+    "reference": "#010005",
+    "ink": "#010006",
+    "grid": "#010007",
+    "paper": "#010008",
+    "final": "#010009",
+}
+_MARKER = {"KEEP": "o", "DISCARD": "D", "FAIL": "X"}
+
+
+def thinned(rounds: Sequence[Round], most: int = MAX_MARKS) -> list[Round]:
+    """At most about `most` rounds that still tell the story.
+
+    Every KEEP as long as there is room, and of each stretch of the run its fastest DISCARD
+    and its first FAIL.
+    """
+    if len(rounds) <= most:
+        return list(rounds)
+    kept = [r for r in rounds if r.verdict == "KEEP"]
+    if len(kept) > most // 2:
+        kept = kept[:: -(-len(kept) * 2 // most)] + kept[-1:]
+    stretches = max(1, (most - len(kept)) // 2)
+    size = -(-len(rounds) // stretches)
+    chosen = {r.attempt: r for r in kept}
+    for start in range(0, len(rounds), size):
+        stretch = rounds[start : start + size]
+        timed = [r for r in stretch if r.verdict == "DISCARD" and r.estimate_over_seed]
+        fastest = max(timed, key=_height, default=None)
+        failed = next((r for r in stretch if r.verdict == "FAIL"), None)
+        chosen |= {r.attempt: r for r in (fastest, failed) if r is not None}
+    return sorted(chosen.values(), key=lambda r: r.attempt)
+
+
+def _height(drawn: Round) -> float:
+    return drawn.estimate_over_seed.ratio if drawn.estimate_over_seed else 0.0
+
+
+def draw(report: Report) -> str:
+    """The chart as an `<svg>` element. The same report gives the same bytes."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    settings: dict[Any, Any] = {
+        "svg.hashsalt": report.about.run_id,
+        "svg.fonttype": "none",  # text stays text: it can be found, copied and read aloud
+        "font.family": "sans-serif",
+        "font.size": 10,
+        "path.simplify": False,
+    }
+    with mpl.rc_context():
+        mpl.rcdefaults()  # a user's own style file must not change a report
+        mpl.rcParams.update(settings)
+        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
+        axes = figure.subplots()
+        _furnish(figure, axes, report)
+        _rounds(axes, thinned(report.rounds))
+        _lines(axes, report)
+        _limits(axes, report)
+        drawn = io.StringIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
+    return _themed(drawn.getvalue())
+
+
+def _furnish(figure: Figure, axes: Axes, report: Report) -> None:
+    figure.patch.set_visible(False)
+    axes.patch.set_visible(False)
+    ink, grid = _STAND_INS["ink"], _STAND_INS["grid"]
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(grid)
+    axes.set_yscale("log")
+    axes.grid(axis="y", which="major", color=grid, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(which="both", colors=ink, color=grid, length=3)
+    axes.set_xlabel("round", color=ink)
+    axes.set_ylabel("times as fast as the seed", color=ink)
+
+
+def _rounds(axes: Axes, rounds: Sequence[Round]) -> None:
+    for verdict in ("DISCARD", "KEEP"):
+        timed = [r for r in rounds if r.verdict == verdict and r.ratio and _height(r) > 0]
+        if timed:
+            _timed(axes, verdict, timed)
+    # What failed has no time: it stands on the floor of the chart.
+    failed = [r for r in rounds if r.verdict == "FAIL" or not (r.ratio and _height(r) > 0)]
+    if failed:
+        marks = axes.scatter(
+            [r.round for r in failed],
+            [0.035] * len(failed),
+            marker=_MARKER["FAIL"],
+            s=42,
+            color=_STAND_INS["fail"],
+            linewidths=0,
+            transform=axes.get_xaxis_transform(),
+            zorder=4,
+        )
+        marks.set_urls([f"#round-{r.round}" for r in failed])
+
+
+def _timed(axes: Axes, verdict: str, rounds: Sequence[Round]) -> None:
+    """Marks with the interval of the round's own comparison, which its verdict rests on."""
+    colour = _STAND_INS[verdict.lower()]
+    x = [r.round for r in rounds]
+    y = [_height(r) for r in rounds]
+    own = [_own_interval(r) for r in rounds]
+    below = [max(0.0, middle - low) for middle, (low, _) in zip(y, own, strict=True)]
+    above = [max(0.0, high - middle) for middle, (_, high) in zip(y, own, strict=True)]
+    axes.errorbar(x, y, yerr=[below, above], fmt="none", ecolor=colour, elinewidth=1.3, capsize=2.5)
+    marks = axes.scatter(
+        x,
+        y,
+        marker=_MARKER[verdict],
+        s=52 if verdict == "KEEP" else 30,
+        facecolors=colour if verdict == "KEEP" else _STAND_INS["paper"],
+        edgecolors=colour,
+        linewidths=1.4,
+        zorder=5,
+    )
+    marks.set_urls([f"#round-{r.round}" for r in rounds])
+
+
+def _own_interval(drawn: Round) -> tuple[float, float]:
+    assert drawn.ratio is not None
+    at = drawn.incumbent_over_seed
+    # A bound at or below zero has no place on a logarithmic axis.
+    return max(drawn.ratio.low * at, _height(drawn) / 1000), drawn.ratio.high * at
+
+
+def _lines(axes: Axes, report: Report) -> None:
+    last = max(report.about.rounds, 1)
+    if report.incumbents:
+        x = [step.after_round for step in report.incumbents]
+        y = [step.over_seed for step in report.incumbents]
+        axes.step(
+            [*x, last + 0.5], [*y, y[-1]], where="post", color=_STAND_INS["line"], linewidth=2.0,
+            zorder=3,
+        )  # fmt: skip
+    reference = report.figures.reference_over_seed
+    if reference is not None:
+        colour = _STAND_INS["reference"]
+        axes.axhline(reference.ratio, color=colour, linewidth=1.2, linestyle=(0, (5, 3)), zorder=2)
+        axes.axhspan(reference.low, reference.high, color=colour, alpha=0.10, linewidth=0)
+        axes.annotate(
+            "reference", (0.0, reference.ratio), xycoords=("axes fraction", "data"),
+            xytext=(4, 3), textcoords="offset points", ha="left", va="bottom", color=colour,
+            fontsize=9,
+        )  # fmt: skip
+    final = report.figures.speedup_over_seed
+    if final is not None:
+        _final(axes, final, last + 0.5)
+
+
+def _final(axes: Axes, final: Interval, at: float) -> None:
+    colour = _STAND_INS["final"]
+    error = [[max(0.0, final.ratio - final.low)], [max(0.0, final.high - final.ratio)]]
+    axes.errorbar([at], [final.ratio], yerr=error, fmt="none", ecolor=colour, elinewidth=1.8,
+                  capsize=3.5)  # fmt: skip
+    axes.scatter([at], [final.ratio], marker="*", s=150, color=colour, linewidths=0, zorder=6)
+
+
+def _limits(axes: Axes, report: Report) -> None:
+    """Whole rounds on one axis, plain multiples (never 10²) on the other, and some air."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    rounds = max(report.about.rounds, 1)
+    axes.set_xlim(-0.02 * rounds - 0.3, rounds * 1.02 + 0.7)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True))
+    low, high = axes.get_ylim()
+    low, high = min(low, 0.8), max(high, 1.25)
+    axes.set_ylim(low / (high / low) ** 0.10, high * (high / low) ** 0.05)
+    subs = (1.0, 2.0, 5.0) if high / low < 1000 else (1.0,)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=12))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _themed(svg: str) -> str:
+    """The element alone, without fixed size, its stand-ins replaced by the page's variables."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r'(<svg [^>]*?)width="[^"]*" height="[^"]*" ', r"\1", svg, count=1)
+    for name, colour in _STAND_INS.items():
+        svg = svg.replace(colour, f"var(--chart-{name})")
+    return svg.strip()

@@ -1,0 +1,209 @@
+"""What a report says, as values: the schema of `report.json` (`docs/report.md`).
+
+Only data. Names carry units; text is as the journal has it, and whoever shows it makes it
+safe. A change of meaning raises `SCHEMA`, a new field does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from akg_tui.core.measurement import Interval
+
+SCHEMA = 1
+
+
+class Result(Struct, frozen=True):
+    """What a run hands over, once a person has asked for it."""
+
+    output_type: str
+    output_path: str
+    commit: str
+    summary: str
+
+
+class About(Struct, frozen=True, kw_only=True):
+    """Which run this is and how far it came."""
+
+    run_id: str
+    op: str
+    backend: str
+    dsl: str
+    arch: str
+    agent: str
+    mode: str
+    made_by_version: str
+    phase: str
+    ended: bool
+    ended_ok: bool
+    ended_why: str
+    started_utc: str
+    last_event_utc: str
+    worked_s: float
+    rounds: int
+    max_rounds: int
+    verdicts: dict[str, int]
+    open_items: int
+
+
+class Figures(Struct, frozen=True, kw_only=True):
+    """The figures to quote. `speedup_over_seed` is the last measurement, made afresh.
+
+    `estimate_over_seed` is the product of the kept ratios: what there is before that.
+    """
+
+    speedup_over_seed: Interval | None
+    estimate_over_seed: Interval | None
+    reference_over_seed: Interval | None
+    best_over_reference: float | None
+    seed_ms: float | None
+    reference_ms: float | None
+    best_ms: float | None
+
+
+class Round(Struct, frozen=True, kw_only=True):
+    """One settled round. `ratio` compares the candidate with the incumbent of its round."""
+
+    round: int
+    attempt: int
+    item: str
+    text: str
+    rationale: str
+    direction: str
+    verdict: str
+    reason: str
+    ratio: Interval | None
+    estimate_over_seed: Interval | None
+    incumbent_over_seed: float
+    candidate_ms: float | None
+    incumbent_ms: float | None
+    max_error: float | None
+    tolerance: float | None
+    commit: str
+    settled_utc: str
+    measured_s: float
+
+
+class Direction(Struct, frozen=True, kw_only=True):
+    """All rounds that turned the same knobs, or began with the same words."""
+
+    name: str
+    rounds: int
+    kept: int
+    discarded: int
+    failed: int
+    best_ratio: float | None
+    reasons: tuple[str, ...]
+
+
+class Diagnosis(Struct, frozen=True):
+    at_utc: str
+    cause: str
+    avoid: tuple[str, ...]
+    directions: tuple[str, ...]
+    source: str
+
+
+class Told(Struct, frozen=True):
+    """Something that happened, in words, with the number of its event."""
+
+    at_utc: str
+    seq: int
+    what: str
+
+
+class Step(Struct, frozen=True):
+    """From this round on the incumbent was so much faster than the seed (an estimate)."""
+
+    after_round: int
+    attempt: int
+    over_seed: float
+
+
+class Tokens(Struct, frozen=True):
+    model: str
+    tokens: dict[str, int]
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """`cost_usd` is None when a model without a price was used."""
+
+    input_tokens: int
+    output_tokens: int
+    by_model: tuple[Tokens, ...]
+    cost_usd: float | None
+    price_table: str
+
+
+class Stop(Struct, frozen=True):
+    """Why it stopped: all conditions that held, in order of precedence."""
+
+    primary: str
+    conditions: tuple[str, ...]
+    goals_met: bool
+
+
+class Protection(Struct, frozen=True):
+    """One protection of the sandbox, and in how many evaluations it was in force."""
+
+    name: str
+    meaning: str
+    evaluations: int
+
+
+class Sandbox(Struct, frozen=True):
+    evaluations: int
+    protections: tuple[Protection, ...]
+
+    @property
+    def missing(self) -> tuple[Protection, ...]:
+        return tuple(p for p in self.protections if p.evaluations < self.evaluations)
+
+
+class Source(Struct, frozen=True):
+    """A kernel's text, and where git has it."""
+
+    attempt: int
+    blob: str
+    commit: str
+    text: str
+
+
+class Journal(Struct, frozen=True):
+    """`head_sha256` is of the whole line of the last event that the report knows."""
+
+    file: str
+    events: int
+    head_sha256: str
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """Everything. `status` and `result` are under the export guard (`docs/policy.md`)."""
+
+    schema: int
+    status: str
+    result: Result | None
+    notes: tuple[str, ...]
+    about: About
+    figures: Figures
+    stop: Stop
+    rounds: tuple[Round, ...]
+    incumbents: tuple[Step, ...]
+    directions: tuple[Direction, ...]
+    diagnoses: tuple[Diagnosis, ...]
+    baseline_problem: str
+    interventions: tuple[Told, ...]
+    sessions: tuple[Told, ...]
+    spent: Spent
+    settings: dict[str, Any]
+    policy: dict[str, Any]
+    environment: dict[str, tuple[str, ...]]
+    sandbox: Sandbox
+    kernel_file: str
+    seed: Source
+    best: Source
+    reference_sha256: str
+    seed_sha256: str
+    journal: Journal

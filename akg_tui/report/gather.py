@@ -1,0 +1,310 @@
+"""Reads a run into a `Report`. A function of journal and history: no clock, no path, no host.
+
+Two reports of the same journal are the same to the byte, wherever the run was copied to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from akg_tui.core import events as ev
+from akg_tui.core.directions import direction_of
+from akg_tui.core.machine import ItemState, Verdict
+from akg_tui.core.measurement import Interval, Measurement
+from akg_tui.core.prices import TABLE_VERSION
+from akg_tui.core.state import Attempt, RunState
+from akg_tui.core.summary import summarize
+from akg_tui.report.document import (
+    SCHEMA,
+    About,
+    Diagnosis,
+    Direction,
+    Figures,
+    Journal,
+    Report,
+    Result,
+    Round,
+    Source,
+    Spent,
+    Step,
+    Stop,
+    Tokens,
+    Told,
+)
+from akg_tui.report.export import exported
+from akg_tui.report.levers import in_words, is_by_a_person
+from akg_tui.report.protections import sandbox_of
+from akg_tui.store.at_rest import RunAtRest
+from akg_tui.store.run_list import JOURNAL
+
+_OPEN = (ItemState.PENDING, ItemState.ACTIVE)
+_NOT_JUDGE = ("op", "files", "target", "policy", "agent")
+MAX_REASONS = 3  # of a direction
+MAX_VALUES = 5  # of one fact about the machine
+
+
+def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -> Report:
+    """The whole report of `run`.
+
+    `may_export` says that a person asked for the result; `earlier` is the result of the
+    report before this one, which stays when nobody did.
+
+    Raises
+    ------
+    StoreError
+        If a kernel is lost or the journal changed under the reader.
+    """
+    state = run.state
+    walked = _Walked(run)
+    about = _about(state, walked.created)
+    figures = _figures(state)
+    best = _source(run, state)
+    status, result, notes = exported(about, figures, best, may_export=may_export, earlier=earlier)
+    return Report(
+        schema=SCHEMA,
+        status=status,
+        result=result,
+        notes=notes,
+        about=about,
+        figures=figures,
+        stop=Stop(state.finished, state.stop_conditions, state.goals_met),
+        rounds=walked.rounds(),
+        incumbents=tuple(walked.steps),
+        directions=_directions(state),
+        diagnoses=tuple(walked.diagnoses),
+        baseline_problem=_baseline_problem(state),
+        interventions=tuple(walked.interventions),
+        sessions=tuple(walked.sessions),
+        spent=_spent(state),
+        settings=_judge_settings(state),
+        policy=_json(state.task.policy),
+        environment=_environment(walked.measurements),
+        sandbox=sandbox_of(m.sandbox for m in walked.measurements),
+        kernel_file=state.task.files.editable,
+        seed=Source(0, state.seed_blob, _seed_commit(state), run.kernel(state.seed_blob)),
+        best=best,
+        reference_sha256=state.reference_sha256,
+        seed_sha256=walked.created.kernel_sha256,
+        journal=Journal(JOURNAL, len(run.records), run.head_sha256()),
+    )
+
+
+def utc(at: float) -> str:
+    """Seconds since the epoch as ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class _Walked:
+    """What only the way through the journal tells, not the state at its end."""
+
+    def __init__(self, run: RunAtRest) -> None:
+        created = run.records[0].event
+        assert isinstance(created, ev.RunCreated)
+        self.created = created
+        self.steps: list[Step] = []
+        self.diagnoses: list[Diagnosis] = []
+        self.interventions: list[Told] = []
+        self.sessions: list[Told] = []
+        self.measurements: list[Measurement] = []
+        self._state = run.state
+        self._items = {item.id: item for item in run.state.items}
+        self._incumbent_of: dict[int, float] = {}
+        before: RunState | None = None
+        for record, state in run.states():
+            self._see(record, before, state)
+            before = state
+
+    def _see(self, record: ev.Record, before: RunState | None, state: RunState) -> None:
+        event, at = record.event, utc(record.at)
+        if is_by_a_person(event):
+            self.interventions.append(Told(at, record.seq, in_words(event)))
+        match event:
+            case ev.SessionOpened():
+                word = "resumed" if event.resumed else "began"
+                self.sessions.append(Told(at, record.seq, f"{word} with version {event.version}"))
+            case ev.EvalFinished():
+                self.measurements.append(event.measurement)
+            case ev.DiagnosisReported():
+                self.diagnoses.append(
+                    Diagnosis(at, event.cause, event.avoid, event.directions, event.source)
+                )
+            case ev.Decided() if before is not None and before.best is not None:
+                self._incumbent_of[event.attempt] = before.best.over_seed
+            case _:
+                pass
+        best = state.best
+        if best is not None and (not self.steps or self.steps[-1].attempt != best.attempt):
+            self.steps.append(Step(state.settled, best.attempt, best.over_seed))
+
+    def rounds(self) -> tuple[Round, ...]:
+        return tuple(self._round(a) for a in self._state.attempts if a.number)
+
+    def _round(self, attempt: Attempt) -> Round:
+        item = self._items.get(attempt.item)
+        text = item.text if item else ""
+        measured = attempt.measurement
+        return Round(
+            round=attempt.round,
+            attempt=attempt.number,
+            item=attempt.item,
+            text=text,
+            rationale=item.rationale if item else "",
+            direction=direction_of(text),
+            verdict=attempt.verdict.value,
+            reason=attempt.reason,
+            ratio=measured.ratio,
+            estimate_over_seed=attempt.speedup,
+            incumbent_over_seed=self._incumbent_of.get(attempt.number, 1.0),
+            candidate_ms=measured.candidate_ms,
+            incumbent_ms=measured.baseline_ms,
+            max_error=measured.max_error,
+            tolerance=measured.tolerance,
+            commit=attempt.commit,
+            settled_utc=utc(attempt.at),
+            measured_s=round(measured.elapsed_s, 3),
+        )
+
+
+def _about(state: RunState, created: ev.RunCreated) -> About:
+    target = state.task.target
+    return About(
+        run_id=state.run_id,
+        op=state.task.op,
+        backend=target.backend,
+        dsl=target.dsl,
+        arch=target.arch,
+        agent=state.agent,
+        mode=state.mode.value,
+        made_by_version=created.version,
+        phase=state.phase.value,
+        ended=bool(state.finished),
+        ended_ok=state.ok,
+        ended_why=state.finished,
+        started_utc=utc(state.started_at),
+        last_event_utc=utc(state.last_at),
+        worked_s=round(state.worked_s, 3),
+        rounds=state.settled,
+        max_rounds=state.task.policy.max_rounds,
+        verdicts={verdict.value: state.count(verdict) for verdict in Verdict},
+        open_items=sum(item.state in _OPEN for item in state.items),
+    )
+
+
+def _inverse(ratio: Interval) -> Interval:
+    return Interval(1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low, ratio.confidence)
+
+
+def _figures(state: RunState) -> Figures:
+    """`reference_over_seed`: the baseline measures seed against reference, here turned round."""
+    baseline, final = state.baseline, state.final
+    seed = baseline.ratio if baseline else None
+    speedup = final.ratio if final else None
+    estimate = state.best.speedup if state.best and state.best.attempt else None
+    gained = speedup or estimate
+    positive = seed is not None and min(seed.low, seed.ratio, seed.high) > 0
+    return Figures(
+        speedup_over_seed=speedup,
+        estimate_over_seed=estimate,
+        reference_over_seed=_inverse(seed) if seed is not None and positive else None,
+        best_over_reference=seed.ratio * (gained.ratio if gained else 1.0) if seed else None,
+        seed_ms=baseline.candidate_ms if baseline else None,
+        reference_ms=baseline.baseline_ms if baseline else None,
+        best_ms=final.candidate_ms if final else None,
+    )
+
+
+def _directions(state: RunState) -> tuple[Direction, ...]:
+    """Those with most rounds first."""
+    texts = {item.id: item.text for item in state.items}
+    found: dict[str, list[Attempt]] = {}
+    for attempt in state.attempts:
+        if attempt.number:
+            found.setdefault(direction_of(texts.get(attempt.item, "")), []).append(attempt)
+    ordered = sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    return tuple(_direction(name, attempts) for name, attempts in ordered)
+
+
+def _direction(name: str, attempts: Sequence[Attempt]) -> Direction:
+    count = Counter(attempt.verdict for attempt in attempts)
+    ratios = [a.measurement.ratio.ratio for a in attempts if a.measurement.ratio is not None]
+    # What failed has words that can be used again; a DISCARD's reason is its ratio once more.
+    reasons = Counter(a.reason for a in attempts if a.verdict is Verdict.FAIL)
+    return Direction(
+        name=name,
+        rounds=len(attempts),
+        kept=count[Verdict.KEEP],
+        discarded=count[Verdict.DISCARD],
+        failed=count[Verdict.FAIL],
+        best_ratio=max(ratios, default=None),
+        reasons=tuple(reason for reason, _ in reasons.most_common(MAX_REASONS)),
+    )
+
+
+def _baseline_problem(state: RunState) -> str:
+    """Why the seed or the reference could not be used, or ""."""
+    if state.best is not None or state.baseline is None:
+        return ""
+    return "\n".join(filter(None, (state.baseline.message, state.baseline.detail)))
+
+
+def _spent(state: RunState) -> Spent:
+    summary = summarize(state)
+    by_model: list[Tokens] = []
+    for used in state.usage:
+        plain = msgspec.to_builtins(used)
+        by_model.append(Tokens(plain.pop("model"), plain))
+    return Spent(
+        input_tokens=state.input_tokens,
+        output_tokens=state.output_tokens,
+        by_model=tuple(by_model),
+        cost_usd=summary["cost_usd"],
+        price_table=TABLE_VERSION,
+    )
+
+
+def _judge_settings(state: RunState) -> dict[str, Any]:
+    """How candidates are checked and timed: the task without what is not the judge's."""
+    return {name: value for name, value in _json(state.task).items() if name not in _NOT_JUDGE}
+
+
+def _json(value: msgspec.Struct) -> dict[str, Any]:
+    """`value` as JSON reads it back: what a report holds is what `report.json` tells."""
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
+    return plain
+
+
+def _environment(measurements: Iterable[Measurement]) -> dict[str, tuple[str, ...]]:
+    """Each fact about the machine with all its values, in the order in which they came."""
+    found: dict[str, dict[str, None]] = {}
+    for measurement in measurements:
+        for name, value in measurement.environment.items():
+            found.setdefault(name, {})[value] = None
+    return {name: _values(name, list(values)) for name, values in sorted(found.items())}
+
+
+def _values(name: str, values: list[str]) -> tuple[str, ...]:
+    """A load is a number that changes each time: its least and greatest say enough."""
+    if name == "load":
+        try:
+            loads = sorted(values, key=float)
+        except ValueError:
+            return tuple(values[:MAX_VALUES])
+        return (loads[0],) if len(loads) == 1 else (f"{loads[0]} to {loads[-1]}",)
+    return tuple(values[:MAX_VALUES])
+
+
+def _seed_commit(state: RunState) -> str:
+    return next((a.commit for a in state.attempts if a.number == 0), "")
+
+
+def _source(run: RunAtRest, state: RunState) -> Source:
+    """The best kernel; the seed while there is none."""
+    best = state.best
+    if best is None:
+        return Source(0, state.seed_blob, "", run.kernel(state.seed_blob))
+    return Source(best.attempt, best.blob, best.commit, run.kernel(best.blob))

@@ -1,0 +1,112 @@
+"""The sentences and figures that page and Markdown share. Pure; says nothing in markup."""
+
+from __future__ import annotations
+
+import math
+
+from akg_tui.core.measurement import Interval, digits
+from akg_tui.report.document import Report, Round
+
+
+def times(ratio: float) -> str:
+    """A speedup for reading: 10.7×, 1.06×, 0.466×."""
+    return (
+        f"{ratio:.1f}×" if ratio >= 10 else f"{ratio:.2f}×" if ratio >= 1 else f"{digits(ratio)}×"
+    )
+
+
+def interval(found: Interval | None) -> str:
+    """A ratio with its bounds, or a dash."""
+    return str(found) if found else "–"
+
+
+def confidence(found: Interval) -> str:
+    """Such as 99.9 %, never rounded up to 100."""
+    return f"{math.floor(found.confidence * 1000) / 10:g} %"
+
+
+def milliseconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g} ms"
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds as far as they are needed."""
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def headline(report: Report) -> tuple[str, str]:
+    """The figure of the whole run, and what it means."""
+    figures = report.figures
+    if final := figures.speedup_over_seed:
+        bounds = f"{interval(final)} at {confidence(final)} confidence"
+        words = f"{bounds}, best kernel against the seed, measured afresh"
+        return times(final.ratio), words
+    if estimate := figures.estimate_over_seed:
+        words = f"{interval(estimate)}: an estimate, the product of the kept rounds' ratios"
+        return times(estimate.ratio), words
+    if report.baseline_problem:
+        return "no figure", "the seed or the reference could not be measured"
+    if not report.incumbents:
+        return "no figure", "the baseline has not been measured yet"
+    return "1×", "nothing was kept: the seed still stands"
+
+
+def state(report: Report) -> str:
+    """Where the run is, in a sentence."""
+    about = report.about
+    if not about.ended:
+        return f"in progress: {about.phase}, {about.rounds} of at most {about.max_rounds} rounds"
+    word = "ended" if about.ended_ok else "could not go on"
+    return f"{word}: {about.ended_why}"
+
+
+def status(report: Report) -> str:
+    """Completed, draft or in progress, and how a draft becomes a result."""
+    if report.status == "completed":
+        return "completed"
+    if not report.about.ended:
+        return "in progress"
+    if not report.about.ended_ok:
+        return "in progress: the run could not do its job"
+    return "draft: written by the run itself; ask for the result with: akg-tui report RUN"
+
+
+def kept(report: Report) -> list[Round]:
+    return [r for r in report.rounds if r.verdict == "KEEP"]
+
+
+def reproduce(report: Report) -> list[str]:
+    """Commands for a shell. RUN stands for the run's folder; nothing here is untrusted text."""
+    kernel = report.kernel_file
+    lines = ["cp -r RUN/task again"]
+    git = "git -C RUN/history.git"
+    lines.append(f"{git} cat-file blob {report.seed.blob} > again/{kernel}")
+    if report.best.attempt:
+        lines.append(f"{git} cat-file blob {report.best.blob} > best_{kernel}")
+    lines.append("akg-tui eval again                       # the seed against the reference")
+    if report.best.attempt:
+        lines.append(f"akg-tui eval again --kernel best_{kernel}    # the best kernel")
+    lines.append(f"akg-tui tune again --max-rounds {report.about.max_rounds}            # the run")
+    return lines
+
+
+def check(report: Report) -> str:
+    """A command that prints `head_sha256` while the journal is the one that was reported."""
+    return f"sed -n {report.journal.events}p RUN/{report.journal.file} | sha256sum"
+
+
+def flat(settings: dict[str, object], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested settings as (dotted name, value); what was not said is left out."""
+    found: list[tuple[str, str]] = []
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            found += flat(value, f"{prefix}{name}.")
+        elif isinstance(value, list):
+            found += flat({f"{name}.{at}": each for at, each in enumerate(value, 1)}, prefix)
+        elif value is not None:
+            found.append((prefix + name, str(value)))
+    return found

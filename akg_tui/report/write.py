@@ -1,0 +1,89 @@
+"""Makes a report's files and puts them into the run folder, each whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from akg_tui.core.events import HintGiven
+from akg_tui.core.export_guard import Channel
+from akg_tui.report.document import Report, Result
+from akg_tui.report.export import is_asked_for
+from akg_tui.report.gather import gather
+from akg_tui.store.at_rest import RunAtRest
+from akg_tui.store.durable import replace_file
+from akg_tui.store.errors import RunFolderError
+
+Format = Literal["html", "md", "json"]
+FORMATS: tuple[Format, ...] = ("html", "md", "json")
+
+
+class _Written(msgspec.Struct):
+    """What of an earlier `report.json` still counts."""
+
+    result: Result | None = None
+
+
+def read_report(run: Path, *, channel: Channel, by_command: bool = False) -> Report:
+    """The report of the run in this folder.
+
+    `channel` is where the run is followed; `by_command` says that a person typed `report`.
+
+    Raises
+    ------
+    StoreError
+        If it is not a run, or cannot be trusted.
+    """
+    found = RunAtRest(run)
+    hints = [r.event.text for r in found.records if isinstance(r.event, HintGiven)]
+    asked = is_asked_for(channel, hints, by_command=by_command)
+    return gather(found, may_export=asked, earlier=None if asked else _earlier_result(run))
+
+
+def render(report: Report, form: Format) -> str:
+    """One of the report's files."""
+    if form == "html":
+        from akg_tui.report.page import render_page
+
+        return render_page(report)
+    if form == "md":
+        from akg_tui.report.markdown import render_markdown
+
+        return render_markdown(report)
+    plain: dict[str, Any] = msgspec.to_builtins(report)
+    # ASCII alone: no character of a kernel reaches a terminal that shows the file.
+    return json.dumps({"type": "report", **plain}, indent=1) + "\n"
+
+
+def path_in(run: Path, form: Format) -> Path:
+    """Where the run keeps this file."""
+    return run / f"report.{form}"
+
+
+def write_report(run: Path, report: Report, forms: tuple[Format, ...] = FORMATS) -> list[Path]:
+    """Put the files into the run folder. Raises `StoreError` when it cannot be written."""
+    paths: list[Path] = []
+    for form in forms:
+        path = path_in(run, form)
+        write_file(path, render(report, form))
+        paths.append(path)
+    return paths
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write one file, whole or not at all. Raises `StoreError`."""
+    try:
+        replace_file(path, text.encode())
+    except OSError as error:
+        raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _earlier_result(run: Path) -> Result | None:
+    """What a report before this one handed over; one that cannot be read handed over nothing."""
+    try:
+        return msgspec.json.decode(path_in(run, "json").read_bytes(), type=_Written).result
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None

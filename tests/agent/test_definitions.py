@@ -1,0 +1,289 @@
+"""Tools are declared in YAML: ours, and a user's over them; every fault is told with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from akg_tui.agent.tools import definitions as defs
+from akg_tui.agent.tools.arguments import BadArguments, checked
+from akg_tui.agent.tools.definitions import BadTools, definitions_with, for_target, own_definitions
+from akg_tui.agent.tools.registry import ARGUMENTS
+from akg_tui.agent.tools.user_files import ToolsFile
+from akg_tui.core.task import Target
+
+# The YAML example of the specification, as it stands there.
+SEED = """\
+tools:
+  read_file:
+    type: "basic_tool"
+    function:
+      name: "read_file"
+      description: "读取文件内容。"
+      parameters:
+        type: "object"
+        properties:
+          file_path:
+            type: "string"
+            description: "文件路径"
+        required: ["file_path"]
+
+  verify_kernel:
+    type: "domain_tool"
+    function:
+      name: "verify_kernel"
+      description: "验证生成的算子代码正确性。"
+      parameters:
+        type: "object"
+        properties:
+          task_code:
+            type: "string"
+            description: "框架实现代码"
+          generated_code:
+            type: "string"
+            description: "待验证的生成代码"
+          op_name:
+            type: "string"
+            description: "算子名称"
+        required: ["task_code", "generated_code", "op_name"]
+"""
+FILE = Path("tools.yaml")
+
+
+def merge(text: str) -> defs.Definitions:
+    return definitions_with([(FILE, text)])
+
+
+def test_our_own_files_pass_the_check_that_a_users_file_must_pass() -> None:
+    for name in defs.OWN_FILES:
+        text = (Path(defs.__file__).parent / name).read_text("utf-8")
+        ToolsFile.model_validate(yaml.safe_load(text))
+
+
+def test_the_types_of_our_tools_and_their_definitions_say_the_same() -> None:
+    known = own_definitions()
+    for name, arguments in ARGUMENTS.items():
+        assert set(known[name].properties) == set(arguments.__struct_fields__), name
+        fields = {field.name: field for field in msgspec.structs.fields(arguments)}
+        assert set(known[name].required) >= {n for n, f in fields.items() if f.required}, name
+        for argument, schema in known[name].properties.items():
+            field = fields[argument]
+            if "default" in schema:
+                made = field.default is msgspec.NODEFAULT
+                own = field.default_factory() if made else field.default
+                assert schema["default"] == own, (name, argument)
+
+
+@pytest.mark.parametrize(
+    ("tool", "required", "defaults"),
+    [
+        ("read_file", ["file_path"], {}),
+        ("write_file", ["content"], {"encoding": "utf-8", "overwrite": True}),
+        ("ask_user", ["message"], {}),
+        ("check_python_code", ["file_path"], {}),
+        ("check_markdown", ["file_path"], {}),
+        ("execute_script", ["script_path"], {"timeout": 300}),
+        (
+            "verify_kernel",
+            ["task_code", "generated_code", "op_name"],
+            {
+                "task_id": "default_task",
+                "device_id": 0,
+                "timeout": 300,
+                "cur_path": "",
+                "framework": "torch",
+                "backend": "cuda",
+                "arch": "a100",
+                "dsl": "triton",
+            },
+        ),
+        (
+            "profile_kernel",
+            ["task_code", "generated_code", "op_name"],
+            {
+                "task_id": "default_task",
+                "device_id": 0,
+                "run_times": 50,
+                "warmup_times": 5,
+                "cur_path": "",
+                "framework": "torch",
+                "backend": "cuda",
+                "arch": "a100",
+                "dsl": "triton",
+            },
+        ),
+    ],
+)
+def test_the_tools_of_the_specification_have_its_parameters_and_defaults(
+    tool, required, defaults
+) -> None:
+    known = own_definitions()[tool]
+    assert list(known.required) == required
+    told = {name: schema.get("default") for name, schema in known.properties.items()}
+    assert {name: told[name] for name in defaults} == defaults
+
+
+def test_in_a_run_the_target_is_the_tasks_own() -> None:
+    known = for_target(own_definitions(), Target(backend="cpu", dsl="cpp", arch="zen4"))
+    told = {name: s.get("default") for name, s in known["verify_kernel"].properties.items()}
+    assert (told["backend"], told["dsl"], told["arch"]) == ("cpu", "cpp", "zen4")
+
+
+def test_the_example_of_the_specification_is_a_file_that_can_be_merged() -> None:
+    found = merge(SEED)
+    assert found["read_file"].description == "读取文件内容。"
+    assert list(found["read_file"].properties) == ["file_path"]
+    assert found["verify_kernel"].required == ("task_code", "generated_code", "op_name")
+    assert found["edit_kernel"] == own_definitions()["edit_kernel"]
+    spec = found["read_file"].spec
+    assert spec.parameters == {
+        "type": "object",
+        "properties": {"file_path": {"type": "string", "description": "文件路径"}},
+        "required": ["file_path"],
+        "additionalProperties": False,
+    }
+
+
+def test_a_users_defaults_are_used_and_a_workflow_can_be_added() -> None:
+    text = """\
+tools:
+  execute_script:
+    type: basic_tool
+    function:
+      name: execute_script
+      description: Run it.
+      parameters:
+        type: object
+        properties:
+          script_path: {type: string}
+          timeout: {type: integer, default: 5}
+        required: [script_path]
+  look_twice:
+    type: call_workflow
+    function:
+      name: look_twice
+      description: Look.
+      parameters: {type: object, properties: {path: {type: string}}, required: [path]}
+    steps:
+      - {tool: read_file, arguments: {file_path: $path}}
+      - {tool: read_kernel}
+"""
+    found = merge(text)
+    assert checked(found["execute_script"], {"script_path": "a"})["timeout"] == 5
+    assert [step.tool for step in found["look_twice"].steps] == ["read_file", "read_kernel"]
+
+
+def changed(old: str, new: str) -> str:
+    assert old in SEED
+    return SEED.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "tools.yaml:1: Input should be"),
+        ("tools: [", "tools.yaml:1: not valid YAML"),
+        ("tools:\n  a: b: c\n", "tools.yaml:2: not valid YAML"),
+        ("tools: &a [*a]", "unfolded"),
+        (changed('"basic_tool"', '"shell_tool"'), "tools.yaml:3: tools.read_file.type: Input"),
+        (
+            changed("      name:", "      nom:"),
+            "tools.yaml:4: tools.read_file.function.name: Field",
+        ),
+        (
+            changed('            description: "文件路径"', "            descr: x"),
+            "tools.yaml:12: tools.read_file.function.parameters.properties.file_path.descr: Extra",
+        ),
+        (
+            changed('type: "string"', 'type: "text"'),
+            "tools.yaml:11: tools.read_file.function.parameters.properties.file_path.type: Input",
+        ),
+        (
+            changed('name: "read_file"', 'name: "reed_file"'),
+            "tools.yaml:5: tools.read_file.function.name: is 'reed_file', expected 'read_file'",
+        ),
+        (
+            changed('["file_path"]', '["file"]'),
+            "tools.yaml:7: tools.read_file.function.parameters: required names 'file'",
+        ),
+        (
+            changed("file_path:", "path:").replace('["file_path"]', '["path"]'),
+            "tools.yaml:10: tools.read_file.function.parameters.properties.path: read_file takes",
+        ),
+        (
+            changed(
+                '          file_path:\n            type: "string"',
+                '          file_path:\n            type: "integer"',
+            ),
+            "tools.yaml:11: tools.read_file.function.parameters.properties.file_path.type: is",
+        ),
+        (
+            SEED.replace("verify_kernel", "run_shell"),
+            "tools.yaml:15: tools.run_shell: there is no domain_tool of this name; there are:",
+        ),
+        (
+            changed('type: "domain_tool"', 'type: "basic_tool"'),
+            "tools.yaml:16: tools.verify_kernel.type: is basic_tool, but verify_kernel is a domain",
+        ),
+        (SEED + '  read_file:\n    type: "basic_tool"\n', "read_file: is given twice"),
+        (
+            changed('type: "basic_tool"', 'type: "basic_tool"\n    steps: [{tool: read_file}]'),
+            "a call_workflow, and nothing else, has steps",
+        ),
+        (
+            "tools:\n  w:\n    type: call_workflow\n    function:\n      name: w\n"
+            "      description: d\n      parameters: {type: object}\n    steps:\n"
+            "      - tool: rm\n",
+            "tools.yaml:9: tools.w.steps.0.tool: rm is not a known tool",
+        ),
+        (
+            "tools:\n  w:\n    type: call_workflow\n    function:\n      name: w\n"
+            "      description: d\n      parameters: {type: object}\n    steps:\n"
+            "      - tool: verify_then_profile\n",
+            "verify_then_profile is a workflow itself",
+        ),
+        (
+            changed('            description: "文件路径"', "            default: 3"),
+            "properties.file_path.default: the default is integer, expected string",
+        ),
+    ],
+)
+def test_a_bad_file_is_told_by_file_line_and_field(text: str, told: str) -> None:
+    with pytest.raises(BadTools) as error:
+        merge(text)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({}, "execute_script needs the argument 'script_path'"),
+        ({"script_path": 3}, "script_path is integer, expected string"),
+        ({"script_path": None}, "script_path is null, expected string"),
+        ({"script_path": "a", "timeout": "300"}, "timeout is string, expected integer"),
+        ({"script_path": "a", "timeout": True}, "timeout is boolean, expected integer"),
+        ({"script_path": "a", "timeout": 0}, "timeout is 0, expected at least 1"),
+        ({"script_path": "a", "timeout": 10**9}, "expected at most 3600"),
+        ({"script_path": "a", "args": ["x", 1]}, "args[1] is integer, expected string"),
+        ({"script_path": "a", "shell": "x"}, "has no argument 'shell'; it takes: script_path"),
+    ],
+)
+def test_arguments_are_held_against_the_definition(given, why) -> None:
+    with pytest.raises(BadArguments) as told:
+        checked(own_definitions()["execute_script"], given)
+    assert why in str(told.value)
+
+
+def test_the_definitions_in_the_documentation_can_be_used() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "tools.md").read_text("utf-8")
+    example = text.split("```yaml\n")[1].split("```")[0]
+    found = merge(example)
+    assert [step.tool for step in found["check_and_profile"].steps] == [
+        "check_python_code",
+        "profile_kernel",
+    ]
+    assert checked(found["execute_script"], {"script_path": "notes/a.sh"})["timeout"] == 60

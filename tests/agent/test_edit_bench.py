@@ -1,0 +1,211 @@
+"""The benchmark with a model: what a session proves, what is kept, what the figures mean."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from akg_tui.agent.chat import ChatReply, ChatRequest, ModelFailed, ToolUse
+from akg_tui.agent.edit_bench.results import BadResults, Results, Setting
+from akg_tui.agent.edit_bench.runner import play, prompt_digest
+from akg_tui.agent.edit_bench.scripted import Scripted
+from akg_tui.agent.edit_bench.session import MAX_TURNS, Session, run_session
+from akg_tui.agent.edit_bench.statistics import figures, paired
+from akg_tui.agent.edit_bench.tasks import draw_tasks
+from akg_tui.hashline.bench.mutations import KINDS
+from akg_tui.hashline.formats import FORMATS
+
+TASKS = draw_tasks(20, seed=7)
+
+
+class Playing:
+    """A model that gives these replies one after the other, and then only says that it is done."""
+
+    name = "playing"
+
+    def __init__(self, *replies: ChatReply | ModelFailed) -> None:
+        self._replies = list(replies)
+
+    async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
+        reply = self._replies.pop(0) if self._replies else ChatReply("done")
+        if isinstance(reply, ModelFailed):
+            raise reply
+        return reply
+
+
+def _call(tool: str, arguments: dict[str, object]) -> ChatReply:
+    return ChatReply("", (ToolUse("c", tool, arguments),), 100, 10)
+
+
+def _nothing(done: int, total: int) -> None:
+    pass
+
+
+def test_tasks_cover_every_kind_name_the_function_and_never_the_line() -> None:
+    assert {task.kind for task in TASKS} == set(KINDS)
+    assert draw_tasks(20, seed=7) == TASKS
+    assert draw_tasks(20, seed=8) != TASKS
+    for task in TASKS:
+        assert task.broken != task.original
+        assert task.prompt.startswith(f"# Fix the bug in `{task.path}`")
+        assert "line" not in task.prompt.replace("multiline", "")
+    assert sum("in the function `" in task.prompt for task in TASKS) > len(TASKS) / 2
+
+
+@pytest.mark.parametrize("form", FORMATS)
+async def test_a_writer_who_knows_the_answer_repairs_every_file_in_every_format(form: str) -> None:
+    model = Scripted(TASKS, slip=0.0, seed=1)
+    for task in TASKS:
+        session = await run_session(task, form, 1, model, key=b"k")
+        assert session.fixed, (task.id, form)
+        assert (session.edits, session.refused, session.turns) == (1, 0, 3)
+
+
+async def test_a_slip_in_hashline_is_refused_and_mended_at_the_next_call() -> None:
+    model = Scripted(TASKS, slip=1.0, seed=1)
+    sessions = [await run_session(task, "hashline", 1, model, key=b"k") for task in TASKS]
+    assert all(session.fixed for session in sessions)
+    assert all(session.refused == 1 for session in sessions)
+
+
+async def test_a_model_that_only_talks_or_never_stops_has_fixed_nothing() -> None:
+    idle = await run_session(TASKS[0], "hashline", 1, Playing(), key=b"k")
+    assert (idle.fixed, idle.wrong, idle.turns) == (False, False, 1)
+    reading = [_call("read", {})] * (MAX_TURNS + 5)
+    endless = await run_session(TASKS[0], "hashline", 1, Playing(*reading), key=b"k")
+    assert (endless.fixed, endless.turns) == (False, MAX_TURNS)
+    assert endless.input_tokens == 100 * MAX_TURNS
+
+
+async def test_another_change_than_the_repair_is_counted_as_wrong() -> None:
+    task = next(task for task in TASKS if task.path.endswith(".py"))
+    line = task.broken.split("\n")[0]
+    assert task.broken.count(line + "\n") == 1
+    edit = _call("edit", {"old": line + "\n", "new": line + "  # mended\n"})
+    session = await run_session(task, "str_replace", 1, Playing(_call("read", {}), edit), key=b"k")
+    assert (session.fixed, session.wrong, session.edits, session.refused) == (False, True, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"ops": "rubbish"}, {"ops": [{"op": "burn"}]}, {"old": 3, "new": None}]
+)
+async def test_rubbish_arguments_are_refused_and_change_nothing(
+    arguments: dict[str, object],
+) -> None:
+    for form in FORMATS:
+        model = Playing(_call("read", {}), _call("edit", arguments), _call("burn", {}))
+        session = await run_session(TASKS[0], form, 1, model, key=b"k")
+        assert (session.fixed, session.wrong, session.refused) == (False, False, 1)
+
+
+async def test_a_benchmark_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    tasks = TASKS[:3]
+    setting = Setting("scripted", 7, len(tasks), prompt_digest(tasks))
+    formats = ["hashline", "str_replace"]
+    whole = Results(setting, None)
+    await play(tasks, formats, 2, Scripted(tasks, slip=0, seed=1), whole, on_session=_nothing)
+    assert len(whole.sessions) == 12
+
+    first = Results(setting, path)
+    model = Scripted(tasks, slip=0, seed=1)
+    broken = Playing(*[_call("read", {})] * (MAX_TURNS + 1), ModelFailed("the line went dead"))
+    with pytest.raises(ModelFailed):
+        await play(tasks, formats, 2, broken, first, on_session=_nothing)
+    assert len(first.sessions) == 1
+    with path.open("ab") as file:
+        file.write(b'{"task":"t1","form')  # killed while writing
+
+    again = Results(setting, path)
+    assert again.sessions == first.sessions
+    await play(tasks, formats, 2, model, again, on_session=_nothing)
+    assert len(again.sessions) == 12
+    assert Results(setting, path).sessions == again.sessions
+
+
+def test_results_of_something_else_are_refused_by_name_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    Results(Setting("scripted", 7, 3, "abc"), path)
+    with pytest.raises(BadResults, match="begun with seed 7, not 8"):
+        Results(Setting("scripted", 8, 3, "abc"), path)
+    path.write_text(path.read_text() + "rubbish\n")
+    with pytest.raises(BadResults, match="line 2"):
+        Results(Setting("scripted", 7, 3, "abc"), path)
+    path.write_text("rubbish\n")
+    with pytest.raises(BadResults, match="line 1"):
+        Results(Setting("scripted", 7, 3, "abc"), path)
+
+
+def _session(task: int, form: str, fixed: bool, repeat: int = 1) -> Session:
+    return Session(f"t{task}", form, repeat, fixed, False, 2, 1, 3, 1000, 100)
+
+
+def test_the_paired_test_counts_only_pairs_that_differ() -> None:
+    sessions = [_session(n, "hashline", n < 9) for n in range(10)]
+    sessions += [_session(n, "str_replace", n < 3) for n in range(10)]
+    [found] = paired(sessions, "hashline", seed=1)
+    assert (found.rival, found.pairs, found.wins, found.losses) == ("str_replace", 10, 6, 0)
+    assert found.p == pytest.approx(2 * 0.5**6)
+    assert found.difference == pytest.approx(0.6)
+    assert 0.2 <= found.low < 0.6 < found.high <= 1.0
+
+
+def test_the_interval_of_a_difference_is_over_tasks_not_over_repeats() -> None:
+    def width(repeats: int) -> float:
+        sessions = []
+        for n in range(10):
+            for repeat in range(repeats):
+                sessions.append(_session(n, "hashline", True, repeat))
+                sessions.append(_session(n, "str_replace", n % 2 == 0, repeat))
+        [found] = paired(sessions, "hashline", seed=1)
+        return found.high - found.low
+
+    assert width(5) == pytest.approx(width(1), abs=0.05)
+
+
+def test_rates_come_with_their_interval() -> None:
+    [found] = figures([_session(n, "hashline", n < 8) for n in range(10)])
+    assert found.success == 0.8
+    assert found.low == pytest.approx(0.490, abs=0.001)
+    assert found.high == pytest.approx(0.943, abs=0.001)
+    assert found.refused_calls == 0.5
+
+
+def _akg(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "akg_tui", "bench", "edits", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_prints_one_json_object_and_resumes_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    words = ("--model", "scripted", "--tasks", "2", "--repeats", "1", "--results", str(path))
+    first = _akg(*words, "--json")
+    assert first.returncode == 0, first.stderr
+    found = json.loads(first.stdout)
+    assert len(found["sessions"]) == 8
+    assert {p["rival"] for p in found["paired"]} == {"str_replace", "apply_patch", "unified diff"}
+    before = path.read_bytes()
+    again = _akg(*words)
+    assert path.read_bytes() == before
+    assert "says nothing about any model" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--model", "scripted", "--formats", "telepathy"), "no edit format 'telepathy'"),
+        (("--model", "scripted", "--formats", ","), "at least one edit format"),
+        (("--model", "scripted", "--slip", "2"), "a number from 0 to 1"),
+        (("--tokenizer", "/no/such/file"), "cannot read /no/such/file"),
+    ],
+)
+def test_bad_options_are_one_clear_line(words: tuple[str, ...], told: str) -> None:
+    refused = _akg(*words)
+    assert refused.returncode == 2
+    assert told in refused.stderr
+    assert "Traceback" not in refused.stderr

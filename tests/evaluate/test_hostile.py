@@ -1,0 +1,180 @@
+"""A hostile kernel gains nothing, ends with a verdict, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from msgspec.structs import replace
+
+import akg_tui
+from akg_tui.core.measurement import Outcome
+from akg_tui.core.task import Sandbox
+from akg_tui.evaluate import Judge, process_tree
+from akg_tui.evaluate.syscalls import REFUSED
+from tests.evaluate.attacks import ALL, BREACHES, SPOILER, WHOLE, Attack, Breach
+from tests.evaluate.conftest import quick_task
+from tests.evaluate.kernels import PLAIN, REFERENCE, SLOW, kernel
+from tests.evaluate.test_processes import tree
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+WEIGHTED = REFERENCE.replace(
+    "    def forward(self, x):\n        return torch.softmax(x, dim=-1)",
+    "    def __init__(self):\n        super().__init__()\n"
+    "        self.w = torch.nn.Parameter(torch.ones(256))\n\n"
+    "    def forward(self, x):\n        return torch.softmax(x, dim=-1) * self.w",
+)
+"""A reference with weights, which are given to kernels; without them the result is the same."""
+
+LIMIT_S = 60.0
+"""For one verdict: well above the time limits of the task, well below for ever."""
+
+
+@dataclass
+class World:
+    """What is around a kernel: a judge, a user's files, other processes."""
+
+    judge: Judge
+    folder: Path
+    known: dict[str, object]
+    held: frozenset[str]
+
+    def digest(self) -> str:
+        """Return a digest of every file outside the judge's scratch."""
+        found = hashlib.sha256()
+        for path in sorted(self.folder.rglob("*")):
+            if "scratch" in path.parts or not path.is_file():
+                continue
+            found.update(f"{path} {path.stat().st_mode} {path.stat().st_mtime}".encode())
+            found.update(path.read_bytes())
+        return found.hexdigest()
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, object]]:
+    """A home with a key, a run folder, a socket that listens, a process of the user's."""
+    folder = tmp_path_factory.mktemp("world")
+    for name in ("home", "task", "run/history.git"):
+        (folder / name).mkdir(parents=True)
+    (folder / "home/id_ed25519").write_text("the user's key")
+    (folder / "task/reference.py").write_text(REFERENCE)
+    (folder / "task/task.toml").write_text('op = "softmax"')
+    (folder / "run/events.jsonl").write_text("the journal")
+    shm = Path(f"/dev/shm/akg-others-{os.getpid()}")
+    shm.write_text("another's")
+    victim = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    abstract = f"akg-test-{os.getpid()}"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_UNIX) as agent,
+        socket.socket(socket.AF_UNIX) as hidden,
+    ):
+        agent.bind(str(folder / "home/agent"))
+        agent.listen()
+        hidden.bind("\0" + abstract)
+        hidden.listen()
+        yield {
+            "folder": folder, "home": folder / "home", "task": folder / "task",
+            "run": folder / "run", "shm": shm.name, "abstract": abstract,
+            "port": tcp.getsockname()[1], "victim": victim.pid, "engine": os.getpid(),
+            "package": Path(akg_tui.__file__).parent,
+        }  # fmt: skip
+    assert victim.poll() is None, "a kernel killed another process"
+    victim.kill()
+    victim.wait()
+    assert shm.read_text() == "another's"
+    shm.unlink()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(outside: dict[str, object]) -> AsyncIterator[World]:
+    os.environ["ANTHROPIC_API_KEY"] = "sk-stolen"
+    folder = Path(str(outside["folder"]))
+    task = replace(
+        quick_task(call_timeout_s=1.0, build_timeout_s=8.0), sandbox=Sandbox(memory_gb=2.0)
+    )
+    arm = platform.machine() != "x86_64"
+    numbers = {
+        "clone": (56, 220)[arm],
+        "init_module": (175, 105)[arm],
+        "bpf": REFUSED["bpf"][arm],
+        "perf": REFUSED["perf_event_open"][arm],
+        "keyctl": REFUSED["keyctl"][arm],
+        "userfaultfd": REFUSED["userfaultfd"][arm],
+    }
+    try:
+        async with Judge(task, WEIGHTED, folder / "run/scratch") as judge:
+            first = await judge.evaluate(kernel("raise ValueError"))
+            known = outside | numbers | {"judge": judge.pid}
+            yield World(judge, folder, known, frozenset(first.sandbox))
+    finally:
+        del os.environ["ANTHROPIC_API_KEY"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_changes(world: World) -> Iterator[None]:
+    """Around every attack: the same judge, files and shared memory, and nothing left running."""
+    pid, digest = world.judge.pid, world.digest()
+    descriptors = _descriptors(pid)
+    yield
+    assert world.judge.pid == pid, "the judge was lost"
+    assert pid is not None
+    assert process_tree.is_running(pid)
+    assert world.digest() == digest, "a file of the user's changed"
+    assert not Path("/dev/shm/akg-left").exists()
+    assert len(tree(pid)) <= 2, "a process was left behind"  # the zygote, and who stands by
+    assert _descriptors(pid) == descriptors, "the judge leaks descriptors"
+
+
+def _descriptors(pid: int | None) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+@pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)
+async def test_an_attack_gains_nothing(world: World, attack: Attack) -> None:
+    if attack.needs and not world.held & set(attack.needs):
+        pytest.skip(f"this kernel offers none of: {', '.join(attack.needs)}")
+    began = time.monotonic()
+    found = await world.judge.evaluate(attack.source(world.known))
+    assert time.monotonic() - began < LIMIT_S
+    assert found.outcome is Outcome.FAILED, found
+    if attack.ended:
+        assert "system call that no kernel needs" in found.message, found
+    else:
+        assert "HELD" in found.message, found
+
+
+@pytest.mark.parametrize("breach", BREACHES, ids=lambda breach: breach.name)
+async def test_a_breach_of_the_protocol_ends_with_a_verdict(world: World, breach: Breach) -> None:
+    began = time.monotonic()
+    found = await world.judge.evaluate(kernel(*breach.lines, before=breach.before))
+    assert time.monotonic() - began < LIMIT_S
+    assert found.outcome is Outcome.FAILED, found
+    assert str(found.failure) in breach.kinds, found
+    assert breach.says in found.message, found
+    assert len(found.message) <= 400
+    assert len(found.detail) <= 20_000
+
+
+async def test_what_a_kernel_spoils_is_whole_for_the_next(world: World) -> None:
+    assert (await world.judge.evaluate(kernel("return x", before=SPOILER))).failure == "wrong"
+    honest = WEIGHTED.replace("class Model(", WHOLE + "\nclass ModelNew(")
+    found = await world.judge.evaluate("import os, sys\n" + honest)
+    assert found.outcome is Outcome.CORRECT, found
+
+
+async def test_an_honest_kernel_is_right_after_all_that(world: World) -> None:
+    found = await world.judge.evaluate(PLAIN, SLOW)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.ratio is not None
+    assert found.ratio.low > 1

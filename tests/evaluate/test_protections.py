@@ -1,0 +1,303 @@
+"""What a machine can't hold is told by name, can be insisted on, and is never taken in silence."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.task import Task
+from akg_tui.evaluate import Judge, integrity, landlock, syscalls
+from akg_tui.evaluate.protections import ABOUT, VITAL, Protection, missing, named, offered
+from tests.evaluate.conftest import quick_task
+from tests.evaluate.kernels import PLAIN, REFERENCE
+
+ROOT = Path(__file__).parents[2]
+TASK = 'op = "softmax"\n[timing]\nbudget_s = 0.2\n[correctness]\ntrials = 1\n'
+
+
+def python(*words: object, lacking: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run the interpreter, on a kernel that lacks what is named."""
+    command = [sys.executable, "-m", "tests.evaluate.weaker", *lacking, "--", sys.executable]
+    return subprocess.run(
+        [*command, *map(str, words)],
+        cwd=ROOT, capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    folder = tmp_path / "task"
+    folder.mkdir()
+    (folder / "task.toml").write_text(TASK)
+    (folder / "reference.py").write_text(REFERENCE)
+    (folder / "kernel.py").write_text(PLAIN)
+    return folder
+
+
+def test_every_protection_is_tried_and_named_in_a_moment() -> None:
+    began = time.monotonic()
+    found = offered()
+    assert time.monotonic() - began < 5
+    assert [protection.name for protection in found] == list(ABOUT)
+    assert all(protection.held or protection.why_not for protection in found)
+    assert set(VITAL) <= set(ABOUT)
+
+
+def test_a_lacking_protection_has_a_reason_and_counts_if_it_is_vital() -> None:
+    tried = dict.fromkeys(ABOUT, "") | {"landlock": "the kernel has none", "own_proc": "no"}
+    lost = missing(named(tried))
+    assert [str(protection) for protection in lost] == ["landlock (the kernel has none)"]
+    assert missing(named({}))[0].why_not == "could not be tried"
+
+
+@pytest.mark.parametrize(
+    ("lacking", "told"), [("landlock", "landlock ("), ("namespaces", "pidns (")]
+)
+def test_a_required_sandbox_that_is_not_whole_is_refused_by_name(
+    task: Path, lacking: str, told: str
+) -> None:
+    for words in (["eval", task], ["tune", task, "--headless"]):
+        done = python("-m", "akg_tui", *words, "--require-sandbox", lacking=(lacking,))
+        assert done.returncode == 2, done
+        assert told in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert not done.stdout
+    assert not (task / "runs").exists()
+
+
+def test_a_task_can_require_the_sandbox_too(task: Path) -> None:
+    (task / "task.toml").write_text(TASK + "[sandbox]\nrequire = true\n")
+    done = python("-m", "akg_tui", "eval", task, lacking=("landlock",))
+    assert done.returncode == 2
+    assert "sandbox.require: this machine can't confine a kernel" in done.stderr
+
+
+def test_what_is_lacking_is_in_the_measurement(task: Path) -> None:
+    done = python("-m", "akg_tui", "eval", task, "--json", lacking=("landlock", "namespaces"))
+    found = msgspec.json.decode(done.stdout, type=Measurement)
+    assert found.outcome is Outcome.CORRECT, found
+    assert "seccomp" in found.sandbox
+    assert any(each.startswith("landlock (the kernel has no") for each in found.sandbox_missing)
+    assert any(each.startswith("pidns (") for each in found.sandbox_missing)
+    assert len(found.sandbox) + len(found.sandbox_missing) == len(ABOUT)
+
+
+def test_without_namespaces_nothing_outlives_its_evaluation_either() -> None:
+    tests = "tests/evaluate/test_processes.py::test_a_killed_engine_leaves_no_process"
+    done = python("-m", "pytest", "-q", tests, lacking=("namespaces",))
+    assert done.returncode == 0, done.stdout
+
+
+def test_without_namespaces_the_other_walls_hold() -> None:
+    chosen = "judge or journal or signal or daemon or connection or answer"
+    done = python(
+        "-m", "pytest", "-q", "-rs", "tests/evaluate/test_hostile.py", "-k", chosen,
+        lacking=("namespaces",),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert int(done.stdout.rpartition(" passed")[0].split()[-1]) >= 15, done.stdout
+
+
+async def test_a_process_that_lacks_what_was_offered_is_an_error(tmp_path: Path) -> None:
+    from akg_tui.evaluate.nursery import Misjudged, Nursery
+    from akg_tui.evaluate.targets.cpu import kernel_environment
+    from akg_tui.evaluate.worker import Interrupts, Zygote
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        zygote = Zygote(kernel_environment(1, tmp_path), Interrupts(ours.fileno(), lambda: None))
+        try:
+            claimed = (*offered(), Protection("drawbridge", held=True))
+            nursery = Nursery(Task(op="x"), tmp_path, zygote, claimed)
+            with pytest.raises(Misjudged, match="could not be set up: drawbridge: not tried"):
+                nursery.child("x").__enter__()
+            with Nursery(Task(op="x"), tmp_path, zygote, offered()).child("x") as worker:
+                assert worker.sandbox
+        finally:
+            zygote.close()
+
+
+async def test_a_judge_whose_own_files_change_refuses_to_go_on(tmp_path: Path) -> None:
+    shutil.copytree(
+        ROOT / "akg_tui", tmp_path / "akg_tui", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    script = """
+import asyncio, msgspec, pathlib, sys
+from akg_tui.core.task import Correctness, Task, Timing
+from akg_tui.evaluate import Judge
+
+async def main():
+    here = pathlib.Path(sys.argv[1])
+    task = Task(op="x", correctness=Correctness(trials=1), timing=Timing(budget_s=0.1))
+    async with Judge(task, (here / "reference.py").read_text(), here / "scratch") as judge:
+        print((await judge.evaluate("class ModelNew: pass")).outcome)
+        with (here / "akg_tui/evaluate/timing.py").open("a") as out:
+            out.write("# faster now\\n")
+        found = await judge.evaluate("class ModelNew: pass")
+        print(found.outcome, found.failure, found.message)
+
+asyncio.run(main())
+"""
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", script, str(tmp_path)],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    before, after = done.stdout.splitlines()
+    assert before == "failed"
+    assert after.startswith("error judge the judge's own files changed since it started")
+    assert "evaluate/timing.py" in after
+
+
+async def test_a_judge_that_holds_another_reference_refuses(tmp_path: Path) -> None:
+    async with Judge(quick_task(), REFERENCE, tmp_path) as judge:
+        judge._reference = REFERENCE + "\n# tampered with\n"
+        found = await judge.evaluate(PLAIN)
+    assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE)
+    assert "another task or reference" in found.message
+
+
+def test_a_difference_names_the_files_and_counts_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "core").mkdir()
+    for n in range(5):
+        (tmp_path / f"core/m{n}.py").write_text("x")
+    before = integrity.harness(tmp_path)
+    assert len(before) == 5
+    assert integrity.difference(before, integrity.harness(tmp_path)) == ""
+    for n in range(5):
+        (tmp_path / f"core/m{n}.py").write_text("y")
+    told = integrity.difference(before, integrity.harness(tmp_path))
+    assert "core/m0.py, core/m1.py, core/m2.py and 2 more" in told
+
+
+def confined(folder: Path, *words: str, require: bool = True) -> subprocess.CompletedProcess[str]:
+    from akg_tui.evaluate.confined import command
+
+    line = command(*words, folder=folder, require=require, memory_gb=1.0)
+    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_confined_program_writes_to_its_folder_and_nowhere_else(tmp_path: Path) -> None:
+    if lost := missing(offered()):
+        pytest.skip(f"this kernel lacks: {', '.join(map(str, lost))}")
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "secret").write_text("the key")
+    script = f"echo made > here; cat {outside}/secret; echo x > {outside}/new; chmod 777 {outside}"
+    done = confined(inside, "/bin/sh", "-c", script)
+    assert done.returncode != 0
+    assert "the key" not in done.stdout
+    assert (inside / "here").read_text() == "made\n"
+    assert [path.name for path in outside.iterdir()] == ["secret"]
+    assert outside.stat().st_mode & 0o777 != 0o777
+
+
+def test_a_confined_program_ends_with_its_own_code_and_leaves_nothing(tmp_path: Path) -> None:
+    if not {"pidns"} <= {protection.name for protection in offered() if protection.held}:
+        pytest.skip("this kernel lacks: pidns")
+    name = f"sleep {10_000 + os.getpid()}"
+    done = confined(tmp_path, "/bin/sh", "-c", f"(setsid {name} &) ; exit 7", require=False)
+    assert done.returncode == 7
+    lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert name not in lines.stdout
+
+
+def test_a_confined_program_that_can_not_start_is_told(tmp_path: Path) -> None:
+    done = confined(tmp_path, "/no/such/program", require=False)
+    assert done.returncode == 125
+    assert done.stderr == "confined: /no/such/program can't be started: No such file or directory\n"
+    done = confined(tmp_path / "none", "true", require=False)
+    assert "is not a folder" in done.stderr
+
+
+ALLOW, KILL, EPERM, ENOSYS, DONE = 0x7FFF0000, 0x80000000, 0x50001, 0x50026, 0x50000
+ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+
+def answer(machine: str, number: int, *arguments: int, arch: int | None = None) -> int:
+    """Return what the filter answers, by running it as the kernel would."""
+    given = [*arguments, 0, 0, 0, 0, 0, 0][:6]
+    data = struct.pack("<iIQ6Q", number, ARCH[machine] if arch is None else arch, 0, *given)
+    code, here, value = syscalls.program(machine), 0, 0
+    while True:
+        operation, yes, no, operand = code[here]
+        here += 1
+        if operation == 0x06:
+            return operand
+        if operation == 0x20:
+            value = struct.unpack_from("<I", data, operand)[0]
+        elif operation == 0x54:
+            value &= operand
+        else:
+            held = {0x15: value == operand, 0x25: value > operand, 0x45: bool(value & operand)}
+            here += yes if held[operation] else no
+
+
+@pytest.mark.parametrize("machine", ARCH)
+def test_the_filter_answers_each_call_as_its_table_says(machine: str) -> None:
+    column = list(ARCH).index(machine)
+    for table, wanted in (
+        (syscalls.ENDS, KILL), (syscalls.REFUSED, EPERM), (syscalls.PRETENDED, DONE),
+    ):  # fmt: skip
+        for name, numbers in table.items():
+            if numbers[column] is not None:
+                assert answer(machine, numbers[column]) == wanted, name
+    read, clone, kill, prctl, pair, personality = (
+        (0, 56, 62, 157, 53, 135), (63, 220, 129, 167, 199, 92),
+    )[column]  # fmt: skip
+    assert answer(machine, read) == ALLOW
+    assert answer(machine, 435) == ENOSYS  # clone3
+    assert answer(machine, syscalls.NEWEST + 1) == ENOSYS
+    assert answer(machine, read, arch=0x40000003) == KILL  # 32-bit calls
+    assert answer(machine, clone, 17) == ALLOW
+    assert answer(machine, clone, 17 | 0x10000000) == EPERM
+    assert answer(machine, kill, 5, 9) == ALLOW
+    assert answer(machine, kill, 0xFFFFFFFF, 9) == EPERM
+    assert answer(machine, prctl, 1, 0) == EPERM
+    assert answer(machine, prctl, 15) == ALLOW
+    assert answer(machine, pair, socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) == ALLOW
+    assert answer(machine, pair, socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) == EPERM
+    assert answer(machine, personality, 0xFFFFFFFF) == ALLOW
+    assert answer(machine, personality, 0x40000) == EPERM
+    if machine == "x86_64":
+        assert answer(machine, 0x40000000 | 41) == KILL
+
+
+def test_the_numbers_of_the_filter_are_the_machine_s(tmp_path: Path) -> None:
+    compiler = shutil.which("g++")
+    if compiler is None or platform.machine() not in ARCH:
+        pytest.skip("needs g++ on a known machine")
+    column = list(ARCH).index(platform.machine())
+    tables = syscalls.ENDS | syscalls.REFUSED | syscalls.PRETENDED
+    wanted = {name: numbers[column] for name, numbers in tables.items() if numbers[column]}
+    source = "#include <sys/syscall.h>\n" + "\n".join(
+        f"#ifdef SYS_{name}\n@@ {json.dumps(name)} SYS_{name}\n#endif" for name in wanted
+    )
+    done = subprocess.run(
+        [compiler, "-E", "-P", "-x", "c++", "-"],
+        input=source, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("@@")]
+    assert len(lines) > 40
+    for _, name, number in lines:
+        assert int(number) == wanted[json.loads(name)], name
+
+
+def test_landlock_s_version_is_known_or_nothing() -> None:
+    assert 0 <= landlock.version() < 100

@@ -1,0 +1,47 @@
+"""`python -m tests.evaluate.weaker NAME… -- COMMAND`: a command on a kernel that offers less.
+
+A system-call filter answers as such a kernel would: without Landlock (ENOSYS), or without
+namespaces (EPERM), as in many containers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+import sys
+
+from akg_tui.evaluate import kernel_calls as kernel
+
+X86 = platform.machine() == "x86_64"
+LACKING = {
+    "landlock": ([444, 445, 446], errno.ENOSYS),
+    "namespaces": ([272 if X86 else 97], errno.EPERM),
+}
+
+
+def lack(names: list[str]) -> None:
+    """Let this process and all that it starts do without."""
+    code = struct.pack("<HBBI", 0x20, 0, 0, 0)
+    for name in names:
+        numbers, answer = LACKING[name]
+        for number in numbers:
+            code += struct.pack("<HBBI", 0x15, 0, 1, number)
+            code += struct.pack("<HBBI", 0x06, 0, 0, 0x00050000 | answer)
+    code += struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
+    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer := _kept(code)))
+    assert kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1) == 0
+    assert kernel.prctl(kernel.PR_SET_SECCOMP, 2, program) == 0
+    del buffer
+
+
+def _kept(code: bytes) -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(code, len(code))
+
+
+if __name__ == "__main__":
+    split = sys.argv.index("--")
+    lack(sys.argv[1:split])
+    os.execvp(sys.argv[split + 1], sys.argv[split + 1 :])
