@@ -16,8 +16,8 @@ def add_run_commands(add: Callable[..., Any]) -> None:
     new.add_argument("folder", type=Path, metavar="DIR")
     new.add_argument("--reference", type=Path, required=True)
     new.add_argument("--kernel", type=Path, required=True)
-    new.add_argument("--backend", choices=["cpu"], default="cpu")
-    new.add_argument("--dsl", choices=["cpp", "torch"], default="cpp")
+    new.add_argument("--backend", choices=["cpu", "cuda"], default="cpu")
+    new.add_argument("--dsl", choices=["cpp", "torch", "triton"], default="cpp")
     new.add_argument("--arch", default="", help="free text, for the reader")
 
     runs = add("runs", _runs, "list the runs of a task folder, or of all below a folder")
