@@ -74,7 +74,7 @@ def insist_on_times(task: Task, path: Path) -> None:
     if why := untimed(task):
         raise UsageError(
             f"{path}: there is nothing to tune by, its kernels are {why}; "
-            f"check one with: akg-tui eval {path}, or tune on a machine with a GPU"
+            f"check one with: akg-tui eval {path} (times need a GPU, and target cuda)"
         )
 
 

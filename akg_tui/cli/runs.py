@@ -30,11 +30,14 @@ def add_run_commands(add: Callable[..., Any]) -> None:
 
 
 def _new(arguments: argparse.Namespace) -> int:
+    import sys
+
+    from akg_tui.evaluate.adapters import lacking
     from akg_tui.store.errors import StoreError
     from akg_tui.store.task_folder import write_task
 
     try:
-        write_task(
+        made = write_task(
             arguments.folder,
             reference=arguments.reference,
             kernel=arguments.kernel,
@@ -44,6 +47,8 @@ def _new(arguments: argparse.Namespace) -> int:
         )
     except StoreError as error:
         fail(error)
+    if why := lacking(made.task):
+        print(f"akg-tui: note: not here: {why}", file=sys.stderr)
     print(f"made {arguments.folder}; check it with: akg-tui eval {arguments.folder}")
     return EXIT_OK
 

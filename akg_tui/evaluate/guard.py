@@ -260,6 +260,8 @@ def _compute_op(kernel: Kernel, node: ast.AST, built: set[str]) -> str:
     last = name.rpartition(".")[2]
     if name.startswith("torch."):
         return name if last not in words.TORCH_WITHOUT_WORK else ""
+    if name.startswith("math."):
+        return ""
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in words.COMPUTE_METHODS:
         return ""
     # A function of the kernel's own library may be called softmax.

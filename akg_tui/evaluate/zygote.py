@@ -187,3 +187,5 @@ def main(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:])
+    # Libraries that were loaded for the children alone have nothing to put in order here.
+    os._exit(0)

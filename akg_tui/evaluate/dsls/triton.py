@@ -84,7 +84,7 @@ class Triton(Torch):
                 name in JIT for _, name in kernel.calls(node.value)
             ):
                 names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-        return names | super().built(kernel)
+        return names
 
     def is_own(self, function: Function, kernel: Kernel) -> bool:
         """Return whether `triton.jit` decorates it, with or without arguments."""
