@@ -17,6 +17,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.automation import CONDITION_PREFIX, AutomationPolicy
 from akg_tui.core.decision import percent
 from akg_tui.core.machine import Verdict
+from akg_tui.core.measurement import Measurement
 from akg_tui.core.plain import one_line
 from akg_tui.core.summary import summarize, token_fields
 from akg_tui.engine.handle import RunHandle
@@ -138,11 +139,8 @@ def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
         match event:
             case ev.SessionOpened(resumed=True):
                 lines.append(f"resumed at event {record.seq}")
-            case ev.EvalFinished(purpose=ev.Purpose.BASELINE, measurement=m) if m.ratio:
-                lines.append(
-                    f"baseline  reference {m.baseline_ms:.3f} ms, kernel {m.candidate_ms:.3f} ms"
-                )
-                lines += [f"sandbox   lacks {one_line(each, 100)}" for each in m.sandbox_missing]
+            case ev.EvalFinished(purpose=ev.Purpose.BASELINE, measurement=m):
+                lines += _baseline(m)
             case ev.PlanSubmitted(items=items):
                 lines += [f"plan      {item.id:<4} {one_line(item.text, 100)}" for item in items]
             case ev.Decided():
@@ -168,6 +166,18 @@ def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
             case _:
                 lines += _by_hand(event)
     return lines
+
+
+def _baseline(m: Measurement) -> list[str]:
+    """How fast reference and first kernel are, and what they were not kept from."""
+    if m.ratio:
+        told = f"reference {m.baseline_ms:.3f} ms, kernel {m.candidate_ms:.3f} ms"
+    elif not m.timed:
+        told = f"right; {one_line(m.message, 100)}"
+    else:
+        return []
+    lacks = [f"sandbox   lacks {one_line(each, 100)}" for each in m.sandbox_missing]
+    return [f"baseline  {told}", *lacks]
 
 
 def _by_hand(event: ev.AnyEvent) -> list[str]:

@@ -16,10 +16,17 @@ import torch
 from akg_tui import resources
 from akg_tui.core.task import Task
 
-NAMES = ["hybrid_attention_mask", "rms_norm", "row_softmax"]
+NAMES = [
+    "hybrid_attention_mask",
+    "hybrid_attention_mask_triton",
+    "rms_norm",
+    "row_softmax",
+    "softmax_triton",
+]
+LEAST_KNOBS = {"softmax_triton": 3}
 KNOB = re.compile(r"^([A-Z][A-Z0-9_]*) = (.+?)  # tune: (\[.*\])$", re.M)
 
-# One good combination and one that its README calls wrong, for each sample.
+# Good combinations of each sample, and one that its README calls wrong where there is one.
 GOOD: dict[str, dict[str, object]] = {
     "hybrid_attention_mask": {
         "MASK_MADE": "once",
@@ -30,6 +37,8 @@ GOOD: dict[str, dict[str, object]] = {
         "SOFTMAX": "library",
         "BLOCK": 64,
     },
+    "hybrid_attention_mask_triton": {"BLOCK_QUERIES": 16, "BLOCK_KEYS": 64, "SKIP_GAP": False},
+    "softmax_triton": {"BLOCK": 512, "ROWS_EACH": 4},
     "rms_norm": {
         "FLAGS": "-O3 -march=native -ffast-math",
         "TILE": 64,
@@ -47,6 +56,8 @@ GOOD: dict[str, dict[str, object]] = {
 }
 ALSO_GOOD: dict[str, dict[str, object]] = {
     "hybrid_attention_mask": {"LOADS": "merged", "MASK_BY": "fill", "SOFTMAX": "divide_last"},
+    "hybrid_attention_mask_triton": {"BLOCK_QUERIES": 64, "BLOCK_KEYS": 16, "STAGES": 1},
+    "softmax_triton": {"BLOCK": 64, "ROWS_EACH": 2, "WARPS": 1},
     "rms_norm": {"SCALE": "divide", "TILE": 8, "UNROLL": 2},
     "row_softmax": {"PASSES": "online", "EXP": "poly6", "LANES": 4},
 }
@@ -61,6 +72,7 @@ WRONG: dict[str, dict[str, object]] = {
 def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AKG_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("TRITON_INTERPRET", "1")
         yield
 
 
@@ -108,6 +120,11 @@ def _error_over_bar(name: str, values: dict[str, object], folder: Path) -> float
     return _worst_error(y, exact) / bar
 
 
+def _needs_its_dsl(name: str) -> None:
+    if name.endswith("_triton") and importlib.util.find_spec("triton") is None:
+        pytest.skip("Triton is for Linux")
+
+
 def test_a_checkout_has_every_sample() -> None:
     assert resources.sample_names() == NAMES
     assert resources.sample("row_softmax") == resources.sample_kernels() / "row_softmax"
@@ -141,6 +158,7 @@ def test_task_toml_is_a_task_and_its_files_exist(name: str) -> None:
     task = msgspec.convert(tomllib.loads(_text(name, "task.toml")), Task)
     assert task.op == name
     assert task.timing.threads == 1
+    assert (task.target.dsl == "triton") is name.endswith("_triton")
     for file in (task.files.reference, task.files.editable, "README.md"):
         assert (resources.sample(name) / file).is_file()
 
@@ -149,7 +167,7 @@ def test_task_toml_is_a_task_and_its_files_exist(name: str) -> None:
 def test_every_knob_is_a_literal_list_that_holds_the_current_value(name: str) -> None:
     text = _text(name, "kernel.py")
     knobs = KNOB.findall(text)
-    assert len(knobs) == text.count("# tune:") >= 5
+    assert len(knobs) == text.count("# tune:") >= LEAST_KNOBS.get(name, 5)
     for _, value, choices in knobs:
         options = ast.literal_eval(choices)
         assert ast.literal_eval(value) in options
@@ -168,10 +186,11 @@ def test_every_knob_is_used_and_is_in_the_readme(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("values", ["seed", "good", "also good"])
 def test_the_seed_and_good_combinations_are_right(name: str, values: str, tmp_path: Path) -> None:
+    _needs_its_dsl(name)
     chosen = {"seed": {}, "good": GOOD[name], "also good": ALSO_GOOD[name]}[values]
     assert _error_over_bar(name, chosen, tmp_path) < 0.7
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WRONG)
 def test_the_combination_called_wrong_is_clearly_wrong(name: str, tmp_path: Path) -> None:
     assert _error_over_bar(name, WRONG[name], tmp_path) > 5

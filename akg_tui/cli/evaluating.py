@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from akg_tui.cli.limits import add_sandbox, insist_on_sandbox
+from akg_tui.cli.limits import add_sandbox, insist_on_sandbox, insist_on_target
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, load, read_text
 
 
@@ -28,6 +28,7 @@ def _eval(arguments: argparse.Namespace) -> int:
     from akg_tui.evaluate import Judge
 
     folder = load(arguments.task)
+    insist_on_target(folder.task)
     insist_on_sandbox(arguments, folder.task)
     kernel = folder.kernel
     if arguments.kernel:

@@ -58,6 +58,26 @@ def insist_on_sandbox(arguments: argparse.Namespace, task: Task) -> None:
         raise UsageError(f"{asked}: this machine can't confine a kernel, it lacks {told}")
 
 
+def insist_on_target(task: Task) -> None:
+    """Raise `UsageError` where this machine can't run the task's kernels at all."""
+    from akg_tui.evaluate.adapters import lacking
+
+    if why := lacking(task):
+        raise UsageError(why)
+
+
+def insist_on_times(task: Task, path: Path) -> None:
+    """Raise `UsageError` where the task's kernels can't be timed: then nothing can be tuned."""
+    from akg_tui.evaluate.adapters import untimed
+
+    insist_on_target(task)
+    if why := untimed(task):
+        raise UsageError(
+            f"{path}: there is nothing to tune by, its kernels are {why}; "
+            f"check one with: akg-tui eval {path} (times need a GPU, and target cuda)"
+        )
+
+
 def positive(text: str) -> int:
     value = int(text)
     if value < 1:

@@ -9,7 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.limits import add_limits, add_sandbox, insist_on_sandbox, positive, stated_policy
+from akg_tui.cli.limits import (
+    add_limits,
+    add_sandbox,
+    insist_on_sandbox,
+    insist_on_times,
+    positive,
+    stated_policy,
+)
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageError, fail, load
 
 if TYPE_CHECKING:
@@ -73,6 +80,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     sample = arguments.sample
     if sample not in sample_names():
         raise UsageError(f"no bundled sample {sample!r}; there are: {', '.join(sample_names())}")
+    insist_on_times(load(sample_kernels() / sample).task, sample_kernels() / sample)
     folder = DEMO_FOLDER / sample
     try:
         if not (folder / "task.toml").exists():
@@ -105,6 +113,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     task = replace(folder.task, policy=policy)
     if arguments.require_sandbox:
         task = replace(task, sandbox=replace(task.sandbox, require=True))
+    insist_on_times(task, folder.path)
     insist_on_sandbox(arguments, task)
     _check_tools([(folder.path / name, text) for name, text in folder.tools])
     task = replace(task, agent=_stated_agent(arguments, task.agent))
@@ -160,6 +169,8 @@ def _resume(arguments: argparse.Namespace) -> int:
         run = RunFolder.open(arguments.run_folder)
         try:
             _check_tools(task_files(run.path / TASK, run.state.task))
+            if not run.state.finished:
+                insist_on_times(run.state.task, run.path / TASK)
             insist_on_sandbox(arguments, run.state.task)
             _change_policy(run, arguments)
         except BaseException:

@@ -16,8 +16,8 @@ def add_run_commands(add: Callable[..., Any]) -> None:
     new.add_argument("folder", type=Path, metavar="DIR")
     new.add_argument("--reference", type=Path, required=True)
     new.add_argument("--kernel", type=Path, required=True)
-    new.add_argument("--backend", choices=["cpu"], default="cpu")
-    new.add_argument("--dsl", choices=["cpp", "torch"], default="cpp")
+    new.add_argument("--backend", choices=["cpu", "cuda"], default="cpu")
+    new.add_argument("--dsl", choices=["cpp", "torch", "triton"], default="cpp")
     new.add_argument("--arch", default="", help="free text, for the reader")
 
     runs = add("runs", _runs, "list the runs of a task folder, or of all below a folder")
@@ -30,11 +30,14 @@ def add_run_commands(add: Callable[..., Any]) -> None:
 
 
 def _new(arguments: argparse.Namespace) -> int:
+    import sys
+
+    from akg_tui.evaluate.adapters import lacking
     from akg_tui.store.errors import StoreError
     from akg_tui.store.task_folder import write_task
 
     try:
-        write_task(
+        made = write_task(
             arguments.folder,
             reference=arguments.reference,
             kernel=arguments.kernel,
@@ -44,6 +47,8 @@ def _new(arguments: argparse.Namespace) -> int:
         )
     except StoreError as error:
         fail(error)
+    if why := lacking(made.task):
+        print(f"akg-tui: note: not here: {why}", file=sys.stderr)
     print(f"made {arguments.folder}; check it with: akg-tui eval {arguments.folder}")
     return EXIT_OK
 

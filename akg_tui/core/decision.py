@@ -44,7 +44,8 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
         return Decision(Verdict.FAIL, measurement.message)
     ratio = measurement.ratio
     if ratio is None:
-        return Decision(Verdict.DISCARD, "correct, but no timing was possible")
+        why = "no timing was possible" if measurement.timed else measurement.message
+        return Decision(Verdict.DISCARD, f"correct, but {why}")
     if ratio.low > 1 + min_gain:
         return _confirmed(measurement, ratio)
     if ratio.high < 1:

@@ -124,8 +124,10 @@ def propose(state: RunState) -> Decision:
 def baseline_failed(state: RunState) -> str:
     """Why the baseline cannot carry a run, or "" when it can (or was not measured)."""
     measured = state.baseline
-    if measured is None or measured.outcome is Outcome.CORRECT:
+    if measured is None:
         return ""
+    if measured.outcome is Outcome.CORRECT:
+        return "" if measured.timed else f"there is nothing to tune by: {measured.message}"
     if measured.failure is FailureKind.JUDGE and state.eval_errors < MAX_EVAL_ERRORS:
         return ""
     if measured.outcome is Outcome.ERROR:

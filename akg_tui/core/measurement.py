@@ -111,7 +111,9 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     standard deviation between pairs of processes, and `detectable` the gain
     (0.03 for 3 %) that so many clusters of such a spread would have found. `noise` says in
     short sentences what disturbed the machine meanwhile. `sampled_s` is the part of
-    `elapsed_s` in which a kernel was being called to be timed.
+    `elapsed_s` in which a kernel was being called to be timed. `timed` is False where a time
+    would mean nothing (an interpreter stands in for the device): the kernel was verified
+    only, and `message` says why.
     `message` is one line; `detail` is bounded text (compiler output, the first
     mismatches) that came from untrusted code and must be shown without markup.
     """
@@ -141,6 +143,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     noise: tuple[str, ...] = ()
     roofline: Roofline | None = None
     sampled_s: float = 0.0
+    timed: bool = True
 
 
 class Progress(Struct, frozen=True):

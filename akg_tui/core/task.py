@@ -17,8 +17,8 @@ Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
 Fraction = Annotated[float, Meta(ge=0, lt=1)]
 
-Backend = Literal["cpu"]
-Dsl = Literal["cpp", "torch"]
+Backend = Literal["cpu", "cuda"]
+Dsl = Literal["cpp", "torch", "triton"]
 
 
 class Files(Struct, frozen=True, forbid_unknown_fields=True):

@@ -36,9 +36,9 @@ SERVERS: dict[str, type[Server]] = {
 }
 
 
-def preload() -> None:
+def preload(more: tuple[str, ...] = ()) -> None:
     """Import what children will need, in the zygote."""
-    for name in PRELOADED:
+    for name in (*PRELOADED, *more):
         importlib.import_module(name)
 
 
@@ -50,6 +50,8 @@ class Ward:
     own_processes: bool
     programs: tuple[str, ...]
     data: tuple[str, ...]
+    devices: tuple[str, ...] = ()
+    bounds_address_space: bool = True
 
 
 def run(request: wire.Fork, ward: Ward, *, channel: int, output: int) -> NoReturn:
@@ -62,6 +64,8 @@ def run(request: wire.Fork, ward: Ward, *, channel: int, output: int) -> NoRetur
             writable=(request.cache,),
             programs=ward.programs,
             data=ward.data,
+            devices=ward.devices,
+            bounds_address_space=ward.bounds_address_space,
             memory_bytes=request.memory_bytes,
             own_processes=ward.own_processes,
         )

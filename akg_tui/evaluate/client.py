@@ -21,6 +21,7 @@ import msgspec
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.task import Task
 from akg_tui.evaluate import guard, protocol
+from akg_tui.evaluate.adapters import lacking
 from akg_tui.evaluate.plaintext import clean, one_line
 from akg_tui.evaluate.protocol import Begin, Cancel, Evaluate, Result
 from akg_tui.evaluate.static import syntax_fault
@@ -96,6 +97,8 @@ class Judge:
 
         Optional, to save `evaluate` the wait. A judge that can't be started is told there.
         """
+        if lacking(self._task):
+            return
         with contextlib.suppress(JudgeLost):
             await self._ensure()
 
@@ -168,6 +171,13 @@ class Judge:
 
     async def _evaluate(self, request: Evaluate) -> Measurement:
         start = time.monotonic()
+        if why := lacking(self._task):
+            return Measurement(
+                outcome=Outcome.ERROR,
+                failure=FailureKind.TOOLCHAIN,
+                message=why,
+                threads=self._task.timing.threads,
+            )
         fault = syntax_fault(request.kernel)
         if fault is not None:
             return Measurement(

@@ -16,15 +16,14 @@ from dataclasses import dataclass, field
 import torch
 
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
-from akg_tui.evaluate import roofline, trials
+from akg_tui.evaluate import trials
+from akg_tui.evaluate.adapters import adapters
 from akg_tui.evaluate.comparing import Comparing, Contender, Timed
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.nursery import Misjudged, Nursery
 from akg_tui.evaluate.plaintext import one_line
 from akg_tui.evaluate.protocol import Evaluate
 from akg_tui.evaluate.reference import Reference
-from akg_tui.evaluate.roofline import Level
-from akg_tui.evaluate.targets import cpu, fingerprint
 from akg_tui.evaluate.timing import Memory
 from akg_tui.evaluate.verifying import Errors, Verification
 from akg_tui.evaluate.wire import Plan
@@ -58,6 +57,8 @@ class Evaluation:
     ) -> None:
         self._nursery = nursery
         self._task = nursery.task
+        self._target, self._dsl = adapters(nursery.task)
+        self._untimed = self._dsl.untimed(self._target.name)
         self._reference = reference
         self._kernel = request.kernel
         self._request = request
@@ -72,13 +73,13 @@ class Evaluation:
             self._stage("reference")
             self._reference.examine()
             call_s = self._verify(self._build())
-            if self._request.timed:
+            if self._request.timed and not self._untimed:
                 self._time(call_s)
         except ChildFailed as failed:
             return self._failed(failed)
         except Misjudged as broken:
             return self._measurement(Outcome.ERROR, broken.kind, broken.message, broken.detail)
-        return self._measurement(Outcome.CORRECT)
+        return self._measurement(Outcome.CORRECT, message=self._untimed)
 
     def _build(self) -> Verification:
         """Load the candidate and call it once, giving a compiler the time it needs."""
@@ -118,17 +119,13 @@ class Evaluation:
             self._reference,
             contender,
             self._found.timed,
-            levels=self._levels(),
+            levels=self._target.levels(),
             report=report,
             precise=self._request.precise,
             samples=self._request.samples,
             dice=self._dice,
             memory=self._memory,
         ).run()
-
-    def _levels(self) -> list[Level]:
-        sizes, machine = fingerprint.caches(), fingerprint.machine_key()
-        return roofline.machine_levels(sizes, machine, cpu.cache_folder())
 
     def _plan(self) -> Plan:
         return self._reference.kernel_plan(self._kernel, self._task.files.editable, 1)
@@ -142,7 +139,7 @@ class Evaluation:
 
     def _failed(self, failed: ChildFailed) -> Measurement:
         # A kernel could claim that a compiler is missing: look for ourselves.
-        if failed.kind is FailureKind.TOOLCHAIN and cpu.find_compiler() is None:
+        if failed.kind is FailureKind.TOOLCHAIN and self._dsl.toolchain_lacking():
             return self._measurement(
                 Outcome.ERROR, FailureKind.TOOLCHAIN, failed.message, failed.detail
             )
@@ -184,8 +181,14 @@ class Evaluation:
             threads=self._task.timing.threads,
             sandbox=found.sandbox,
             sandbox_missing=found.sandbox_missing,
-            environment=fingerprint.describe(str(torch.__version__), self._task.timing.threads),
+            environment=self._environment(),
+            timed=not self._untimed,
         )
+
+    def _environment(self) -> dict[str, str]:
+        threads = self._task.timing.threads
+        described = self._target.fingerprint(str(torch.__version__), threads)
+        return described | self._dsl.versions(self._target.name)
 
 
 CANDIDATES_OWN = frozenset(

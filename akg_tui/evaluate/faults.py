@@ -10,7 +10,7 @@ import linecache
 import traceback
 from types import TracebackType
 
-from akg_tui import dsl
+from akg_tui.evaluate.dsls import DSLS, Report
 from akg_tui.evaluate.wire import Status
 
 SEPARATOR = "\0"
@@ -39,19 +39,27 @@ def describe(
     It is located at the innermost line of `filename` that it passed, or else at the line
     `otherwise`.
     """
-    chain: BaseException | None = error
-    while chain is not None:
-        if isinstance(chain, dsl.CompilerMissing):
-            return Status.TOOLCHAIN, str(chain), ""
-        if isinstance(chain, dsl.CompileError):
-            line = located(filename, line_of(chain.__traceback__, filename), str(chain))
-            return Status.BUILD, line, chain.output
-        chain = chain.__cause__ or chain.__context__
+    if told := _reported(error):
+        if told.kind == "toolchain":
+            return Status.TOOLCHAIN, told.text, ""
+        line = located(filename, line_of(told.at.__traceback__, filename), told.text)
+        return (Status.BUILD if told.kind == "build" else Status.CALL), line, told.output
     said = str(error).strip().partition("\n")[0]
     what = f"{type(error).__name__}: {said}" if said else type(error).__name__
     line = located(filename, line_of(error.__traceback__, filename) or otherwise, what)
     detail = "".join(traceback.format_exception(error, limit=-FRAMES))
     return status, line, detail
+
+
+def _reported(error: BaseException) -> Report | None:
+    """Return what a compiler said, wherever in the chain of errors that is."""
+    chain: BaseException | None = error
+    while chain is not None:
+        for each in DSLS.values():
+            if (told := each.report(chain)) is not None:
+                return told
+        chain = chain.__cause__ or chain.__context__
+    return None
 
 
 def located(filename: str, line: int | None, what: str) -> str:

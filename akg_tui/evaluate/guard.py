@@ -8,30 +8,15 @@ that no rule sees it: what holds is the sandbox, and the checks of what the kern
 from __future__ import annotations
 
 import ast
-import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from akg_tui.core.measurement import Finding
 from akg_tui.core.task import Task
 from akg_tui.evaluate import guard_words as words
+from akg_tui.evaluate.dsls import dsl_named
+from akg_tui.evaluate.kernel_text import Kernel, Remark
 
 FINDINGS_LIMIT = 40
-ENTRIES = ("forward", "__call__")
-
-
-@dataclass(frozen=True)
-class Remark:
-    """A finding before the task's level is applied.
-
-    `cheat`: no honest kernel does it, and nothing else may notice: it is refused. What the
-    sandbox stops anyway, or the comparison finds at once, is worth a word and no more.
-    """
-
-    rule: str
-    line: int
-    reason: str
-    cheat: bool
 
 
 def findings(source: str, task: Task) -> tuple[Finding, ...]:
@@ -51,89 +36,6 @@ def findings(source: str, task: Task) -> tuple[Finding, ...]:
         )
         for remark in remarks[:FINDINGS_LIMIT]
     )
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A parsed kernel: its tree, its imports, and the functions that a call reaches."""
-
-    tree: ast.Module
-    imports: dict[str, str]
-    """What a name at hand stands for: `F` for `torch.nn.functional`."""
-
-    reached: tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]
-    entry: ast.FunctionDef | None
-
-    @staticmethod
-    def read(source: str) -> Kernel:
-        """Return the parsed text; SyntaxError or ValueError if it does not parse."""
-        tree = ast.parse(source)
-        plain = Kernel(tree, _imports(tree), (), None)
-        entry, reached = _reach(tree)
-        return dataclasses.replace(plain, reached=tuple(reached), entry=entry)
-
-    def name(self, node: ast.AST) -> str:
-        """Return the full name of what an expression names (`torch.softmax`), or ""."""
-        if isinstance(node, ast.Name):
-            return self.imports.get(node.id, node.id)
-        if isinstance(node, ast.Attribute):
-            # Of a variable nothing is known: it may only be called like a module.
-            if isinstance(node.value, ast.Name) and node.value.id not in self.imports:
-                return ""
-            owner = self.name(node.value)
-            return f"{owner}.{node.attr}" if owner else ""
-        return ""
-
-    def calls(self, within: ast.AST) -> Iterator[tuple[ast.Call, str]]:
-        """Yield every call with the full name of what is called."""
-        for node in ast.walk(within):
-            if isinstance(node, ast.Call):
-                yield node, self.name(node.func)
-
-
-def _imports(tree: ast.Module) -> dict[str, str]:
-    known: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                root = alias.name.partition(".")[0]
-                known[alias.asname or root] = alias.name if alias.asname else root
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                known[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
-    return known
-
-
-def _reach(
-    tree: ast.Module,
-) -> tuple[ast.FunctionDef | None, list[ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Return ModelNew.forward, and all functions of the file that it may call."""
-    functions: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            functions.setdefault(node.name, []).append(node)
-    entry = next(
-        (
-            method
-            for node in tree.body
-            if isinstance(node, ast.ClassDef) and node.name == "ModelNew"
-            for method in node.body
-            if isinstance(method, ast.FunctionDef) and method.name in ENTRIES
-        ),
-        None,
-    )
-    reached: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
-    waiting = [entry] if entry is not None else [f for n in ENTRIES for f in functions.get(n, ())]
-    while waiting:
-        function = waiting.pop()
-        if function in reached:
-            continue
-        reached.append(function)
-        for node in ast.walk(function):
-            used = node.id if isinstance(node, ast.Name) else getattr(node, "attr", None)
-            if isinstance(used, str):
-                waiting += [f for f in functions.get(used, ()) if f.name != "__init__"]
-    return entry, reached
 
 
 def _remarks(kernel: Kernel, task: Task) -> Iterator[Remark]:
@@ -326,22 +228,14 @@ def _is_number(value: ast.expr) -> bool:
 def _work(kernel: Kernel, task: Task) -> Iterator[Remark]:
     """Whether the kernel's own code does the work."""
     must = task.guard.kernel_must_do_the_work
-    built = {part for node in ast.walk(kernel.tree) for part in _built(kernel, node)}
-    if task.target.dsl == "cpp":
-        used = {
-            part
-            for function in kernel.reached
-            for node in ast.walk(function)
-            for part in (getattr(node, "id", None), getattr(node, "attr", None))
-        }
-        line = kernel.entry.lineno if kernel.entry is not None else 1
-        if not built:
-            yield Remark("dsl", line, "nothing is compiled: this task's DSL is C++", cheat=must)
-        elif not (built & used):
-            yield Remark("dsl", line, "forward never reaches what was compiled", cheat=must)
+    dsl = dsl_named(task.target.dsl)
+    yield from dsl.remarks(kernel, must=must)
     if not must:
         return
+    built = dsl.built(kernel)
     for function in kernel.reached:
+        if dsl.is_own(function, kernel):
+            continue
         for node in ast.walk(function):
             op = _compute_op(kernel, node, built)
             if op:
@@ -355,29 +249,6 @@ def _work(kernel: Kernel, task: Task) -> Iterator[Remark]:
                 yield Remark("library", line, what, cheat=True)
 
 
-def _built(kernel: Kernel, node: ast.AST) -> Iterator[str]:
-    """Yield the names that hold what a compiler made."""
-    if not isinstance(node, ast.Assign | ast.FunctionDef | ast.AnnAssign):
-        return
-    parts = [node] if isinstance(node, ast.FunctionDef) else [node.value]
-    if not any(
-        name.rpartition(".")[2] in words.BUILDERS
-        for part in parts
-        if part is not None
-        for _, name in kernel.calls(part)
-    ):
-        return
-    if isinstance(node, ast.FunctionDef):
-        yield node.name
-        return
-    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-        for inner in ast.walk(target):
-            if isinstance(inner, ast.Attribute):
-                yield inner.attr
-            elif isinstance(inner, ast.Name) and inner.id != "self":
-                yield inner.id
-
-
 def _compute_op(kernel: Kernel, node: ast.AST, built: set[str]) -> str:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return "@"
@@ -389,6 +260,8 @@ def _compute_op(kernel: Kernel, node: ast.AST, built: set[str]) -> str:
     last = name.rpartition(".")[2]
     if name.startswith("torch."):
         return name if last not in words.TORCH_WITHOUT_WORK else ""
+    if name.startswith("math."):
+        return ""
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in words.COMPUTE_METHODS:
         return ""
     # A function of the kernel's own library may be called softmax.

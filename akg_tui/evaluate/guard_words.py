@@ -10,9 +10,9 @@ NETWORK = frozenset(
 )
 PROCESSES = frozenset({"subprocess", "multiprocessing"})
 MODULES = frozenset(
-    "torch numpy time timeit builtins math ctypes os sys gc random inspect threading".split()
+    "torch triton numpy time timeit builtins math ctypes os sys gc random inspect threading".split()
 )
-SETTINGS = ("torch.backends", "os.environ")
+SETTINGS = ("torch.backends", "os.environ", "triton.knobs")
 """May be set: they are made for it."""
 
 IMPORTERS = frozenset({"__import__", "importlib.import_module", "runpy.run_path"})

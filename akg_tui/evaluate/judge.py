@@ -15,8 +15,8 @@ from pathlib import Path
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.evaluate import integrity, process_tree, protections, protocol, sandbox
+from akg_tui.evaluate.adapters import adapters
 from akg_tui.evaluate.protocol import Begin, Cancel, Evaluate, Result, Step
-from akg_tui.evaluate.targets import cpu
 from akg_tui.evaluate.worker import Interrupts, Zygote
 
 
@@ -126,8 +126,10 @@ def _serve(line: Line) -> None:
     home.mkdir(parents=True, exist_ok=True)
     # Before there is a second thread: it forks.
     offered = protections.offered()
-    environment = cpu.kernel_environment(begin.task.timing.threads, home)
-    zygote = Zygote(environment, line.interrupts())
+    target, dsl = adapters(begin.task)
+    environment = target.zygote_environment(begin.task.timing.threads, home)
+    environment |= dsl.environment(target.name)
+    zygote = Zygote(environment, line.interrupts(), target.name, dsl.name)
     try:
         # Only now: both processes load torch, and do so side by side.
         import torch

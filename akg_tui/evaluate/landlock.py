@@ -35,6 +35,7 @@ SCRATCH = (
     | MAKE_DIR | MAKE_REG | MAKE_FIFO | MAKE_SYM
 )  # fmt: skip
 DEVICE = READ_FILE | WRITE_FILE
+CONTROLLED = DEVICE | READ_DIR | IOCTL_DEV  # a device that is driven by ioctl, as GPUs are
 _FOR_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
 TCP = 0b11  # bind and connect

@@ -19,6 +19,7 @@ import msgspec
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.task import Task
 from akg_tui.evaluate.ceiling import Ceiling
+from akg_tui.evaluate.dsls import dsl_named
 from akg_tui.evaluate.protections import Protection
 from akg_tui.evaluate.region import Region, region_of
 from akg_tui.evaluate.wire import Fork, Op, Plan
@@ -63,8 +64,7 @@ class Nursery:
                 environment={
                     "HOME": str(folder),
                     "TMPDIR": str(folder),
-                    "AKG_CACHE_DIR": str(cache),
-                    "TORCH_EXTENSIONS_DIR": str(cache / "torch"),
+                    **dsl_named(self.task.target.dsl).caches(cache),
                 },
                 threads=self.task.timing.threads,
                 memory_bytes=self._memory_bytes,

@@ -10,7 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from akg_tui.evaluate.targets.cpu import find_compiler, package_path
+from akg_tui.evaluate.dsls import DSLS
+from akg_tui.evaluate.targets.cpu import package_path
 
 SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
@@ -38,7 +39,7 @@ def programs() -> tuple[str, ...]:
     """Return the paths that hold what may be run: system, Python, packages, the compiler."""
     own = Path(package_path()).resolve()
     prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix]
-    found = [*SYSTEM, *prefixes, *_toolchain(), *_library_path()]
+    found = [*SYSTEM, *prefixes, *_toolchains(), *_library_path()]
     found += [str(entry) for entry in (own / "akg_tui").iterdir() if entry.name != _NOT_FOR_KERNELS]
     known = [*SYSTEM, *prefixes, str(own)]
     for module in list(sys.modules.values()):
@@ -59,16 +60,8 @@ def data() -> tuple[str, ...]:
     return (*DATA, *(f"/etc/{name}" for name in ETC))
 
 
-def _toolchain() -> list[str]:
-    """Return the folder that a compiler outside the system was installed to."""
-    compiler = find_compiler()
-    if compiler is None:
-        return []
-    real = Path(compiler).resolve()
-    if any(real.is_relative_to(parent) for parent in SYSTEM):
-        return []
-    in_bin = real.parent.name == "bin"
-    return [str(real.parent.parent if in_bin else real.parent), str(Path(compiler).parent)]
+def _toolchains() -> list[str]:
+    return [path for each in DSLS.values() for path in each.readable()]
 
 
 def _library_path() -> list[str]:

@@ -43,7 +43,9 @@ class Confinement(Struct, frozen=True, kw_only=True):
     writable: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     memory_bytes: int
+    bounds_address_space: bool = True
     processes: int = PROCESSES
     own_processes: bool = False
     private_folder: bool = True
@@ -166,10 +168,10 @@ def _limited(wanted: Confinement) -> str:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         held = pages * resource.getpagesize()
         address = held + wanted.memory_bytes + ADDRESS_SLACK_BYTES
+        bounds = [(resource.RLIMIT_DATA, wanted.memory_bytes), (resource.RLIMIT_AS, address)]
         return _limits(
             [
-                (resource.RLIMIT_DATA, wanted.memory_bytes),
-                (resource.RLIMIT_AS, address),
+                *(bounds if wanted.bounds_address_space else ()),
                 (resource.RLIMIT_FSIZE, FILE_BYTES),
                 (resource.RLIMIT_NOFILE, OPEN_FILES),
                 (resource.RLIMIT_MEMLOCK, 64 << 20),
@@ -201,6 +203,7 @@ def _rule_files(wanted: Confinement, tried: Tried) -> None:
         (landlock.SYSTEM, wanted.programs),
         (landlock.DATA, (*wanted.data, *proc)),
         (landlock.DEVICE, readable.DEVICES),
+        (landlock.CONTROLLED, wanted.devices),
         (landlock.SCRATCH, (wanted.folder, *wanted.writable)),
     )
     try:

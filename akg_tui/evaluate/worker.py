@@ -35,6 +35,7 @@ FAILURES = {
     Status.REFERENCE: FailureKind.REFERENCE,
 }
 
+_ZYGOTE = (sys.executable, "-P", "-m", "akg_tui.evaluate.zygote")
 ZYGOTE_START_S = 120.0
 LAST_BREATH_S = 0.5
 GUARD_S = 0.25
@@ -66,13 +67,15 @@ class Interrupts:
 class Zygote:
     """The fork server, as the judge sees it."""
 
-    def __init__(self, environment: dict[str, str], interrupts: Interrupts) -> None:
+    def __init__(
+        self, environment: dict[str, str], interrupts: Interrupts, target: str, dsl: str
+    ) -> None:
         self.interrupts = interrupts
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             # A session of its own: an interrupt typed in the terminal is the engine's to act on.
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "akg_tui.evaluate.zygote", str(theirs.fileno())],
+                [*_ZYGOTE, str(theirs.fileno()), target, dsl],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],

@@ -32,7 +32,9 @@ from akg_tui.evaluate import (
     wire,
 )
 from akg_tui.evaluate.child import Ward
+from akg_tui.evaluate.dsls import dsl_named
 from akg_tui.evaluate.namespaces import OwnProcesses
+from akg_tui.evaluate.targets import Target, target_named
 
 OUTPUT_LIMIT = 8_192
 
@@ -69,14 +71,16 @@ class Capture:
 class Zygote:
     """Serves the judge's requests until it goes away."""
 
-    def __init__(self, control: socket.socket, apart: OwnProcesses | None) -> None:
+    def __init__(self, control: socket.socket, apart: OwnProcesses | None, target: Target) -> None:
         self._control = control
         self._apart = apart
         self._ward = Ward(
             parent=os.getpid(),
             own_processes=apart is not None,
             programs=readable.programs(),
-            data=readable.data(),
+            data=(*readable.data(), *target.readable()),
+            devices=target.devices(),
+            bounds_address_space=target.bounds_address_space,
         )
         self._captures: dict[int, Capture] = {}
         self._poll = select.poll()
@@ -165,20 +169,23 @@ class Zygote:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve on the inherited socket whose descriptor is the first argument."""
+    """Serve on the inherited socket: its descriptor, the target and the DSL are the arguments."""
     control = socket.socket(fileno=int(arguments[0]))
+    target, dsl = target_named(arguments[1]), dsl_named(arguments[2])
     apart = None if namespaces.keep_apart(control.fileno()) else OwnProcesses()
     sandbox.adopt_orphans()
     sandbox.hide_memory()
-    child.preload()
+    child.preload(dsl.preloaded(target.name))
     if syscalls.supported():
         syscalls.encoded(platform.machine())
     gc.collect()
     # Collections in the children would touch, and so copy, every page of torch's objects.
     gc.freeze()
     control.send(b"ready")
-    Zygote(control, apart).serve()
+    Zygote(control, apart, target).serve()
 
 
 if __name__ == "__main__":
     main(sys.argv[1:])
+    # Libraries that were loaded for the children alone have nothing to put in order here.
+    os._exit(0)

@@ -60,12 +60,19 @@ def _round(state: RunState) -> int:
 
 
 def _best(state: RunState) -> Line:
+    if verified_only(state):
+        return line(("verified only", "note"))
     if state.best is None:
         return line(("no baseline yet", "muted"))
     final = state.final.ratio if state.final else None
     ratio = final.ratio if final else state.best.over_seed
     which = "the seed" if state.best.attempt == 0 else f"attempt {state.best.attempt}"
     return line(("best ", "muted"), (words.times(ratio), "figure"), (f" {which}", "muted"))
+
+
+def verified_only(state: RunState) -> bool:
+    """Whether the kernel is right and has no time: an interpreter stood in for the device."""
+    return state.baseline is not None and not state.baseline.timed
 
 
 def _verdict_counts(state: RunState) -> Line:
@@ -323,6 +330,8 @@ def sparkline(state: RunState, room: int) -> Line:
 
 
 def no_attempt(state: RunState) -> str:
+    if verified_only(state):
+        return "verified only: there are no times to draw"
     if state.phase in (Phase.INIT, Phase.BASELINE):
         return "no attempt yet: the baseline is being measured"
     return "no attempt yet: the first candidate is to come"

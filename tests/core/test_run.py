@@ -4,7 +4,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.machine import ItemState, Mode, Overlay, Phase, Verdict
-from akg_tui.core.measurement import FailureKind, Outcome
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report
 
@@ -292,3 +292,12 @@ def test_a_final_measurement_that_errs_is_not_repeated_for_ever() -> None:
     assert run.state.finished
     assert run.state.final is not None
     assert run.state.final.outcome is Outcome.ERROR
+
+
+def test_a_first_kernel_that_was_verified_only_ends_the_run_with_the_reason() -> None:
+    run = SimulatedRun()
+    run.until_agent(Measurement(outcome=Outcome.CORRECT, timed=False, message="no times here"))
+    assert run.state.phase is Phase.DONE
+    assert run.state.best is None
+    assert not run.state.ok
+    assert run.state.finished == "there is nothing to tune by: no times here"

@@ -118,7 +118,8 @@ async def test_a_process_that_lacks_what_was_offered_is_an_error(tmp_path: Path)
 
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        zygote = Zygote(kernel_environment(1, tmp_path), Interrupts(ours.fileno(), lambda: None))
+        interrupts = Interrupts(ours.fileno(), lambda: None)
+        zygote = Zygote(kernel_environment(1, tmp_path), interrupts, "cpu", "cpp")
         try:
             claimed = (*offered(), Protection("drawbridge", held=True))
             nursery = Nursery(Task(op="x"), tmp_path, zygote, claimed)

@@ -3,10 +3,11 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Mode, Phase
-from akg_tui.core.measurement import Interval, Progress
+from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
 from akg_tui.tui import glyphs, words
 from akg_tui.tui.panes.chart import plot_of
 from akg_tui.tui.snapshot import (
@@ -204,3 +205,14 @@ def test_every_sign_is_one_column_wide_in_every_terminal() -> None:
     signs |= {sign for sign, _ in glyphs.VERDICT.values()}
     signs |= {sign for sign, *_ in glyphs.ITEM.values()}
     assert {unicodedata.east_asian_width(sign) for sign in signs} <= {"N", "Na"}
+
+
+def test_a_kernel_without_times_is_shown_as_verified_only() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL)
+    untimed = Measurement(outcome=Outcome.CORRECT, timed=False, message="an interpreter")
+    state = replace(handle.state, baseline=untimed, attempts=())
+    row = plain(header(state, handle.now, 118))
+    assert "│ verified only │" in row
+    assert "×" not in row
+    assert plain(sparkline(state, 60)).strip() == "verified only: there are no times to draw"

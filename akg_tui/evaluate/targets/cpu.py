@@ -10,9 +10,15 @@ import os
 import shlex
 import shutil
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import akg_tui
+
+if TYPE_CHECKING:
+    from akg_tui.evaluate.roofline import Level
 
 PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CXX", "CC")
 """All that a kernel's process may see of the user's environment, besides a path."""
@@ -78,3 +84,66 @@ def find_compiler() -> str | None:
 def cache_folder() -> Path:
     """Return the folder where what was measured of this machine is kept."""
     return Path.home() / ".cache" / "akg_tui"
+
+
+class Cpu:
+    """The processors of this machine."""
+
+    name = "cpu"
+    bounds_address_space = True
+
+    def lacking(self) -> str:
+        """Return nothing: there is always one."""
+        return ""
+
+    def zygote_environment(self, threads: int, home: Path) -> dict[str, str]:
+        """Return `kernel_environment`."""
+        return kernel_environment(threads, home)
+
+    def devices(self) -> tuple[str, ...]:
+        """Return no device file."""
+        return ()
+
+    def readable(self) -> tuple[str, ...]:
+        """Return nothing beyond what every kernel reads."""
+        return ()
+
+    def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
+        """Return machine, settings and load."""
+        from akg_tui.evaluate.targets import fingerprint
+
+        return fingerprint.describe(torch_version, threads)
+
+    def levels(self) -> list[Level]:
+        """Return caches and memory, measured once on this machine."""
+        from akg_tui.evaluate import roofline
+        from akg_tui.evaluate.targets import fingerprint
+
+        sizes, machine = fingerprint.caches(), fingerprint.machine_key()
+        return roofline.machine_levels(sizes, machine, cache_folder())
+
+    def device(self) -> Host:
+        """Return the host itself."""
+        return Host()
+
+
+class Host:
+    """The CPU as a device: work is done when a call returns, and tensors are where they are."""
+
+    name = "cpu"
+
+    def place(self, value: object) -> object:
+        """Return the value itself."""
+        return value
+
+    def synchronise(self) -> None:
+        """Return at once: nothing is put off."""
+
+    def flush_caches(self) -> None:
+        """Return at once: every call has fresh inputs, which another process wrote."""
+
+    def elapsed_ms(self, work: Callable[[], object]) -> float:
+        """Return how long `work` took by the monotonic clock."""
+        start = time.perf_counter_ns()
+        work()
+        return (time.perf_counter_ns() - start) / 1e6

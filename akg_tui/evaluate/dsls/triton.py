@@ -1,0 +1,137 @@
+"""Triton: on a GPU compiled for it; on the CPU run by its interpreter, to verify and no more.
+
+The interpreter runs the programs of a grid one after the other, in Python: what it computes
+can be compared, what it takes says nothing. Must never import torch or triton.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.metadata
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+from akg_tui.evaluate.dsls.adapter import Report, first_line
+from akg_tui.evaluate.dsls.cpp import Torch
+from akg_tui.evaluate.kernel_text import Function, Kernel, Remark
+
+INTERPRETED = "verified only: Triton's interpreter says nothing about time"
+JIT = frozenset({"triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit"})
+REFUSALS = frozenset(
+    {"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"}
+)
+"""What Triton's compiler raises for code that it does not take."""
+
+
+class Triton(Torch):
+    """Kernels whose work is done by functions that `triton.jit` decorates."""
+
+    name = "triton"
+
+    def lacking(self, target: str) -> str:
+        """Say how to install Triton where it is missing."""
+        if importlib.util.find_spec("triton") is not None:
+            return ""
+        return "this task's DSL is Triton, which is not installed: pip install 'akg-tui[triton]'"
+
+    def untimed(self, target: str) -> str:
+        """Say that an interpreter's time means nothing: on the CPU there is no compiler."""
+        return INTERPRETED if target == "cpu" else ""
+
+    def environment(self, target: str) -> dict[str, str]:
+        """Choose the interpreter: read when a kernel is decorated."""
+        return {"TRITON_INTERPRET": "1"} if target == "cpu" else {}
+
+    def preloaded(self, target: str) -> tuple[str, ...]:
+        """Return Triton; its interpreter is a quarter of a second by itself."""
+        language = ("triton", "triton.language")
+        return (*language, "triton.runtime.interpreter") if target == "cpu" else language
+
+    def caches(self, folder: Path) -> dict[str, str]:
+        """Return where Triton builds, which is below the user's home otherwise."""
+        own = {"TRITON_HOME": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")}
+        return super().caches(folder) | own
+
+    def versions(self, target: str) -> dict[str, str]:
+        """Return Triton's version, and that it was interpreted."""
+        how = ", interpreter" if target == "cpu" else ""
+        return {"triton": _version() + how}
+
+    def report(self, error: BaseException) -> Report | None:
+        """Tell what went wrong inside a program, not that the interpreter stopped."""
+        module, name = type(error).__module__, type(error).__name__
+        if module.partition(".")[0] != "triton":
+            return super().report(error)
+        if name == "InterpreterError" and error.__cause__ is not None:
+            inner = error.__cause__
+            return Report("call", f"{type(inner).__name__}: {inner}", inner)
+        if name in (
+            "CompilationError",
+            "CompileTimeAssertionFailure",
+            "UnsupportedLanguageConstruct",
+        ):
+            first, _, rest = str(error).partition("\n")
+            return Report("build", f"Triton does not compile: {first}", error, rest)
+        return None
+
+    def built(self, kernel: Kernel) -> set[str]:
+        """Return the names of what `triton.jit` decorates, and of what was assigned from it."""
+        names = {f.name for f in _functions(kernel) if self.is_own(f, kernel)}
+        for node in ast.walk(kernel.tree):
+            if isinstance(node, ast.Assign) and any(
+                name in JIT for _, name in kernel.calls(node.value)
+            ):
+                names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+        return names
+
+    def is_own(self, function: Function, kernel: Kernel) -> bool:
+        """Return whether `triton.jit` decorates it, with or without arguments."""
+        for decorator in function.decorator_list:
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if kernel.name(called) in JIT:
+                return True
+        return False
+
+    def remarks(self, kernel: Kernel, *, must: bool) -> Iterator[Remark]:
+        """Complain where no kernel of Triton is written, or none is launched by a call."""
+        line = first_line(kernel)
+        own = {f.name for f in _functions(kernel) if self.is_own(f, kernel)}
+        if not self.built(kernel):
+            what = "nothing has triton.jit: this task's DSL is Triton"
+            yield Remark("dsl", line, what, cheat=must)
+        elif not any(
+            _launches(node)
+            for function in kernel.reached
+            if function.name not in own
+            for node in ast.walk(function)
+        ):
+            what = "forward launches no Triton kernel, as in kernel[grid](...)"
+            yield Remark("dsl", line, what, cheat=must)
+
+
+def _launches(node: ast.AST) -> bool:
+    """Whether this is `kernel[grid](...)`: no other call has a subscript before it.
+
+    What is subscripted may come from anywhere (a table of kernels, an attribute), so its name
+    is not asked for: a rule that refuses honest code costs more than one that is gone around.
+    """
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Subscript):
+        return True
+    by_name = isinstance(node.func, ast.Attribute) and node.func.attr == "run"
+    return by_name and any(keyword.arg == "grid" for keyword in node.keywords)
+
+
+def _functions(kernel: Kernel) -> list[Function]:
+    return [n for n in ast.walk(kernel.tree) if isinstance(n, ast.FunctionDef)]
+
+
+@functools.cache
+def _version() -> str:
+    try:
+        return importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        return "of unknown version"

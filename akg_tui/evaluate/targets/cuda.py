@@ -1,0 +1,159 @@
+"""The CUDA target, written from NVIDIA's and PyTorch's documentation: never run on hardware.
+
+What a kernel on a GPU needs from the evaluator, behind the same interface as the CPU. The
+judge does not use it yet: it keeps inputs and results in memory of the host, and copying them
+inside the timed window would measure the bus. So `lacking` refuses, with the reason.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from akg_tui.evaluate.targets.cpu import kernel_environment
+
+if TYPE_CHECKING:
+    import torch
+
+    from akg_tui.evaluate.roofline import Level
+
+DEVICES = Path("/dev")
+DRIVER = "/proc/driver/nvidia"
+SHARED = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-caps")
+QUERY = {
+    "gpu": "name",
+    "driver": "driver_version",
+    "gpu clock": "clocks.sm",
+    "gpu memory clock": "clocks.mem",
+    "persistence": "persistence_mode",
+}
+"""Of `nvidia-smi --help-query-gpu`: what moves a time, by the name that a reader sees."""
+
+QUERY_S = 10.0
+CACHE_BYTES = 256 << 20
+"""More than the last cache of any GPU: writing so much leaves nothing of earlier calls."""
+
+
+class Cuda:
+    """An NVIDIA GPU: the first that the process sees."""
+
+    name = "cuda"
+    # The driver reserves addresses for the memory of all devices and of the host, many times
+    # what a machine has (CUDA C++ Programming Guide, unified virtual address space).
+    bounds_address_space = False
+
+    def __init__(self, devices: Path = DEVICES) -> None:
+        self._folder = devices
+
+    def lacking(self) -> str:
+        """Say that there is no GPU, or else that the judge does not use it."""
+        if not list(self._folder.glob("nvidia[0-9]*")):
+            return (
+                f'backend = "cuda" needs an NVIDIA GPU, and this machine has none ({self._folder}'
+                '/nvidia0 is missing); backend = "cpu" works here'
+            )
+        return (
+            'backend = "cuda": this version finds the GPU, but its judge can\'t time kernels on '
+            'one yet; backend = "cpu" works here'
+        )
+
+    def zygote_environment(self, threads: int, home: Path) -> dict[str, str]:
+        """Return the host's, with one GPU, numbered as `nvidia-smi` does, and modules lazy."""
+        return {
+            **kernel_environment(threads, home),
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            "CUDA_VISIBLE_DEVICES": "0",
+            "CUDA_MODULE_LOADING": "LAZY",
+            "CUDA_CACHE_PATH": str(home / "cuda"),
+        }
+
+    def devices(self) -> tuple[str, ...]:
+        """Return the driver's device files that exist, the GPUs' and the shared ones."""
+        shared = [self._folder / name for name in SHARED]
+        found = [*sorted(self._folder.glob("nvidia[0-9]*")), *shared]
+        return tuple(str(path) for path in found if path.exists())
+
+    def readable(self) -> tuple[str, ...]:
+        """Return what the driver says of itself and its modules."""
+        return (DRIVER, "/proc/devices", "/sys/module/nvidia", "/sys/module/nvidia_uvm")
+
+    def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
+        """Return the host's fingerprint, and what `nvidia-smi` tells of the GPU."""
+        from akg_tui.evaluate.targets import fingerprint
+
+        return fingerprint.describe(torch_version, threads) | _told()
+
+    def levels(self) -> list[Level]:
+        """Return none: the host's bandwidth bounds no kernel of a GPU."""
+        return []
+
+    def device(self) -> CudaDevice:
+        """Return the GPU, in a process that was forked before it was used."""
+        return CudaDevice()
+
+
+class CudaDevice:
+    """The current CUDA device of this process, through `torch.cuda`."""
+
+    name = "cuda"
+
+    def __init__(self) -> None:
+        self._flushed: torch.Tensor | None = None
+
+    def place(self, value: object) -> object:
+        """Return a copy on the GPU of a tensor that may still be on its way; else the value."""
+        import torch
+
+        return value.to("cuda") if isinstance(value, torch.Tensor) else value
+
+    def synchronise(self) -> None:
+        """Wait for all streams, not the current one alone: work may hide in another."""
+        import torch
+
+        torch.cuda.synchronize()
+
+    def flush_caches(self) -> None:
+        """Write more than the last cache holds; the buffer is kept, so no call allocates."""
+        import torch
+
+        if self._flushed is None:
+            self._flushed = torch.empty(CACHE_BYTES, dtype=torch.uint8, device="cuda")
+        self._flushed.zero_()
+
+    def elapsed_ms(self, work: Callable[[], object]) -> float:
+        """Return the time between two events around `work` in the current stream."""
+        import torch
+
+        event: Callable[..., torch.cuda.Event] = torch.cuda.Event
+        first, last = event(enable_timing=True), event(enable_timing=True)
+        first.record()
+        work()
+        last.record()
+        self.synchronise()
+        return float(first.elapsed_time(last))
+
+
+def _told() -> dict[str, str]:
+    fields = ",".join(QUERY.values())
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", "--id=0"]
+    try:
+        said = subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=QUERY_S
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return read_query(said)
+
+
+def read_query(line: str) -> dict[str, str]:
+    """Return what `nvidia-smi` said in one line of CSV, by our names; unknown fields left out."""
+    values = [value.strip() for value in line.partition("\n")[0].split(",")]
+    if len(values) != len(QUERY):
+        return {}
+    return {
+        name: value
+        for name, value in zip(QUERY, values, strict=True)
+        if value and not value.startswith("[")
+    }

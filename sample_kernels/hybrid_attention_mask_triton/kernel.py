@@ -1,0 +1,102 @@
+"""Attention with a hybrid mask in Triton: online softmax, blocks that nobody sees left out."""
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+# Queries of one program, and keys that it takes at a time.
+BLOCK_QUERIES = 32  # tune: [16, 32, 64]
+BLOCK_KEYS = 32  # tune: [16, 32, 64]
+# Blocks of keys in the gap between prefix and window are passed over, or masked like any other.
+SKIP_GAP = True  # tune: [True, False]
+# Warps of a program, and loads in flight. Only a GPU knows the difference.
+WARPS = 4  # tune: [2, 4, 8]
+STAGES = 2  # tune: [1, 2, 3]
+
+
+@triton.jit
+def attend(
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    out_ptr,
+    length,
+    window,
+    prefix,
+    scale,
+    WIDTH: tl.constexpr,
+    BLOCK_QUERIES: tl.constexpr,
+    BLOCK_KEYS: tl.constexpr,
+    SKIP_GAP: tl.constexpr,
+):
+    # All tensors are contiguous: (batch x heads, length, WIDTH).
+    head = tl.program_id(1) * length * WIDTH
+    first = tl.program_id(0) * BLOCK_QUERIES
+    row = first + tl.arange(0, BLOCK_QUERIES)
+    width = tl.arange(0, WIDTH)
+    rows_in = row < length
+    q = tl.load(
+        q_ptr + head + row[:, None] * WIDTH + width[None, :], mask=rows_in[:, None], other=0.0
+    )
+    high = tl.full((BLOCK_QUERIES,), -float("inf"), tl.float32)
+    total = tl.zeros((BLOCK_QUERIES,), tl.float32)
+    kept = tl.zeros((BLOCK_QUERIES, WIDTH), tl.float32)
+    for start in range(0, tl.minimum(first + BLOCK_QUERIES, length), BLOCK_KEYS):
+        in_gap = (start >= prefix) & (start + BLOCK_KEYS <= first - window + 1)
+        if not (SKIP_GAP and in_gap):
+            column = start + tl.arange(0, BLOCK_KEYS)
+            columns_in = column < length
+            where = head + column[:, None] * WIDTH + width[None, :]
+            k = tl.load(k_ptr + where, mask=columns_in[:, None], other=0.0)
+            v = tl.load(v_ptr + where, mask=columns_in[:, None], other=0.0)
+            # The full precision of float32; tensor cores would round to TF32 otherwise.
+            scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+            behind = row[:, None] - column[None, :]
+            seen = (behind >= 0) & ((behind < window) | (column[None, :] < prefix))
+            scores = tl.where(seen & columns_in[None, :], scores, -float("inf"))
+            higher = tl.maximum(high, tl.max(scores, axis=1))
+            # A row that has seen nothing yet keeps -inf, and -inf - -inf is not a number.
+            base = tl.where(higher == -float("inf"), 0.0, higher)
+            powers = tl.exp(scores - base[:, None])
+            shrink = tl.exp(high - base)
+            total = total * shrink + tl.sum(powers, axis=1)
+            kept = kept * shrink[:, None] + tl.dot(powers, v, input_precision="ieee")
+            high = higher
+    tl.store(
+        out_ptr + head + row[:, None] * WIDTH + width[None, :],
+        kept / total[:, None],
+        mask=rows_in[:, None],
+    )
+
+
+class ModelNew(nn.Module):
+    def __init__(self, window: int, prefix: int) -> None:
+        super().__init__()
+        self.window = window
+        self.prefix = prefix
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
+        batch, heads, length, width = q.shape
+        out = torch.empty_like(q)
+        grid = (triton.cdiv(length, BLOCK_QUERIES), batch * heads)
+        attend[grid](
+            q,
+            k,
+            v,
+            out,
+            length,
+            self.window,
+            self.prefix,
+            1.0 / math.sqrt(width),
+            WIDTH=width,
+            BLOCK_QUERIES=BLOCK_QUERIES,
+            BLOCK_KEYS=BLOCK_KEYS,
+            SKIP_GAP=SKIP_GAP,
+            num_warps=WARPS,
+            num_stages=STAGES,
+        )
+        return out

@@ -1,0 +1,119 @@
+"""Tasks that this machine can't run, and tasks that it can verify but not time."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from akg_tui.cli import parser
+from akg_tui.cli.evaluating import _print_measurement
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Mode
+from akg_tui.core.measurement import InputError, Measurement, Outcome
+from akg_tui.core.task import Backend, Dsl
+from akg_tui.engine.launch import create_run
+from akg_tui.evaluate.dsls.triton import INTERPRETED
+from akg_tui.headless import narrate
+from akg_tui.resources import sample
+from akg_tui.store.task_folder import load_task
+from tests.cli.test_cli import akg, refused
+from tests.tui.script import FakeHandle
+
+TRITON = "softmax_triton"
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is for Linux"
+)
+needs_no_gpu = pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="there is a GPU")
+
+
+@pytest.fixture
+def on_cuda(tmp_path: Path) -> Path:
+    folder = shutil.copytree(sample("hybrid_attention_mask"), tmp_path / "task")
+    toml = folder / "task.toml"
+    toml.write_text(toml.read_text().replace('backend = "cpu"', 'backend = "cuda"'))
+    assert load_task(folder).task.target.backend == "cuda"
+    return folder
+
+
+@needs_triton
+def test_eval_verifies_a_kernel_in_triton_and_makes_no_claim_of_speed() -> None:
+    done = akg("eval", sample(TRITON), "--json")
+    assert done.returncode == 0, done
+    found = json.loads(done.stdout)
+    assert found["outcome"] == "correct"
+    assert found["timed"] is False
+    assert found["message"] == INTERPRETED
+    assert found["ratio"] is found["candidate_ms"] is found["baseline_ms"] is None
+
+
+def test_eval_says_in_words_that_nothing_was_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    errors = (InputError("as drawn", 1e-7, 2e-6),)
+    found = Measurement(outcome=Outcome.CORRECT, message=INTERPRETED, timed=False, errors=errors)
+    _print_measurement(found, as_json=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "correct: verified only: Triton's interpreter says nothing about time",
+        "right on 1 kinds of input; nearest to its limit: as drawn (1e-07 of 2e-06)",
+    ]
+
+
+@needs_triton
+def test_what_cannot_be_timed_is_not_tuned(tmp_path: Path) -> None:
+    folder = shutil.copytree(sample(TRITON), tmp_path / "task")
+    done = akg("tune", folder, "--headless")
+    refused(done, str(folder), INTERPRETED, f"akg-tui eval {folder}")
+    assert not (folder / "runs").exists()
+
+
+@needs_triton
+def test_a_run_that_cannot_be_timed_here_is_not_resumed(tmp_path: Path) -> None:
+    folder = load_task(shutil.copytree(sample(TRITON), tmp_path / "task"))
+    run = create_run(folder, folder.task, Mode.AUTO)
+    run.close()
+    refused(akg("resume", run.path, "--headless"), INTERPRETED)
+
+
+def test_a_run_without_a_screen_says_that_the_first_kernel_was_verified_only() -> None:
+    found = Measurement(outcome=Outcome.CORRECT, message=INTERPRETED, timed=False)
+    event = ev.EvalFinished(purpose=ev.Purpose.BASELINE, attempt=0, measurement=found)
+    (line,) = narrate([ev.Record(1, 0.0, event)], FakeHandle())
+    assert line == f"baseline  right; {INTERPRETED}"
+
+
+@needs_triton
+def test_a_sample_that_cannot_be_timed_is_no_demo(tmp_path: Path) -> None:
+    refused(akg("demo", TRITON, "--headless", cwd=tmp_path), INTERPRETED, "akg-tui eval ")
+    assert not list(tmp_path.iterdir())
+
+
+@needs_no_gpu
+@pytest.mark.parametrize("command", ["eval", "tune"])
+def test_a_task_for_a_gpu_is_refused_where_there_is_none(command: str, on_cuda: Path) -> None:
+    refused(akg(command, on_cuda), "needs an NVIDIA GPU, and this machine has none")
+    assert not (on_cuda / "runs").exists()
+
+
+@needs_no_gpu
+def test_new_makes_a_task_for_another_machine_and_says_that_it_is(tmp_path: Path) -> None:
+    made = akg(
+        *("new", tmp_path / "t", "--backend", "cuda", "--dsl", "triton"),
+        *("--reference", sample(TRITON) / "reference.py"),
+        *("--kernel", sample(TRITON) / "kernel.py"),
+    )
+    assert made.returncode == 0, made
+    target = load_task(tmp_path / "t").task.target
+    assert (target.backend, target.dsl) == ("cuda", "triton")
+    assert "not here: " in made.stderr
+    assert "needs an NVIDIA GPU" in made.stderr
+
+
+def test_new_offers_every_backend_and_dsl_that_a_task_may_have() -> None:
+    words = ["new", "t", "--reference", "r", "--kernel", "k"]
+    for backend in get_args(Backend):
+        assert parser().parse_args([*words, "--backend", backend]).backend == backend
+    for dsl in get_args(Dsl):
+        assert parser().parse_args([*words, "--dsl", dsl]).dsl == dsl

@@ -1,0 +1,179 @@
+"""What the guard and the compilers' reports say of kernels, by DSL; nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from akg_tui import dsl, resources
+from akg_tui.core.task import Dsl, Guard, Target, Task
+from akg_tui.evaluate import Judge, adapters, guard
+from akg_tui.evaluate.dsls import DSLS
+from akg_tui.evaluate.dsls.triton import INTERPRETED
+from tests.evaluate import triton_kernels as kernels
+from tests.evaluate.kernels import kernel
+
+
+def task(name: Dsl, *, working: bool = False) -> Task:
+    rules = Guard(kernel_must_do_the_work=working)
+    return Task(op="x", target=Target(dsl=name), guard=rules)
+
+
+def remarks(source: str, of: Task) -> dict[str, bool]:
+    """The rules that found something, and whether that is reason to refuse."""
+    return {each.rule: each.refused for each in guard.findings(source, of)}
+
+
+@pytest.mark.parametrize("working", [False, True])
+def test_an_honest_kernel_in_triton_gets_no_remark(working: bool) -> None:
+    assert remarks(kernels.GOOD, task("triton", working=working)) == {}
+
+
+@pytest.mark.parametrize("name", ["softmax_triton", "hybrid_attention_mask_triton"])
+def test_the_samples_in_triton_get_no_remark_where_the_kernel_must_do_the_work(name: str) -> None:
+    source = (resources.sample(name) / "kernel.py").read_text("utf-8")
+    assert remarks(source, task("triton", working=True)) == {}
+
+
+def test_a_task_in_triton_wants_a_kernel_in_triton() -> None:
+    assert remarks(kernels.NOT_TRITON, task("triton")) == {"dsl": False}
+    found = remarks(kernel("return torch.softmax(x, -1)"), task("triton", working=True))
+    assert found == {"dsl": True, "library": True}
+
+
+def test_a_kernel_in_triton_has_to_be_launched() -> None:
+    (finding,) = guard.findings(kernels.NEVER_LAUNCHED, task("triton"))
+    assert "launches no Triton kernel" in finding.reason
+    assert not finding.refused
+    found = remarks(kernels.NEVER_LAUNCHED, task("triton", working=True))
+    assert found == {"dsl": True, "library": True}
+
+
+def test_a_launch_in_a_function_that_forward_never_reaches_is_none() -> None:
+    body = kernels.NEVER_LAUNCHED + "\n\ndef unused(x, y):\n    rows_of[(1,)](x, y, 1, BLOCK=1)\n"
+    assert "dsl" in remarks(body, task("triton"))
+
+
+def test_the_frameworks_op_beside_a_launch_is_refused_where_the_kernel_must_do_the_work() -> None:
+    assert remarks(kernels.FRAMEWORK_AFTER, task("triton")) == {}
+    assert remarks(kernels.FRAMEWORK_AFTER, task("triton", working=True)) == {"library": True}
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "rows_of.run(x, y, columns, grid=(rows,), warmup=False, BLOCK=64)",
+        "KERNELS['rows'][(rows,)](x, y, columns, BLOCK=64)",
+        "self.launch(x, y, rows, columns)",
+    ],
+)
+def test_a_launch_may_be_written_in_other_ways(launch: str) -> None:
+    source = kernels.changed(
+        "rows_of[(rows,)](x, y, columns, BLOCK=triton.next_power_of_2(columns))", launch
+    )
+    source += "\n    def launch(self, x, y, rows, columns):\n"
+    source += "        rows_of[(rows,)](x, y, columns, BLOCK=64)\n"
+    source += "\nKERNELS = {'rows': rows_of}\n"
+    assert remarks(source, task("triton", working=True)) == {}
+
+
+@pytest.mark.parametrize(
+    "decorator",
+    [
+        "@triton.jit(debug=True)",
+        "@triton.autotune(configs=[], key=[])\n@triton.jit",
+        "@triton.heuristics({})\n@triton.jit",
+    ],
+)
+def test_a_kernel_may_be_decorated_in_other_ways(decorator: str) -> None:
+    source = kernels.changed("@triton.jit", decorator)
+    assert remarks(source, task("triton", working=True)) == {}
+
+
+def test_jit_by_its_own_name_is_known() -> None:
+    source = kernels.changed("@triton.jit", "@jit").replace(
+        "import triton\n", "import triton\nfrom triton import jit\n", 1
+    )
+    assert remarks(source, task("triton", working=True)) == {}
+
+
+def test_changing_triton_for_others_is_refused() -> None:
+    source = kernels.changed(
+        "import triton.language as tl\n",
+        "import triton.language as tl\ntriton.language.exp = None\ntriton.knobs.cache.dir = 'x'\n",
+    )
+    found = guard.findings(source, task("triton"))
+    assert [(each.rule, each.refused) for each in found] == [("patch", True)]
+
+
+def test_times_are_taken_wherever_the_code_runs_itself() -> None:
+    timed = {(name, target): not each.untimed(target) for name, each in DSLS.items()
+             for target in ("cpu", "cuda")}  # fmt: skip
+    assert [pair for pair, is_timed in timed.items() if not is_timed] == [("triton", "cpu")]
+    assert adapters.untimed(task("triton")) == INTERPRETED
+    assert adapters.untimed(task("cpp")) == ""
+
+
+def test_only_a_task_in_triton_loads_triton() -> None:
+    for name, each in DSLS.items():
+        for target in ("cpu", "cuda"):
+            asks = [*each.preloaded(target), *each.environment(target), *each.versions(target)]
+            assert bool(asks) is (name == "triton")
+
+
+def test_a_missing_triton_is_told_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert "pip install 'akg-tui[triton]'" in adapters.lacking(task("triton"))
+    assert adapters.lacking(task("cpp")) == ""
+
+
+def test_the_start_path_imports_neither_torch_nor_triton() -> None:
+    script = (
+        "import sys, akg_tui.cli, akg_tui.tui.app, akg_tui.evaluate, akg_tui.evaluate.adapters\n"
+        "print(sorted({'torch', 'triton'} & {name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_another_tasks_process_never_holds_triton(judge: Judge) -> None:
+    lines = "assert 'triton' not in sys.modules, 'loaded'", "return torch.softmax(x, -1)"
+    found = await judge.probe(kernel(*lines), timed=False)
+    assert found.outcome == "correct", found
+
+
+def test_a_compiler_of_cpp_reports_its_own_errors_and_no_others(tmp_path: Path) -> None:
+    told = DSLS["cpp"].report(dsl.CompileError("C++ line 3: what", "all of it"))
+    assert told is not None
+    assert (told.kind, told.text, told.output) == ("build", "C++ line 3: what", "all of it")
+    missing = DSLS["cpp"].report(dsl.CompilerMissing("no compiler"))
+    assert missing is not None
+    assert missing.kind == "toolchain"
+    assert DSLS["cpp"].report(ValueError("what")) is None
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is for Linux")
+def test_tritons_compiler_and_interpreter_report_their_own_errors() -> None:
+    from triton.compiler.errors import CompilationError
+    from triton.runtime.errors import InterpreterError
+
+    triton = DSLS["triton"]
+    told = triton.report(CompilationError("a = b\n", ast.parse("a = b").body[0], "no such name"))
+    assert told is not None
+    assert told.kind == "build"
+    assert told.text.startswith("Triton does not compile: ")
+    inner = ValueError("range")
+    outer = InterpreterError("ValueError('range')")
+    outer.__cause__ = inner
+    told = triton.report(outer)
+    assert told is not None
+    assert (told.kind, told.text, told.at) == ("call", "ValueError: range", inner)
+    assert triton.report(ValueError("what")) is None

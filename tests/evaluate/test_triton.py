@@ -1,0 +1,103 @@
+"""Kernels in Triton where there is no GPU: verified in all stages, timed in none."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from akg_tui.core.measurement import FailureKind, Outcome
+from akg_tui.core.task import Correctness, Guard, Target, Task, Timing
+from akg_tui.evaluate import Judge
+from tests.evaluate import triton_kernels as kernels
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is for Linux"),
+]
+
+TASK = Task(
+    op="softmax",
+    target=Target(backend="cpu", dsl="triton"),
+    correctness=Correctness(trials=1),
+    guard=Guard(level="warn"),
+    timing=Timing(call_timeout_s=3.0),
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def triton_judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge]:
+    folder: Path = tmp_path_factory.mktemp("triton")
+    async with Judge(TASK, kernels.REFERENCE, folder) as running:
+        yield running
+
+
+async def test_a_right_kernel_is_verified_on_every_kind_of_input_and_not_timed(
+    triton_judge: Judge,
+) -> None:
+    found = await triton_judge.evaluate(kernels.GOOD, precise=0.02)
+    assert found.outcome is Outcome.CORRECT, found
+    assert not found.timed
+    assert found.message == "verified only: Triton's interpreter says nothing about time"
+    assert found.ratio is found.candidate_ms is found.baseline_ms is found.roofline is None
+    assert (found.samples, found.clusters, found.sampled_s) == (0, 0, 0.0)
+    assert found.environment["triton"].endswith(", interpreter")
+    names = [each.name for each in found.errors]
+    assert names[:2] == ["as drawn", "the same input again"]
+    assert any("shape [" in name for name in names)
+    assert {"landlock", "seccomp", "rlimits"} <= set(found.sandbox) | {
+        each.partition(" ")[0] for each in found.sandbox_missing
+    }
+
+
+async def test_a_kernel_is_not_timed_against_an_incumbent_either(triton_judge: Judge) -> None:
+    found = await triton_judge.evaluate(kernels.GOOD, kernels.GOOD)
+    assert found.outcome is Outcome.CORRECT, found
+    assert (found.timed, found.ratio, found.samples) == (False, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "kinds"),
+    [
+        # What lies beyond a row is the next row, or nobody's memory.
+        (kernels.NO_LOAD_MASK, {FailureKind.WRONG, FailureKind.CRASH}),
+        (kernels.PADDED_WITH_ZEROS, {FailureKind.WRONG}),
+        (kernels.ONE_GRID, {FailureKind.WRONG, FailureKind.CRASH}),
+        (kernels.NO_MAXIMUM, {FailureKind.WRONG}),
+        (kernels.WRITES_ITS_INPUT, {FailureKind.WRONG}),
+        (kernels.WILD_POINTER, {FailureKind.CRASH}),
+        (kernels.FOR_EVER, {FailureKind.TIMEOUT}),
+    ],
+    ids=["load mask", "padding", "grid", "overflow", "input", "pointer", "loop"],
+)
+async def test_a_wrong_kernel_is_refused(
+    triton_judge: Judge, source: str, kinds: set[FailureKind]
+) -> None:
+    found = await triton_judge.evaluate(source)
+    assert found.outcome is Outcome.FAILED, found
+    assert found.failure in kinds, found
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (kernels.NO_SUCH_OP, "kernel.py:13: AttributeError: module 'triton.language' has no"),
+        (kernels.NO_POWER_OF_TWO, "kernel.py:10: ValueError: arange's range must be a power of 2"),
+    ],
+)
+async def test_what_goes_wrong_in_a_program_is_told_with_its_line(
+    triton_judge: Judge, source: str, says: str
+) -> None:
+    found = await triton_judge.evaluate(source)
+    assert found.failure is FailureKind.CALL, found
+    assert found.message.startswith(says)
+
+
+async def test_what_triton_writes_goes_to_the_scratch_folder_alone(triton_judge: Judge) -> None:
+    before = "import os, triton\nassert os.environ['TRITON_HOME'] == os.environ['AKG_CACHE_DIR']\n"
+    before += "from triton import knobs\nopen(os.path.join(knobs.cache.home_dir, 'x'), 'w')\n"
+    found = await triton_judge.evaluate(before + kernels.GOOD)
+    assert found.outcome is Outcome.CORRECT, found
