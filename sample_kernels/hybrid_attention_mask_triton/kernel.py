@@ -28,6 +28,7 @@ def attend(
     prefix,
     scale,
     WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
     BLOCK_QUERIES: tl.constexpr,
     BLOCK_KEYS: tl.constexpr,
     SKIP_GAP: tl.constexpr,
@@ -36,22 +37,23 @@ def attend(
     head = tl.program_id(1) * length * WIDTH
     first = tl.program_id(0) * BLOCK_QUERIES
     row = first + tl.arange(0, BLOCK_QUERIES)
-    width = tl.arange(0, WIDTH)
-    rows_in = row < length
-    q = tl.load(
-        q_ptr + head + row[:, None] * WIDTH + width[None, :], mask=rows_in[:, None], other=0.0
-    )
+    # Blocks have powers of two: columns beyond the width are zero, and add nothing.
+    width = tl.arange(0, PADDED)[None, :]
+    inside = width < WIDTH
+    mine = (row < length)[:, None] & inside
+    q = tl.load(q_ptr + head + row[:, None] * WIDTH + width, mask=mine, other=0.0)
     high = tl.full((BLOCK_QUERIES,), -float("inf"), tl.float32)
     total = tl.zeros((BLOCK_QUERIES,), tl.float32)
-    kept = tl.zeros((BLOCK_QUERIES, WIDTH), tl.float32)
+    kept = tl.zeros((BLOCK_QUERIES, PADDED), tl.float32)
     for start in range(0, tl.minimum(first + BLOCK_QUERIES, length), BLOCK_KEYS):
         in_gap = (start >= prefix) & (start + BLOCK_KEYS <= first - window + 1)
         if not (SKIP_GAP and in_gap):
             column = start + tl.arange(0, BLOCK_KEYS)
             columns_in = column < length
-            where = head + column[:, None] * WIDTH + width[None, :]
-            k = tl.load(k_ptr + where, mask=columns_in[:, None], other=0.0)
-            v = tl.load(v_ptr + where, mask=columns_in[:, None], other=0.0)
+            where = head + column[:, None] * WIDTH + width
+            theirs = columns_in[:, None] & inside
+            k = tl.load(k_ptr + where, mask=theirs, other=0.0)
+            v = tl.load(v_ptr + where, mask=theirs, other=0.0)
             # The full precision of float32; tensor cores would round to TF32 otherwise.
             scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
             behind = row[:, None] - column[None, :]
@@ -65,11 +67,7 @@ def attend(
             total = total * shrink + tl.sum(powers, axis=1)
             kept = kept * shrink[:, None] + tl.dot(powers, v, input_precision="ieee")
             high = higher
-    tl.store(
-        out_ptr + head + row[:, None] * WIDTH + width[None, :],
-        kept / total[:, None],
-        mask=rows_in[:, None],
-    )
+    tl.store(out_ptr + head + row[:, None] * WIDTH + width, kept / total[:, None], mask=mine)
 
 
 class ModelNew(nn.Module):
@@ -93,6 +91,8 @@ class ModelNew(nn.Module):
             self.prefix,
             1.0 / math.sqrt(width),
             WIDTH=width,
+            # The smallest side that tensor cores take is 16.
+            PADDED=max(16, triton.next_power_of_2(width)),
             BLOCK_QUERIES=BLOCK_QUERIES,
             BLOCK_KEYS=BLOCK_KEYS,
             SKIP_GAP=SKIP_GAP,
