@@ -17,7 +17,7 @@ import torch
 
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
 from akg_tui.evaluate import roofline, trials
-from akg_tui.evaluate.comparing import Comparing, Contender, Timed
+from akg_tui.evaluate.comparing import SPARES, Comparing, Contender, Timed
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.nursery import Misjudged, Nursery
 from akg_tui.evaluate.plaintext import one_line
@@ -29,6 +29,9 @@ from akg_tui.evaluate.timing import Memory
 from akg_tui.evaluate.verifying import Errors, Verification
 from akg_tui.evaluate.wire import Plan
 from akg_tui.evaluate.worker import ChildFailed
+
+VERIFYING_SPARES = 2
+"""Children that verification needs after the build: the reference's and the candidate's."""
 
 
 @dataclass
@@ -70,8 +73,12 @@ class Evaluation:
         """Return what was found, however it ended."""
         try:
             self._stage("reference")
+            self._nursery.stock(VERIFYING_SPARES)
             self._reference.examine()
-            call_s = self._verify(self._build())
+            verification = self._build()
+            # Made on another CPU while the reference and the candidate are at work.
+            self._nursery.stock(VERIFYING_SPARES + (SPARES if self._request.timed else 0))
+            call_s = self._verify(verification)
             if self._request.timed:
                 self._time(call_s)
         except ChildFailed as failed:
