@@ -124,7 +124,8 @@ async def test_a_process_that_lacks_what_was_offered_is_an_error(tmp_path: Path)
             nursery = Nursery(Task(op="x"), tmp_path, zygote, claimed)
             with pytest.raises(Misjudged, match="could not be set up: drawbridge: not tried"):
                 nursery.child("x").__enter__()
-            with Nursery(Task(op="x"), tmp_path, zygote, offered()).child("x") as worker:
+            other = Nursery(Task(op="x"), tmp_path / "other", zygote, offered())
+            with other.child("x") as worker:
                 assert worker.sandbox
         finally:
             zygote.close()
