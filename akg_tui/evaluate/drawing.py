@@ -89,7 +89,7 @@ class ReferenceServer(Server):
         if self._description is None:
             raise self._complaint("it was not loaded")
         if op == Op.VARY:
-            text = map_fd(fds[0])[:].rstrip(b"\0")
+            text = map_fd(fds[0], shared=False)[:].rstrip(b"\0")
             return self._vary(msgspec.json.decode(text, type=Variation), drawing[0])
         if fds:
             names = ("state",) if op == Op.STATE else ("inputs", "outputs", "exact")

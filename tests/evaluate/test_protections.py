@@ -104,7 +104,7 @@ def test_without_namespaces_nothing_outlives_its_evaluation_either() -> None:
 def test_without_namespaces_the_other_walls_hold() -> None:
     chosen = "judge or journal or signal or daemon or connection or answer"
     done = python(
-        "-m", "pytest", "-q", "-rs", "tests/evaluate/test_hostile.py", "-k", chosen,
+        "-m", "pytest", "-rs", "tests/evaluate/test_hostile.py", "-k", chosen,
         lacking=("namespaces",),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
