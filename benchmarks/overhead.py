@@ -1,19 +1,23 @@
 """What an evaluation costs beside compiling and the timed samples, and how soon it can fail.
 
-Whole evaluations by the real judge, warm: the second of each kernel and later. The kernel
-takes about a millisecond and is clearly faster, or as fast, or slower than its incumbent.
+Whole evaluations by the real judge, one after the other without a pause, warm: all but the
+first. The kernel takes about a millisecond; its incumbent takes half of that, as long, or
+three times as long. Overhead is all the time from the judge taking the request to its
+result, but for the timed samples themselves: drawing inputs, verifying, starting and ending
+processes, filling in inputs and checking results between samples.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import statistics
 import tempfile
 import time
 from pathlib import Path
 
-from akg_tui.core.measurement import Measurement, Outcome
+from akg_tui.core.measurement import Measurement, Outcome, Progress
 from akg_tui.core.task import Task
 from akg_tui.evaluate import Judge
 
@@ -61,20 +65,58 @@ def _overhead_ms(found: Measurement) -> float:
     return (found.elapsed_s - found.sampled_s) * 1e3
 
 
+class Stages:
+    """Where the time of an evaluation goes, from what the judge tells of its progress."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[str, float]] = []
+
+    def clear(self) -> None:
+        """Begin with another evaluation."""
+        self._seen.clear()
+
+    def note(self, progress: Progress) -> None:
+        """Note when each part begins; before the first trial is done, all are drawn."""
+        name = progress.stage
+        if name == "verify" and not progress.done:
+            name = "draw"
+        if not any(seen == name for seen, _ in self._seen):
+            self._seen.append((name, time.perf_counter()))
+
+    def take(self, found: Measurement) -> dict[str, float]:
+        """Return the milliseconds of each part; those of timing without the samples."""
+        starts = dict(self._seen)
+        end = time.perf_counter()
+        timing = (end - starts["time"] - found.sampled_s) * 1e3
+        return {
+            "build_ms": (starts["draw"] - starts["build"]) * 1e3,
+            "draw_ms": (starts["verify"] - starts["draw"]) * 1e3,
+            "verify_ms": (starts["time"] - starts["verify"]) * 1e3,
+            "timing_ms": timing,
+        }
+
+
 async def _run() -> bool:
     task = Task(op="overhead")
+    stages = Stages()
     with tempfile.TemporaryDirectory() as scratch:
-        async with Judge(task, REFERENCE, Path(scratch)) as judge:
+        async with Judge(task, REFERENCE, Path(scratch), on_progress=stages.note) as judge:
             times = await _calibrated(judge)
-            same = KERNEL.replace("TIMES", str(times))
-            slow = KERNEL.replace("TIMES", str(3 * times))
+            same, fast, slow = (
+                KERNEL.replace("TIMES", str(count)) for count in (times, times // 2, 3 * times)
+            )
             held = True
-            for name, kernel, incumbent, bound in (
-                ("slower", slow, same, OVERHEAD_MS),
-                ("as fast", same, same, None),
-                ("faster, with confirmation", same, slow, None),
+            for name, incumbent, bound in (
+                ("slower", fast, OVERHEAD_MS),
+                ("as fast", same, None),
+                ("faster, with confirmation", slow, None),
             ):
-                found = [await judge.evaluate(kernel, incumbent) for _ in range(TRIALS)]
+                found, parts = [], []
+                for _ in range(1 + TRIALS):
+                    stages.clear()
+                    found.append(await judge.evaluate(same, incumbent))
+                    parts.append(stages.take(found[-1]))
+                del found[0], parts[0]
                 cost = statistics.median(map(_overhead_ms, found))
                 clusters = statistics.median(m.clusters for m in found)
                 held = (
@@ -84,8 +126,11 @@ async def _run() -> bool:
                         cost,
                         clusters=clusters,
                         sampled_ms=round(statistics.median(m.sampled_s for m in found) * 1e3),
-                        build_ms=round(statistics.median(m.build_s for m in found) * 1e3),
                         call_ms=round(statistics.median(m.candidate_ms or 0 for m in found), 3),
+                        **{
+                            part: round(statistics.median(each[part] for each in parts))
+                            for part in parts[0]
+                        },
                     )
                     and held
                 )
@@ -113,7 +158,12 @@ async def _time_to_fail(judge: Judge, kernel: str) -> float:
 
 def _say(name: str, bound: float | None, cost: float, **more: float) -> bool:
     held = bound is None or cost <= bound
-    figures = {"benchmark": "overhead", "kernel": name, "median_ms": round(cost, 1)}
+    figures = {
+        "benchmark": "overhead",
+        "kernel": name,
+        "median_ms": round(cost, 1),
+        "load": round(os.getloadavg()[0], 1),
+    }
     print(json.dumps({**figures, **more, "bound_ms": bound, "held": held}), flush=True)
     return held
 

@@ -16,6 +16,7 @@ import sys
 from dataclasses import dataclass
 from typing import NoReturn
 
+import msgspec
 import torch
 
 from akg_tui.evaluate import sandbox, wire
@@ -61,7 +62,6 @@ def run(request: wire.Fork, ward: Ward, *, channel: int, output: int) -> NoRetur
         _settle(channel, output)
         wanted = Confinement(
             folder=request.folder,
-            writable=(request.cache,),
             programs=ward.programs,
             data=ward.data,
             devices=ward.devices,
@@ -69,12 +69,16 @@ def run(request: wire.Fork, ward: Ward, *, channel: int, output: int) -> NoRetur
             memory_bytes=request.memory_bytes,
             own_processes=ward.own_processes,
         )
-        tried = sandbox.enter(wanted, parent=ward.parent)
-        os.chdir(request.folder)
-        os.environ.update(request.environment)
+        tried = sandbox.prepare(wanted, parent=ward.parent)
         torch.set_num_threads(request.threads)
         kept = shake_heap(random.SystemRandom())
-        status = _serve(socket.socket(fileno=CHANNEL), tried)
+        touch()
+        with socket.socket(fileno=CHANNEL) as judge:
+            if settled := _await_kernel(judge):
+                sandbox.close(msgspec.structs.replace(wanted, writable=(settled.cache,)), tried)
+                os.chdir(request.folder)
+                os.environ.update(settled.environment)
+                status = _serve(judge, tried)
         del kept
     finally:
         # Not sys.exit: the zygote's own frames lie above this one.
@@ -90,6 +94,25 @@ def shake_heap(dice: random.Random) -> list[bytearray]:
     """
     small = [bytearray(dice.randrange(16, 4096)) for _ in range(dice.randrange(64))]
     return [*small, bytearray(dice.randrange(HEAP_SHIFT_BYTES))]
+
+
+def touch() -> None:
+    """Have the pages at hand that loading and calling a kernel needs, whatever the kernel.
+
+    A fork has none of its parent's code mapped. The operators are small enough to start no
+    thread, and the same in all children.
+    """
+    values = torch.randn(2, 8)
+    wide = values.double().clone()
+    wide.copy_(torch.softmax(values, dim=-1)).abs().max()
+    torch.nn.Linear(2, 2).state_dict()
+
+
+def _await_kernel(channel: socket.socket) -> wire.Settle | None:
+    """Wait, with nothing seen of any kernel, until there is one; None if there never is."""
+    channel.send(wire.pack_reply(0, wire.Status.OK))
+    data, _ = wire.receive(channel)
+    return msgspec.json.decode(data, type=wire.Settle) if data else None
 
 
 def _settle(channel: int, output: int) -> None:

@@ -34,6 +34,8 @@ CONFIRM_SHARE = 0.5
 """Of the budget of the comparison, on top of it."""
 
 PRECISE_EVERY = 4
+SPARES = 1 + 2 * MAIN.looks[0].clusters
+"""Children that a comparison needs at least: one to draw inputs, and those of the clusters."""
 
 
 @dataclass
@@ -234,6 +236,7 @@ class Comparing:
     @contextlib.contextmanager
     def _arena(self, calls: tuple[int, int], pairs: int) -> Iterator[Contest]:
         """Yield a contest on inputs that were drawn for it alone."""
+        self._nursery.stock(SPARES)
         turns = pairs + timing.WARMUPS_MOST
         count = turns * max(calls)
         draw = self._reference.draw(

@@ -18,7 +18,7 @@ import torch
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
 from akg_tui.evaluate import trials
 from akg_tui.evaluate.adapters import adapters
-from akg_tui.evaluate.comparing import Comparing, Contender, Timed
+from akg_tui.evaluate.comparing import SPARES, Comparing, Contender, Timed
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.nursery import Misjudged, Nursery
 from akg_tui.evaluate.plaintext import one_line
@@ -28,6 +28,9 @@ from akg_tui.evaluate.timing import Memory
 from akg_tui.evaluate.verifying import Errors, Verification
 from akg_tui.evaluate.wire import Plan
 from akg_tui.evaluate.worker import ChildFailed
+
+VERIFYING_SPARES = 2
+"""Children that verification needs after the build: the reference's and the candidate's."""
 
 
 @dataclass
@@ -71,9 +74,14 @@ class Evaluation:
         """Return what was found, however it ended."""
         try:
             self._stage("reference")
+            self._nursery.stock(VERIFYING_SPARES)
             self._reference.examine()
-            call_s = self._verify(self._build())
-            if self._request.timed and not self._untimed:
+            timed = self._request.timed and not self._untimed
+            verification = self._build()
+            # Made on another CPU while the reference and the candidate are at work.
+            self._nursery.stock(VERIFYING_SPARES + (SPARES if timed else 0))
+            call_s = self._verify(verification)
+            if timed:
                 self._time(call_s)
         except ChildFailed as failed:
             return self._failed(failed)

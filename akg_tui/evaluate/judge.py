@@ -170,6 +170,7 @@ def _serve(line: Line) -> None:
                 found: Measurement | None = evaluation.run()
             except Cancelled:
                 found = None
+            nursery.clear()
             line.finish()
             line.answer(Result(number, found))
     finally:

@@ -11,7 +11,8 @@ import hashlib
 import itertools
 import os
 import shutil
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,7 @@ from akg_tui.evaluate.ceiling import Ceiling
 from akg_tui.evaluate.dsls import dsl_named
 from akg_tui.evaluate.protections import Protection
 from akg_tui.evaluate.region import Region, region_of
-from akg_tui.evaluate.wire import Fork, Op, Plan
+from akg_tui.evaluate.wire import Fork, Op, Plan, Settle
 from akg_tui.evaluate.worker import ChildFailed, Worker, Zygote
 
 START_S = 60.0
@@ -41,6 +42,12 @@ class Nursery:
         self._scratch = scratch
         self._zygote = zygote
         self._numbers = itertools.count(1)
+        self._spares: deque[Path] = deque()
+        """The folders of children that were ordered, in that order."""
+        self._private_folders = any(p.name == "private_folder" and p.held for p in offered)
+        self._left: list[Path] = []
+        """The folders of children that have begun to end."""
+        self._free: list[Path] = []
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         stated = task.sandbox.memory_gb
         self._memory_bytes = int(total * MEMORY_SHARE if stated is None else stated * (1 << 30))
@@ -50,35 +57,98 @@ class Nursery:
         """The protections that no process here has, each with the reason."""
         return tuple(str(protection) for protection in self._offered if not protection.held)
 
+    def stock(self, count: int) -> None:
+        """Have `count` spare children made, in the background.
+
+        A spare is a fresh fork that has seen no kernel, and has all protections but those
+        that need to know what it may write to.
+        """
+        while len(self._spares) < count:
+            folder = self._folder()
+            self._spares.append(folder)
+            self._zygote.order(
+                Fork(
+                    folder=str(folder),
+                    threads=self.task.timing.threads,
+                    memory_bytes=self._memory_bytes,
+                )
+            )
+
+    def quiet(self) -> None:
+        """Wait until no process of ours is being made or taken down: before a time counts."""
+        self._zygote.settle()
+        for spare in self._zygote.spares:
+            spare.await_rest(START_S)
+        self._clean()
+
+    def clear(self) -> None:
+        """End all spares, and wait until no child is left."""
+        self._zygote.settle()
+        while self._zygote.spares:
+            self._zygote.take().release()
+        self._left += self._spares
+        self._spares.clear()
+        self._zygote.settle()
+        self._clean()
+
     @contextlib.contextmanager
     def child(self, source: str) -> Iterator[Worker]:
         """Yield a child for `source`, with nothing loaded; kill it when the block ends."""
-        folder = self._scratch / "children" / f"{os.getpid()}-{next(self._numbers)}"
-        folder.mkdir(parents=True)
+        with self.children([source]) as (worker,):
+            yield worker
+
+    @contextlib.contextmanager
+    def children(self, sources: Sequence[str]) -> Iterator[list[Worker]]:
+        """Yield a child for each source, started together; they are killed as the block ends."""
+        self.stock(len(sources))
+        workers: list[Worker] = []
+        folders: list[Path] = []
+        try:
+            begun = []
+            for source in sources:
+                folder, worker = self._spares.popleft(), self._zygote.take()
+                folders.append(folder)
+                workers.append(worker)
+                begun.append(self._settle(worker, source, folder))
+            for worker, ceiling in zip(workers, begun, strict=True):
+                worker.greet(START_S, ceiling)
+                self._insist(worker)
+            yield workers
+        finally:
+            for worker in workers:
+                if not worker.ended:
+                    worker.release()
+            self._left += folders
+
+    def _settle(self, worker: Worker, source: str, folder: Path) -> Ceiling:
+        """Give a spare the places of a kernel; return what its use of them is held to."""
         cache = self._scratch / "cache" / hashlib.sha256(source.encode()).hexdigest()[:32]
         cache.mkdir(parents=True, exist_ok=True)
-        worker = self._zygote.fork(
-            Fork(
-                folder=str(folder),
-                cache=str(cache),
-                environment={
-                    "HOME": str(folder),
-                    "TMPDIR": str(folder),
-                    **dsl_named(self.task.target.dsl).caches(cache),
-                },
-                threads=self.task.timing.threads,
-                memory_bytes=self._memory_bytes,
-            ),
-            Ceiling(self._memory_bytes, (folder, cache)),
-        )
-        try:
-            worker.greet(START_S)
-            self._insist(worker)
-            yield worker
-        finally:
-            if not worker.ended:
-                worker.end()
-            shutil.rmtree(folder, ignore_errors=True)
+        environment = {
+            "HOME": str(folder),
+            "TMPDIR": str(folder),
+            **dsl_named(self.task.target.dsl).caches(cache),
+        }
+        worker.settle(Settle(str(cache), environment))
+        return Ceiling(self._memory_bytes, (folder, cache))
+
+    def _clean(self) -> None:
+        """Take the folders of children that are gone for others; remove what was written there."""
+        if self._private_folders:
+            # What a child wrote went with its own memory: the folder below is as it was.
+            self._free += self._left
+        else:
+            for folder in self._left:
+                shutil.rmtree(folder, ignore_errors=True)
+        self._left.clear()
+
+    def _folder(self) -> Path:
+        """Return an empty folder that no child has."""
+        if self._free:
+            return self._free.pop()
+        folder = self._scratch / "children" / f"{os.getpid()}-{next(self._numbers)}"
+        folder.mkdir(parents=True)
+        return folder
 
     def _insist(self, worker: Worker) -> None:
         """Refuse a process that lacks what others here have had: no silent downgrade."""

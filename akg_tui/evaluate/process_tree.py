@@ -11,6 +11,8 @@ import signal
 from collections.abc import Collection
 from pathlib import Path
 
+STILL = frozenset({b"T", b"t", b"Z", b"X"})
+
 
 def parents() -> dict[int, int]:
     """Return the parent of every process that can be seen, by process id."""
@@ -81,19 +83,25 @@ def end_orphans(spared: Collection[int] = ()) -> None:
 
 def is_stopped(pid: int) -> bool:
     """Say whether every thread of `pid`, and of what descends from it, is stopped or gone."""
-    return all(_stands_still(each) for each in (pid, *descendants(pid)))
+    # The first thread is the last to run, if any is: so most looks end here.
+    return _is_still(f"/proc/{pid}/stat") and all(
+        _stands_still(each) for each in (pid, *descendants(pid))
+    )
 
 
 def _stands_still(pid: int) -> bool:
     try:
-        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
     except OSError:
         return True
-    for thread in threads:
-        try:
-            text = (thread / "stat").read_text("utf-8", "replace")
-        except OSError:
-            continue
-        if text.rpartition(")")[2].split()[0] not in "TtZX":
-            return False
-    return True
+    return all(_is_still(f"/proc/{pid}/task/{thread}/stat") for thread in threads)
+
+
+def _is_still(path: str) -> bool:
+    """Say whether a thread is stopped or gone, from its `stat`; without pathlib, as it polls."""
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            text = file.read(4096)
+    except OSError:
+        return True
+    return text.rpartition(b")")[2].split(None, 1)[0] in STILL

@@ -68,11 +68,14 @@ def hide_memory() -> bool:
 
 
 def enter(wanted: Confinement, *, parent: int) -> Tried:
-    """Give up what a kernel does not need; return what was tried, held or not.
+    """Give up what a kernel does not need; return what was tried, held or not."""
+    tried = prepare(wanted, parent=parent)
+    close(wanted, tried)
+    return tried
 
-    The order matters: namespaces first, because the filters forbid them; the filter of
-    system calls last, because it forbids most of the rest.
-    """
+
+def prepare(wanted: Confinement, *, parent: int) -> Tried:
+    """Do the part of `enter` that does not depend on what is `writable`; `close` must follow."""
     tried: Tried = {}
     # The parent of the first process of a namespace is out of sight, and shows as 0.
     seen = 0 if wanted.own_processes else parent
@@ -81,8 +84,23 @@ def enter(wanted: Confinement, *, parent: int) -> Tried:
     tried["session"] = ""
     tried["pidns"] = "" if wanted.own_processes else "no pid namespace"
     _set_apart(wanted, tried)
-    tried["netns"] = _why(namespaces.leave_network())
     tried["rlimits"] = _limited(wanted)
+    # It may wait a while before it is closed.
+    hide_memory()
+    return tried
+
+
+def close(wanted: Confinement, tried: Tried) -> None:
+    """Finish what `prepare` began, for `wanted` with its `writable` folders.
+
+    The order matters: namespaces first, because the filters forbid them; the filter of
+    system calls last, because it forbids most of the rest.
+    """
+    spared = (wanted.folder, *wanted.writable)
+    tried["read_only"] = (
+        _why(namespaces.read_only(spared)) if not tried["mountns"] else "no mount namespace"
+    )
+    tried["netns"] = _why(namespaces.leave_network())
     tried["no_capabilities"] = _why(kernel.drop_capabilities())
     tried["no_new_privs"] = _why(kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1))
     tried["hidden_memory"] = _why(kernel.prctl(kernel.PR_SET_DUMPABLE, 0))
@@ -91,7 +109,6 @@ def enter(wanted: Confinement, *, parent: int) -> Tried:
         tried["seccomp"] = _why(syscalls.install())
     else:
         tried["seccomp"] = "the system calls of this machine are not known"
-    return tried
 
 
 def confine(
@@ -142,8 +159,6 @@ def _set_apart(wanted: Confinement, tried: Tried) -> None:
             if not fault
             else "no mount namespace"
         )
-    spared = (wanted.folder, *wanted.writable)
-    tried["read_only"] = _why(namespaces.read_only(spared)) if not fault else "no mount namespace"
     tried["own_proc"] = _why(namespaces.own_proc()) if apart else "no namespace to show"
     tried["process_limit"] = _count_limited(wanted, own_proc=not tried["own_proc"])
 

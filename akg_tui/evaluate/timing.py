@@ -247,6 +247,7 @@ class Contest:
         with idle.blamed(), self._nursery.child("") as worker:
             load_side(self._nursery, worker, idle, self._state)
             self._nursery.await_load(worker)
+            self._nursery.quiet()
             self._pin([worker])
             for calls in wanted:
                 taken = [
@@ -259,12 +260,10 @@ class Contest:
         """Fork both sides, time them in random order, and return what they showed."""
         sides = [self._baseline, self._candidate]
         self._dice.shuffle(sides)
-        workers: dict[str, Worker] = {}
-        with contextlib.ExitStack() as stack:
-            for side in sides:
-                side.move()
-                child = self._nursery.child(side.plan.source)
-                workers[side.name] = stack.enter_context(child)
+        for side in sides:
+            side.move()
+        with self._nursery.children([side.plan.source for side in sides]) as children:
+            workers = {side.name: child for side, child in zip(sides, children, strict=True)}
             # Both load at once; from then on one runs at a time.
             for side in sides:
                 with side.blamed():
@@ -272,7 +271,8 @@ class Contest:
             for side in sides:
                 with side.blamed():
                     self._nursery.await_load(workers[side.name])
-            self._pin(list(workers.values()))
+            self._nursery.quiet()
+            self._pin(children)
             taken, warm = self._alternate(sides, workers)
             preempted = sum(worker.preemptions() for worker in workers.values())
         ours, theirs = taken[self._candidate.name][warm:], taken[self._baseline.name][warm:]

@@ -103,14 +103,20 @@ class Description(Struct, frozen=True, kw_only=True):
 class Fork(Struct, frozen=True, tag=True, kw_only=True):
     """Judge to zygote, with the child's end of a socket: make a child.
 
-    `folder` and `cache` are all that it may write to; the former is its own alone.
+    Nothing in it depends on a kernel, so a child can be made before it is known for which.
+    `folder` is its own alone.
     """
 
     folder: str
-    cache: str
-    environment: dict[str, str]
     threads: int
     memory_bytes: int
+
+
+class Settle(Struct, frozen=True):
+    """Judge to a child that runs our code only: what it may write to beside its folder."""
+
+    cache: str
+    environment: dict[str, str]
 
 
 class End(Struct, frozen=True, tag=True):

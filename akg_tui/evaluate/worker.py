@@ -15,7 +15,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
@@ -82,33 +83,71 @@ class Zygote:
                 start_new_session=True,
             )
         self._ready = False
+        self._asked: deque[socket.socket] = deque()
+        self._made: deque[Worker] = deque()
+        self._leaving: set[int] = set()
+        self._gone: dict[int, wire.Ended] = {}
 
-    def fork(self, request: wire.Fork, ceiling: Ceiling) -> Worker:
-        """Return a new child, sandboxed but with no code loaded yet."""
+    def order(self, request: wire.Fork) -> None:
+        """Ask for a child, without waiting for it."""
         self._await_ready()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            socket.send_fds(self._control, [msgspec.json.encode(request)], [theirs.fileno()])
-        reply, fds = self._reply()
-        if not isinstance(reply, wire.Forked):
-            ours.close()
-            raise ZygoteLost(f"the fork server answered {reply}")
-        return Worker(reply.number, fds[0], ours, self, ceiling)
+            self._send(request, theirs.fileno())
+        self._asked.append(ours)
+
+    def take(self) -> Worker:
+        """Return the first child that was ordered; it waits for a kernel, or soon will."""
+        while not self._made:
+            self._hear()
+        return self._made.popleft()
+
+    @property
+    def spares(self) -> Sequence[Worker]:
+        """The children that are there and were not taken."""
+        return self._made
 
     def end(self, number: int) -> wire.Ended:
         """Kill a child with all that it started; return how it ended and what it printed."""
+        self._send(wire.End(number))
+        while number not in self._gone:
+            self._hear()
+        return self._gone.pop(number)
+
+    def release(self, number: int) -> None:
+        """Kill a child with all that it started, without waiting until it is gone."""
+        self._send(wire.End(number))
+        self._leaving.add(number)
+
+    def settle(self) -> None:
+        """Wait until all that was released is gone, and all that was ordered is there."""
+        while self._asked or self._leaving - self._gone.keys():
+            self._hear()
+        for number in self._leaving:
+            del self._gone[number]
+        self._leaving.clear()
+
+    def _send(self, request: wire.Fork | wire.End, *fds: int) -> None:
         try:
-            self._control.send(msgspec.json.encode(wire.End(number)))
+            socket.send_fds(self._control, [msgspec.json.encode(request)], fds)
         except OSError as error:
             raise ZygoteLost(f"the fork server is gone: {error}") from error
-        reply, _ = self._reply()
-        if not isinstance(reply, wire.Ended):
+
+    def _hear(self) -> None:
+        """Take one answer. Forks are answered in the order that they were asked for."""
+        reply, fds = self._reply()
+        if isinstance(reply, wire.Ended):
+            self._gone[reply.number] = reply
+        elif isinstance(reply, wire.Forked):
+            self._made.append(Worker(reply.number, fds[0], self._asked.popleft(), self))
+        else:
             raise ZygoteLost(f"the fork server answered {reply}")
-        return reply
 
     def close(self) -> None:
         """Let it kill what is left and end."""
         self._control.close()
+        for channel in self._asked:
+            channel.close()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
@@ -145,9 +184,7 @@ class Zygote:
 class Worker:
     """One child."""
 
-    def __init__(
-        self, number: int, pidfd: int, channel: socket.socket, zygote: Zygote, ceiling: Ceiling
-    ) -> None:
+    def __init__(self, number: int, pidfd: int, channel: socket.socket, zygote: Zygote) -> None:
         # The zygote reaps only on our word, so until then the id can't be another's.
         self.pid = process_tree.pid_of(pidfd)
         self.sandbox: tuple[str, ...] = ()
@@ -155,7 +192,7 @@ class Worker:
         self._number = number
         self._channel = channel
         self._zygote = zygote
-        self._ceiling = ceiling
+        self._ceiling: Ceiling | None = None
         self._pidfd = pidfd
         self._poll = select.poll()
         self._poll.register(channel, select.POLLIN)
@@ -164,15 +201,32 @@ class Worker:
         self._nonce = 0
         self._doing = "starting"
         self._ended = False
+        self._rests = False
 
-    def greet(self, deadline_s: float) -> None:
+    def await_rest(self, deadline_s: float) -> None:
+        """Wait until the child has nothing to do but to wait for a kernel."""
+        if not self._rests:
+            self._await_answer(deadline_s, "starting")
+            self._read()
+            self._rests = True
+
+    def settle(self, place: wire.Settle) -> None:
+        """Tell the child what it may write to, without waiting; `greet` must follow."""
+        try:
+            self._channel.send(msgspec.json.encode(place))
+        except OSError as error:
+            raise self._died("starting") from error
+
+    def greet(self, deadline_s: float, ceiling: Ceiling) -> None:
         """Wait for the child to say which protections hold; it still runs our code only."""
+        self.await_rest(deadline_s)
         self._await_answer(deadline_s, "starting")
         _, text, _ = self._read()
         tried = dict(line.split("\t", 1) for line in text.splitlines())
         self.sandbox = tuple(name for name, why in tried.items() if not why)
         self.lacking = {name: why for name, why in tried.items() if why}
-        self._ceiling.begin(self.pid)
+        ceiling.begin(self.pid)
+        self._ceiling = ceiling
         self.freeze()
 
     def send(
@@ -259,14 +313,22 @@ class Worker:
     def end(self) -> wire.Ended:
         """Kill the child; return how it ended and what it printed."""
         ended = self._zygote.end(self._number)
+        self._close()
+        return ended
+
+    def release(self) -> None:
+        """Kill the child; it is gone once the zygote has settled."""
+        self._zygote.release(self._number)
+        self._close()
+
+    def _close(self) -> None:
         self._ended = True
         os.close(self._pidfd)
         self._channel.close()
-        return ended
 
     @property
     def ended(self) -> bool:
-        """Whether `end` has been called."""
+        """Whether it was killed."""
         return self._ended
 
     def _await_answer(self, deadline_s: float, doing: str, *, compiling_s: float = 0.0) -> None:
@@ -287,7 +349,7 @@ class Worker:
                 self._zygote.interrupts.check()
             if self._pidfd in ready:
                 raise self._died(doing)
-            if not ready and (excess := self._ceiling.excess()):
+            if not ready and self._ceiling and (excess := self._ceiling.excess()):
                 printed = self.end().output
                 raise ChildFailed(FailureKind.CRASH, excess, _joined("", printed))
             if compiling_s and process_tree.children_of(self.pid):

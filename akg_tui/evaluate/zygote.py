@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -83,6 +84,8 @@ class Zygote:
             bounds_address_space=target.bounds_address_space,
         )
         self._captures: dict[int, Capture] = {}
+        self._leaving: dict[int, int] = {}
+        """Children that were killed, by the descriptor that tells when they are gone."""
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
 
@@ -95,33 +98,50 @@ class Zygote:
                         self._end_all()
                         return
                     continue
+                if fd in self._leaving:
+                    if not self._tell(self._reap(fd)):
+                        self._end_all()
+                        return
+                    continue
                 capture = next((c for c in self._captures.values() if c.fd == fd), None)
                 if capture is not None and not capture.drain():
                     self._poll.unregister(fd)
 
     def _answer(self) -> bool:
-        data, fds = wire.receive(self._control, 1)
+        try:
+            data, fds = wire.receive(self._control, 1)
+        except ConnectionResetError:  # it went without having read all answers
+            return False
         if not data:
             return False
         request = msgspec.json.decode(data, type=wire.Fork | wire.End)
-        reply: wire.Forked | wire.Ended | wire.Failure
-        carried: list[int] = []
         if isinstance(request, wire.End):
-            reply = self._end(request.number)
-        else:
-            try:
-                pid = self._fork(request, fds[0])
-                carried = [os.pidfd_open(pid)]
-                reply = wire.Forked(pid)
-            except OSError as error:
-                reply = wire.Failure(f"a process could not be made: {error}")
+            if request.number in self._captures:
+                self._kill(request.number)
+                return True
+            return self._tell(wire.Failure(f"{request.number} is no child of the zygote"))
+        reply: wire.Forked | wire.Failure
+        carried: list[int] = []
         try:
-            socket.send_fds(self._control, [msgspec.json.encode(reply)], carried)
-        except (BrokenPipeError, ConnectionResetError):
-            return False
+            pid = self._fork(request, fds[0])
+            carried = [os.pidfd_open(pid)]
+            reply = wire.Forked(pid)
+        except OSError as error:
+            reply = wire.Failure(f"a process could not be made: {error}")
+        try:
+            return self._tell(reply, carried)
         finally:
             for fd in [*fds, *carried]:
                 os.close(fd)
+
+    def _tell(
+        self, reply: wire.Forked | wire.Ended | wire.Failure, fds: Sequence[int] = ()
+    ) -> bool:
+        """Answer the judge; False when it has gone."""
+        try:
+            socket.send_fds(self._control, [msgspec.json.encode(reply)], list(fds))
+        except (BrokenPipeError, ConnectionResetError):
+            return False
         return True
 
     def _fork(self, request: wire.Fork, channel: int) -> int:
@@ -140,18 +160,26 @@ class Zygote:
         self._poll.register(reading, select.POLLIN)
         return pid
 
-    def _end(self, pid: int) -> wire.Ended | wire.Failure:
-        capture = self._captures.pop(pid, None)
-        if capture is None:
-            return wire.Failure(f"{pid} is no child of the zygote")
+    def _kill(self, pid: int) -> None:
+        """Kill a child with all that it started, without waiting for the kernel to be done."""
         # It may not have its own group yet, and its group may outlive it: hence both.
         for kill in (os.kill, os.killpg):
             try:
                 kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
+        gone = os.pidfd_open(pid)
+        self._leaving[gone] = pid
+        self._poll.register(gone, select.POLLIN)
+
+    def _reap(self, gone: int) -> wire.Ended:
+        """Wait for a child that was killed; return how it ended and what it printed."""
+        pid = self._leaving.pop(gone)
+        self._poll.unregister(gone)
+        os.close(gone)
         # The kernel reports the first process of a namespace gone after all others in it.
         _, status = os.waitpid(pid, 0)
+        capture = self._captures.pop(pid)
         if self._apart is None:
             process_tree.end_orphans(self._captures)
         while capture.drain() and select.select([capture.fd], [], [], 0)[0]:
@@ -162,8 +190,10 @@ class Zygote:
         return wire.Ended(pid, status, capture.text())
 
     def _end_all(self) -> None:
-        for pid in list(self._captures):
-            self._end(pid)
+        for pid in self._captures.keys() - self._leaving.values():
+            self._kill(pid)
+        for gone in list(self._leaving):
+            self._reap(gone)
         if self._apart is None:
             process_tree.end_orphans()
 

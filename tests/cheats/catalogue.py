@@ -642,7 +642,8 @@ MUST_NOT_LOOK_FASTER = (
             for _ in range(20):
                 y = torch.softmax(x, dim=-1)
             return y
-        """, before="torch.set_num_threads(1)\ntorch.set_flush_denormal(True)\nos.nice(0)"),
+        """, before="torch.set_num_threads(1)\ntorch.set_flush_denormal(True)\n"
+               "try: os.nice(0)\nexcept PermissionError: pass  # the sandbox forbids it"),
     ),
     Slowpoke(
         "slow until it is warm", "GM: stalls the warm-up so that fewer samples follow",

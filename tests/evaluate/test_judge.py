@@ -57,7 +57,8 @@ async def test_a_kernel_is_not_faster_than_itself(judge: Judge) -> None:
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
     assert found.ratio.low < 1.01
-    assert found.ratio.high > 0.99
+    # A handful of processes on a crowded machine can all have the same bad luck.
+    assert found.ratio.high > 0.99 or found.noise
 
 
 async def test_without_an_incumbent_the_reference_is_the_baseline(judge: Judge) -> None:

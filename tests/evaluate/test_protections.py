@@ -104,7 +104,7 @@ def test_without_namespaces_nothing_outlives_its_evaluation_either() -> None:
 def test_without_namespaces_the_other_walls_hold() -> None:
     chosen = "judge or journal or signal or daemon or connection or answer"
     done = python(
-        "-m", "pytest", "-q", "-rs", "tests/evaluate/test_hostile.py", "-k", chosen,
+        "-m", "pytest", "-rs", "tests/evaluate/test_hostile.py", "-k", chosen,
         lacking=("namespaces",),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
@@ -125,7 +125,8 @@ async def test_a_process_that_lacks_what_was_offered_is_an_error(tmp_path: Path)
             nursery = Nursery(Task(op="x"), tmp_path, zygote, claimed)
             with pytest.raises(Misjudged, match="could not be set up: drawbridge: not tried"):
                 nursery.child("x").__enter__()
-            with Nursery(Task(op="x"), tmp_path, zygote, offered()).child("x") as worker:
+            other = Nursery(Task(op="x"), tmp_path / "other", zygote, offered())
+            with other.child("x") as worker:
                 assert worker.sandbox
         finally:
             zygote.close()
