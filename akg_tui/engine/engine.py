@@ -27,6 +27,7 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.plain import one_line
 from akg_tui.core.recovery import cut_off, opening
 from akg_tui.core.state import RunState
+from akg_tui.engine.attach import served
 from akg_tui.engine.live import Live
 from akg_tui.engine.reporting import Reporter
 from akg_tui.store.plan_edits import read_kept_edit
@@ -167,6 +168,10 @@ class Engine:
 
     async def run(self) -> None:
         """Recover, then work until the run is over. Cancelling it leaves a resumable run."""
+        async with served(self):
+            await self._work()
+
+    async def _work(self) -> None:
         self._recover()
         if not self.state.finished:
             await self._judge.prepare()  # it loads torch while the first steps are taken
