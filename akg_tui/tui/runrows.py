@@ -10,7 +10,7 @@ from akg_tui.store.run_list import RunSummary
 from akg_tui.tui import words
 from akg_tui.tui.catalogue import Found
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE
-from akg_tui.tui.spans import Line, cells, cut, fit, line
+from akg_tui.tui.spans import ELLIPSIS, Line, cells, cut, fit, line
 
 SORTS = ("newest", "best", "name", "state")
 
@@ -109,7 +109,7 @@ def heads(room: int) -> Line:
 
 
 def _columns(room: int) -> list[tuple[str, int]]:
-    columns = [("state", 10), ("task", 18), ("best", 7)]
+    columns = [("state", 11), ("task", 18), ("best", 7)]
     if room >= 74:
         columns.append(("rise", _SPARK + 2))
     columns.append(("rounds", 8))
@@ -125,8 +125,10 @@ def row_of(run: Found, now: float, room: int) -> Line:
     status = told.status if told else ""
     glyph, role = _STATE[status]
     if told is not None and told.damaged:
-        lead = line((f"{glyph} {status:<8}", role), (f"{one_line(run.name)}  ", "text"))
-        return fit((*lead, (one_line(told.damaged), "muted")), room)
+        why = told.damaged.partition("events.jsonl")[2].lstrip(":") or told.damaged
+        name = last_part(one_line(run.name), max(20, room // 3))
+        lead = line((f"{glyph} {status:<9}", role), (f"{name}  ", "text"))
+        return fit((*lead, (one_line(why), "muted")), room)
     values: dict[str, tuple[str, str]] = {
         "state": (f"{glyph} {status or 'reading'}", role),
         "age": (age(now - run.at), "muted"),
@@ -142,14 +144,25 @@ def row_of(run: Found, now: float, room: int) -> Line:
             "agent": (one_line(told.agent), "text"),
             "mode": (told.mode, "text"),
         }
-    spans = []
+    spans: list[tuple[str, str]] = []
     for name, size in _columns(room):
         text, role = values.get(name, ("", "text"))
         if size:
             text = cut(text, size - 1)
             text += " " * (size - cells(text))
+        elif name == "run":
+            text = last_part(text, room - sum(cells(t) for t, _ in spans))
         spans.append((text, role))
     return fit(tuple(spans), room)
+
+
+def last_part(text: str, room: int) -> str:
+    """The end of `text` in at most `room` columns: what tells runs apart stands there."""
+    if cells(text) <= room:
+        return text
+    while text and cells(text) > room - 1:
+        text = text[1:]
+    return ELLIPSIS + text if room > 0 else ""
 
 
 def about(run: Found, now: float, room: int) -> list[Line]:

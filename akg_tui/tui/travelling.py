@@ -8,6 +8,7 @@ a question that says what will happen.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -146,12 +147,48 @@ class Travelling(_Base):
             return
 
         def undo(yes: bool | None) -> None:
-            if yes and self._travel is not None:
+            if not yes:
+                return
+            if self._travel is not None:
                 self._travel.live()  # what a command does is seen in the present
-            if yes:
+            if self._at_rest():
+                self.run_worker(self._undo_at_rest(), name="undo")
+            else:
                 self.steer(cmd.UndoKeep(), "the KEEP is undone")
 
         self.push_screen(Confirm("undo the last KEEP?", _undo_words(state), "undo"), undo)
+
+    def _at_rest(self) -> bool:
+        from akg_tui.engine.follow import Followed
+
+        return isinstance(self._handle, Followed) and self._handle.pid is None
+
+    async def _undo_at_rest(self) -> None:
+        """As `akg-tui undo`; the follower of the journal sees it."""
+        from akg_tui import __version__
+        from akg_tui.core import commands as cmd
+        from akg_tui.store.afterwards import apply_at_rest
+        from akg_tui.store.errors import StoreError
+        from akg_tui.store.run_folder import RunFolder
+
+        assert self._handle is not None
+        path = Path(self._handle.path)
+
+        def undo() -> None:
+            run = RunFolder.open(path)
+            try:
+                apply_at_rest(
+                    run, cmd.UndoKeep(), pid=os.getpid(), version=__version__, clock=time.time
+                )
+            finally:
+                run.close()
+
+        try:
+            await asyncio.to_thread(undo)
+        except StoreError as error:
+            self.tell(f"not undone: {error}")
+            return
+        self.tell("the KEEP is undone")
 
     def action_fork(self) -> None:
         """A new run from the round that is looked at, after a question."""

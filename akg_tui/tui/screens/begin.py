@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 
 from akg_tui import resources
 from akg_tui.core.plain import one_line
+from akg_tui.store.run_list import JOURNAL
 from akg_tui.store.task_folder import TASK_FILE
 from akg_tui.tui.glyphs import LIVE
 from akg_tui.tui.openings import SAMPLES, Start
@@ -31,6 +32,9 @@ def tasks_below(folder: Path) -> list[Path]:
     for at, below, files in os.walk(folder):
         here = Path(at)
         deep = len(here.parts) - top >= DEPTH
+        if JOURNAL in files:  # a run, with its own copy of the task
+            below.clear()
+            continue
         if TASK_FILE in files:
             found.append(here)
         skip = {"runs", "node_modules", "__pycache__"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import overload
 
 from textual.app import ComposeResult
@@ -66,7 +67,7 @@ def exhibit(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
     if measured.outcome is not Outcome.CORRECT:
         second = line((one_line(measured.message), "log.error"))
     elif attempt.number and measured.ratio:
-        second = line((f"{words.sure(measured.ratio)} against the best then", "text"))
+        second = line((words.sure(measured.ratio), "text"))
     else:
         second = line(("against the reference", "muted"))
     if attempt.verdict is Verdict.KEEP and attempt.number in state.undone:
@@ -193,7 +194,7 @@ class Rounds(Watching):
         self._draw(old, new, room, wide=wide)
         self.pull(self._first)
         if missing := [s for s in (old, new) if self._colours.of(s.key) is None]:
-            self.run_worker(self._colour(missing), exclusive=True, group="colour")
+            self.run_worker(partial(self._colour, missing), exclusive=True, group="colour")
 
     def _draw(self, old: Exhibit, new: Exhibit, room: int, *, wide: bool) -> None:
         compared = compare(split_lines(old.text), split_lines(new.text))

@@ -23,7 +23,7 @@ from akg_tui.tui import openings
 from akg_tui.tui.catalogue import Catalogue, Found
 from akg_tui.tui.commands import Where, footer
 from akg_tui.tui.look import Look
-from akg_tui.tui.runrows import SORTS, RunRows, about, chosen, heads
+from akg_tui.tui.runrows import SORTS, RunRows, about, chosen, heads, last_part
 from akg_tui.tui.screens.confirm import Confirm
 from akg_tui.tui.screens.watching import Watching, bindings
 from akg_tui.tui.spans import Line, fit, line, spread
@@ -154,13 +154,13 @@ class Runs(Watching):
         catalogue = self.catalogue
         many = len(catalogue.runs)
         unread = catalogue.unread
-        place = one_line(str(self.folder.absolute()))
+        place = last_part(one_line(str(self.folder.absolute())), max(12, room - 52))
         told = f"{len(self.shown)} of {count(many, 'run')}" if self.filter.value else (
             count(many, "run"))  # fmt: skip
         left = line(
-            ("akg-tui", "brand"), ("  runs below ", "muted"), (place, "text"),
-            (f"  {told}", "strong"),
+            ("akg-tui", "brand"), (f"  {told}", "strong"),
             (f", {unread} to be read" if unread else "", "muted"),
+            (" below ", "muted"), (place, "text"),
             (f"  has {one_line(self.filter.value)!r}" if self.filter.value else "", "note"),
         )  # fmt: skip
         right = line(("by ", "muted"), (self.sort, "accent"))
@@ -267,7 +267,7 @@ class Runs(Watching):
         if left is None or right is None:
             self.say("one of them has no baseline yet, so there is nothing to compare")
             return
-        self.app.push_screen(Rounds(None, sides=(left, right), tag_key=str(one).encode()))
+        self.app.push_screen(Rounds(None, sides=(left, right), tag_key=b"two runs"))
 
     def action_fork(self) -> None:
         run = self._chosen()
