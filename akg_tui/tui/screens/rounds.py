@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import overload
 
 from textual.app import ComposeResult
@@ -143,6 +142,7 @@ class Rounds(Watching):
         self._sides = sides
         self._tag_key = look.tag_key if look else tag_key
         self._colours = Colours()
+        self._missing: Sequence[Exhibit] = ()
         self._whole = False
         self._hunks: tuple[int, ...] = ()
         self.about = Rows("about")
@@ -194,7 +194,8 @@ class Rounds(Watching):
         self._draw(old, new, room, wide=wide)
         self.pull(self._first)
         if missing := [s for s in (old, new) if self._colours.of(s.key) is None]:
-            self.run_worker(partial(self._colour, missing), exclusive=True, group="colour")
+            self._missing = missing
+            self.run_worker(self._colour, exclusive=True, group="colour")
 
     def _draw(self, old: Exhibit, new: Exhibit, room: int, *, wide: bool) -> None:
         compared = compare(split_lines(old.text), split_lines(new.text))
@@ -219,8 +220,8 @@ class Rounds(Watching):
             self.view.put(unified, columns=unified.columns)
         self.view.border_subtitle = Content(words.count(len(self._hunks), "change"))
 
-    async def _colour(self, sides: Sequence[Exhibit]) -> None:
-        for side in sides:
+    async def _colour(self) -> None:
+        for side in self._missing:
             coloured: Coloured = await asyncio.to_thread(self._colours.lex, side.text)
             self._colours.keep(side.key, coloured)
         old, new = self.sides
