@@ -208,8 +208,9 @@ class WorkbenchApp(Travelling, Inked, App[int]):
         from akg_tui.tui.screens.runs import Runs
         from akg_tui.tui.screens.watching import Watching
 
-        if isinstance(self.screen, Runs):
-            self.screen.pull_runs(self._wall())
+        top = self.screen_stack[-1] if self.screen_stack else None
+        if isinstance(top, Runs) and top.is_mounted:
+            top.pull_runs(self._wall())
         if self._handle is None or self._released:
             return
         if self._travel is not None:

@@ -21,6 +21,7 @@ from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.openings import Draft
 from akg_tui.tui.runrows import age, last_part, spark
 from akg_tui.tui.screens.begin import Begin
+from akg_tui.tui.screens.confirm import Confirm
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
@@ -28,6 +29,11 @@ from akg_tui.tui.screens.wizard import Wizard
 from tests.engine.runs import KERNEL, REFERENCE, create, engine
 
 ODD = "\x1b[31m漢字\u202e[red]"
+
+
+@pytest.fixture(autouse=True)
+def _armed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Confirm, "ARM_S", 0.0)  # that it arms is tested with a clock of its own
 
 
 @pytest.fixture

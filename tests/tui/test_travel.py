@@ -141,8 +141,16 @@ async def test_an_undo_asks_first_and_says_what_will_happen() -> None:
         await stage.press("escape")
         assert handle.state.undone == ()
         await stage.press("u", "y")
+        assert handle.state.undone == (), "it is answered by nobody who was typing"
+        await stage.press("x", "y")
+        assert stage.app.screen is stage.deck
+        await stage.press("u")
+        await stage.arm()
+        await stage.press("y")
         assert handle.state.undone == (2,)
-        await stage.press("u", "y")
+        await stage.press("u")
+        await stage.arm()
+        await stage.press("y")
         assert handle.state.undone == (2, 1)
         await stage.press("u")
         assert "there is no KEEP to undo" in stage.text()
@@ -168,7 +176,9 @@ async def test_a_fork_needs_a_round_and_a_yes(monkeypatch: pytest.MonkeyPatch) -
         assert "fork at the end of round 3?" in stage.text()
         await stage.press("n")
         assert made == []
-        await stage.press("F", "y")
+        await stage.press("F")
+        await stage.arm()
+        await stage.press("y")
         assert made == [(Path(handle.path), 3)]
         assert "akg-tui resume /tasks/row_softmax/runs/forked-r3" in stage.text()
 

@@ -195,7 +195,7 @@ class Rounds(Watching):
         self.pull(self._first)
         if missing := [s for s in (old, new) if self._colours.of(s.key) is None]:
             self._missing = missing
-            self.run_worker(self._colour, exclusive=True, group="colour")
+            self.run_worker(self._colour(), group="colour")
 
     def _draw(self, old: Exhibit, new: Exhibit, room: int, *, wide: bool) -> None:
         compared = compare(split_lines(old.text), split_lines(new.text))
