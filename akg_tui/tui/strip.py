@@ -74,14 +74,14 @@ def _numbers(moment: Moment, room: int) -> Line:
     cells[here] = (_HERE, "accent")
     free = 0
     for mark in moment.marks:
-        text = str(mark.round)
         x = column(mark.seq, moment.last, room)
-        room_there = all(cells[i][0] == " " for i in range(max(0, x - 1), x + len(text) + 1)
-                         if i < room)  # fmt: skip
-        if mark.round and x >= free and x + len(text) <= room and room_there:
-            for offset, digit in enumerate(text):
-                cells[x + offset] = (digit, "muted")
-            free = x + len(text) + 1
+        text = str(mark.round)
+        end = x + len(text)
+        if not mark.round or x < free or end > room:
+            continue
+        if all(cells[n][0] == " " for n in range(max(0, x - 1), min(room, end + 1))):
+            cells[x:end] = [(digit, "muted") for digit in text]
+            free = end + 1
     return fit(_merged(cells), room)
 
 
