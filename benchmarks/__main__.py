@@ -14,6 +14,7 @@ NAMES = (
     "responsive",
     "overhead",
     "fold",
+    "past",
     "context",
     "kills",
     "crashlab",

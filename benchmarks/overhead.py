@@ -86,6 +86,8 @@ class Stages:
     def take(self, found: Measurement) -> dict[str, float]:
         """Return the milliseconds of each part; those of timing without the samples."""
         starts = dict(self._seen)
+        if found.outcome is not Outcome.CORRECT:
+            raise SystemExit(f"the benchmark's own kernel failed: {found.message}\n{found.detail}")
         end = time.perf_counter()
         timing = (end - starts["time"] - found.sampled_s) * 1e3
         return {

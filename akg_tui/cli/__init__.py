@@ -18,16 +18,19 @@ from akg_tui.cli.reporting import add_reporting
 from akg_tui.cli.running import add_running
 from akg_tui.cli.runs import add_run_commands
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
+from akg_tui.cli.watching import add_watching, browse
 
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     top = argparse.ArgumentParser(
         prog="akg-tui",
-        description="A terminal workbench in which an agent tunes a compute kernel.",
+        description="A terminal workbench in which an agent tunes a compute kernel. Without a "
+        "command it lists the runs below this folder, to watch, resume or begin one.",
     )
+    top.set_defaults(run=browse)
     top.add_argument("--version", action="version", version=f"akg-tui {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
     def add(name: str, run: Callable[[argparse.Namespace], int], about: str) -> Any:
         command = commands.add_parser(name, help=about, description=about)
@@ -35,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
         return command
 
     add_running(add)
+    add_watching(add)
     add_evaluating(add)
     add_run_commands(add)
     add_reporting(add)

@@ -164,23 +164,10 @@ def _at_rest(path: Path, work: Callable[[RunFolder], None]) -> int:
 
 
 def _apply(run: RunFolder, command: Command) -> None:
-    """A command to a run at rest, in a session of its own, so that no idle time is worked."""
     import os
     import time
 
     from akg_tui import __version__
-    from akg_tui.core.decide import Rejected, decide
-    from akg_tui.core.events import AnyEvent, Record
-    from akg_tui.core.fold import evolve
-    from akg_tui.core.recovery import opening
+    from akg_tui.store.afterwards import apply_at_rest
 
-    events: list[AnyEvent] = [*opening(run.state, os.getpid(), __version__)]
-    state = run.state
-    for seq, event in enumerate(events, state.seq + 1):
-        state = evolve(state, Record(seq, time.time(), event))
-    decided = decide(state, command, time.time())
-    if isinstance(decided, Rejected):  # then not even the session is journaled
-        raise UsageError(decided.why)
-    for event in (*events, *decided):
-        run.append(event)
-    run.project()
+    apply_at_rest(run, command, pid=os.getpid(), version=__version__, clock=time.time)

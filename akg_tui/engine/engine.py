@@ -29,6 +29,7 @@ from akg_tui.core.measurement import PRECISE, FailureKind, Measurement, Outcome,
 from akg_tui.core.plain import one_line
 from akg_tui.core.recovery import cut_off, opening
 from akg_tui.core.state import RunState
+from akg_tui.engine.attach import served
 from akg_tui.engine.live import Live
 from akg_tui.engine.reporting import Reporter
 from akg_tui.store.plan_edits import read_kept_edit
@@ -176,6 +177,10 @@ class Engine:
 
     async def run(self) -> None:
         """Recover, then work until the run is over. Cancelling it leaves a resumable run."""
+        async with served(self):
+            await self._work()
+
+    async def _work(self) -> None:
         self._recover()
         if not self.state.finished:
             await self._judge.prepare()  # it loads torch while the first steps are taken

@@ -76,7 +76,10 @@ def write_report(run: Path, report: Report, forms: tuple[Format, ...] = FORMATS)
 def write_file(path: Path, text: str) -> None:
     """Write one file, whole or not at all. Raises `StoreError`."""
     try:
-        replace_file(path, text.encode())
+        if path.exists() and not path.is_file():
+            path.write_bytes(text.encode())  # a device or a pipe is written to, never replaced
+        else:
+            replace_file(path, text.encode())
     except OSError as error:
         raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
 

@@ -152,21 +152,26 @@ def _told(line: bytes) -> str:
     return "its checksum is wrong"
 
 
-def scan(path: Path, data: bytes) -> Scanned:
-    scanned = Scanned([], 0, NO_LINE)
+def scan(path: Path, data: bytes, before: Scanned | None = None) -> Scanned:
+    """What `data` holds; with `before`, what follows it, added to it. Raises `JournalDamaged`."""
+    scanned = before if before is not None else Scanned([], 0, NO_LINE)
     _scan_into(scanned, path, data)
     return scanned
 
 
 def _scan_into(scanned: Scanned, path: Path, data: bytes) -> None:
-    """Add what `data` holds to `scanned`, up to the first line that is wrong."""
+    """Add what `data`, the bytes after those that were read, holds to `scanned`.
+
+    Up to the first line that is wrong.
+    """
     lines = data.split(b"\n")
     lines.pop()  # after the last line end: nothing, or the part of a line
+    before = len(scanned.records)
     for index, line in enumerate(lines):
-        number = index + 1
+        number = before + index + 1
         payload = _payload(line)
         if payload is None:
-            if any(_payload(later) is not None for later in lines[number:]):
+            if any(_payload(later) is not None for later in lines[index + 1 :]):
                 what = _told(line)
                 raise JournalDamaged(path, number, number, what, scanned.length)
             break

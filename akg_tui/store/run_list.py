@@ -23,12 +23,14 @@ from akg_tui.store.lock import holder
 
 JOURNAL = "events.jsonl"
 SEARCH_DEPTH = 6
+CLIMB = 40  # rounds of a summary's climb
 
 
 class RunSummary(Struct, frozen=True, kw_only=True):
     """A run in a list. `damaged` tells why it cannot be read; then only `path` is known.
 
-    `pid` is the process at work on it now; `over_seed` the estimate of best over seed.
+    `pid` is the process at work on it now; `over_seed` the estimate of best over seed;
+    `climb` that of the best after each of the last rounds.
     """
 
     path: str
@@ -46,6 +48,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     max_rounds: int = 0
     verdicts: dict[str, int] = {}
     over_seed: float | None = None
+    mode: str = ""
+    climb: tuple[float, ...] = ()
 
     @property
     def status(self) -> str:
@@ -89,7 +93,7 @@ def list_runs(folder: Path) -> list[RunSummary]:
     """
     if not folder.is_dir():
         raise RunFolderError(f"{folder}: is not a folder")
-    found = [_summary(run) for run in _find(folder)]
+    found = [summarize_run(run) for run in find_runs(folder)]
     return sorted(found, key=lambda run: (run.started_at, run.path))
 
 
@@ -129,7 +133,8 @@ def fold_journal(path: Path, records: Iterable[Record]) -> RunState:
     return state
 
 
-def _find(folder: Path) -> Iterator[Path]:
+def find_runs(folder: Path) -> Iterator[Path]:
+    """The runs at or below `folder`; nothing of them is read."""
     top = len(folder.parts)
     for at, below, files in os.walk(folder):
         here = Path(at)
@@ -140,7 +145,8 @@ def _find(folder: Path) -> Iterator[Path]:
         below[:] = [] if deep else sorted(name for name in below if not name.startswith("."))
 
 
-def _summary(run: Path) -> RunSummary:
+def summarize_run(run: Path) -> RunSummary:
+    """A run in a list; one that cannot be read is damaged and says why."""
     try:
         state = read_state(run)
     except StoreError as error:
@@ -160,4 +166,16 @@ def _summary(run: Path) -> RunSummary:
         max_rounds=state.task.policy.max_rounds,
         verdicts={verdict.value: state.count(verdict) for verdict in Verdict},
         over_seed=state.best.over_seed if state.best else None,
+        mode=state.mode.value,
+        climb=_climb(state),
     )
+
+
+def _climb(state: RunState) -> tuple[float, ...]:
+    best, climb = 1.0, []
+    for attempt in state.attempts:
+        kept = attempt.verdict is Verdict.KEEP and attempt.number not in state.undone
+        if kept and attempt.over_seed:
+            best = attempt.over_seed
+        climb.append(best)
+    return tuple(climb[-CLIMB:])

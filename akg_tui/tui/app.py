@@ -21,14 +21,20 @@ from akg_tui.tui.clock import PullClock
 from akg_tui.tui.commands import at
 from akg_tui.tui.spans import hang, line
 from akg_tui.tui.themes import DEFAULT, BadTheme, Inked, Inks, Theme, load_all, user_folder
+from akg_tui.tui.travelling import Travelling
 from akg_tui.tui.widgets.painted import Rows
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from textual.command import Provider
+    from textual.worker import Worker
 
     from akg_tui.core.commands import Command
     from akg_tui.engine.handle import RunHandle
     from akg_tui.tui.look import Look
+
+PAST_COMMANDS = ("past.enter", "past.live", "past.fork", "past.compare", "run.undo")
 
 
 def _palette() -> type[Provider]:
@@ -37,13 +43,18 @@ def _palette() -> type[Provider]:
     return Commands
 
 
-class WorkbenchApp(Inked, App[int]):
+class WorkbenchApp(Travelling, Inked, App[int]):
     """Returns 0; 2 when the run could not be opened, broke, or ended without having done its job.
 
     Parameters
     ----------
-    open_run : callable
-        Gives the run. Awaited once the first frame is on screen.
+    open_run : callable, optional
+        Gives the run. Awaited once the first frame is on screen. Without it the runs below
+        `browse` are listed, to choose from.
+    browse : Path, optional
+        A folder with runs below it.
+    past : bool
+        Open the run's past at once.
     theme : str, optional
         Name of a theme; the default one where it is None or unknown.
     clock : callable
@@ -61,14 +72,16 @@ class WorkbenchApp(Inked, App[int]):
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(c.keys), c.action.removeprefix("app."), c.label, show=False, id=c.id)
-        for c in at("deck")
-        if c.id in ("app.help", "app.quit")
+        for c in dict.fromkeys((*at("deck"), *at("past")))
+        if c.id in ("app.help", "app.quit", *PAST_COMMANDS)
     ]
 
     def __init__(
         self,
-        open_run: Callable[[], Awaitable[RunHandle]],
+        open_run: Callable[[], Awaitable[RunHandle]] | None,
         *,
+        browse: Path | None = None,
+        past: bool = False,
         theme: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -86,9 +99,12 @@ class WorkbenchApp(Inked, App[int]):
         self.title = "akg-tui"
         self.clock = PullClock(self, self._pull, time.monotonic)
         self._open_run = open_run
+        self._browse = browse
+        self._past_first = past
         self._wall = clock
         self._handle: RunHandle | None = None
         self._work: asyncio.Task[None] | None = None
+        self._opening: Worker[None] | None = None
         self._released = False
         self._trouble = ""
 
@@ -107,53 +123,99 @@ class WorkbenchApp(Inked, App[int]):
         self.screen_stack[0].query_one("#opening", Rows).show(tuple(rows))
 
     def _begin(self) -> None:
-        self.run_worker(self._open(), name="open the run")
+        self.clock.start()
+        if self._open_run is not None:
+            self.run_worker(self._open(self._open_run), name="open the run")
+        elif self._browse is not None:
+            self.run_worker(self._list(self._browse), name="list the runs")
 
-    async def _open(self) -> None:
-        opening = asyncio.ensure_future(self._open_run())
+    async def _list(self, folder: Path) -> None:
+        from akg_tui.tui.screens.runs import Runs
+
+        await self.push_screen(Runs(folder))
+        self._tell_faults()
+
+    def _tell_faults(self) -> None:
+        if self._faults:
+            self._say("; ".join(self._faults))
+
+    def open_run(self, open_run: Callable[[], Awaitable[RunHandle]], *, past: bool = False) -> None:
+        """Open a run from the list of runs."""
+        if self._handle is None and self._opening is None:
+            self._past_first = past
+            self._opening = self.run_worker(self._open(open_run), name="open the run")
+
+    async def _open(self, open_run: Callable[[], Awaitable[RunHandle]]) -> None:
+        opening = asyncio.ensure_future(open_run())
         await asyncio.wait([opening])
+        self._opening = None
         if error := opening.exception():
-            self._trouble = f"the run could not be opened: {_told(error)}"
+            trouble = f"the run could not be opened: {_told(error)}"
+            if self._browse is not None:
+                self._say(trouble)
+                return
+            self._trouble = trouble
             self._announce(((self._trouble, "log.error"),), (("q leaves", "muted"),))
             return
         from akg_tui.tui.screens.deck import Deck
 
         self._handle = opening.result()
+        self._trouble, self._released = "", False
         await self.push_screen(Deck())
         self._work = asyncio.create_task(self._handle.run(), name="run")
         self._work.add_done_callback(self._ended)
-        self.clock.start()
-        if self._faults:
-            self._say("; ".join(self._faults))
+        self._tell_faults()
+        if self._past_first:
+            await self._into_past()
 
     def _ended(self, work: asyncio.Task[None]) -> None:
         if work.cancelled():
             return
         if error := work.exception():
             self._trouble = f"the run broke: {_told(error)}; akg-tui resume takes it up again"
+            if self._only_watched():
+                self._trouble = f"it can't be followed any more: {_told(error)}"
         if self.is_running:
             self.pull_now()
 
     def look(self) -> Look:
-        """The run as it is now."""
+        """The run as it is now; as it was, when the person looks at the past."""
+        from akg_tui.tui.travel import look_back
+
+        look = self.look_now()
+        return look_back(look, self._travel) if self._travel and self.in_past else look
+
+    def look_now(self) -> Look:
         from akg_tui.tui.look import look_at
 
         assert self._handle is not None
         return look_at(self._handle, self._wall(), self._trouble)
+
+    def _only_watched(self) -> bool:
+        """Whether somebody else works on the run, or nobody does."""
+        from akg_tui.engine.follow import Followed
+
+        return isinstance(self._handle, Followed)
 
     def wall_clock(self) -> float:
         return self._wall()
 
     def pull_now(self) -> None:
         """Show what is true now, whatever the clock's pace."""
-        if self._handle is not None:
-            self.clock.now()
+        self.clock.now()
 
     def _pull(self) -> None:
+        from akg_tui.tui.screens.runs import Runs
         from akg_tui.tui.screens.watching import Watching
 
+        top = self.screen_stack[-1] if self.screen_stack else None
+        if isinstance(top, Runs) and top.is_mounted:
+            top.pull_runs(self._wall())
         if self._handle is None or self._released:
             return
+        if self._travel is not None:
+            self._travel.past.note(self._handle.state)
+            self._travel.tick(time.monotonic())
         look = self.look()
         for screen in reversed(self.screen_stack):
             if isinstance(screen, Watching) and screen.is_mounted:
@@ -166,6 +228,9 @@ class WorkbenchApp(Inked, App[int]):
         from akg_tui.store.errors import StoreError
 
         assert self._handle is not None
+        if self.in_past:
+            self._say("this is the past: L goes back to what is true now")
+            return False
         try:
             refused = self._handle.send(command)
         except StoreError as error:  # a full disk, say: the run itself tells when it stops
@@ -174,6 +239,9 @@ class WorkbenchApp(Inked, App[int]):
         self._say(refused.why if refused else told)
         self.pull_now()
         return refused is None
+
+    def tell(self, text: str) -> None:
+        self._say(text)
 
     def _say(self, text: str) -> None:
         from akg_tui.tui.screens.deck import Deck
@@ -199,7 +267,7 @@ class WorkbenchApp(Inked, App[int]):
 
     def action_leave(self) -> None:
         over = self._handle is None or self._handle.state.finished or self._trouble
-        if over:
+        if over or self._only_watched():
             self._leave(True)
         elif not isinstance(self.screen, ModalScreen):
             from akg_tui.tui.screens.dialogs import Leave
@@ -209,14 +277,30 @@ class WorkbenchApp(Inked, App[int]):
             self.push_screen(Leave(self._handle.path, evaluating=evaluating), self._leave)
 
     def _leave(self, confirmed: bool | None) -> None:
-        if confirmed:
+        if not confirmed:
+            return
+        if self._browse is not None and self._handle is not None:
+            self.run_worker(self._back_to_runs(), name="close the run")
+        else:
             self.run_worker(self._close_and_exit(), name="close the run")
+
+    async def _back_to_runs(self) -> None:
+        from akg_tui.tui.screens.runs import Runs
+
+        path = self._handle.path if self._handle is not None else ""
+        await self._close()
+        trouble, self._handle, self._travel, self._trouble = self._trouble, None, None, ""
+        while not isinstance(self.screen, Runs):
+            await self.pop_screen()
+        self.screen.back_from(path)
+        if trouble:
+            self._say(trouble)
 
     async def _close_and_exit(self) -> None:
         await self._close()
         failed = bool(self._trouble)
         if self._handle is not None:
-            failed = failed or not self._handle.state.ok
+            failed = failed or not (self._handle.state.ok or self._only_watched())
         code = 2 if failed else 0
         self.exit(code, return_code=code, message=clean(self._trouble) or None)
 

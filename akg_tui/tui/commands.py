@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from akg_tui.core.state import RunState
 
-Where = Literal["deck", "review", "everywhere"]
+Where = Literal["deck", "review", "past", "rounds", "runs", "everywhere"]
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,97 @@ COMMANDS: tuple[Command, ...] = (
         "chart.cycle", ("c",), "chart unit", "The chart's unit: ratio over the seed, or time",
         "Panes", "cycle", hint="c",
     ),
+    Command(
+        "past.enter", ("T",), "past", "Time travel: look at any moment of the run", "Time",
+        "app.travel", hint="T",
+    ),
+    Command(
+        "past.live", ("L",), "live", "Back from the past to what is true now", "Time",
+        "app.live", "past", hint="L",
+    ),
+    Command(
+        "past.next", ("right",), "event", "The next event", "Time",
+        "event(1)", "past", hint="← →",
+    ),
+    Command("past.previous", ("left",), "event back", "The event before", "Time",
+            "event(-1)", "past"),
+    Command(
+        "past.next_round", ("shift+right",), "round", "The end of the next round", "Time",
+        "round(1)", "past", hint="⇧← ⇧→",
+    ),
+    Command(
+        "past.previous_round", ("shift+left",), "round back", "The end of the round before",
+        "Time", "round(-1)", "past",
+    ),
+    Command(
+        "past.play", ("space",), "play", "Play from here, or stand still", "Time",
+        "play", "past", hint="space",
+    ),
+    Command(
+        "past.faster", ("plus",), "faster", "Play faster: 1×, 4×, 16×", "Time",
+        "speed(1)", "past", hint="+ -",
+    ),
+    Command("past.slower", ("minus",), "slower", "Play slower", "Time", "speed(-1)", "past"),
+    Command("past.on", ("pagedown",), "on", "A twentieth of the run on", "Time",
+            "page(1)", "past"),
+    Command("past.back", ("pageup",), "back", "A twentieth of the run back", "Time",
+            "page(-1)", "past"),
+    Command("past.first", ("home",), "first", "The first event", "Time", "edge('home')", "past"),
+    Command("past.last", ("end",), "last", "The last event", "Time", "edge('end')", "past"),
+    Command(
+        "past.fork", ("F",), "fork here", "A new run from the round that is looked at", "Time",
+        "app.fork", "past", hint="F",
+    ),
+    Command(
+        "past.compare", ("v",), "compare rounds", "Two rounds side by side, with measurements",
+        "Time", "app.rounds", hint="v",
+    ),
+    Command(
+        "run.undo", ("u",), "undo KEEP", "Take the last KEEP back; the attempt stays in history",
+        "Run", "app.undo", hint="u",
+    ),
+    Command(
+        "rounds.right", ("right",), "right side", "Another round on the right", "Compare",
+        "side('right', 1)", "rounds", hint="← →",
+    ),
+    Command("rounds.right_back", ("left",), "right back", "The round before on the right",
+            "Compare", "side('right', -1)", "rounds"),
+    Command(
+        "rounds.left", ("shift+right",), "left side", "Another round on the left", "Compare",
+        "side('left', 1)", "rounds", hint="⇧← ⇧→",
+    ),
+    Command("rounds.left_back", ("shift+left",), "left back", "The round before on the left",
+            "Compare", "side('left', -1)", "rounds"),
+    Command("rounds.next", ("n",), "next change", "The next change", "Compare",
+            "hunk(1)", "rounds", hint="n"),
+    Command("rounds.previous", ("p",), "previous", "The change before", "Compare",
+            "hunk(-1)", "rounds", hint="p"),
+    Command("rounds.fold", ("z",), "whole", "The whole kernel, or the changes only", "Compare",
+            "fold", "rounds", hint="z"),
+    Command("rounds.close", ("escape", "q"), "close", "Back", "Compare",
+            "close", "rounds", hint="esc"),
+    Command("runs.open", ("enter",), "open", "Look at the run; steer it where it is at work",
+            "Runs", "open", "runs", hint="enter"),
+    Command("runs.resume", ("r",), "resume", "Go on with the run", "Runs",
+            "resume", "runs", hint="r"),
+    Command("runs.new", ("n",), "new", "Begin a run: of a sample, of a task, of your kernel",
+            "Runs", "new", "runs", hint="n"),
+    Command("runs.filter", ("slash",), "find", "Show the runs that have some words", "Runs",
+            "filter", "runs", hint="/"),
+    Command("runs.sort", ("s",), "sort", "By the newest, the best, the name or the state", "Runs",
+            "sort", "runs", hint="s"),
+    Command("runs.mark", ("space",), "mark", "Mark a run, to compare two", "Runs",
+            "mark", "runs", hint="space"),
+    Command("runs.compare", ("c",), "compare", "The best kernels of the two marked runs", "Runs",
+            "compare", "runs", hint="c"),
+    Command("runs.fork", ("F",), "fork", "A new run from one of its rounds", "Runs",
+            "fork", "runs", hint="F"),
+    Command("runs.report", ("R",), "report", "Write the run's report", "Runs",
+            "report", "runs", hint="R"),
+    Command("runs.discard", ("D",), "discard", "Move the run to the trash, after a question",
+            "Runs", "discard", "runs", hint="D"),
+    Command("runs.clear", ("escape",), "all", "Show all runs again, none marked", "Runs",
+            "clear", "runs"),
     Command(
         "app.help", ("question_mark", "f1"), "help", "All keys", "Workbench",
         "app.keys", "everywhere", hint="?",

@@ -150,3 +150,29 @@ def size(rows: Sequence[Row]) -> tuple[int, int]:
     """Lines added and removed."""
     added = sum(row.kind is Kind.ADDED for row in rows)
     return added, sum(row.kind is Kind.REMOVED for row in rows)
+
+
+def paired(rows: Sequence[Row]) -> tuple[tuple[Row | None, Row | None], ...]:
+    """The rows side by side: what is the same on both, a removed run beside the added one."""
+    pairs: list[tuple[Row | None, Row | None]] = []
+    removed: list[Row] = []
+    added: list[Row] = []
+
+    def flush() -> None:
+        for n in range(max(len(removed), len(added))):
+            pairs.append(
+                (removed[n] if n < len(removed) else None, added[n] if n < len(added) else None)
+            )
+        removed.clear()
+        added.clear()
+
+    for row in rows:
+        if row.kind is Kind.REMOVED:
+            removed.append(row)
+        elif row.kind is Kind.ADDED:
+            added.append(row)
+        else:
+            flush()
+            pairs.append((row, row))
+    flush()
+    return tuple(pairs)

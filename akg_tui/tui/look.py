@@ -14,11 +14,16 @@ if TYPE_CHECKING:
     from akg_tui.core.measurement import Progress
     from akg_tui.core.state import RunState
     from akg_tui.engine.handle import RunHandle
+    from akg_tui.tui.travel import Moment
 
 
 @dataclass(frozen=True)
 class Look:
-    """The run at one moment. `trouble` is what went wrong outside the run itself."""
+    """The run at one moment. `trouble` is what went wrong outside the run itself.
+
+    With `past` the moment is gone: `records` are those up to it, and may be fewer than in
+    the look before.
+    """
 
     state: RunState
     records: Sequence[Record]
@@ -30,12 +35,14 @@ class Look:
     tag_key: bytes
     kernel: Callable[[str], str]
     trouble: str = ""
+    past: Moment | None = None
 
     @property
     def waits(self) -> bool:
-        """Whether a question waits for the person."""
+        """Whether a question waits for the person: none does in the past."""
         gate = self.state.gate
-        return gate is not None and not gate.answer and not self.state.finished
+        asks = gate is not None and not gate.answer and not self.state.finished
+        return asks and self.past is None
 
     @property
     def candidate(self) -> str | None:

@@ -7,6 +7,7 @@ here already, so that its width is known.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from akg_tui.core.effects import Hold, due, next_effect
 from akg_tui.core.machine import ItemState, Overlay, Phase, Verdict
@@ -281,6 +282,7 @@ def _two_rows(item: Item, digits: int, room: int) -> list[Line]:
     return [fit(_item_head(item, digits), room), fit(below, room)]
 
 
+@lru_cache(maxsize=8_192)  # thousands of items, most as they were at the last look
 def _one_row(item: Item, digits: int, room: int) -> Line:
     _, word, short, role = ITEM[item.state]
     ratio = words.times(item.ratio.ratio) if item.ratio else ""

@@ -39,10 +39,11 @@ def paragraphs(text: str, role: str, lead: Span = ("", "text")) -> list[Paragrap
 
 
 class Story:
-    """The log of one run, wrapped at `room` columns."""
+    """The log of one run, wrapped at `room` columns; at first sight the `newest` records."""
 
-    def __init__(self, room: int = 40) -> None:
+    def __init__(self, room: int = 40, newest: int = MAX_ENTRIES) -> None:
         self._room = room
+        self._newest = newest
         self._entries: list[list[Paragraph]] = []
         self._rows: list[Line] = []
         self._seen = 0
@@ -62,7 +63,7 @@ class Story:
     def read(self, records: Sequence[ev.Record]) -> bool:
         """Read what is new in `records`; True when that made a row."""
         before = len(self._rows), self.skipped
-        start = max(self._seen, len(records) - MAX_ENTRIES)
+        start = max(self._seen, len(records) - self._newest)
         self.skipped += start - self._seen
         self._seen = len(records)
         for index in range(start, len(records)):

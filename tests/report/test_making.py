@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -178,3 +180,18 @@ def test_a_browser_without_a_network_shows_the_chart(make: object, tmp_path: Pat
     assert 'id="round-1"' in shown
     assert "<img" not in shown
     assert "<script" not in shown
+
+
+def test_a_pipe_is_written_to_and_never_replaced(
+    capsys: pytest.CaptureFixture[str], done: Path, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)  # keeps the pipe open, so that writing does not wait
+    try:
+        code, _, err = said(capsys, "report", done, "--out", pipe, "--format", "json")
+        assert code == 0, err
+        assert stat.S_ISFIFO(pipe.stat().st_mode)
+        assert os.read(reader, 10).startswith(b"{")
+    finally:
+        os.close(reader)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -73,3 +74,13 @@ def test_review(snap_compare: Any) -> None:
 def test_card(snap_compare: Any) -> None:
     handle = asking()
     assert snap_compare(workbench(handle), terminal_size=(80, 24), run_before=settled(handle))
+
+
+def test_timeline(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    handle = FakeHandle()
+    handle.work()
+    keys = ("T", "shift+left", "shift+left", "shift+left")
+    ready = settled(handle, *keys)
+    assert snap_compare(workbench(handle), terminal_size=(120, 40), run_before=ready)

@@ -11,8 +11,10 @@ from akg_tui.core.machine import AGENT_PHASES
 from akg_tui.tui import words
 from akg_tui.tui.look import Look
 from akg_tui.tui.spans import Line, fit, line
-from akg_tui.tui.story import Story, tail
+from akg_tui.tui.story import MAX_ENTRIES, Story, tail
 from akg_tui.tui.widgets.lineview import LineView
+
+PAST_RECORDS = 300  # told again at each jump through the past
 
 
 class LogPane(LineView):
@@ -23,14 +25,17 @@ class LogPane(LineView):
         self.story = Story()
         self._shown: tuple[object, ...] = ()
         self._said = ""
+        self._past = False
         self.border_title = Content("4 agent log")
         self._tell_follow()
 
     def pull(self, look: Look) -> None:
-        shown = (len(look.records), look.live_version, look.state.open_calls, self.room)
+        past = look.past is not None
+        shown = (past, len(look.records), look.live_version, look.state.open_calls, self.room)
         if shown == self._shown:
             return
         self._shown = shown
+        self._rewind(look)
         before, width_before = len(self.story.rows), self.story.resize(self.room)
         seen = self.story.seen
         self.story.read(look.records)
@@ -40,6 +45,13 @@ class LogPane(LineView):
         rows = self._with_tail(look)
         kept = 0 if width_before or self.story.skipped else before
         self.put(rows, since=kept)
+
+    def _rewind(self, look: Look) -> None:
+        """Begin anew where the records are others than those that were read."""
+        past = look.past is not None
+        if past != self._past or len(look.records) < self.story.seen:
+            newest = PAST_RECORDS if past else MAX_ENTRIES
+            self.story, self._past, self._said = Story(self.room, newest), past, ""
 
     def _with_tail(self, look: Look) -> Sequence[Line]:
         stream = unsaid(look.stream, self._said) if look.state.phase in AGENT_PHASES else ""

@@ -15,7 +15,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Mode
 from akg_tui.tui.code import Colours
-from akg_tui.tui.commands import footer
+from akg_tui.tui.commands import Where, footer
 from akg_tui.tui.compare import compare, size, split_lines
 from akg_tui.tui.look import Look
 from akg_tui.tui.panes.chart import ChartPane
@@ -24,6 +24,7 @@ from akg_tui.tui.panes.log import LogPane
 from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.rail import Rail
 from akg_tui.tui.panes.source import SourcePane
+from akg_tui.tui.panes.timeline import Timeline
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.watching import Watching, bindings
 from akg_tui.tui.shape import LEAST, PANES, TABS, Shape, shape_of, visible
@@ -50,6 +51,7 @@ class Deck(Watching):
         self.colours = Colours()
         self.header = Header("header")
         self.rail = Rail("rail")
+        self.timeline = Timeline()
         self.tab_row = Rows("tabs")
         self.log_pane = LogPane()
         self.chart = ChartPane()
@@ -69,6 +71,7 @@ class Deck(Watching):
     def compose(self) -> ComposeResult:
         yield self.header
         yield self.rail
+        yield self.timeline
         yield self.tab_row
         with Container(id="body"):
             yield from self.panes.values()
@@ -108,6 +111,8 @@ class Deck(Watching):
     def pull(self, look: Look) -> None:
         self.header.pull(look)
         self.rail.pull(look)
+        self.timeline.pull(look)
+        self.set_class(look.past is not None, "-past")
         self.card.pull(self._ask(look), look.now)
         for pane in self.panes.values():
             if pane.display:
@@ -119,7 +124,8 @@ class Deck(Watching):
             self.spark.show((sparkline(look.state, room),))
         if shape is Shape.TINY:
             self.note.show((self._small(),))
-        self.footer.pull(footer("deck", look.state), look.now)
+        here: Where = "deck" if look.past is None else "past"
+        self.footer.pull(footer(here, look.state), self.steering.wall_clock())
 
     def _tabs(self, room: int) -> Line:
         spans: list[Span] = [(" ", "text")]

@@ -22,6 +22,7 @@ class Commands(Provider):
 
     def _offers(self) -> Iterator[tuple[str, str, IgnoreReturnCallbackType]]:
         where: Where = "review" if isinstance(self.screen, Review) else "deck"
+        where = getattr(self.screen, "where", where)
         for command in at(where):
             if command.id in ("app.palette", "pane.next"):
                 continue

@@ -23,7 +23,7 @@ class OneLine(Input):
 
     def open(self) -> None:
         self.display = True
-        self.focus()
+        self.screen.set_focus(self)  # at once: the next key may be there already
 
     def close(self) -> None:
         self.display = False

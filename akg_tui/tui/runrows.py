@@ -1,0 +1,192 @@
+"""The list of runs as lines: which are shown, in which order, and what each row tells. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from akg_tui.core.plain import one_line
+from akg_tui.store.run_list import RunSummary
+from akg_tui.tui import words
+from akg_tui.tui.catalogue import Found
+from akg_tui.tui.glyphs import DONE, IDLE, LIVE
+from akg_tui.tui.spans import ELLIPSIS, Line, cells, cut, fit, line
+
+SORTS = ("newest", "best", "name", "state")
+
+_STATE = {
+    "running": (LIVE, "accent"),
+    "open": (IDLE, "text"),
+    "finished": (DONE, "verdict.keep"),
+    "failed": ("✗", "verdict.fail"),
+    "damaged": ("⨯", "log.error"),
+    "": ("⋯", "faint"),
+}
+_ORDER = {name: place for place, name in enumerate(_STATE)}
+_LEVELS = "▁▂▃▄▅▆▇█"
+_SPARK = 12
+
+
+def chosen(runs: Sequence[Found], words_wanted: str, sort: str) -> list[Found]:
+    """The runs that hold all the words, in the order asked for. Those not read come last."""
+    wanted = words_wanted.lower().split()
+    found = [run for run in runs if all(word in _text(run) for word in wanted)]
+    if sort == "best":
+        found.sort(key=lambda run: (-(run.summary.over_seed or 0) if run.summary else 1, run.name))
+    elif sort == "name":
+        found.sort(key=lambda run: run.name)
+    elif sort == "state":
+        found.sort(key=lambda run: (_ORDER[run.summary.status if run.summary else ""], -run.at))
+    else:
+        found.sort(key=lambda run: -run.at)
+    return found
+
+
+def _text(run: Found) -> str:
+    told = run.summary
+    if told is None:
+        return run.name.lower()
+    return f"{run.name} {told.op} {told.agent} {told.status} {told.mode}".lower()
+
+
+def age(seconds: float) -> str:
+    """How long ago: ``now``, ``12 min``, ``3 h``, ``5 d``."""
+    if seconds < 60:
+        return "now"
+    for size, limit, unit in ((60, 3600, "min"), (3600, 86400, "h"), (86400, 86400e4, "d")):
+        if seconds < limit:
+            return f"{int(seconds // size)} {unit}"
+    return "long ago"
+
+
+def spark(climb: Sequence[float], room: int) -> str:
+    """How the best rose, a column a round; the last `room` rounds."""
+    shown = climb[-room:]
+    if not shown:
+        return ""
+    top = max(shown) - 1.0 or 1.0
+    return "".join(_LEVELS[max(0, min(7, round((v - 1.0) / top * 7)))] for v in shown)
+
+
+class RunRows(Sequence[Line]):
+    """A row for each run, made when it is drawn."""
+
+    def __init__(
+        self,
+        runs: Sequence[Found],
+        *,
+        now: float,
+        room: int,
+        cursor: int = -1,
+        marked: frozenset[str] = frozenset(),
+    ) -> None:
+        self.runs = runs
+        self._now, self._room, self.cursor, self._marked = now, room, cursor, marked
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Line]: ...
+    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(len(self)))]
+        run = self.runs[index]
+        row = row_of(run, self._now, self._room - 3)
+        mark = "+" if str(run.path) in self._marked else " "
+        if index != self.cursor:
+            return (("  ", "text"), (mark, "accent"), *row)
+        lit = tuple((text, f"{role}|diff.gap") for text, role in row)
+        return ((f"{LIVE} ", "accent"), (mark, "accent"), *lit)
+
+
+def heads(room: int) -> Line:
+    """The names of the columns."""
+    names = [(" " * 3, 0), *((name, size) for name, size in _columns(room - 3))]
+    return fit(tuple((f"{name:<{size}}", "muted") for name, size in names), room)
+
+
+def _columns(room: int) -> list[tuple[str, int]]:
+    columns = [("state", 11), ("task", 18), ("best", 7)]
+    if room >= 74:
+        columns.append(("rise", _SPARK + 2))
+    columns.append(("rounds", 8))
+    columns.append(("age", 8))
+    if room >= 100:
+        columns += [("agent", 9), ("mode", 8)]
+    return [*columns, ("run", 0)]
+
+
+def row_of(run: Found, now: float, room: int) -> Line:
+    """A run on one row."""
+    told = run.summary
+    status = told.status if told else ""
+    glyph, role = _STATE[status]
+    if told is not None and told.damaged:
+        why = told.damaged.partition("events.jsonl")[2].lstrip(":") or told.damaged
+        name = last_part(one_line(run.name), max(20, room // 3))
+        lead = line((f"{glyph} {status:<9}", role), (f"{name}  ", "text"))
+        return fit((*lead, (one_line(why), "muted")), room)
+    values: dict[str, tuple[str, str]] = {
+        "state": (f"{glyph} {status or 'reading'}", role),
+        "age": (age(now - run.at), "muted"),
+        "run": (one_line(run.name), "muted"),
+    }
+    if told is not None:
+        best = words.times(told.over_seed) if told.over_seed is not None else "-"
+        values |= {
+            "task": (one_line(told.op), "strong"),
+            "best": (best, "figure"),
+            "rise": (spark(told.climb, _SPARK), "chart.best"),
+            "rounds": (f"{told.rounds}/{told.max_rounds}", "text"),
+            "agent": (one_line(told.agent), "text"),
+            "mode": (told.mode, "text"),
+        }
+    spans: list[tuple[str, str]] = []
+    for name, size in _columns(room):
+        text, role = values.get(name, ("", "text"))
+        if size:
+            text = cut(text, size - 1)
+            text += " " * (size - cells(text))
+        elif name == "run":
+            text = last_part(text, room - sum(cells(t) for t, _ in spans))
+        spans.append((text, role))
+    return fit(tuple(spans), room)
+
+
+def last_part(text: str, room: int) -> str:
+    """The end of `text` in at most `room` columns: what tells runs apart stands there."""
+    if cells(text) <= room:
+        return text
+    while text and cells(text) > room - 1:
+        text = text[1:]
+    return ELLIPSIS + text if room > 0 else ""
+
+
+def about(run: Found, now: float, room: int) -> list[Line]:
+    """What more there is to tell of a run, in three rows."""
+    told = run.summary
+    where = line(("run  ", "muted"), (one_line(str(run.path)), "text"))
+    if told is None:
+        return [fit(where, room), line(("it is being read", "muted")), ()]
+    if told.damaged:
+        return [fit(where, room), fit(line((one_line(told.damaged), "log.error")), room), ()]
+    verdicts = ", ".join(f"{count} {name}" for name, count in told.verdicts.items() if count)
+    facts = line(
+        (f"{told.phase}", "strong"),
+        (f"  {told.rounds} of {told.max_rounds} rounds", "text"),
+        (f"  {verdicts}" if verdicts else "", "muted"),
+        (f"  worked on by process {told.pid}" if told.status == "running" else "", "accent"),
+    )
+    return [fit(where, room), fit(facts, room), fit(line((_next(told), "muted")), room)]
+
+
+def _next(told: RunSummary) -> str:
+    """What can be done with it."""
+    if told.status == "running":
+        return "enter watches and steers it"
+    if told.finished:
+        return f"over: {one_line(told.finished)}; enter looks at it"
+    return "it can go on: r resumes it, enter looks at it"

@@ -1,0 +1,250 @@
+"""Two kernels side by side, each with its measurement: rounds of a run, or bests of two runs.
+
+Shows what it was given when it was opened; nothing here changes a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+from textual.app import ComposeResult
+from textual.content import Content
+
+from akg_tui.core.machine import Verdict
+from akg_tui.core.measurement import Outcome
+from akg_tui.core.plain import one_line
+from akg_tui.core.state import Attempt, RunState
+from akg_tui.tui import words
+from akg_tui.tui.code import CodeRows, Coloured, Colours
+from akg_tui.tui.commands import Where, footer
+from akg_tui.tui.compare import Kind, Row, compare, folded, hunks, paired, size, split_lines
+from akg_tui.tui.glyphs import VERDICT
+from akg_tui.tui.look import Look
+from akg_tui.tui.screens.watching import Watching, bindings
+from akg_tui.tui.spans import Line, fit, line, width
+from akg_tui.tui.widgets.lineview import LineView
+from akg_tui.tui.widgets.painted import Rows
+
+CONTEXT = 4
+SIDE_BY_SIDE = 100  # columns; with fewer, the two stand in one column
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One side: who it is, in lines, and its kernel. `key` names the text."""
+
+    key: str
+    title: Line
+    about: tuple[Line, ...]
+    text: str
+
+
+def exhibit(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> Exhibit:
+    """An attempt of a run, as one side."""
+    glyph, role = VERDICT[attempt.verdict]
+    if attempt.number:
+        item = one_line(state.item(attempt.item).text)
+        title = line(
+            (f"round {attempt.round} ", "strong"),
+            (f"{glyph} {attempt.verdict} ", role),
+            (f"{attempt.item} ", "accent"),
+            (item, "text"),
+        )
+    else:
+        title = line(("the seed ", "strong"))
+    measured = attempt.measurement
+    over = words.times(attempt.over_seed) if attempt.over_seed else ""
+    first = line(
+        (over, "figure"),
+        (" the seed  " if over else "", "muted"),
+        (words.milliseconds(measured.candidate_ms) if measured.candidate_ms else "", "text"),
+        (" a call" if measured.candidate_ms else "", "muted"),
+    )
+    if measured.outcome is not Outcome.CORRECT:
+        second = line((one_line(measured.message), "log.error"))
+    elif attempt.number and measured.ratio:
+        second = line((words.sure(measured.ratio), "text"))
+    else:
+        second = line(("against the reference", "muted"))
+    if attempt.verdict is Verdict.KEEP and attempt.number in state.undone:
+        second = (*second, ("  undone", "note"))
+    return Exhibit(attempt.blob, title, (first, second), kernel(attempt.blob))
+
+
+class SideRows(Sequence[Line]):
+    """Pairs of rows, drawn when asked for."""
+
+    def __init__(self, old: CodeRows, new: CodeRows, room: int) -> None:
+        self.old, self.new = old, new
+        self._half = (room - 3) // 2
+
+    def __len__(self) -> int:
+        return len(self.old)
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Line]: ...
+    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(len(self)))]
+        left, right = self.old[index], self.new[index]
+        if self.old.compared[index].kind is Kind.GAP:
+            return left
+        return (*_filled(left, self._half), (" │ ", "phase.rule"), *_filled(right, self._half))
+
+
+def _filled(row: Line, room: int) -> Line:
+    row = fit(row, room)
+    ground = row[-1][1] if row and "|" in row[-1][1] else "text"
+    return (*row, (" " * (room - width(row)), ground))
+
+
+_NONE = Row(Kind.SAME, 0, 0)
+
+
+def _own(row: Row | None) -> Row:
+    """The left side's row, with the number that it has there."""
+    if row is None:
+        return _NONE
+    return Row(row.kind, row.old, row.old, row.text) if row.kind is Kind.SAME else row
+
+
+class _Half(CodeRows):
+    """One side; a row without a partner is empty."""
+
+    def _row(self, row: Row) -> Line:
+        return () if row is _NONE else super()._row(row)
+
+
+class Rounds(Watching):
+    """Attempts `left` and `right` of the run in `look`; or two `sides` that stay as they are."""
+
+    CSS_PATH = "../styles/rounds.tcss"
+    BINDINGS = bindings("rounds")
+    where: Where = "rounds"
+
+    def __init__(
+        self,
+        look: Look | None,
+        left: int = 0,
+        right: int = 0,
+        *,
+        sides: tuple[Exhibit, Exhibit] | None = None,
+        tag_key: bytes = b"",
+    ) -> None:
+        super().__init__()
+        self._first = look
+        self._chosen = {"left": left, "right": right}
+        self._sides = sides
+        self._tag_key = look.tag_key if look else tag_key
+        self._colours = Colours()
+        self._missing: Sequence[Exhibit] = ()
+        self._whole = False
+        self._hunks: tuple[int, ...] = ()
+        self.about = Rows("about")
+        self.view = LineView("diff")
+
+    def compose(self) -> ComposeResult:
+        yield self.about
+        yield self.view
+        yield self.footer
+
+    def on_mount(self) -> None:
+        self.view.focus()
+        self.call_after_refresh(self._show)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show)
+
+    def pull(self, look: Look | None) -> None:
+        state = look.state if look else None
+        self.footer.pull(footer("rounds", state), self.steering.wall_clock())
+
+    @property
+    def sides(self) -> tuple[Exhibit, Exhibit]:
+        if self._sides is not None:
+            return self._sides
+        look = self._first
+        assert look is not None
+        left, right = (look.state.attempts[self._chosen[side]] for side in ("left", "right"))
+        return exhibit(look.state, left, look.kernel), exhibit(look.state, right, look.kernel)
+
+    def _show(self) -> None:
+        old, new = self.sides
+        room = self.view.room
+        wide = self.app.size.width >= SIDE_BY_SIDE
+        half = (self.app.size.width - 3) // 2
+        head = [old.title, *old.about], [new.title, *new.about]
+        if wide:
+            rows = [
+                (*_filled(left, half), (" │ ", "phase.rule"), *fit(right, half))
+                for left, right in zip(*head, strict=True)
+            ]
+        else:
+            rows = [fit((("- ", "diff.removed.mark"), *old.title), 2 * half),
+                    fit((*old.about[0], ("   ", "text"), *old.about[1]), 2 * half),
+                    fit((("+ ", "diff.added.mark"), *new.title), 2 * half),
+                    fit((*new.about[0], ("   ", "text"), *new.about[1]), 2 * half)]  # fmt: skip
+        self.about.styles.height = len(rows)
+        self.about.show(tuple(rows))
+        self._draw(old, new, room, wide=wide)
+        self.pull(self._first)
+        if missing := [s for s in (old, new) if self._colours.of(s.key) is None]:
+            self._missing = missing
+            self.run_worker(self._colour(), group="colour")
+
+    def _draw(self, old: Exhibit, new: Exhibit, room: int, *, wide: bool) -> None:
+        compared = compare(split_lines(old.text), split_lines(new.text))
+        added, removed = size(compared)
+        shown = compared if self._whole else folded(compared, CONTEXT)
+        before, after = self._colours.of(old.key), self._colours.of(new.key)
+        changed = f"+{added} -{removed}" if added or removed else "no line differs"
+        self.view.border_title = Content(f"compare: {changed}")
+        if wide:
+            pairs = paired(shown)
+            rows = SideRows(
+                _Half([_own(a) for a, _ in pairs], self._tag_key, old=before, new=before),
+                _Half([b or _NONE for _, b in pairs], self._tag_key, old=before, new=after),
+                room,
+            )
+            marks = [a is not b for a, b in pairs]
+            self._hunks = tuple(i for i, m in enumerate(marks) if m and not (i and marks[i - 1]))
+            self.view.put(rows)
+        else:
+            unified = CodeRows(shown, self._tag_key, old=before, new=after, both=True)
+            self._hunks = hunks(shown)
+            self.view.put(unified, columns=unified.columns)
+        self.view.border_subtitle = Content(words.count(len(self._hunks), "change"))
+
+    async def _colour(self) -> None:
+        for side in self._missing:
+            coloured: Coloured = await asyncio.to_thread(self._colours.lex, side.text)
+            self._colours.keep(side.key, coloured)
+        old, new = self.sides
+        wide = self.app.size.width >= SIDE_BY_SIDE
+        self._draw(old, new, self.view.room, wide=wide)
+
+    def action_side(self, side: str, step: int) -> None:
+        if self._first is None:
+            self.say("these are two runs: there is no other round to show")
+            return
+        last = len(self._first.state.attempts) - 1
+        self._chosen[side] = max(0, min(last, self._chosen[side] + step))
+        self._show()
+
+    def action_hunk(self, step: int) -> None:
+        top = self.view.scroll_offset.y + 1
+        found = [n for n in self._hunks if (n > top if step > 0 else n < top)]
+        if found:
+            self.view._move(max(0, (found[0] if step > 0 else found[-1]) - 1))
+
+    def action_fold(self) -> None:
+        self._whole = not self._whole
+        self._show()
+
+    def action_close(self) -> None:
+        self.dismiss()

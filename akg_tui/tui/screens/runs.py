@@ -1,0 +1,402 @@
+"""The runs below a folder: the screen that the workbench begins with when no run is named.
+
+Shows what a catalogue has found and read; opens, resumes, forks, compares, reports and
+discards runs by the same functions as the commands of the command line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
+
+from akg_tui.core.plain import one_line
+from akg_tui.store.errors import StoreError
+from akg_tui.tui import openings
+from akg_tui.tui.catalogue import Catalogue, Found
+from akg_tui.tui.commands import Where, footer
+from akg_tui.tui.look import Look
+from akg_tui.tui.runrows import SORTS, RunRows, about, chosen, heads, last_part
+from akg_tui.tui.screens.confirm import Confirm
+from akg_tui.tui.screens.watching import Watching, bindings
+from akg_tui.tui.spans import Line, fit, line, spread
+from akg_tui.tui.widgets.lineview import LineView
+from akg_tui.tui.widgets.oneline import OneLine
+from akg_tui.tui.widgets.painted import Rows
+from akg_tui.tui.words import count
+
+if TYPE_CHECKING:
+    from akg_tui.tui.app import WorkbenchApp
+
+SETTLE_S = 0.3  # between two orders of the list that nobody asked for
+
+
+class RunsView(LineView):
+    """The list with a cursor; what the keys do is its screen's."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "step(-1)", show=False),
+        Binding("down", "step(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("home", "step(-1000000)", show=False),
+        Binding("end", "step(1000000)", show=False),
+    ]
+
+    def action_step(self, step: int) -> None:
+        cast("Runs", self.screen).move(step)
+
+    def action_page(self, step: int) -> None:
+        cast("Runs", self.screen).move(step * max(1, self.page - 1))
+
+    def on_click(self, event: object) -> None:
+        row = getattr(event, "y", 0) - 1 + self.scroll_offset.y
+        cast("Runs", self.screen).move_to(row)
+
+    def show_row(self, row: int) -> None:
+        top = self.scroll_offset.y
+        if not top <= row < top + self.page:
+            self._move(max(0, row if row < top else row - self.page + 1))
+
+
+class Runs(Watching):
+    CSS_PATH = "../styles/runs.tcss"
+    BINDINGS = bindings("runs")
+    where: Where = "runs"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        self.catalogue = Catalogue(folder)
+        self.sort = SORTS[0]
+        self.shown: list[Found] = []
+        self.cursor = 0
+        self.marked: list[Path] = []
+        self._at: Path | None = None
+        self._drawn: tuple[object, ...] = ()
+        self._ordered = -1, 0.0
+        self._forking: Path | None = None
+        self.top = Rows("top")
+        self.view = RunsView("runs")
+        self.detail = Rows("about")
+        self.filter = OneLine("filter", "words that a run must have: enter keeps them")
+        self.ask = OneLine("ask-round", "fork at the end of which round? enter; esc leaves")
+
+    def compose(self) -> ComposeResult:
+        yield self.top
+        yield self.view
+        yield self.detail
+        yield self.filter
+        yield self.ask
+        yield self.footer
+
+    def on_mount(self) -> None:
+        self.catalogue.start()
+        self.view.focus()
+
+    def on_unmount(self) -> None:
+        self.catalogue.stop()
+
+    @property
+    def workbench(self) -> WorkbenchApp:
+        return cast("WorkbenchApp", self.app)
+
+    @property
+    def here(self) -> Found | None:
+        """The run under the cursor."""
+        return self.shown[self.cursor] if self.cursor < len(self.shown) else None
+
+    def pull(self, look: Look) -> None:
+        """It watches no run."""
+
+    def pull_runs(self, now: float) -> None:
+        """Show what has been found since; at most a few times a second in another order."""
+        self._order()
+        room = self.view.room
+        drawn = (
+            self._ordered[0], self.cursor, tuple(self.marked), room, self.sort,
+            self.filter.value, int(now) // 30,
+        )  # fmt: skip
+        if drawn != self._drawn:
+            self._drawn = drawn
+            marked = frozenset(map(str, self.marked))
+            rows = RunRows(self.shown, now=now, room=room, cursor=self.cursor, marked=marked)
+            self.view.put(rows)
+            self._tell(now)
+        top = self.view.scroll_offset.y
+        self.catalogue.want([run.path for run in self.shown[top : top + self.view.page]])
+        self.footer.pull(footer("runs", None), now)
+
+    def _order(self) -> None:
+        version, at = self._ordered
+        if version == self.catalogue.version or time.monotonic() - at < SETTLE_S:
+            return
+        self._sort()
+
+    def _sort(self) -> None:
+        self._ordered = self.catalogue.version, time.monotonic()
+        self.shown = chosen(self.catalogue.runs, self.filter.value, self.sort)
+        places = {run.path: place for place, run in enumerate(self.shown)}
+        # The cursor stays on its run, wherever that goes; the newest is what one comes for.
+        if self._at is not None:
+            self.cursor = places.get(self._at, min(self.cursor, max(0, len(self.shown) - 1)))
+        self._drawn = ()
+
+    def _tell(self, now: float) -> None:
+        room = max(1, self.app.size.width - 2)
+        catalogue = self.catalogue
+        many = len(catalogue.runs)
+        unread = catalogue.unread
+        place = last_part(one_line(str(self.folder.absolute())), max(12, room - 52))
+        told = f"{len(self.shown)} of {count(many, 'run')}" if self.filter.value else (
+            count(many, "run"))  # fmt: skip
+        left = line(
+            ("akg-tui", "brand"), (f"  {told}", "strong"),
+            (f", {unread} to be read" if unread else "", "muted"),
+            (" below ", "muted"), (place, "text"),
+            (f"  has {one_line(self.filter.value)!r}" if self.filter.value else "", "note"),
+        )  # fmt: skip
+        right = line(("by ", "muted"), (self.sort, "accent"))
+        self.top.show((spread(left, right, room), heads(self.view.room)))
+        here = self.here
+        if here is not None:
+            self.detail.show(tuple(about(here, now, room)))
+            return
+        empty: list[Line] = [line((catalogue.trouble, "log.error"))] if catalogue.trouble else []
+        if not empty and not catalogue.searched:
+            empty = [line(("looking for runs …", "muted"))]
+        elif not empty and self.filter.value:
+            empty = [line(("no run has these words; / changes them", "muted"))]
+        elif not empty:
+            empty = [
+                line(("There is no run here yet.", "text")),
+                line(("n", "key"), (" begins one: of a bundled sample, of a task, or of ", "text"),
+                     ("a kernel of yours", "text")),
+            ]  # fmt: skip
+        self.detail.show(tuple(fit(each, room) for each in empty))
+
+    def move(self, step: int) -> None:
+        self.move_to(self.cursor + step)
+
+    def move_to(self, row: int) -> None:
+        self.cursor = max(0, min(len(self.shown) - 1, row))
+        self._at = self.here.path if self.here else None
+        self.view.show_row(self.cursor)
+        self.pull_runs(self.steering.wall_clock())
+
+    def back_from(self, path: str) -> None:
+        """A run was left: what is listed of it may be old."""
+        self.catalogue.refresh()
+        self.view.focus()
+
+    # What the keys do.
+
+    def _chosen(self) -> Found | None:
+        if self.here is None:
+            self.say("there is no run here")
+        return self.here
+
+    def action_open(self) -> None:
+        run = self._chosen()
+        if run is None:
+            return
+        if run.summary is not None and run.summary.damaged:
+            self.say(run.summary.damaged)
+            return
+        running = run.summary is not None and run.summary.status == "running"
+        path = run.path
+        self.say(f"opening {run.name} …")
+        self.workbench.open_run(lambda: openings.watched(path, steer=running), past=not running)
+
+    def action_resume(self) -> None:
+        run = self._chosen()
+        if run is None:
+            return
+        told = run.summary
+        if told is not None and (told.damaged or told.finished):
+            self.say(told.damaged or "it is over; F forks it, to go on from one of its rounds")
+        elif told is not None and told.status == "running":
+            self.say(f"process {told.pid} is at work on it; enter watches and steers it")
+        else:
+            path = run.path
+            self.say(f"resuming {run.name} …")
+            self.workbench.open_run(lambda: openings.resumed(path))
+
+    def action_mark(self) -> None:
+        run = self._chosen()
+        if run is None:
+            return
+        if run.path in self.marked:
+            self.marked.remove(run.path)
+        else:
+            self.marked = [*self.marked, run.path][-2:]
+        self.move(1)
+
+    def action_compare(self) -> None:
+        if len(self.marked) != 2:
+            self.say("mark two runs with the space bar, then compare their best kernels")
+            return
+        self.run_worker(self._compare(*self.marked), name="compare", exclusive=True)
+
+    async def _compare(self, one: Path, other: Path) -> None:
+        from akg_tui.engine.follow import Followed
+        from akg_tui.tui.screens.rounds import Exhibit, Rounds, exhibit
+
+        def side(path: Path) -> Exhibit | None:
+            run = Followed(path)
+            state = run.state
+            if state.best is None:
+                return None
+            found = exhibit(state, state.attempts[state.best.attempt], run.kernel)
+            name = line((f"{one_line(path.name)}: ", "strong"), *found.title)
+            return Exhibit(f"{path}:{found.key}", name, found.about, found.text)
+
+        try:
+            sides = [await asyncio.to_thread(side, path) for path in (one, other)]
+        except StoreError as error:
+            self.say(str(error))
+            return
+        left, right = sides
+        if left is None or right is None:
+            self.say("one of them has no baseline yet, so there is nothing to compare")
+            return
+        self.app.push_screen(Rounds(None, sides=(left, right), tag_key=b"two runs"))
+
+    def action_fork(self) -> None:
+        run = self._chosen()
+        if run is None or run.summary is None:
+            return
+        if run.summary.damaged:
+            self.say(run.summary.damaged)
+            return
+        self._forking = run.path
+        self.ask.value = str(run.summary.rounds)
+        self.ask.open()
+
+    def _fork(self, path: Path, text: str) -> None:
+        if not text.isdecimal():
+            self.say(f"{text!r} is not the number of a round; 0 is the accepted baseline")
+            return
+        words = (
+            f"A new run, {path.resolve().name}-r{int(text)}, is made beside it, with all events",
+            f"up to the end of round {int(text)}. It can be resumed at once; this run stays.",
+        )
+        question = Confirm(f"fork at the end of round {int(text)}?", words, "fork")
+        self.app.push_screen(question, lambda yes: self._forked(path, int(text)) if yes else None)
+
+    def _forked(self, path: Path, number: int) -> None:
+        from akg_tui import __version__
+        from akg_tui.store.fork import fork_run
+
+        def fork() -> str:
+            made = fork_run(path, number, version=__version__, clock=time.time)
+            self._at = made.path if made.path in self.catalogue._found else self._at
+            return f"forked: {made.path.name}"
+
+        self._do(fork, "fork")
+
+    def action_discard(self) -> None:
+        run = self._chosen()
+        if run is None:
+            return
+        if run.summary is not None and run.summary.status == "running":
+            self.say(f"process {run.summary.pid} is at work on it: stop it first")
+            return
+        words = (
+            f"{run.path} is moved to the folder .trash beside it:",
+            "it leaves this list, its kernels and its journal stay on the disk,",
+            "and moving it back brings it back.",
+        )
+        path = run.path
+        question = Confirm("discard this run?", words, "discard", typed=path.name)
+        self.app.push_screen(question, lambda yes: self._discard(path, yes))
+
+    def _discard(self, path: Path, yes: bool | None) -> None:
+        if not yes:
+            self.say("nothing was discarded")
+            return
+
+        def discard() -> str:
+            from akg_tui.store.discard import discard_run
+
+            return f"it is now {discard_run(path)}"
+
+        self._do(discard, "discard")
+
+    def _do(self, work: Callable[[], str], name: str) -> None:
+        async def do() -> None:
+            try:
+                told = await asyncio.to_thread(work)
+            except StoreError as error:
+                told = str(error)
+            self.say(told)
+            self.catalogue.refresh()
+
+        self.run_worker(do(), name=name)
+
+    def action_report(self) -> None:
+        run = self._chosen()
+        if run is not None:
+            self.say(f"making the report of {run.name} …")
+            self.run_worker(self._report(run.path), name="report")
+
+    async def _report(self, path: Path) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "akg_tui", "report", str(path)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            out, errors = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+        last = (errors if process.returncode else out).decode(errors="replace").strip()
+        self.say(("no report: " if process.returncode else "written: ") + last.replace("\n", ", "))
+
+    def action_new(self) -> None:
+        from akg_tui.tui.screens.begin import Begin
+
+        self.app.push_screen(Begin(self.folder), self._begun)
+
+    def _begun(self, start: openings.Start | None) -> None:
+        if start is not None:
+            self.say("beginning a run …")
+            self.workbench.open_run(lambda: openings.begun(start))
+
+    def action_sort(self) -> None:
+        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        self._sort()
+        self.view.show_row(self.cursor)
+        self.pull_runs(self.steering.wall_clock())
+
+    def action_filter(self) -> None:
+        self.filter.open()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if event.input is self.filter:
+            self._sort()
+            self.pull_runs(self.steering.wall_clock())
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        value = event.value.strip()
+        self.on_one_line_left()
+        if event.input is self.ask and self._forking is not None:
+            self._fork(self._forking, value)
+
+    def on_one_line_left(self) -> None:
+        self.filter.close()
+        self.ask.close()
+        self.view.focus()
+
+    def action_clear(self) -> None:
+        self.filter.value = ""
+        self.marked = []

@@ -1,0 +1,96 @@
+"""The timeline as lines: rounds by their verdicts, and where on it a person stands. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from akg_tui.core.machine import Verdict
+from akg_tui.tui import words
+from akg_tui.tui.glyphs import IDLE, VERDICT
+from akg_tui.tui.spans import Line, Span, fit, line, spread
+from akg_tui.tui.travel import Moment
+
+_HERE = "▴"
+_RANK = {Verdict.DISCARD: 1, Verdict.FAIL: 2, Verdict.KEEP: 3}
+
+
+def strip_rows(moment: Moment, room: int) -> list[Line]:
+    """Three rows: where one stands in words, the rounds by verdict, their numbers."""
+    return [_head(moment, room), _track(moment, room), _numbers(moment, room)]
+
+
+def column(seq: int, last: int, room: int) -> int:
+    """The column of an event in a strip of `room` columns."""
+    return (seq - 1) * (room - 1) // max(1, last - 1)
+
+
+def event_at(x: int, last: int, room: int) -> int:
+    """The event that stands in column `x`, the first one where there are several."""
+    x = max(0, min(room - 1, x))
+    return min(last, 1 + -(-x * (last - 1) // max(1, room - 1)))
+
+
+def _head(moment: Moment, room: int) -> Line:
+    clock = datetime.fromtimestamp(moment.at).strftime("%H:%M:%S")
+    before = moment.last_at - moment.at
+    round_now = f"{moment.mark.round} of {moment.rounds}" if moment.mark else "none yet"
+    playing = f" plays {moment.speed}× " if moment.speed else ""
+    left = line(
+        (" PAST ", "phase.live"),
+        (f" event {moment.seq:,} of {moment.last:,}", "strong"),
+        ("  after round ", "muted"),
+        (round_now, "text"),
+        (f"  {clock}", "text"),
+        (f", {words.short_time(before)} before the last event" if before >= 1 else "", "muted"),
+    )
+    right = line(
+        (playing, "figure"),
+        ("the run waits for you: " if moment.waits else "not live: ", "note"),
+        ("L", "key"),
+        (" live", "key.label"),
+    )
+    return spread(left, right, room)
+
+
+def _track(moment: Moment, room: int) -> Line:
+    here = column(moment.seq, moment.last, room)
+    cells: list[Span] = [("─", "progress" if x <= here else "progress.rest") for x in range(room)]
+    rank = [0] * room
+    for mark in moment.marks:
+        x = column(mark.seq, moment.last, room)
+        if mark.round == 0:
+            cells[x] = (IDLE, "muted")
+        elif _RANK[mark.verdict] > rank[x]:
+            rank[x] = _RANK[mark.verdict]
+            cells[x] = VERDICT[mark.verdict]
+    glyph, role = cells[here]
+    cells[here] = (glyph, f"{role}|phase.live")
+    return _merged(cells)
+
+
+def _numbers(moment: Moment, room: int) -> Line:
+    cells: list[Span] = [(" ", "muted")] * room
+    here = column(moment.seq, moment.last, room)
+    cells[here] = (_HERE, "accent")
+    free = 0
+    for mark in moment.marks:
+        x = column(mark.seq, moment.last, room)
+        text = str(mark.round)
+        end = x + len(text)
+        if not mark.round or x < free or end > room:
+            continue
+        if all(cells[n][0] == " " for n in range(max(0, x - 1), min(room, end + 1))):
+            cells[x:end] = [(digit, "muted") for digit in text]
+            free = end + 1
+    return fit(_merged(cells), room)
+
+
+def _merged(cells: list[Span]) -> Line:
+    """Neighbours of one role as one piece."""
+    spans: list[Span] = []
+    for text, role in cells:
+        if spans and spans[-1][1] == role:
+            spans[-1] = (spans[-1][0] + text, role)
+        else:
+            spans.append((text, role))
+    return tuple(spans)

@@ -1,0 +1,189 @@
+"""A run at work, followed and steered from outside through its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Mode
+from akg_tui.core.orders import ORDERS, BadOrder, order_of, plain_of
+from akg_tui.core.task import Policy
+from akg_tui.engine.attach import SOCKET, Attached, NotAttached, served
+from akg_tui.engine.engine import Engine
+from akg_tui.engine.follow import Followed
+from tests.engine.runs import create, engine
+
+
+@asynccontextmanager
+async def at_work(folder: Path, mode: Mode = Mode.STEP) -> AsyncIterator[Engine]:
+    """A run that waits for a person."""
+    work = engine(create(folder, mode=mode))
+    task = asyncio.create_task(work.run())
+    await until(lambda: "waiting" in work.live.activity)
+    try:
+        yield work
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        await work.close()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+def test_every_command_of_a_person_travels_whole() -> None:
+    samples: list[cmd.Command] = [
+        cmd.SetMode(Mode.REVIEW),
+        cmd.ChangePolicy(Policy(max_rounds=3)),
+        cmd.AnswerGate(2, approve=False, comment="no\x1b[31m"),
+        cmd.ReorderItems(("p2", "p1")),
+        cmd.AdoptPlanEdit("PLAN.md.edited-1", ev.PlanChange()),
+        cmd.Stop("enough"),
+    ]
+    for command in samples:
+        assert order_of(json.loads(json.dumps(_plain(command)))) == command
+
+
+def _plain(command: cmd.Command) -> dict[str, object]:
+    import msgspec
+
+    return msgspec.to_builtins(plain_of(command))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("plain", "told"),
+    [
+        ([], "expected"),
+        ({"order": "Settle", "with": {"commit": "0"}}, "'Settle' is not a person's command"),
+        ({"order": "Observe", "with": {}}, "is not a person's command"),
+        ({"order": "Hint", "with": {"text": 3}}, "Expected `str`, got `int`"),
+        ({"order": "Hint", "with": {"text": "x", "by": "me"}}, "has no field by"),
+        ({"order": "Hint", "with": "x"}, "must be an object"),
+    ],
+)
+def test_nothing_else_is_an_order(plain: object, told: str) -> None:
+    with pytest.raises(BadOrder, match=told):
+        order_of(plain)
+    with pytest.raises(BadOrder):
+        plain_of(cmd.Settle("0"))
+    assert "Observe" not in ORDERS
+
+
+def test_an_order_cannot_say_that_it_comes_from_the_command_line() -> None:
+    plain = {"order": "SetMode", "with": {"mode": "auto", "source": "command line"}}
+    assert order_of(plain) == cmd.SetMode(Mode.AUTO, "user")
+
+
+async def test_a_run_at_work_is_followed_and_steered(tmp_path: Path) -> None:
+    async with at_work(tmp_path / "task") as work:
+        followed = Followed(Path(work.path), steer=True)
+        following = asyncio.create_task(followed.run())
+        await until(lambda: followed.live.activity == work.live.activity != "")
+        assert followed.state == work.state
+        assert followed.kernel(followed.state.seed_blob) == work.kernel(work.state.seed_blob)
+        assert await asyncio.to_thread(followed.send, cmd.Hint("wider")) is None
+        assert work.state.hints == ("wider",)
+        refused = await asyncio.to_thread(followed.send, cmd.AnswerGate(9, approve=True))
+        assert refused is not None
+        assert refused.why
+        await asyncio.to_thread(followed.send, cmd.SetMode(Mode.AUTO))
+        await until(lambda: bool(followed.state.finished))
+        assert list(followed.records) == list(work.records)
+        following.cancel()
+        await followed.close()
+    assert not (Path(work.path) / SOCKET).exists()
+
+
+async def test_a_replay_sends_nothing_and_one_at_rest_says_how_to_go_on(tmp_path: Path) -> None:
+    async with at_work(tmp_path / "task") as work:
+        replay = Followed(Path(work.path))
+        assert "is a replay" in replay.send(cmd.Hint("x")).why  # type: ignore[union-attr]
+    rest = Followed(Path(work.path), steer=True)
+    assert "nobody takes commands" in rest.send(cmd.Hint("x")).why  # type: ignore[union-attr]
+    following = asyncio.create_task(rest.run())
+    await until(lambda: "akg-tui resume" in rest.live.activity)
+    following.cancel()
+
+
+async def test_the_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100) / "task"  # an address holds 108 bytes
+    async with at_work(deep) as work:
+        assert (Path(work.path) / SOCKET).stat().st_mode & 0o777 == 0o600
+        link = await asyncio.to_thread(Attached.to, Path(work.path))
+        link.close()
+
+
+async def test_a_child_of_the_run_may_not_steer_it(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from akg_tui.core import commands as cmd\n"
+        "from akg_tui.engine.attach import Attached\n"
+        "Attached.to(Path(sys.argv[1])).send(cmd.Hint('mine'))\n"
+    )
+    async with at_work(tmp_path / "task") as work:
+        command = [sys.executable, "-c", code, work.path]
+        ran = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, check=False
+        )
+        assert "a process of the run itself may not steer it" in ran.stderr
+        assert work.state.hints == ()
+
+
+async def test_rubbish_is_answered_and_harms_nothing(tmp_path: Path) -> None:
+    def rubbish(path: str) -> list[bytes]:
+        with socket.socket(socket.AF_UNIX) as link:
+            os.chdir(path)
+            link.connect(SOCKET)
+            file = link.makefile("rwb")
+            answers = []
+            for line in (b"\xff\x00", b"[]", b'{"order": "Hint"}', b"[" * 300_000):
+                file.write(line + b"\n")
+                file.flush()
+                while b'"refused"' not in (told := file.readline()):
+                    assert told
+                answers.append(told)
+            return answers
+
+    here = Path.cwd()
+    async with at_work(tmp_path / "task") as work:
+        try:
+            answers = await asyncio.to_thread(rubbish, work.path)
+        finally:
+            os.chdir(here)
+        assert b"a line is at most" in answers[-1]
+        assert work.state.hints == ()
+        link = await asyncio.to_thread(Attached.to, Path(work.path))
+        assert await asyncio.to_thread(link.send, cmd.Hint("still there")) is None
+        link.close()
+
+
+async def test_a_dead_socket_is_replaced_and_a_folder_without_sockets_is_told(
+    tmp_path: Path,
+) -> None:
+    work = engine(create(tmp_path / "task"))
+    dead = Path(work.path) / SOCKET
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(dead))
+    with pytest.raises(NotAttached):
+        Attached.to(Path(work.path))
+    async with served(work) as why:
+        assert why == ""
+        link = await asyncio.to_thread(Attached.to, Path(work.path))
+        link.close()
+    dead.mkdir()
+    async with served(work) as why:
+        assert why
+    await work.close()

@@ -1,0 +1,300 @@
+"""The list of runs: real runs in real folders, opened, forked, compared and put away."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.store.discard import discard_run
+from akg_tui.store.errors import RunLocked
+from akg_tui.store.run_folder import RunFolder, read_state
+from akg_tui.tui import openings
+from akg_tui.tui.app import WorkbenchApp
+from akg_tui.tui.openings import Draft
+from akg_tui.tui.runrows import age, last_part, spark
+from akg_tui.tui.screens.begin import Begin
+from akg_tui.tui.screens.confirm import Confirm
+from akg_tui.tui.screens.deck import Deck
+from akg_tui.tui.screens.rounds import Rounds
+from akg_tui.tui.screens.runs import Runs
+from akg_tui.tui.screens.wizard import Wizard
+from tests.engine.runs import KERNEL, REFERENCE, create, engine
+
+ODD = "\x1b[31m漢字\u202e[red]"
+
+
+@pytest.fixture(autouse=True)
+def _armed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Confirm, "ARM_S", 0.0)  # that it arms is tested with a clock of its own
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> Path:
+    """A run that is over, one that can go on under an odd name, one damaged, one foreign."""
+    run = create(tmp_path / "task", rounds=4)
+    work = engine(run)
+    await work.run()
+    await work.close()
+    over = run.path
+    lines = (over / "events.jsonl").read_bytes().split(b"\n")
+    for name, kept in ((f"{ODD}/runs/open", lines[:60]), ("damaged", lines)):
+        shutil.copytree(over, tmp_path / name)
+        (tmp_path / name / "events.jsonl").write_bytes(b"\n".join(kept) + b"\n")
+    damaged = tmp_path / "damaged" / "events.jsonl"
+    damaged.write_bytes(damaged.read_bytes().replace(b"SPEED", b"XPEED", 1))
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "events.jsonl").write_bytes(b"\x00\xff not a journal\n[]\n")
+    return tmp_path
+
+
+class Listed:
+    def __init__(self, app: WorkbenchApp, pilot: Pilot[int]) -> None:
+        self.app, self.pilot = app, pilot
+
+    @property
+    def runs(self) -> Runs:
+        return next(s for s in self.app.screen_stack if isinstance(s, Runs))
+
+    def text(self) -> str:
+        return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not true():
+                await asyncio.sleep(0.01)
+                self.app.pull_now()
+        await self.pilot.pause()
+
+    async def shows(self, text: str) -> None:
+        try:
+            await self.until(lambda: text in self.text())
+        except TimeoutError:
+            raise AssertionError(f"never saw {text!r} in:\n{self.text()}") from None
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        self.app.pull_now()
+        await self.pilot.pause()
+
+    async def at(self, name: str) -> None:
+        """Put the cursor on a run."""
+        await self.until(lambda: any(name in str(run.path) for run in self.runs.shown))
+        await self.until(lambda: self.runs.catalogue.unread == 0)
+        self.runs._sort()
+        row = next(n for n, run in enumerate(self.runs.shown) if name in str(run.path))
+        self.runs.move_to(row)
+        await self.pilot.pause()
+
+
+@asynccontextmanager
+async def listed(folder: Path, size: tuple[int, int] = (120, 30)) -> AsyncIterator[Listed]:
+    app = WorkbenchApp(None, browse=folder)
+    async with app.run_test(size=size) as pilot:
+        stage = Listed(app, pilot)
+        await stage.until(lambda: isinstance(app.screen, Runs) and app.screen.catalogue.searched)
+        await stage.until(lambda: stage.runs.catalogue.unread == 0)
+        await asyncio.sleep(0)
+        stage.runs._sort()
+        app.pull_now()
+        await pilot.pause()
+        yield stage
+
+
+@pytest.mark.parametrize("size", [(120, 30), (80, 24)])
+async def test_every_run_is_listed_and_bad_ones_say_what_is_wrong(
+    folder: Path, size: tuple[int, int]
+) -> None:
+    async with listed(folder, size) as stage:
+        shown = stage.text()
+        assert "4 runs" in shown
+        assert "✓ finished" in shown
+        assert "◦ open" in shown
+        assert shown.count("⨯ damaged") == 2
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+        await stage.at("foreign")
+        assert "the journal holds no event" in stage.text()
+        await stage.press("enter")
+        assert isinstance(stage.app.screen, Runs)
+        await stage.at("open")
+        assert "r resumes it" in stage.text()
+
+
+async def test_words_filter_and_a_key_sorts(folder: Path) -> None:
+    async with listed(folder) as stage:
+        await stage.press("slash", *"damaged", "enter")
+        assert "2 of 4 runs" in stage.text()  # its state, and the one of that name
+        await stage.press("escape")
+        assert "4 runs" in stage.text()
+        await stage.press("s")
+        assert "by best" in stage.text()
+        best = [run.summary.over_seed or 0 for run in stage.runs.shown if run.summary]
+        assert best == sorted(best, reverse=True)
+        await stage.press("slash", *"zzz")
+        assert "no run has these words" in stage.text()
+
+
+async def test_a_run_is_looked_at_and_left_again(folder: Path) -> None:
+    async with listed(folder) as stage:
+        await stage.at("task/runs/r")
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.app.screen, Deck))
+        await stage.shows("PAST")
+        await stage.press("q")
+        await stage.until(lambda: isinstance(stage.app.screen, Runs))
+        await stage.at("open")
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.app.screen, Deck))
+        await stage.press("L")
+        await stage.shows("nobody is at work on it")
+        await stage.press("space")
+        await stage.shows("this is a replay")
+        await stage.press("q")
+        await stage.until(lambda: isinstance(stage.app.screen, Runs))
+        await stage.press("q")
+    assert stage.app.return_value == 0
+
+
+async def test_two_marked_runs_are_compared(folder: Path) -> None:
+    async with listed(folder) as stage:
+        await stage.press("c")
+        assert "mark two runs" in stage.text()
+        for name in ("task/runs/r", "runs/open"):
+            await stage.at(name)
+            await stage.press("space")
+        await stage.press("c")
+        await stage.until(lambda: isinstance(stage.app.screen, Rounds))
+        assert "r: " in stage.text()
+        assert "open: " in stage.text()
+        await stage.press("escape")
+
+
+async def test_a_fork_is_made_after_a_yes_and_comes_into_the_list(folder: Path) -> None:
+    async with listed(folder) as stage:
+        await stage.at("task/runs/r")
+        await stage.press("F")
+        stage.runs.ask.value = "99"
+        await stage.press("enter", "y")
+        await stage.shows("has no round 99")
+        await stage.press("F")
+        stage.runs.ask.value = "2"
+        await stage.press("enter", "n")
+        assert not (folder / "task/runs/r-r2").exists()
+        await stage.press("F")
+        stage.runs.ask.value = "2"
+        await stage.press("enter", "y")
+        await stage.shows("5 runs")
+        assert read_state(folder / "task/runs/r-r2").settled == 2
+
+
+async def test_a_run_is_put_away_only_by_its_name_and_never_while_at_work(folder: Path) -> None:
+    run = folder / "task/runs/r"
+    async with listed(folder) as stage:
+        await stage.at("task/runs/r")
+        await stage.press("D", "y", "enter")
+        await stage.shows("nothing was discarded")
+        assert run.exists()
+        held = RunFolder.open(run)
+        with pytest.raises(RunLocked):
+            discard_run(run)
+        held.close()
+        await stage.press("D", "r", "enter")
+        await stage.shows("3 runs")
+    assert not run.exists()
+    assert read_state(folder / "task/runs/.trash/r").settled == 4
+    shutil.copytree(folder / "task/runs/.trash/r", run)
+    assert discard_run(run).name == "r-2"
+
+
+async def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
+    async with listed(tmp_path) as stage:
+        assert "There is no run here yet." in stage.text()
+        await stage.press("enter", "r", "F", "D", "R", "space", "c")
+        await stage.press("n")
+        assert isinstance(stage.app.screen, Begin)
+        await stage.shows("row_softmax")
+        await stage.press("m")
+        assert "in mode review" in stage.text()
+
+
+async def test_a_task_found_below_is_begun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[openings.Start] = []
+
+    async def begun(start: openings.Start) -> object:
+        asked.append(start)
+        raise ValueError("no judge in this test")
+
+    monkeypatch.setattr(openings, "begun", begun)
+    async with listed(folder) as stage:
+        await stage.press("n")
+        await stage.shows(str(folder / "task"))
+        await stage.press("down", "enter")
+        await stage.shows("no judge in this test")
+    assert asked == [openings.Start(folder / "task")]
+
+
+async def test_the_wizard_writes_nothing_before_the_check_has_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    results = [
+        Measurement(outcome=Outcome.FAILED, failure=FailureKind.WRONG, message="values differ"),
+        Measurement(outcome=Outcome.CORRECT, candidate_ms=2.0),
+    ]
+    drafts: list[Draft] = []
+    held = asyncio.Event()
+
+    async def checked(draft: Draft, tell: Callable[[Progress], None]) -> Measurement:
+        drafts.append(draft)
+        tell(Progress("time", 3, 8))
+        if len(drafts) == 1:
+            await held.wait()
+        return results.pop(0)
+
+    real = openings.checked
+    async with listed(tmp_path) as stage:
+        await stage.press("n", "enter")
+        assert isinstance(stage.app.screen, Wizard)
+        await stage.press("enter")
+        await stage.shows("No such file or directory")
+        (tmp_path / "kernel.py").write_text(KERNEL)
+        monkeypatch.setattr(openings, "checked", checked)
+        stage.app.screen.query_one("#field-rounds", Input).value = "none"
+        await stage.press("enter")
+        await stage.shows("is not a number from 1 on")
+        stage.app.screen.query_one("#field-rounds", Input).value = "7"
+        await stage.press("enter")
+        await stage.shows("checking: time 3 of 8")
+        await stage.press("escape")
+        await stage.shows("the check was cut off")
+        await stage.press("enter")
+        await stage.shows("values differ")
+        await stage.press("enter")
+        await stage.shows("enter again writes the task")
+        assert not (tmp_path / "mytask").exists()
+
+        async def begun(start: openings.Start) -> object:
+            raise ValueError(f"began {start.rounds} rounds")
+
+        monkeypatch.setattr(openings, "begun", begun)
+        await stage.press("enter")
+        await stage.shows("began 7 rounds")
+        assert (tmp_path / "mytask" / "kernel.py").read_text() == KERNEL
+        with pytest.raises(Exception, match="has files in it"):
+            await real(drafts[-1], lambda _: None)
+
+
+def test_words_of_a_row() -> None:
+    assert [age(s) for s in (3, 75, 7200, 3 * 86400)] == ["now", "1 min", "2 h", "3 d"]
+    assert spark((1.0, 1.5, 2.0), 12) == "▁▅█"
+    assert spark((), 12) == ""
+    assert last_part("a/long/path", 5) == "…path"
+    assert last_part("漢字漢字", 5) == "…漢字"
