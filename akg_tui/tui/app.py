@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 
@@ -19,6 +19,7 @@ from akg_tui import resources
 from akg_tui.core.plain import clean
 from akg_tui.tui.clock import PullClock
 from akg_tui.tui.commands import at
+from akg_tui.tui.shelter import Sheltered
 from akg_tui.tui.spans import hang, line
 from akg_tui.tui.themes import DEFAULT, BadTheme, Inked, Inks, Theme, load_all, user_folder
 from akg_tui.tui.widgets.painted import Rows
@@ -37,7 +38,7 @@ def _palette() -> type[Provider]:
     return Commands
 
 
-class WorkbenchApp(Inked, App[int]):
+class WorkbenchApp(Inked, Sheltered):
     """Returns 0; 2 when the run could not be opened, broke, or ended without having done its job.
 
     Parameters
@@ -62,7 +63,7 @@ class WorkbenchApp(Inked, App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(c.keys), c.action.removeprefix("app."), c.label, show=False, id=c.id)
         for c in at("deck")
-        if c.id in ("app.help", "app.quit")
+        if c.id in ("app.help", "app.quit", "app.suspend", "app.stray")
     ]
 
     def __init__(
@@ -96,6 +97,7 @@ class WorkbenchApp(Inked, App[int]):
         yield Rows("opening")
 
     def on_mount(self) -> None:
+        self.take_shelter()
         self._announce((("opening the run …", "muted"),))
         self.call_after_refresh(self._begin)
 
@@ -119,6 +121,7 @@ class WorkbenchApp(Inked, App[int]):
         from akg_tui.tui.screens.deck import Deck
 
         self._handle = opening.result()
+        self.keep_stray_in(self._handle.path)
         await self.push_screen(Deck())
         self._work = asyncio.create_task(self._handle.run(), name="run")
         self._work.add_done_callback(self._ended)
@@ -154,6 +157,8 @@ class WorkbenchApp(Inked, App[int]):
 
         if self._handle is None or self._released:
             return
+        if self.guard is not None and self.guard.news():
+            self._say("something was written past the screen: E shows it")
         look = self.look()
         for screen in reversed(self.screen_stack):
             if isinstance(screen, Watching) and screen.is_mounted:
@@ -197,6 +202,17 @@ class WorkbenchApp(Inked, App[int]):
         if not isinstance(self.screen, ModalScreen):
             self.push_screen(Help())
 
+    def action_strays(self) -> None:
+        from akg_tui.tui.screens.stray import Stray
+
+        if not isinstance(self.screen, ModalScreen):
+            guard = self.guard
+            self.push_screen(Stray(guard.text() if guard else "", guard.path if guard else None))
+
+    def action_suspend_process(self) -> None:
+        with self.batch_update():  # or a screen half drawn would wait for a writer that stops
+            super().action_suspend_process()
+
     def action_leave(self) -> None:
         over = self._handle is None or self._handle.state.finished or self._trouble
         if over:
@@ -211,6 +227,9 @@ class WorkbenchApp(Inked, App[int]):
     def _leave(self, confirmed: bool | None) -> None:
         if confirmed:
             self.run_worker(self._close_and_exit(), name="close the run")
+
+    async def end_run(self) -> None:
+        await self._close_and_exit()
 
     async def _close_and_exit(self) -> None:
         await self._close()

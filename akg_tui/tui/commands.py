@@ -37,6 +37,7 @@ _SHOWN = {
     "question_mark": "?",
     "f1": "F1",
     "ctrl+p": "^p",
+    "ctrl+z": "^z",
     "ctrl+q": "^q",
     "escape": "esc",
 }
@@ -127,6 +128,14 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "app.palette", ("ctrl+p",), "palette", "Find a command by its name", "Workbench",
         "app.command_palette", "everywhere", hint="^p",
+    ),
+    Command(
+        "app.stray", ("E",), "strays", "What libraries wrote past the screen", "Workbench",
+        "app.strays", "everywhere",
+    ),
+    Command(
+        "app.suspend", ("ctrl+z",), "suspend", "Stop for a while: the shell's fg goes on",
+        "Workbench", "app.suspend_process", "everywhere",
     ),
     Command(
         "app.quit", ("q", "ctrl+q"), "quit", "Leave; a run under way can be resumed", "Workbench",
