@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.events import Event, Key
 from textual.screen import ModalScreen, Screen
 
 from akg_tui import resources
@@ -203,11 +204,16 @@ class WorkbenchApp(Inked, Sheltered):
             self.push_screen(Help())
 
     def action_strays(self) -> None:
-        from akg_tui.tui.screens.stray import Stray
+        from akg_tui.tui.screens.reading import Reading
 
-        if not isinstance(self.screen, ModalScreen):
-            guard = self.guard
-            self.push_screen(Stray(guard.text() if guard else "", guard.path if guard else None))
+        if isinstance(self.screen, ModalScreen):
+            return
+        guard = self.guard
+        text = guard.text() if guard else ""
+        path = guard.path if guard else None
+        where = f"{path.parent.name}/{path.name}" if path else ""
+        nothing = "Nothing was written past the screen."
+        self.push_screen(Reading("written past the screen", text or nothing, where, follows=True))
 
     def action_suspend_process(self) -> None:
         with self.batch_update():  # or a screen half drawn would wait for a writer that stops
@@ -227,6 +233,15 @@ class WorkbenchApp(Inked, Sheltered):
     def _leave(self, confirmed: bool | None) -> None:
         if confirmed:
             self.run_worker(self._close_and_exit(), name="close the run")
+
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, Key) and self._handle is not None and _types(event):
+            from akg_tui.tui.screens.watching import Watching
+
+            for screen in self.screen_stack:
+                if isinstance(screen, Watching):
+                    screen.typed(self._wall())
+        await super().on_event(event)
 
     async def end_run(self) -> None:
         await self._close_and_exit()
@@ -254,6 +269,13 @@ class WorkbenchApp(Inked, Sheltered):
 
     async def on_unmount(self) -> None:
         await self._close()
+
+
+def _types(key: Key) -> bool:
+    """Whether this key is part of writing something, rather than of reading or answering."""
+    return not key.key.startswith("alt+") and (
+        key.is_printable or key.key in ("enter", "escape", "backspace", "tab")
+    )
 
 
 def _told(error: BaseException) -> str:

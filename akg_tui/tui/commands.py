@@ -36,6 +36,8 @@ class Command:
 _SHOWN = {
     "question_mark": "?",
     "f1": "F1",
+    "alt+down": "alt+↓",
+    "alt+up": "alt+↑",
     "ctrl+p": "^p",
     "ctrl+z": "^z",
     "ctrl+q": "^q",
@@ -60,15 +62,32 @@ COMMANDS: tuple[Command, ...] = (
         "hint", hint="i",
     ),
     Command(
-        "ask.keep", ("alt+y",), "keep", "Keep the candidate that waits", "Review",
-        "answer('keep')",
+        "ask.keep", ("alt+y",), "yes", "Answer the card with yes: keep, approve, this choice",
+        "Asked", "answer('keep')",
     ),
     Command(
-        "ask.reject", ("alt+n",), "reject", "Reject the candidate that waits", "Review",
+        "ask.reject", ("alt+n",), "no", "Answer the card with no: reject", "Asked",
         "answer('reject')",
     ),
     Command(
-        "review.open", ("r", "alt+d"), "review", "The candidate's diff against the best", "Review",
+        "ask.see", ("alt+d",), "see it", "What the card asks about: the diff, the script",
+        "Asked", "see",
+    ),
+    Command(
+        "ask.write", ("alt+w",), "write", "Write an answer to the agent's question", "Asked",
+        "reply",
+    ),
+    Command("ask.choice", ("alt+down",), "choice", "Mark the next choice", "Asked", "choice(1)"),
+    Command(
+        "ask.choice_back", ("alt+up",), "choice before", "Mark the choice before", "Asked",
+        "choice(-1)",
+    ),
+    Command(
+        "ask.next", ("alt+s",), "next ask", "Show the next of several questions", "Asked",
+        "next_ask",
+    ),
+    Command(
+        "review.open", ("r",), "review", "The candidate's diff against the best", "Review",
         "review", hint="r",
     ),
     Command(

@@ -77,7 +77,7 @@ class ScreenGuard:
                 stream.flush()
         self._streams = (sys.__stdout__, sys.__stderr__)
         self._saved = (os.dup(1), os.dup(2))
-        self._log = cast(BinaryIO, tempfile.TemporaryFile("ab+", buffering=0))  # noqa: SIM115
+        self._log = cast(BinaryIO, tempfile.TemporaryFile("ab+", buffering=0))
         self._lead_to(self._log)
         self._terminals = [_Terminal(descriptor) for descriptor in self._saved]
         out, err = (self._text(terminal) for terminal in self._terminals)

@@ -53,6 +53,9 @@ class Watching(Screen[None]):
     def pull(self, look: Look) -> None:
         raise NotImplementedError
 
+    def typed(self, now: float) -> None:
+        """The person is writing; called for every such key, wherever it goes."""
+
     def say(self, text: str) -> None:
         """Tell the person, in the footer."""
         self.footer.say(text, self.steering.wall_clock())

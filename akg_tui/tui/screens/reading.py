@@ -1,8 +1,7 @@
-"""What was written past the screen: libraries' warnings, children's complaints, stray prints."""
+"""A text to be read over the deck: a script that asks to run, what was written past the screen."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -18,11 +17,9 @@ from akg_tui.tui.widgets.lineview import LineView
 NEWEST = 2_000
 
 
-def stray_rows(text: str, room: int) -> list[Line]:
+def text_rows(text: str, room: int) -> list[Line]:
     """The newest lines of `text`, cleaned and wrapped."""
     lines = split_clean(text.rstrip("\n"))
-    if not text:
-        return hang("Nothing was written past the screen.", room, (), "muted")
     rows: list[Line] = []
     if len(lines) > NEWEST:
         rows.append(line((f"({words.count(len(lines) - NEWEST, 'earlier line')})", "faint")))
@@ -31,27 +28,28 @@ def stray_rows(text: str, room: int) -> list[Line]:
     return rows
 
 
-class Stray(ModalScreen[None]):
-    CSS_PATH = "../styles/stray.tcss"
+class Reading(ModalScreen[None]):
+    """`follows`: begin at the end. Nothing can be answered here; escape leads back."""
+
+    CSS_PATH = "../styles/reading.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss", "close", show=False),
     ]
 
-    def __init__(self, text: str, path: Path | None) -> None:
+    def __init__(self, title: str, text: str, where: str = "", *, follows: bool = False) -> None:
         super().__init__()
+        self._titles = clean(title), clean(where)
         self._text = text
-        self._path = f"{path.parent.name}/{path.name}  " if path else ""
-        self.view = LineView("strays", follows=True)
+        self.view = LineView("reading", follows=follows)
 
     def compose(self) -> ComposeResult:
         yield self.view
 
     def on_mount(self) -> None:
-        self.view.border_title = Content("written past the screen")
-        self.view.border_subtitle = Content(f"{clean(self._path)}esc closes")
+        title, where = self._titles
+        self.view.border_title = Content(title)
+        self.view.border_subtitle = Content(f"{where}  esc closes".strip())
         self.view.focus()
 
     def on_resize(self) -> None:
-        self.call_after_refresh(
-            lambda: self.view.put(stray_rows(self._text, self.view.room))
-        )
+        self.call_after_refresh(lambda: self.view.put(text_rows(self._text, self.view.room)))
