@@ -208,7 +208,7 @@ class Deck(Watching):
         key = "alt+y" if answer == "keep" else "alt+n"
         found = next((each for each in ask.answers if each.key == key), None)
         if found is None:
-            self.say("a question is answered, not rejected: its card says how")
+            self._not_an_answer("a question is answered, not rejected: its card says how")
             return
         command = found.command
         if ask.choices and isinstance(command, cmd.AnswerQuestion):
@@ -222,27 +222,31 @@ class Deck(Watching):
         if ask is None or ask.ident not in {each.ident for each in self.asks(look)}:
             self.say("nothing waits for an answer")
         elif not self.card.arming.armed(ask.ident, look.now):
-            self.card.arming.typed(look.now)
-            self.say("not yet: the keys count after a moment in sight without typing")
+            self._not_an_answer("not yet: the keys count after a moment in sight without typing")
         else:
             return ask
         return None
 
     def action_next_ask(self) -> None:
         if not self.card.turn():
-            self.say("no other question waits")
+            self._not_an_answer("no other question waits")
 
     def action_choice(self, step: int) -> None:
         if not self.card.mark(step):
-            self.say("there is nothing to choose")
+            self._not_an_answer("there is nothing to choose")
 
     def action_reply(self) -> None:
         ask = self.card.shown
         if ask is not None and not ask.free:
-            self.say("this is answered with its keys, not in words; i writes a hint")
+            self._not_an_answer("this is answered with its keys, not in words; i writes a hint")
         elif (ask := self.armed_ask()) is not None:
             self._replies_to = ask.ident
             self.reply.open()
+
+    def _not_an_answer(self, why: str) -> None:
+        """A key that answers nothing here was pressed at random: the next one has to wait."""
+        self.card.arming.typed(self.steering.wall_clock())
+        self.say(why)
 
     def typed(self, now: float) -> None:
         """The person types, so what appears meanwhile is not answered by it."""
