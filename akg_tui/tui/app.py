@@ -240,7 +240,7 @@ class WorkbenchApp(Inked, Sheltered):
 
             for screen in self.screen_stack:
                 if isinstance(screen, Watching):
-                    screen.typed(self._wall())
+                    screen.typed(self._wall(), event.key)
         await super().on_event(event)
 
     async def end_run(self) -> None:

@@ -248,7 +248,7 @@ class Deck(Watching):
         self.card.arming.typed(self.steering.wall_clock())
         self.say(why)
 
-    def typed(self, now: float) -> None:
+    def typed(self, now: float, key: str) -> None:
         """The person types, so what appears meanwhile is not answered by it."""
         self.card.arming.typed(now)
 

@@ -17,7 +17,7 @@ from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.code import CodeRows, Colours
-from akg_tui.tui.commands import footer
+from akg_tui.tui.commands import at, footer
 from akg_tui.tui.compare import compare, folded, hunks, size, split_lines
 from akg_tui.tui.glyphs import VERDICT
 from akg_tui.tui.look import Look
@@ -31,6 +31,7 @@ from akg_tui.tui.widgets.painted import Rows
 CONTEXT = 3
 ROOMY_CONTEXT = 12
 FEW_CHANGES = 12
+_ANSWER_KEYS = {key for c in at("review") if "answer" in c.action for key in c.keys}
 
 
 class DiffView(LineView):
@@ -123,6 +124,10 @@ class Review(Watching):
         self.about.show(tuple(fit(row, room) for row in rows))
         self.footer.pull(footer("review", look.state), look.now)
 
+    def typed(self, now: float, key: str) -> None:
+        if key not in _ANSWER_KEYS:
+            self._arming.typed(now)
+
     def _gate(self, look: Look) -> int | None:
         """The open gate, if it asks about the candidate shown here."""
         gate = look.state.gate
@@ -181,7 +186,8 @@ class Review(Watching):
         if gate is None:
             self.say("no answer is asked for this candidate now")
         elif not self._arming.armed(gate, look.now):
-            self.say("not yet: the keys count once this has been in sight for a moment")
+            self._arming.typed(look.now)
+            self.say("not yet: the keys count after a moment in sight without another key")
         else:
             approve = answer == "keep"
             told = f"attempt {self._attempt}: {'kept' if approve else 'rejected'}"

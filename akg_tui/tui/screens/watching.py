@@ -53,7 +53,7 @@ class Watching(Screen[None]):
     def pull(self, look: Look) -> None:
         raise NotImplementedError
 
-    def typed(self, now: float) -> None:
+    def typed(self, now: float, key: str) -> None:
         """The person is writing; called for every such key, wherever it goes."""
 
     def say(self, text: str) -> None:
