@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("startup", "responsive", "same", "fold", "kills", "crashlab", "report")
+NAMES = ("startup", "responsive", "same", "fold", "kills", "crashlab", "report", "review")
 
 
 def main() -> int:

@@ -38,6 +38,8 @@ _SHOWN = {
     "f1": "F1",
     "alt+down": "alt+↓",
     "alt+up": "alt+↑",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
     "ctrl+p": "^p",
     "ctrl+z": "^z",
     "ctrl+q": "^q",
@@ -95,12 +97,20 @@ COMMANDS: tuple[Command, ...] = (
         "answer('keep')", "review", hint="K",
     ),
     Command(
-        "review.reject", ("D",), "reject", "Reject this candidate", "Review",
+        "review.reject", ("D",), "discard", "Discard this candidate", "Review",
         "answer('reject')", "review", hint="D",
+    ),
+    Command(
+        "review.back", ("B",), "send back", "Send it back with the comment and what is left out",
+        "Review", "answer('back')", "review", hint="B",
     ),
     Command(
         "review.comment", ("c",), "comment", "A comment that goes with the answer", "Review",
         "comment", "review", hint="c",
+    ),
+    Command(
+        "review.leave_out", ("x",), "leave out", "Leave this hunk out, or take it in again",
+        "Review", "leave_out", "review", hint="x",
     ),
     Command(
         "review.next", ("n",), "next hunk", "The next change", "Review",
@@ -109,6 +119,22 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "review.previous", ("p",), "previous", "The change before", "Review",
         "hunk(-1)", "review", hint="p",
+    ),
+    Command(
+        "review.split", ("s",), "split", "Old and new side by side, or in one column", "Review",
+        "split", "review", hint="s",
+    ),
+    Command(
+        "review.words", ("w",), "words", "Mark the words that changed, or not", "Review",
+        "words", "review", hint="w",
+    ),
+    Command(
+        "review.less", ("left_curly_bracket",), "less", "Fewer lines around each change", "Review",
+        "context(-3)", "review",
+    ),
+    Command(
+        "review.more", ("right_curly_bracket",), "more", "More lines around each change", "Review",
+        "context(3)", "review",
     ),
     Command(
         "review.close", ("escape", "q"), "close", "Leave without an answer", "Review",
