@@ -7,6 +7,7 @@ out nothing but Textual is imported, so that a person sees at once that it begin
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,6 +19,7 @@ from textual.screen import ModalScreen, Screen
 
 from akg_tui import resources
 from akg_tui.core.plain import clean
+from akg_tui.tui.attention import Attention
 from akg_tui.tui.clock import PullClock
 from akg_tui.tui.commands import at
 from akg_tui.tui.shelter import Sheltered
@@ -86,6 +88,7 @@ class WorkbenchApp(Inked, Sheltered):
         self.inks = Inks(self.themes[wanted])
         self.theme = wanted
         self.title = "akg-tui"
+        self.attention = Attention(self._to_terminal, os.environ)
         self.clock = PullClock(self, self._pull, time.monotonic)
         self._open_run = open_run
         self._wall = clock
@@ -154,6 +157,7 @@ class WorkbenchApp(Inked, Sheltered):
             self.clock.now()
 
     def _pull(self) -> None:
+        from akg_tui.tui.screens.deck import Deck
         from akg_tui.tui.screens.watching import Watching
 
         if self._handle is None or self._released:
@@ -166,6 +170,13 @@ class WorkbenchApp(Inked, Sheltered):
                 screen.pull(look)
             if not isinstance(screen, ModalScreen):
                 break
+        deck = next((s for s in self.screen_stack if isinstance(s, Deck)), None)
+        if deck is not None:
+            self.attention.look(deck.asks(look), focused=self.app_focus)
+
+    def _to_terminal(self, codes: str) -> None:
+        if self._driver is not None:
+            self._driver.write(codes)
 
     def steer(self, command: Command, told: str) -> bool:
         """Send a command; say `told`, or why it was refused. True when it was taken."""
@@ -259,6 +270,7 @@ class WorkbenchApp(Inked, Sheltered):
         if self._released or self._handle is None:
             return
         self._released = True
+        self.attention.rest()
         if self._work is not None:
             self._work.cancel()
             await asyncio.wait([self._work])

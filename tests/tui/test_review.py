@@ -22,7 +22,9 @@ TWO_HUNKS = "\n".join(f"line {n}" for n in range(60)) + "\n"
 
 def two_hunks() -> FakeHandle:
     """A candidate of two hunks that waits for its review."""
-    new = TWO_HUNKS.replace("line 10\n", "line ten\n").replace("line 50\n", "line fifty\nand more\n")
+    new = TWO_HUNKS.replace("line 10\n", "line ten\n").replace(
+        "line 50\n", "line fifty\nand more\n"
+    )
     handle = FakeHandle(
         mode=Mode.REVIEW,
         kernel=TWO_HUNKS,
@@ -214,9 +216,7 @@ async def test_three_thousand_changed_lines_are_shown_without_building_their_row
     from akg_tui.tui.diffrows import DiffRows
 
     old = "".join(f"value_{n} = table[{n}] + {n}\n" for n in range(6_000))
-    new = "".join(
-        f"value_{n} = table[{n}] + {n + n % 2}\n" for n in range(6_000)
-    )
+    new = "".join(f"value_{n} = table[{n}] + {n + n % 2}\n" for n in range(6_000))
     plans = [[Try("odd ones", old, new, faster(1.2))]]
     handle = FakeHandle(mode=Mode.REVIEW, kernel=KERNEL + old, plans=plans)
     handle.work()

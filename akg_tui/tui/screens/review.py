@@ -43,9 +43,7 @@ class Review(Watching):
         self._first = look
         self.about = Rows("about")
         self.diff = DiffView(look, colours, self._best.blob, self._blob)
-        self.comment = OneLine(
-            "comment", "a comment for the agent: enter, then K, D or B"
-        )
+        self.comment = OneLine("comment", "a comment for the agent: enter, then K, D or B")
         self._arming = Arming()
         self._comment = ""
 
