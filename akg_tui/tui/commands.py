@@ -60,6 +60,10 @@ COMMANDS: tuple[Command, ...] = (
         "mode", hint="m",
     ),
     Command(
+        "run.gates", ("M",), "gates", "Set the gates one by one: plan, edit, keep, ask, script",
+        "Run", "gates", hint="M",
+    ),
+    Command(
         "run.hint", ("i",), "hint", "Write a hint to the agent; enter sends, esc leaves", "Run",
         "hint", hint="i",
     ),

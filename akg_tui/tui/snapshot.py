@@ -7,7 +7,7 @@ here already, so that its width is known.
 from __future__ import annotations
 
 from akg_tui.core.effects import Hold, due, next_effect
-from akg_tui.core.machine import ItemState, Overlay, Phase, Verdict
+from akg_tui.core.machine import MODE_GATES, ItemState, Overlay, Phase, Verdict
 from akg_tui.core.measurement import Progress
 from akg_tui.core.plain import clean, one_line
 from akg_tui.core.state import Item, RunState
@@ -34,7 +34,7 @@ def header(state: RunState, now: float, room: int) -> Line:
         (4, line((target, "muted"))),
         (1, line(("round ", "muted"), (f"{_round(state)}/{task.policy.max_rounds}", "text"))),
         (1, _best(state)),
-        (2, line(("mode ", "muted"), (state.mode.value, MODE[state.mode]))),
+        (2, _mode(state)),
         (3, _verdict_counts(state)),
         (5, _tokens(state)),
     ]
@@ -50,6 +50,15 @@ def header(state: RunState, now: float, room: int) -> Line:
         if width(left) + width(right) + 3 <= room:
             break
     return spread((("", "text"), *left), right, room)
+
+
+def _mode(state: RunState) -> Line:
+    """The mode, and the gates that were set or taken beside it."""
+    usual = MODE_GATES[state.mode]
+    beside = [f"+{gate}" for gate in state.gates if gate not in usual]
+    beside += [f"-{gate}" for gate in usual if gate not in state.gates]
+    told = f" {' '.join(beside)}" if beside else ""
+    return line(("mode ", "muted"), (state.mode.value, MODE[state.mode]), (told, "note"))
 
 
 def _round(state: RunState) -> int:

@@ -25,6 +25,8 @@ from akg_tui.tui.panes.log import LogPane
 from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.rail import Rail
 from akg_tui.tui.panes.source import SourcePane
+from akg_tui.tui.references import Kernel, NoSuchReference, offers, resolved, told_of
+from akg_tui.tui.screens.gates import Gates
 from akg_tui.tui.screens.reading import Reading
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.watching import Watching, bindings
@@ -32,6 +34,7 @@ from akg_tui.tui.shape import LEAST, PANES, TABS, Shape, shape_of, visible
 from akg_tui.tui.snapshot import sparkline
 from akg_tui.tui.spans import Line, Span, fit, line
 from akg_tui.tui.widgets.askcard import AskCard
+from akg_tui.tui.widgets.hintline import HintLine
 from akg_tui.tui.widgets.lineview import LineView
 from akg_tui.tui.widgets.oneline import OneLine
 from akg_tui.tui.widgets.painted import Rows
@@ -64,7 +67,12 @@ class Deck(Watching):
         }
         self.spark = Rows("spark")
         self.card = AskCard()
-        self.hint = OneLine("hint", "a hint to the agent: enter sends it, esc leaves")
+        self.hint = HintLine(
+            "hint",
+            "a hint to the agent: @p3 an item, @44ab a line (tab completes), enter sends it",
+            self._references,
+            self._referred,
+        )
         self.note = Rows("note")
         self.reply = OneLine("reply", "your answer: enter sends it, esc leaves")
         self._replies_to = ""
@@ -185,6 +193,9 @@ class Deck(Watching):
         }[mode]
         self.steering.steer(cmd.SetMode(mode), told)
 
+    def action_gates(self) -> None:
+        self.app.push_screen(Gates(self.steering))
+
     def action_review(self) -> None:
         look = self.steering.look()
         if look.candidate is None:
@@ -261,9 +272,34 @@ class Deck(Watching):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.input is self.reply:
             self._send_reply(event.value)
-        elif self.steering.steer(cmd.Hint(event.value), "the agent reads your hint next"):
+        else:
+            self._send_hint(event.value)
+
+    def _send_hint(self, text: str) -> None:
+        look = self.steering.look()
+        kernels = [self._kernel(look), self._kernel(look, best=True)]
+        try:
+            command = cmd.Hint(resolved(text, look.state, kernels, look.tag_key))
+        except NoSuchReference as error:
+            self.say(str(error))
+            return
+        if not text.strip() or self.steering.steer(command, "the agent reads your hint next"):
             self.hint.value = ""
             self.on_one_line_left()
+
+    def _kernel(self, look: Look, *, best: bool = False) -> Kernel:
+        state = look.state
+        kept = state.best.blob if state.best else state.seed_blob
+        name = f"the best {state.task.files.editable}" if best else state.task.files.editable
+        return Kernel(name, split_lines(look.kernel(kept if best else state.work_blob)))
+
+    def _references(self, text: str) -> list[str]:
+        look = self.steering.look()
+        return offers(text, look.state, self._kernel(look), look.tag_key)
+
+    def _referred(self, text: str) -> str:
+        look = self.steering.look()
+        return told_of(text, look.state, self._kernel(look), look.tag_key)
 
     def _send_reply(self, text: str) -> None:
         open_question = self.steering.look().state.question
