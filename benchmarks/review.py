@@ -52,7 +52,7 @@ async def _open_ms(kind: str) -> tuple[float, float]:
         try:
             begin = time.perf_counter(), time.process_time()
             stage.app.push_screen(Review(stage.app.look(), Colours()))
-            while not drawn:
+            while not drawn:  # noqa: ASYNC110 - another way to wait would be measured too
                 await asyncio.sleep(0)
         finally:
             DiffView.render_line = draw  # type: ignore[method-assign]

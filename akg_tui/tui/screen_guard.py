@@ -82,7 +82,7 @@ class ScreenGuard:
         self._terminals = [_Terminal(descriptor) for descriptor in self._saved]
         out, err = (self._text(terminal) for terminal in self._terminals)
         # The screen's driver takes these: it draws on the one and asks the other for its size.
-        sys.__stdout__, sys.__stderr__ = out, err  # type: ignore[misc]
+        sys.__stdout__, sys.__stderr__ = out, err  # type: ignore[misc,assignment]
         return self
 
     @staticmethod
@@ -177,7 +177,7 @@ class ScreenGuard:
             os.close(nowhere)
         if self._prints is not None:
             self._prints.close()
-        sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc]
+        sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc,assignment]
         # What still writes must not write into a file that comes to have this descriptor.
         for terminal in self._terminals:
             terminal.gone = True

@@ -45,7 +45,7 @@ class Gates(ModalScreen[None]):
 
     CSS_PATH = "../styles/gates.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(gate.value[0], f"toggle('{gate.value}')", show=False) for gate in Gate),
+        *(Binding(gate.value[0], f"set_gate('{gate.value}')", show=False) for gate in Gate),
         Binding("escape,q,M", "dismiss", show=False),
     ]
 
@@ -64,7 +64,7 @@ class Gates(ModalScreen[None]):
     def _show(self) -> None:
         self.rows.show(gate_rows(self._steering.look().state))
 
-    def action_toggle(self, name: str) -> None:
+    def action_set_gate(self, name: str) -> None:
         gate = Gate(name)
         on = gate not in self._steering.look().state.gates
         self._steering.steer(cmd.SetGate(gate, on), f"gate {gate}: {'on' if on else 'off'}")
