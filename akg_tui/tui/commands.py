@@ -36,8 +36,6 @@ class Command:
 _SHOWN = {
     "question_mark": "?",
     "f1": "F1",
-    "alt+down": "alt+↓",
-    "alt+up": "alt+↑",
     "left_curly_bracket": "{",
     "right_curly_bracket": "}",
     "ctrl+p": "^p",

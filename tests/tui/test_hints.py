@@ -106,9 +106,9 @@ async def test_gates_are_set_one_by_one_and_stand_beside_the_mode() -> None:
     handle = at_work()
     async with on_stage(handle) as stage:
         await stage.press("M")
-        assert "e □ off  edit" in stage.text()
+        assert "e ◦ off  edit" in stage.text()
         await stage.press("e", "p")
-        assert "e ■ on   edit" in stage.text()
+        assert "e ✓ on   edit" in stage.text()
         assert set(handle.state.gates) == {Gate.EDIT, Gate.PLAN}
         await stage.press("p", "escape")
         assert handle.state.gates == (Gate.EDIT,)

@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Gate
 from akg_tui.core.state import RunState
+from akg_tui.tui.glyphs import DONE, IDLE
 from akg_tui.tui.screens.watching import Steering
 from akg_tui.tui.spans import BLANK, Line, line
 from akg_tui.tui.widgets.painted import Rows
@@ -19,7 +20,7 @@ ABOUT: dict[Gate, str] = {
     Gate.PLAN: "a new plan waits before its first item is worked on",
     Gate.EDIT: "new code waits before it first runs",
     Gate.KEEP: "a candidate waits before it becomes the best",
-    Gate.ASK: "the agent's questions come to you; else their default is taken",
+    Gate.ASK: "the agent's questions come to you, not to their default",
     Gate.SCRIPT: "a script of the agent waits before it runs",
 }
 
@@ -29,7 +30,7 @@ def gate_rows(state: RunState) -> tuple[Line, ...]:
     rows: list[Line] = []
     for gate, about in ABOUT.items():
         on = gate in state.gates
-        sign = ("■ on ", "verdict.keep") if on else ("□ off", "muted")
+        sign = (f"{DONE} on ", "verdict.keep") if on else (f"{IDLE} off", "muted")
         rows.append(
             line((f"{gate.value[0]} ", "key"), sign, (f"  {gate.value:<7}", "strong"), about)
         )

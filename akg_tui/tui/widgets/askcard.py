@@ -64,7 +64,7 @@ def offers(ask: Ask) -> list[tuple[str, str]]:
     """The keys that do something now, the answers first."""
     pairs = [(answer.key, answer.word) for answer in ask.answers]
     if ask.choices:
-        pairs.append(("alt+↓", "next choice"))
+        pairs.append(("alt+down", "next choice"))
     if ask.free:
         pairs.append(("alt+w", "write an answer"))
     if ask.diff or ask.detail:
