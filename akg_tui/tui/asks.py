@@ -112,7 +112,8 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int]) -
     if measured:
         told = words.sure(measured)
         after = f", {words.times(seed * measured.ratio)} the seed"
-    best = "the seed" if not state.best or not state.best.attempt else f"of {state.best.attempt}"
+    number = state.best.attempt if state.best else 0
+    best = f"attempt {number}" if number else "the seed"
     added, removed = changed
     return Ask(
         ident=f"gate {gate.gate}",
@@ -122,7 +123,7 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int]) -
         about=_item(state),
         effects=(
             told,
-            f"keep: it becomes the best{after}; reject: DISCARD, the best stays {best}",
+            f"keep: it becomes the best{after}; reject: {best} stays the best",
         ),
         cost=f"+{added} -{removed} lines. {_waits(now - since, 'no work goes on')}",
         answers=_answers(state, "keep", "kept"),
