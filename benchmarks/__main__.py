@@ -12,6 +12,7 @@ import sys
 NAMES = (
     "startup",
     "responsive",
+    "review",
     "overhead",
     "fold",
     "past",

@@ -7,18 +7,22 @@ out nothing but Textual is imported, so that a person sees at once that it begin
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.events import Event, Key
 from textual.screen import ModalScreen, Screen
 
 from akg_tui import resources
 from akg_tui.core.plain import clean
+from akg_tui.tui.attention import Attention
 from akg_tui.tui.clock import PullClock
 from akg_tui.tui.commands import at
+from akg_tui.tui.shelter import Sheltered
 from akg_tui.tui.spans import hang, line
 from akg_tui.tui.themes import DEFAULT, BadTheme, Inked, Inks, Theme, load_all, user_folder
 from akg_tui.tui.travelling import Travelling
@@ -43,7 +47,7 @@ def _palette() -> type[Provider]:
     return Commands
 
 
-class WorkbenchApp(Travelling, Inked, App[int]):
+class WorkbenchApp(Travelling, Inked, Sheltered):
     """Returns 0; 2 when the run could not be opened, broke, or ended without having done its job.
 
     Parameters
@@ -73,7 +77,7 @@ class WorkbenchApp(Travelling, Inked, App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(c.keys), c.action.removeprefix("app."), c.label, show=False, id=c.id)
         for c in dict.fromkeys((*at("deck"), *at("past")))
-        if c.id in ("app.help", "app.quit", *PAST_COMMANDS)
+        if c.id in ("app.help", "app.quit", "app.suspend", "app.stray", *PAST_COMMANDS)
     ]
 
     def __init__(
@@ -97,6 +101,7 @@ class WorkbenchApp(Travelling, Inked, App[int]):
         self.inks = Inks(self.themes[wanted])
         self.theme = wanted
         self.title = "akg-tui"
+        self.attention = Attention(self._to_terminal, os.environ)
         self.clock = PullClock(self, self._pull, time.monotonic)
         self._open_run = open_run
         self._browse = browse
@@ -112,6 +117,7 @@ class WorkbenchApp(Travelling, Inked, App[int]):
         yield Rows("opening")
 
     def on_mount(self) -> None:
+        self.take_shelter()
         self._announce((("opening the run …", "muted"),))
         self.call_after_refresh(self._begin)
 
@@ -161,6 +167,8 @@ class WorkbenchApp(Travelling, Inked, App[int]):
 
         self._handle = opening.result()
         self._trouble, self._released = "", False
+        if not self._only_watched():
+            self.keep_stray_in(self._handle.path)
         await self.push_screen(Deck())
         self._work = asyncio.create_task(self._handle.run(), name="run")
         self._work.add_done_callback(self._ended)
@@ -205,6 +213,7 @@ class WorkbenchApp(Travelling, Inked, App[int]):
         self.clock.now()
 
     def _pull(self) -> None:
+        from akg_tui.tui.screens.deck import Deck
         from akg_tui.tui.screens.runs import Runs
         from akg_tui.tui.screens.watching import Watching
 
@@ -216,12 +225,21 @@ class WorkbenchApp(Travelling, Inked, App[int]):
         if self._travel is not None:
             self._travel.past.note(self._handle.state)
             self._travel.tick(time.monotonic())
+        if self.guard is not None and self.guard.news():
+            self._say("something was written past the screen: E shows it")
         look = self.look()
         for screen in reversed(self.screen_stack):
             if isinstance(screen, Watching) and screen.is_mounted:
                 screen.pull(look)
             if not isinstance(screen, ModalScreen):
                 break
+        deck = next((s for s in self.screen_stack if isinstance(s, Deck)), None)
+        if deck is not None:
+            self.attention.look(deck.asks(look), focused=self.app_focus)
+
+    def _to_terminal(self, codes: str) -> None:
+        if self._driver is not None:
+            self._driver.write(codes)
 
     def steer(self, command: Command, told: str) -> bool:
         """Send a command; say `told`, or why it was refused. True when it was taken."""
@@ -265,6 +283,22 @@ class WorkbenchApp(Travelling, Inked, App[int]):
         if not isinstance(self.screen, ModalScreen):
             self.push_screen(Help())
 
+    def action_strays(self) -> None:
+        from akg_tui.tui.screens.reading import Reading
+
+        if isinstance(self.screen, ModalScreen):
+            return
+        guard = self.guard
+        text = guard.text() if guard else ""
+        path = guard.path if guard else None
+        where = f"{path.parent.name}/{path.name}" if path else ""
+        nothing = "Nothing was written past the screen."
+        self.push_screen(Reading("written past the screen", text or nothing, where, follows=True))
+
+    def action_suspend_process(self) -> None:
+        with self.batch_update():  # or a screen half drawn would wait for a writer that stops
+            super().action_suspend_process()
+
     def action_leave(self) -> None:
         over = self._handle is None or self._handle.state.finished or self._trouble
         if over or self._only_watched():
@@ -296,6 +330,18 @@ class WorkbenchApp(Travelling, Inked, App[int]):
         if trouble:
             self._say(trouble)
 
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, Key) and self._handle is not None and _types(event):
+            from akg_tui.tui.screens.watching import Watching
+
+            for screen in self.screen_stack:
+                if isinstance(screen, Watching):
+                    screen.typed(self._wall(), event.key)
+        await super().on_event(event)
+
+    async def end_run(self) -> None:
+        await self._close_and_exit()
+
     async def _close_and_exit(self) -> None:
         await self._close()
         failed = bool(self._trouble)
@@ -309,6 +355,7 @@ class WorkbenchApp(Travelling, Inked, App[int]):
         if self._released or self._handle is None:
             return
         self._released = True
+        self.attention.rest()
         if self._work is not None:
             self._work.cancel()
             await asyncio.wait([self._work])
@@ -319,6 +366,13 @@ class WorkbenchApp(Travelling, Inked, App[int]):
 
     async def on_unmount(self) -> None:
         await self._close()
+
+
+def _types(key: Key) -> bool:
+    """Whether this key is part of writing something, rather than of reading or answering."""
+    return not key.key.startswith("alt+") and (
+        key.is_printable or key.key in ("enter", "escape", "backspace", "tab")
+    )
 
 
 def _told(error: BaseException) -> str:

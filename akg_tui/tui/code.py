@@ -100,16 +100,21 @@ class CodeRows(Sequence[Line]):
         return (*gutter, *self._code(row, number, ground))
 
     def _code(self, row: Row, number: int, ground: str) -> Line:
+        spans = self._spans(row, number)
+        if "\t" in row.text:
+            spans = _expanded(spans)
+        shown = tuple((clean(text), _on(role, ground)) for text, role in spans)
+        return shown or (("", _on("text", ground)),)
+
+    def _spans(self, row: Row, number: int) -> Line:
+        """The text of the row as it is in the file, coloured where that is known."""
         coloured = self._old if row.kind is Kind.REMOVED else self._new
         spans: Line = ((row.text, "text"),)
         if coloured is not None and number <= len(coloured):
             lexed = coloured[number - 1]
             if plain(lexed) == row.text:
                 spans = lexed
-        if "\t" in row.text:
-            spans = _expanded(spans)
-        shown = tuple((clean(text), _on(role, ground)) for text, role in spans)
-        return shown or (("", _on("text", ground)),)
+        return spans
 
 
 def _expanded(spans: Line) -> Line:

@@ -36,7 +36,10 @@ class Command:
 _SHOWN = {
     "question_mark": "?",
     "f1": "F1",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
     "ctrl+p": "^p",
+    "ctrl+z": "^z",
     "ctrl+q": "^q",
     "escape": "esc",
 }
@@ -55,19 +58,40 @@ COMMANDS: tuple[Command, ...] = (
         "mode", hint="m",
     ),
     Command(
+        "run.gates", ("M",), "gates", "Set the gates one by one: plan, edit, keep, ask, script",
+        "Run", "gates", hint="M",
+    ),
+    Command(
         "run.hint", ("i",), "hint", "Write a hint to the agent; enter sends, esc leaves", "Run",
         "hint", hint="i",
     ),
     Command(
-        "ask.keep", ("alt+y",), "keep", "Keep the candidate that waits", "Review",
-        "answer('keep')",
+        "ask.keep", ("alt+y",), "yes", "Answer the card with yes: keep, approve, this choice",
+        "Asked", "answer('keep')",
     ),
     Command(
-        "ask.reject", ("alt+n",), "reject", "Reject the candidate that waits", "Review",
+        "ask.reject", ("alt+n",), "no", "Answer the card with no: reject", "Asked",
         "answer('reject')",
     ),
     Command(
-        "review.open", ("r", "alt+d"), "review", "The candidate's diff against the best", "Review",
+        "ask.see", ("alt+d",), "see it", "What the card asks about: the diff, the script",
+        "Asked", "see",
+    ),
+    Command(
+        "ask.write", ("alt+w",), "write", "Write an answer to the agent's question", "Asked",
+        "reply",
+    ),
+    Command("ask.choice", ("alt+down",), "choice", "Mark the next choice", "Asked", "choice(1)"),
+    Command(
+        "ask.choice_back", ("alt+up",), "choice before", "Mark the choice before", "Asked",
+        "choice(-1)",
+    ),
+    Command(
+        "ask.next", ("alt+s",), "next ask", "Show the next of several questions", "Asked",
+        "next_ask",
+    ),
+    Command(
+        "review.open", ("r",), "review", "The candidate's diff against the best", "Review",
         "review", hint="r",
     ),
     Command(
@@ -75,12 +99,20 @@ COMMANDS: tuple[Command, ...] = (
         "answer('keep')", "review", hint="K",
     ),
     Command(
-        "review.reject", ("D",), "reject", "Reject this candidate", "Review",
+        "review.reject", ("D",), "discard", "Discard this candidate", "Review",
         "answer('reject')", "review", hint="D",
+    ),
+    Command(
+        "review.back", ("B",), "send back", "Send it back with the comment and what is left out",
+        "Review", "answer('back')", "review", hint="B",
     ),
     Command(
         "review.comment", ("c",), "comment", "A comment that goes with the answer", "Review",
         "comment", "review", hint="c",
+    ),
+    Command(
+        "review.leave_out", ("x",), "leave out", "Leave this hunk out, or take it in again",
+        "Review", "leave_out", "review", hint="x",
     ),
     Command(
         "review.next", ("n",), "next hunk", "The next change", "Review",
@@ -89,6 +121,22 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "review.previous", ("p",), "previous", "The change before", "Review",
         "hunk(-1)", "review", hint="p",
+    ),
+    Command(
+        "review.split", ("s",), "split", "Old and new side by side, or in one column", "Review",
+        "split", "review", hint="s",
+    ),
+    Command(
+        "review.words", ("w",), "words", "Mark the words that changed, or not", "Review",
+        "words", "review", hint="w",
+    ),
+    Command(
+        "review.less", ("left_curly_bracket",), "less", "Fewer lines around each change", "Review",
+        "context(-3)", "review",
+    ),
+    Command(
+        "review.more", ("right_curly_bracket",), "more", "More lines around each change", "Review",
+        "context(3)", "review",
     ),
     Command(
         "review.close", ("escape", "q"), "close", "Leave without an answer", "Review",
@@ -218,6 +266,14 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "app.palette", ("ctrl+p",), "palette", "Find a command by its name", "Workbench",
         "app.command_palette", "everywhere", hint="^p",
+    ),
+    Command(
+        "app.stray", ("E",), "strays", "What libraries wrote past the screen", "Workbench",
+        "app.strays", "everywhere",
+    ),
+    Command(
+        "app.suspend", ("ctrl+z",), "suspend", "Stop for a while: the shell's fg goes on",
+        "Workbench", "app.suspend_process", "everywhere",
     ),
     Command(
         "app.quit", ("q", "ctrl+q"), "quit", "Leave; a run under way can be resumed", "Workbench",

@@ -6,11 +6,10 @@ here already, so that its width is known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from akg_tui.core.effects import Hold, due, next_effect
-from akg_tui.core.machine import ItemState, Overlay, Phase, Verdict
+from akg_tui.core.machine import MODE_GATES, ItemState, Overlay, Phase, Verdict
 from akg_tui.core.measurement import Progress
 from akg_tui.core.plain import clean, one_line
 from akg_tui.core.state import Item, RunState
@@ -37,7 +36,7 @@ def header(state: RunState, now: float, room: int) -> Line:
         (4, line((target, "muted"))),
         (1, line(("round ", "muted"), (f"{_round(state)}/{task.policy.max_rounds}", "text"))),
         (1, _best(state)),
-        (2, line(("mode ", "muted"), (state.mode.value, MODE[state.mode]))),
+        (2, _mode(state)),
         (3, _verdict_counts(state)),
         (5, _tokens(state)),
     ]
@@ -53,6 +52,15 @@ def header(state: RunState, now: float, room: int) -> Line:
         if width(left) + width(right) + 3 <= room:
             break
     return spread((("", "text"), *left), right, room)
+
+
+def _mode(state: RunState) -> Line:
+    """The mode, and the gates that were set or taken beside it."""
+    usual = MODE_GATES[state.mode]
+    beside = [f"+{gate}" for gate in state.gates if gate not in usual]
+    beside += [f"-{gate}" for gate in usual if gate not in state.gates]
+    told = f" {' '.join(beside)}" if beside else ""
+    return line(("mode ", "muted"), (state.mode.value, MODE[state.mode]), (told, "note"))
 
 
 def _round(state: RunState) -> int:
@@ -194,7 +202,7 @@ def _held(state: RunState, hold: Hold) -> Line:
 def _asked(state: RunState) -> str:
     """What waits for the person, and the key for it."""
     if state.question is not None:
-        return f"the agent asks, i answers: {one_line(state.question.text)}"
+        return f"the agent asks, its card says how to answer: {one_line(state.question.text)}"
     attempt = state.gate.attempt if state.gate else state.next_attempt
     match state.gate.kind if state.gate else "keep":
         case "plan":
@@ -202,7 +210,7 @@ def _asked(state: RunState) -> str:
         case "edit":
             return f"the edit of attempt {attempt} waits for you before it runs, r shows it"
         case "script":
-            return "a script waits for your leave to run"
+            return "a script waits for your leave to run, alt+d shows it"
         case _:
             return f"the KEEP of attempt {attempt} waits for you, r shows it"
 
@@ -337,64 +345,6 @@ def no_attempt(state: RunState) -> str:
     if state.phase in (Phase.INIT, Phase.BASELINE):
         return "no attempt yet: the baseline is being measured"
     return "no attempt yet: the first candidate is to come"
-
-
-@dataclass(frozen=True)
-class Ask:
-    """An open gate: what the card says, and what an answer refers to."""
-
-    gate: int
-    title: str
-    about: str
-    effect: str
-    cost: str
-    verb: str = "keep"
-
-
-def ask(state: RunState, asked_at: float, now: float, added: int, removed: int) -> Ask | None:
-    """The question that waits for the person; None when none does."""
-    gate = state.gate
-    if gate is None or gate.answer or state.finished:
-        return None
-    item = state.item(state.active) if state.active else None
-    measured = state.measured.ratio if state.measured else None
-    seed = state.best.over_seed if state.best else 1.0
-    effect = "it was not timed"
-    if measured:
-        over = words.times(seed * measured.ratio)
-        effect = f"{words.sure(measured)}; {over} the seed if kept"
-    waited = words.short_time(now - asked_at)
-    if gate.kind != "keep":
-        return _leave(state, waited, added, removed)
-    return Ask(
-        gate=gate.gate,
-        title=f"KEEP attempt {gate.attempt}?",
-        about=f"{item.id} {one_line(item.text)}" if item else "",
-        effect=effect,
-        cost=f"+{added} -{removed} lines against the best. The run has waited {waited}.",
-    )
-
-
-def _leave(state: RunState, waited: str, added: int, removed: int) -> Ask:
-    """What is asked before something is done: the plan carried out, an edit or a script run."""
-    gate = state.gate
-    assert gate is not None
-    item = state.item(state.active) if state.active else None
-    about = f"{item.id} {one_line(item.text)}" if item else ""
-    cost = f"The run has waited {waited}."
-    match gate.kind:
-        case "plan":
-            first = state.pending[0] if state.pending else None
-            about = f"first {first.id} {one_line(first.text)}" if first else ""
-            title, effect = "Go on with this plan?", f"{len(state.pending)} items"
-        case "edit":
-            title, effect = f"RUN the edit of attempt {gate.attempt}?", "new code, not run yet"
-            cost = f"+{added} -{removed} lines against the best. {cost}"
-        case _:
-            lines = gate.detail.count("\n") + 1
-            title, effect = f"RUN this script ({gate.subject[:12]})?", f"{lines} lines"
-            about = one_line(gate.detail, 200)
-    return Ask(gate.gate, title, about, effect, cost, "approve")
 
 
 def keys_line(pairs: list[tuple[str, str]], room: int, more: str) -> Line:

@@ -38,6 +38,7 @@ ROLES = (
     *("verdict.keep", "verdict.discard", "verdict.fail"),
     *("item.pending", "item.active", "item.suspended", "item.dropped"),
     *("number", "tag", "diff.added", "diff.removed", "diff.added.mark", "diff.removed.mark"),
+    *("diff.added.word", "diff.removed.word"),
     *("diff.gap", "chart.best", "chart.error", "chart.axis", "chart.live"),
     *("log.model", "log.tool", "log.you", "log.error", "log.rule"),
     *("key", "key.label", "ask", "note"),

@@ -42,8 +42,8 @@ class Terminal:
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p")
 
-    def wait(self, *texts: str, press: str | None = None) -> str:
-        """Poll until all `texts` are on screen, pressing a key at each look if asked to."""
+    def wait(self, *texts: str) -> str:
+        """Poll until all `texts` are on screen."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             screen = self.screen()
@@ -51,8 +51,6 @@ class Terminal:
                 return screen
             if time.monotonic() > deadline:
                 raise AssertionError(f"never saw {texts} in:\n{screen}")
-            if press:
-                self.press(press)
             time.sleep(0.1)
 
     def close(self) -> None:
@@ -82,8 +80,9 @@ def test_a_person_steps_reviews_rejects_resizes_and_leaves(
     terminal.press("y", "k", "d", "Escape", "Enter")
     terminal.wait("WAIT_USER")
     terminal.press("r")
-    terminal.wait("review of attempt 1", "- FLAGS", "+ FLAGS", "D reject")
-    terminal.wait("WAIT_STEP", "one step to EDIT", press="D")
+    terminal.wait("review of attempt 1", "- FLAGS", "+ FLAGS", "the run waits for you:  K keep")
+    terminal.press("D")
+    terminal.wait("WAIT_STEP", "one step to EDIT")
     (journal,) = tmp_path.glob("akg-demo/row_softmax/runs/*/events.jsonl")
     answers = [r.event for r in read(journal) if isinstance(r.event, ev.GateAnswered)]
     assert [answer.answer for answer in answers] == ["reject"]

@@ -31,12 +31,11 @@ def under_evaluation() -> FakeHandle:
 
 def asking() -> FakeHandle:
     handle = FakeHandle(mode=Mode.REVIEW)
-    while handle.state.settled < 6:
-        handle.work()
-        if handle.state.gate is not None:
-            handle.send(cmd.AnswerGate(handle.state.gate.gate, approve=True))
-        handle.step()
     handle.work()
+    while handle.state.gate is not None and handle.state.gate.attempt < 7:
+        handle.send(cmd.AnswerGate(handle.state.gate.gate, approve=True))
+        handle.work()
+    assert handle.state.gate is not None
     return handle
 
 

@@ -1,258 +1,231 @@
+"""The review of a candidate: what it shows, and that only what was measured is ever kept."""
+
 from __future__ import annotations
 
+import time
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Gate, Mode, Phase, Verdict
+from akg_tui.core.machine import Gate, ItemState, Mode
+from akg_tui.tui.changes import changed_words, find_hunks, partner, side_by_side
+from akg_tui.tui.compare import Kind, compare, folded
 from akg_tui.tui.screens.review import Review
 
-from .script import FakeHandle, Try, faster
+from .script import KERNEL, FakeHandle, Try, faster
 from .stage import Stage, on_stage
 
+TWO_HUNKS = "\n".join(f"line {n}" for n in range(60)) + "\n"
 
-def asking() -> FakeHandle:
-    """A run that waits for the review of its first KEEP."""
-    handle = FakeHandle(mode=Mode.REVIEW)
+
+def two_hunks() -> FakeHandle:
+    """A candidate of two hunks that waits for its review."""
+    new = TWO_HUNKS.replace("line 10\n", "line ten\n").replace(
+        "line 50\n", "line fifty\nand more\n"
+    )
+    handle = FakeHandle(
+        mode=Mode.REVIEW,
+        kernel=TWO_HUNKS,
+        plans=[[Try("numbers as words", TWO_HUNKS, new, faster(1.3)), *more_items()]],
+    )
     handle.work()
-    assert handle.state.gate is not None
+    assert handle.state.gate
     return handle
 
 
-def answers(handle: FakeHandle) -> list[cmd.Command]:
-    return [command for command in handle.sent if isinstance(command, cmd.AnswerGate)]
+def more_items() -> list[Try]:
+    return [Try("another", "line 20\n", "line twenty\n", faster(1.1))]
 
 
-async def test_the_card_says_who_asks_and_what_would_happen() -> None:
-    async with on_stage(asking()) as stage:
-        await stage.arm()
-        shown = stage.text()
-    assert "DECIDE asks" in shown
-    assert "KEEP attempt 1? p1 FLAGS = -O3" in shown
-    assert "31.0 % faster (27.1 to 34.9), 95 % sure; 1.31× the seed if kept" in shown
-    assert "+1 -1 lines against the best" in shown
-    assert "typing never answers this" in shown
-
-
-@pytest.mark.parametrize(
-    ("key", "approve", "verdict"),
-    [("alt+y", True, Verdict.KEEP), ("alt+n", False, Verdict.DISCARD)],
-)
-async def test_the_card_is_answered_by_its_keys(key: str, approve: bool, verdict: Verdict) -> None:
-    handle = asking()
-    async with on_stage(handle) as stage:
-        await stage.arm()
-        await stage.press(key)
-        assert answers(handle) == [cmd.AnswerGate(1, approve=approve)]
-        assert not stage.deck.card.display
-        handle.work(lambda s: s.settled == 1)
-    assert handle.state.attempts[-1].verdict is verdict
-
-
-async def test_no_letter_answers_the_card_and_the_focus_stays() -> None:
-    handle = asking()
-    async with on_stage(handle) as stage:
-        await stage.arm()
-        await stage.press("1")
-        for key in "abdehjklostuvwxyYNKD0":
-            await stage.press(key)
-        await stage.press("enter", "escape", "escape", "delete", "backspace")
-        assert answers(handle) == []
-        assert stage.deck.focused is stage.deck.panes["plan"]
-
-
-async def test_what_is_typed_as_a_hint_answers_nothing() -> None:
-    handle = asking()
-    async with on_stage(handle) as stage:
-        await stage.arm()
-        await stage.press("i", *"yes keep y n", "enter")
-        assert answers(handle) == []
-        assert handle.state.hints == ("yes keep y n",)
-
-
-async def test_a_card_that_has_just_appeared_takes_no_answer() -> None:
-    handle = asking()
-    async with on_stage(handle) as stage:
-        await stage.press("alt+y")
-        assert answers(handle) == []
-        assert "not yet" in stage.text()
-        handle.now += 0.4
-        await stage.press("alt+y")
-        assert answers(handle) == []
-        handle.now += 0.2
-        await stage.press("alt+y")
-        assert answers(handle) == [cmd.AnswerGate(1, approve=True)]
-
-
-async def test_each_question_is_armed_anew() -> None:
-    handle = asking()
-    async with on_stage(handle) as stage:
-        await stage.arm()
-        await stage.press("alt+y")
-        handle.work()
-        assert handle.state.gate is not None
-        await stage.press("alt+y")
-        assert len(answers(handle)) == 1
-
-
-async def test_without_a_question_the_answer_keys_say_so() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL)
-    async with on_stage(handle) as stage:
-        await stage.press("alt+y")
-        assert "nothing waits for an answer" in stage.text()
-
-
-async def open_review(stage: Stage) -> None:
+async def in_review(stage: Stage) -> Review:
     await stage.press("r")
-    assert isinstance(stage.app.screen, Review)
     await stage.arm()
+    assert isinstance(stage.app.screen, Review)
+    return stage.app.screen
 
 
-async def test_the_review_shows_diff_and_measurement_side_by_side() -> None:
-    async with on_stage(asking()) as stage:
-        await open_review(stage)
+def answers(handle: FakeHandle) -> list[cmd.Command]:
+    kinds = (cmd.AnswerGate, cmd.AddItem, cmd.Hint)
+    return [command for command in handle.sent if isinstance(command, kinds)]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_a_review_shows_the_measurement_its_interval_and_the_hunks(
+    size: tuple[int, int],
+) -> None:
+    async with on_stage(two_hunks(), size) as stage:
+        await in_review(stage)
         shown = stage.text()
-    assert "review of attempt 1  p1 FLAGS = -O3" in shown
-    assert "31.0 % faster (27.1 to 34.9), 95 % sure" in shown
-    assert "8.1 ms → 6.18 ms a call, 8 pairs, error 2.4e-07 of 1.2e-05" in shown
-    assert '- FLAGS = "-O1"' in shown
-    assert '+ FLAGS = "-O3"' in shown
+        assert "30.0 % faster (26.1 to 33.9), 95 % sure" in shown
+        assert "hunk 1 of 2" in shown
+        assert "line ten" in shown
+        assert "K keep" in shown
 
 
-@pytest.mark.parametrize(("key", "approve"), [("K", True), ("D", False)])
-async def test_the_review_answers_and_closes(key: str, approve: bool) -> None:
-    handle = asking()
+async def test_it_stands_side_by_side_where_there_is_room_and_s_changes_that() -> None:
+    async with on_stage(two_hunks(), (120, 40)) as stage:
+        review = await in_review(stage)
+        assert review.diff.is_split
+        (row,) = [r for r in stage.text().splitlines() if "line ten" in r]
+        assert "- line 10" in row
+        assert "+ line ten" in row
+        await stage.press("s")
+        rows = [r for r in stage.text().splitlines() if "line ten" in r or "- line 10" in r]
+        assert len(rows) == 2
+        await stage.resize(80, 24)
+        await stage.press("s")
+        assert "- line 10" in stage.text()
+
+
+async def test_n_and_p_go_from_hunk_to_hunk_and_braces_change_the_context() -> None:
+    async with on_stage(two_hunks(), (80, 24)) as stage:
+        review = await in_review(stage)
+        await stage.press("right_curly_bracket", "n")
+        assert "hunk 2 of 2" in stage.text()
+        assert "and more" in stage.text()
+        await stage.press("p")
+        assert "hunk 1 of 2" in stage.text()
+        context = review.diff.context
+        await stage.press("left_curly_bracket")
+        assert review.diff.context == context - 3
+
+
+async def test_k_keeps_and_a_comment_reaches_the_agent_as_a_hint() -> None:
+    handle = two_hunks()
     async with on_stage(handle) as stage:
-        await open_review(stage)
-        await stage.press(key)
-        assert answers(handle) == [cmd.AnswerGate(1, approve=approve)]
-        assert stage.app.screen is stage.deck
-
-
-async def test_a_comment_goes_with_the_answer() -> None:
-    handle = asking()
-    async with on_stage(handle) as stage:
-        await open_review(stage)
-        await stage.press("c", *"too Keen", "enter")
-        assert "comment: too Keen" in stage.text()
-        await stage.press("D")
-        assert answers(handle) == [cmd.AnswerGate(1, approve=False, comment="too Keen")]
-        handle.work(lambda s: s.settled == 1)
-    assert handle.state.attempts[-1].reason == "rejected in review: too Keen"
-
-
-async def test_the_review_is_armed_too() -> None:
-    handle = asking()
-    async with on_stage(handle) as stage:
+        await in_review(stage)
+        await stage.press("c", *"go on like this", "enter")
         await stage.arm()
-        await stage.press("r", "K")
-        assert answers(handle) == []
-        assert "not yet" in stage.text()
-
-
-@pytest.mark.parametrize("key", ["escape", "q"])
-async def test_leaving_the_review_answers_nothing(key: str) -> None:
-    handle = asking()
-    async with on_stage(handle) as stage:
-        await open_review(stage)
-        await stage.press(key)
-        assert stage.app.screen is stage.deck
-        assert answers(handle) == []
-        assert stage.deck.card.display
-
-
-async def test_a_candidate_can_be_read_before_it_is_measured() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.to_phase(Phase.EVAL)
-    async with on_stage(handle) as stage:
-        await open_review(stage)
-        assert "not measured yet" in stage.text()
         await stage.press("K")
-        assert "no answer is asked for this candidate now" in stage.text()
-        handle.work()
+        assert stage.app.screen is stage.deck
+    comment = "go on like this"
+    assert answers(handle) == [
+        cmd.AnswerGate(1, approve=True, comment=comment),
+        cmd.Hint(f"On attempt 1: {comment}"),
+    ]
+
+
+async def test_with_a_hunk_left_out_nothing_can_be_kept() -> None:
+    handle = two_hunks()
+    async with on_stage(handle) as stage:
+        await in_review(stage)
+        await stage.press("n", "x")
+        assert "1 hunk left out" in stage.text()
+        assert "⨯ line fifty" in stage.text()
         await stage.arm()
-        assert "the run waits for you" in stage.text()
+        await stage.press("K")
+        assert "never measured" in stage.text()
+        assert answers(handle) == []
+        await stage.press("x")
+        await stage.arm()
         await stage.press("K")
     assert answers(handle) == [cmd.AnswerGate(1, approve=True)]
 
 
-async def test_an_open_review_tells_what_became_of_its_candidate() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=3)
+async def test_what_is_left_out_goes_back_to_the_agent_as_an_item_to_try() -> None:
+    handle = two_hunks()
     async with on_stage(handle) as stage:
-        await open_review(stage)
-        handle.work()
-        await stage.pull()
-        assert "▪ DISCARD slower: -9.0 %" in stage.text()
-        assert '"online"' in stage.text()
-
-
-async def test_without_a_candidate_there_is_nothing_to_review() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.PLAN)
-    async with on_stage(handle) as stage:
-        await stage.press("r")
-        assert stage.app.screen is stage.deck
-        assert "there is no candidate to review" in stage.text()
-
-
-async def test_n_and_p_go_from_change_to_change() -> None:
-    kernel = "".join(f"line_{n} = {n}\n" for n in range(200))
-    old = kernel[kernel.index("line_20 ") : kernel.index("line_150 ")]
-    new = old.replace("= 30\n", "= 31\n").replace("= 100\n", "= 101\n")
-    plan = [[Try("two lines far apart", old, new, faster(1.2))]]
-    handle = FakeHandle(mode=Mode.REVIEW, kernel=kernel, plans=plan)
-    handle.work()
-    async with on_stage(handle, (80, 24)) as stage:
-        await open_review(stage)
-        assert len(stage.app.screen.query_one("DiffView").hunks) == 2  # type: ignore[attr-defined]
-        await stage.press("n")
-        assert "hunk" in stage.text()
-        await stage.press("n")
-        assert "+ line_100 = 101" in stage.text()
-        await stage.press("p")
-        assert "+ line_30 = 31" in stage.text()
-
-
-async def test_a_diff_of_three_thousand_lines_opens_with_a_screenful_of_rows() -> None:
-    kernel = "".join(f"a_{n} = {n * 7 % 13}\n" for n in range(3_000))
-    other = "".join(f"a_{n} = {n * 5 % 13} + 1\n" for n in range(3_000))
-    handle = FakeHandle(
-        mode=Mode.REVIEW, kernel=kernel, plans=[[Try("all", kernel, other, faster(1.2))]]
+        await in_review(stage)
+        await stage.press("n", "x", "c", *"too long", "enter")
+        await stage.arm()
+        await stage.press("B")
+    gate, item, hint = answers(handle)
+    assert gate == cmd.AnswerGate(1, approve=False, comment="too long")
+    assert item == cmd.AddItem(
+        "attempt 1 again without hunk 2: numbers as words", "too long", before="p2"
     )
+    assert isinstance(hint, cmd.Hint)
+    assert "too long Make the same change again without these lines:" in hint.text
+    assert "-line 50\n+line fifty\n+and more" in hint.text
+    assert "line ten" not in hint.text
+    handle.step()
+    assert handle.state.item("p1").state is ItemState.DISCARDED
+    assert handle.state.best is not None
+    assert handle.state.best.attempt == 0, "unmeasured code is never kept"
+    assert handle.state.pending[0].pinned
+
+
+async def test_sending_back_needs_something_to_say() -> None:
+    handle = two_hunks()
+    async with on_stage(handle) as stage:
+        await in_review(stage)
+        await stage.press("B")
+        assert "say first what to change" in stage.text()
+    assert answers(handle) == []
+
+
+async def test_a_rejected_edit_takes_the_comment_into_its_next_visit() -> None:
+    handle = FakeHandle()
+    handle.send(cmd.SetGate(Gate.EDIT, on=True))
     handle.work()
     async with on_stage(handle) as stage:
-        await open_review(stage)
-        diff = stage.app.screen.query_one("DiffView")
-        assert len(diff.rows) == 6_000  # type: ignore[attr-defined]
-        assert len(diff._strips) < 200  # type: ignore[attr-defined]
-
-
-async def test_a_plan_and_an_edit_wait_on_the_same_card_where_their_gates_are_set() -> None:
-    handle = FakeHandle()
-    handle.send(cmd.SetGate(Gate.PLAN, on=True))
-    handle.send(cmd.SetGate(Gate.EDIT, on=True))
-    handle.work(lambda s: s.gate is not None)
-    async with on_stage(handle) as stage:
+        await in_review(stage)
+        await stage.press("x", "c", *"not the flags", "enter")
         await stage.arm()
-        assert "Go on with this plan?" in stage.text()
-        assert "approve" in stage.text()
-        await stage.press("alt+y")
-        handle.work(lambda s: s.gate is not None)
-        await stage.arm()
-        assert "RUN the edit of attempt 1?" in stage.text()
-        await stage.press("alt+y")
-    assert answers(handle) == [cmd.AnswerGate(1, approve=True), cmd.AnswerGate(2, approve=True)]
+        await stage.press("B")
+    assert not handle.state.edited
+    (hint,) = handle.state.hints
+    assert "rejected before it ran: not the flags" in hint
 
 
-async def test_the_line_for_hints_answers_the_agents_question() -> None:
-    handle = FakeHandle()
-    handle.send(cmd.SetGate(Gate.ASK, on=True))
-    handle.work(lambda s: s.phase is Phase.PLAN)
-    assert handle.send(cmd.AskUser("Which one?", ("wide", "deep"))) is None
+async def test_typed_at_the_pace_of_typing_k_does_not_keep() -> None:
+    handle = two_hunks()
     async with on_stage(handle) as stage:
-        assert "the agent asks, i answers: Which one?" in stage.text()
-        await stage.press("i", *"round", "enter")
-        assert "'round' is not among the choices: wide, deep" in stage.text()
-        await stage.press("i", *["backspace"] * 5, *"wide", "enter")
-    assert handle.state.questions[0].answer == "wide"
+        await in_review(stage)
+        await stage.press("n", "K", "w", "K")
+        assert answers(handle) == []
+
+
+def test_the_words_that_changed_are_found() -> None:
+    old, new = "acc = tl.dot(a, b, acc)", "acc = tl.dot(a, bT, acc, fast)"
+    left, right = changed_words(old, new)
+    assert [old[i:j] for i, j in left] == ["b"]
+    assert [new[i:j] for i, j in right] == ["bT", ", fast"]
+    assert changed_words("x = 1", "for row in rows:") == ((), ())
+
+
+LINES = st.lists(st.sampled_from(["a", "b", "c = 1", "", "\td"]), max_size=12)
+
+
+@given(LINES, LINES, st.integers(0, 4))
+def test_every_changed_row_is_in_one_hunk_and_stands_once_beside_its_partner(
+    old: list[str], new: list[str], context: int
+) -> None:
+    rows = folded(compare(old, new), context)
+    hunks = find_hunks(rows)
+    changed = [n for n, row in enumerate(rows) if row.kind in (Kind.ADDED, Kind.REMOVED)]
+    assert [n for hunk in hunks for n in range(hunk.start, hunk.stop)] == changed
+    pairs = side_by_side(rows, hunks)
+    assert sorted(left for left, _ in pairs if left is not None) == [
+        n for n, row in enumerate(rows) if row.kind is not Kind.ADDED
+    ]
+    assert sorted(right for _, right in pairs if right is not None) == [
+        n for n, row in enumerate(rows) if row.kind is not Kind.REMOVED
+    ]
+    for hunk in hunks:
+        for n in range(hunk.start, hunk.stop):
+            other = partner(hunk, n)
+            assert other is None or partner(hunk, other) == n
+
+
+async def test_three_thousand_changed_lines_are_shown_without_building_their_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from akg_tui.tui.diffrows import DiffRows
+
+    old = "".join(f"value_{n} = table[{n}] + {n}\n" for n in range(6_000))
+    new = "".join(f"value_{n} = table[{n}] + {n + n % 2}\n" for n in range(6_000))
+    plans = [[Try("odd ones", old, new, faster(1.2))]]
+    handle = FakeHandle(mode=Mode.REVIEW, kernel=KERNEL + old, plans=plans)
+    handle.work()
+    built: list[int] = []
+    row = DiffRows._row
+    monkeypatch.setattr(DiffRows, "_row", lambda self, r: (built.append(1), row(self, r))[1])
+    async with on_stage(handle) as stage:
+        begin = time.perf_counter()
+        await stage.press("r")
+        assert time.perf_counter() - begin < 20
+        assert "hunk 1 of 3000" in stage.text()
+        assert len(built) < 1_000

@@ -11,7 +11,6 @@ from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
 from akg_tui.tui import glyphs, words
 from akg_tui.tui.panes.chart import plot_of
 from akg_tui.tui.snapshot import (
-    ask,
     header,
     keys_line,
     plan_rows,
@@ -119,33 +118,6 @@ def test_where_there_is_room_the_plan_tells_reasons() -> None:
     wide, _ = plan_rows(handle.state, 100, 30)
     assert "values differ: 37 of 65536, the first at [3, 17]" in plain(wide[4])
     assert plain(wide[4]).rstrip().endswith("FAILED")
-
-
-def test_the_card_says_what_would_happen_in_words() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
-    asked = ask(handle.state, handle.now - 7, handle.now, 1, 1)
-    assert asked is not None
-    assert asked.title == "KEEP attempt 1?"
-    assert asked.effect == "31.0 % faster (27.1 to 34.9), 95 % sure; 1.31× the seed if kept"
-    assert asked.cost == "+1 -1 lines against the best. The run has waited 7 s."
-    handle.send(cmd.AnswerGate(asked.gate, approve=True))
-    assert ask(handle.state, 0, 0, 1, 1) is None
-
-
-@pytest.mark.parametrize(
-    ("interval", "told"),
-    [
-        (Interval(1.1, 1.05, 1.15, 0.95), "10.0 % faster (5.0 to 15.0), 95 % sure"),
-        (Interval(0.9, 0.85, 0.95, 0.95), "10.0 % slower (5.0 to 15.0), 95 % sure"),
-        (
-            Interval(1.0, 0.95, 1.05, 0.95),
-            "no difference beyond doubt: +0.0 % (-5.0 to +5.0), 95 % sure",
-        ),
-    ],
-)
-def test_an_interval_in_words(interval: Interval, told: str) -> None:
-    assert words.sure(interval) == told
 
 
 def test_hidden_keys_are_counted() -> None:

@@ -14,6 +14,7 @@ from textual.widgets import Input
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Mode
+from akg_tui.tui.asks import Ask, asks
 from akg_tui.tui.code import Colours
 from akg_tui.tui.commands import Where, footer
 from akg_tui.tui.compare import compare, size, split_lines
@@ -25,12 +26,16 @@ from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.rail import Rail
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.panes.timeline import Timeline
+from akg_tui.tui.references import Kernel, NoSuchReference, offers, resolved, told_of
+from akg_tui.tui.screens.gates import Gates
+from akg_tui.tui.screens.reading import Reading
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.watching import Watching, bindings
 from akg_tui.tui.shape import LEAST, PANES, TABS, Shape, shape_of, visible
-from akg_tui.tui.snapshot import Ask, ask, sparkline
+from akg_tui.tui.snapshot import sparkline
 from akg_tui.tui.spans import Line, Span, fit, line
 from akg_tui.tui.widgets.askcard import AskCard
+from akg_tui.tui.widgets.hintline import HintLine
 from akg_tui.tui.widgets.lineview import LineView
 from akg_tui.tui.widgets.oneline import OneLine
 from akg_tui.tui.widgets.painted import Rows
@@ -64,9 +69,18 @@ class Deck(Watching):
         }
         self.spark = Rows("spark")
         self.card = AskCard()
-        self.hint = OneLine("hint", "a hint to the agent: enter sends it, esc leaves")
+        self.hint = HintLine(
+            "hint",
+            "a hint to the agent: @p3 an item, @44ab a line (tab completes), enter sends it",
+            self._references,
+            self._referred,
+        )
         self.note = Rows("note")
-        self._asked: tuple[int, float, tuple[int, int]] | None = None
+        self.reply = OneLine("reply", "your answer: enter sends it, esc leaves")
+        self._replies_to = ""
+        self._asked_at: dict[str, float] = {}
+        self._read_asked = 0
+        self._changed: tuple[tuple[str, str], tuple[int, int]] | None = None
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -78,6 +92,7 @@ class Deck(Watching):
         yield self.spark
         yield self.card
         yield self.hint
+        yield self.reply
         yield self.note
         yield self.footer
 
@@ -99,6 +114,7 @@ class Deck(Watching):
         return shape_of(*self.app.size)
 
     def _arrange(self) -> None:
+        self.call_after_refresh(self.card.fit_height)
         shape = self.shape
         shown = visible(shape, self.active, zoomed=self.zoomed)
         for each in Shape:
@@ -113,7 +129,7 @@ class Deck(Watching):
         self.rail.pull(look)
         self.timeline.pull(look)
         self.set_class(look.past is not None, "-past")
-        self.card.pull(self._ask(look), look.now)
+        self.card.pull(self.asks(look), look.now)
         for pane in self.panes.values():
             if pane.display:
                 pane.pull(look)
@@ -140,17 +156,30 @@ class Deck(Watching):
         text = f"{width}×{height} is small: one pane, 1-5 change it; the deck needs {least}"
         return fit(line((text, "note")), width)
 
-    def _ask(self, look: Look) -> Ask | None:
-        gate = look.state.gate
-        if not look.waits or gate is None or look.state.best is None:
-            return None
-        if self._asked is None or self._asked[0] != gate.gate:
-            opened = (r.at for r in reversed(look.records) if isinstance(r.event, ev.GateOpened))
-            old, new = look.kernel(look.state.best.blob), look.kernel(look.state.work_blob)
-            changed = size(compare(split_lines(old), split_lines(new)))
-            self._asked = gate.gate, next(opened, look.now), changed
-        _, since, (added, removed) = self._asked
-        return ask(look.state, since, look.now, added, removed)
+    def asks(self, look: Look) -> tuple[Ask, ...]:
+        """Everything that waits for the person, the oldest first."""
+        state = look.state
+        if not look.waits and state.question is None:
+            return ()
+        for record in look.records[self._read_asked :]:
+            if isinstance(record.event, ev.GateOpened):
+                self._asked_at[f"gate {record.event.gate}"] = record.at
+            elif isinstance(record.event, ev.QuestionAsked):
+                self._asked_at[f"question {record.event.question}"] = record.at
+        self._read_asked = len(look.records)
+        changed = self._changes(look) if look.waits else (0, 0)
+        return asks(state, lambda ident: self._asked_at.get(ident, look.now), look.now, changed)
+
+    def _changes(self, look: Look) -> tuple[int, int]:
+        """Lines added and removed by the candidate; compared once for two versions."""
+        best = look.state.best
+        if best is None:
+            return 0, 0
+        blobs = best.blob, look.state.work_blob
+        if self._changed is None or self._changed[0] != blobs:
+            old, new = (split_lines(look.kernel(blob)) for blob in blobs)
+            self._changed = blobs, size(compare(old, new))
+        return self._changed[1]
 
     def action_pause(self) -> None:
         state = self.steering.look().state
@@ -171,6 +200,9 @@ class Deck(Watching):
         }[mode]
         self.steering.steer(cmd.SetMode(mode), told)
 
+    def action_gates(self) -> None:
+        self.app.push_screen(Gates(self.steering))
+
     def action_review(self) -> None:
         look = self.steering.look()
         if look.candidate is None:
@@ -178,19 +210,65 @@ class Deck(Watching):
             return
         self.app.push_screen(Review(look, self.colours))
 
-    def action_answer(self, answer: str) -> None:
-        look = self.steering.look()
-        gate = look.state.gate
-        if gate is None or not look.waits:
-            self.say("nothing waits for an answer")
-        elif not self.card.arming.armed(gate.gate, look.now):
-            self.say("not yet: the keys count once the card has been in sight for a moment")
+    def action_see(self) -> None:
+        """What the card asks about, in full: a diff to review, or a script to read."""
+        ask = self.card.shown
+        if ask is not None and ask.detail:
+            self.app.push_screen(Reading(ask.title, ask.detail))
         else:
-            approve = answer == "keep"
-            yes = "kept" if gate.kind == "keep" else "approved"
-            what = f"attempt {gate.attempt}" if gate.kind in ("keep", "edit") else gate.kind
-            told = f"{what}: {yes if approve else 'rejected'}"
-            self.steering.steer(cmd.AnswerGate(gate.gate, approve), told)
+            self.action_review()
+
+    def action_answer(self, answer: str) -> None:
+        """Answer the ask on the card; `keep` is alt+y, `reject` alt+n."""
+        ask = self.armed_ask()
+        if ask is None:
+            return
+        key = "alt+y" if answer == "keep" else "alt+n"
+        found = next((each for each in ask.answers if each.key == key), None)
+        if found is None:
+            self._not_an_answer("a question is answered, not rejected: its card says how")
+            return
+        command = found.command
+        if ask.choices and isinstance(command, cmd.AnswerQuestion):
+            command = cmd.AnswerQuestion(command.question, self.card.marked)
+        self.steering.steer(command, found.told)
+
+    def armed_ask(self) -> Ask | None:
+        """The ask on the card, if it may be answered now; else the person is told why not."""
+        look = self.steering.look()
+        ask = self.card.shown
+        if ask is None or ask.ident not in {each.ident for each in self.asks(look)}:
+            self.say("nothing waits for an answer")
+        elif not self.card.arming.armed(ask.ident, look.now):
+            self._not_an_answer("not yet: the keys count after a moment in sight without typing")
+        else:
+            return ask
+        return None
+
+    def action_next_ask(self) -> None:
+        if not self.card.turn():
+            self._not_an_answer("no other question waits")
+
+    def action_choice(self, step: int) -> None:
+        if not self.card.mark(step):
+            self._not_an_answer("there is nothing to choose")
+
+    def action_reply(self) -> None:
+        ask = self.card.shown
+        if ask is not None and not ask.free:
+            self._not_an_answer("this is answered with its keys, not in words; i writes a hint")
+        elif (ask := self.armed_ask()) is not None:
+            self._replies_to = ask.ident
+            self.reply.open()
+
+    def _not_an_answer(self, why: str) -> None:
+        """A key that answers nothing here was pressed at random: the next one has to wait."""
+        self.card.arming.typed(self.steering.wall_clock())
+        self.say(why)
+
+    def typed(self, now: float, key: str) -> None:
+        """The person types, so what appears meanwhile is not answered by it."""
+        self.card.arming.typed(now)
 
     def action_hint(self) -> None:
         if self.steering.look().state.finished:
@@ -199,18 +277,50 @@ class Deck(Watching):
         self.hint.open()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        question = self.steering.look().state.question
-        command: cmd.Command = cmd.Hint(event.value)
-        told = "the agent reads your hint next"
-        if question is not None and question.attended:
-            command = cmd.AnswerQuestion(question.number, event.value)
-            told = "the agent goes on with your answer"
-        if self.steering.steer(command, told):
+        if event.input is self.reply:
+            self._send_reply(event.value)
+        else:
+            self._send_hint(event.value)
+
+    def _send_hint(self, text: str) -> None:
+        look = self.steering.look()
+        kernels = [self._kernel(look), self._kernel(look, best=True)]
+        try:
+            command = cmd.Hint(resolved(text, look.state, kernels, look.tag_key))
+        except NoSuchReference as error:
+            self.say(str(error))
+            return
+        if not text.strip() or self.steering.steer(command, "the agent reads your hint next"):
             self.hint.value = ""
-        self.on_one_line_left()
+            self.on_one_line_left()
+
+    def _kernel(self, look: Look, *, best: bool = False) -> Kernel:
+        state = look.state
+        kept = state.best.blob if state.best else state.seed_blob
+        name = f"the best {state.task.files.editable}" if best else state.task.files.editable
+        return Kernel(name, split_lines(look.kernel(kept if best else state.work_blob)))
+
+    def _references(self, text: str) -> list[str]:
+        look = self.steering.look()
+        return offers(text, look.state, self._kernel(look), look.tag_key)
+
+    def _referred(self, text: str) -> str:
+        look = self.steering.look()
+        return told_of(text, look.state, self._kernel(look), look.tag_key)
+
+    def _send_reply(self, text: str) -> None:
+        open_question = self.steering.look().state.question
+        if open_question is None or f"question {open_question.number}" != self._replies_to:
+            self.say("that question is not open any more; your words are still on the line")
+            return
+        command = cmd.AnswerQuestion(open_question.number, text)
+        if self.steering.steer(command, "the agent goes on with your answer"):
+            self.reply.value = ""
+            self.on_one_line_left()
 
     def on_one_line_left(self) -> None:
         self.hint.close()
+        self.reply.close()
         self.panes[self.active].focus()
 
     def action_pane(self, name: str) -> None:

@@ -6,77 +6,26 @@ that candidate, and only after having been on screen for a moment.
 
 from __future__ import annotations
 
-import asyncio
-
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Input
 
-from akg_tui.core import commands as cmd
 from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
-from akg_tui.tui.code import CodeRows, Colours
-from akg_tui.tui.commands import footer
-from akg_tui.tui.compare import compare, folded, hunks, size, split_lines
+from akg_tui.tui.code import Colours
+from akg_tui.tui.commands import at, footer
 from akg_tui.tui.glyphs import VERDICT
 from akg_tui.tui.look import Look
 from akg_tui.tui.screens.watching import Watching, bindings
 from akg_tui.tui.spans import Line, fit, line
+from akg_tui.tui.verdicts import Verdict, commands_of
 from akg_tui.tui.widgets.askcard import Arming
-from akg_tui.tui.widgets.lineview import LineView
+from akg_tui.tui.widgets.diffview import DiffView
 from akg_tui.tui.widgets.oneline import OneLine
 from akg_tui.tui.widgets.painted import Rows
 
-CONTEXT = 3
-ROOMY_CONTEXT = 12
-FEW_CHANGES = 12
-
-
-class DiffView(LineView):
-    """The unified diff. Colour arrives later, from a thread."""
-
-    def __init__(self, look: Look, colours: Colours, old: str, new: str) -> None:
-        super().__init__("diff")
-        self._colours = colours
-        self._blobs = (old, new)
-        self._texts = (look.kernel(old), look.kernel(new))
-        compared = compare(split_lines(self._texts[0]), split_lines(self._texts[1]))
-        self.changed = size(compared)
-        context = ROOMY_CONTEXT if sum(self.changed) <= FEW_CHANGES else CONTEXT
-        self._code = CodeRows(
-            folded(compared, context),
-            look.tag_key,
-            old=colours.of(old),
-            new=colours.of(new),
-            both=True,
-        )
-        self.hunks = hunks(self._code.compared)
-
-    def on_mount(self) -> None:
-        self.put(self._code, columns=self._code.columns)
-        self.run_worker(self._colour(), group="colour")
-
-    async def _colour(self) -> None:
-        for blob, text in zip(self._blobs, self._texts, strict=True):
-            if self._colours.of(blob) is None:
-                self._colours.keep(blob, await asyncio.to_thread(self._colours.lex, text))
-        old, new = (self._colours.of(blob) for blob in self._blobs)
-        self._code.recolour(old=old, new=new)
-        self.put(self._code, columns=self._code.columns)
-
-    def to_hunk(self, step: int) -> int:
-        """Go to the next hunk (or the one before, with -1); its number from 1, 0 if none."""
-        top = self.scroll_offset.y + 1
-        if step > 0:
-            found = [n for n, row in enumerate(self.hunks) if row > top]
-            number = found[0] if found else len(self.hunks) - 1
-        else:
-            found = [n for n, row in enumerate(self.hunks) if row < top]
-            number = found[-1] if found else 0
-        if self.hunks:
-            self._move(max(0, self.hunks[number] - 1))
-        return number + 1 if self.hunks else 0
+_ANSWER_KEYS = {key for c in at("review") if "answer" in c.action for key in c.keys}
 
 
 class Review(Watching):
@@ -94,7 +43,7 @@ class Review(Watching):
         self._first = look
         self.about = Rows("about")
         self.diff = DiffView(look, colours, self._best.blob, self._blob)
-        self.comment = OneLine("comment", "a comment for the agent: enter keeps it, then K or D")
+        self.comment = OneLine("comment", "a comment for the agent: enter, then K, D or B")
         self._arming = Arming()
         self._comment = ""
 
@@ -109,7 +58,6 @@ class Review(Watching):
         added, removed = diff.changed
         name = one_line(self._first.state.task.files.editable)
         diff.border_title = Content(f"{name} +{added} -{removed} against the best")
-        diff.border_subtitle = Content(words.count(len(diff.hunks), "hunk"))
         diff.focus()
         self.pull(self._first)
 
@@ -122,6 +70,10 @@ class Review(Watching):
         rows = [*self._about(look.state), self._standing(look, gate)]
         self.about.show(tuple(fit(row, room) for row in rows))
         self.footer.pull(footer("review", look.state), look.now)
+
+    def typed(self, now: float, key: str) -> None:
+        if key not in _ANSWER_KEYS:
+            self._arming.typed(now)
 
     def _gate(self, look: Look) -> int | None:
         """The open gate, if it asks about the candidate shown here."""
@@ -162,10 +114,15 @@ class Review(Watching):
             comment = f"  comment: {one_line(self._comment)}" if self._comment else ""
             if not self._arming.armed(gate, look.now):
                 return line(("the run waits for you: the keys count in a moment", "note"))
+            out = self.diff.left_out
+            keep = ("K", "key"), (" keep  ", "text")
+            if out:
+                keep = ("K", "faint"), (" keep: never unmeasured  ", "faint")
             return line(
                 ("the run waits for you:  ", "note"),
-                ("K", "key"), (" keep  ", "text"),
-                ("D", "key"), (" reject  ", "text"),
+                *keep,
+                ("D", "key"), (" discard  ", "text"),
+                ("B", "key"), (" send back  ", "text"),
                 ("c", "key"), (" comment", "text"),
                 (comment, "muted"),
             )  # fmt: skip
@@ -175,18 +132,30 @@ class Review(Watching):
                 return line((f"{glyph} {attempt.verdict} ", role), one_line(attempt.reason))
         return line((f"in {look.state.phase}: nothing waits for an answer", "muted"))
 
-    def action_answer(self, answer: str) -> None:
+    def action_answer(self, answer: Verdict) -> None:
         look = self.steering.look()
         gate = self._gate(look)
         if gate is None:
             self.say("no answer is asked for this candidate now")
         elif not self._arming.armed(gate, look.now):
-            self.say("not yet: the keys count once this has been in sight for a moment")
+            self._arming.typed(look.now)
+            self.say("not yet: the keys count after a moment in sight without another key")
+        elif answer == "keep" and self.diff.left_out:
+            self.say("with hunks left out it was never measured: B sends it back to the agent")
+        elif answer == "back" and not (self.diff.left_out or self._comment):
+            self.say("say first what to change: x leaves a hunk out, c writes a comment")
         else:
-            approve = answer == "keep"
-            told = f"attempt {self._attempt}: {'kept' if approve else 'rejected'}"
-            if self.steering.steer(cmd.AnswerGate(gate, approve, self._comment), told):
-                self.dismiss()
+            self._send(look, answer)
+
+    def _send(self, look: Look, answer: Verdict) -> None:
+        diff = self.diff
+        sent = commands_of(look.state, answer, self._comment, diff.unwanted, diff.shown)
+        told = {"keep": "kept", "reject": "rejected", "back": "sent back to the agent"}[answer]
+        if not self.steering.steer(sent[0], f"attempt {self._attempt}: {told}"):
+            return
+        for command in sent[1:]:
+            self.steering.steer(command, f"attempt {self._attempt}: {told}")
+        self.dismiss()
 
     def action_comment(self) -> None:
         if self._gate(self.steering.look()) is None:
@@ -204,9 +173,25 @@ class Review(Watching):
         self.steering.pull_now()
 
     def action_hunk(self, step: int) -> None:
-        diff = self.diff
-        number = diff.to_hunk(step)
-        diff.border_subtitle = Content(f"hunk {number} of {len(diff.hunks)}")
+        self.diff.to_hunk(step)
+
+    def action_leave_out(self) -> None:
+        self.diff.leave_out()
+        self.steering.pull_now()
+
+    def action_split(self) -> None:
+        self.diff.split = not self.diff.is_split
+        self.diff.lay_out()
+
+    def action_words(self) -> None:
+        self.diff.words = not self.diff.words
+        self.diff.lay_out()
+
+    def action_context(self, by: int) -> None:
+        if self.diff.left_out:
+            self.say("first take all hunks in again: another context may join or part them")
+        else:
+            self.diff.more_context(by)
 
     def action_close(self) -> None:
         self.dismiss()

@@ -10,6 +10,7 @@ from textual.screen import Screen
 from akg_tui.tui.commands import Where, at
 from akg_tui.tui.look import Look
 from akg_tui.tui.widgets.footer import Footer
+from akg_tui.tui.widgets.oneline import MOST
 
 if TYPE_CHECKING:
     from akg_tui.core.commands import Command
@@ -52,9 +53,15 @@ class Watching(Screen[None]):
     def pull(self, look: Look) -> None:
         raise NotImplementedError
 
+    def typed(self, now: float, key: str) -> None:
+        """The person is writing; called for every such key, wherever it goes."""
+
     def say(self, text: str) -> None:
         """Tell the person, in the footer."""
         self.footer.say(text, self.steering.wall_clock())
+
+    def on_one_line_cut(self) -> None:
+        self.say(f"the paste was cut: a line here has at most {MOST} characters")
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.steering.pull_now)

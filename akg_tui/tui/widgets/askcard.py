@@ -1,7 +1,7 @@
 """The card that asks, and the rule that arms its keys.
 
-Docked, never a popup: it takes no focus, and no plain letter answers it. Its keys count
-only once it has been on screen for a moment.
+Docked, never a popup: it takes no focus, and nothing that is typed answers it. Its keys count
+only once it has been on screen for a moment in which nobody typed.
 """
 
 from __future__ import annotations
@@ -9,61 +9,142 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from textual.content import Content
 from textual.strip import Strip
 
-from akg_tui.tui.snapshot import Ask
-from akg_tui.tui.spans import Line, fit, join, line, spread
+from akg_tui.tui.asks import Ask
+from akg_tui.tui.spans import Line, cut, fit, hang, join, line, spread
 from akg_tui.tui.spans import width as columns
 from akg_tui.tui.widgets.painted import Painted
 
 ARM_S = 0.5
+MOST_TITLE_ROWS = 3
+MOST_CHOICE_ROWS = 4
+
+Ident = int | str
 
 
 class Arming:
     """Says whether a question has been in sight long enough to be answered."""
 
     def __init__(self) -> None:
-        self._gate: int | None = None
+        self._ident: Ident | None = None
         self._since: float | None = None
 
-    def ask(self, gate: int | None) -> None:
+    def ask(self, ident: Ident | None) -> None:
         """Another question (or none): its time begins when it is painted."""
-        if gate != self._gate:
-            self._gate, self._since = gate, None
+        if ident != self._ident:
+            self._ident, self._since = ident, None
 
     def painted(self, now: float) -> None:
-        if self._gate is not None and self._since is None:
+        if self._ident is not None and self._since is None:
             self._since = now
 
-    def armed(self, gate: int, now: float) -> bool:
-        return gate == self._gate and self._since is not None and now - self._since >= ARM_S
+    def typed(self, now: float) -> None:
+        """Somebody types, and so does not answer: the moment begins anew."""
+        if self._since is not None:
+            self._since = max(self._since, now)
+
+    def armed(self, ident: Ident, now: float) -> bool:
+        return ident == self._ident and self._since is not None and now - self._since >= ARM_S
 
 
 @dataclass(frozen=True)
 class Card:
-    """What the card shows; `now` is not part of it, so it is redrawn only when it changes."""
+    """What the card shows. `place` is the ask's place in a queue of `many`, from 1."""
 
     ask: Ask | None
     armed: bool
+    place: int = 1
+    many: int = 1
+    marked: int = 0
 
 
-def _offers(ask: Ask) -> tuple[tuple[str, str], ...]:
-    return ("alt+y", ask.verb), ("alt+n", "reject"), ("alt+d", "see the diff")
+def offers(ask: Ask) -> list[tuple[str, str]]:
+    """The keys that do something now, the answers first."""
+    pairs = [(answer.key, answer.word) for answer in ask.answers]
+    if ask.choices:
+        pairs.append(("alt+down", "next choice"))
+    if ask.free:
+        pairs.append(("alt+w", "write an answer"))
+    if ask.diff or ask.detail:
+        pairs.append(("alt+d", "see the diff" if ask.diff else "read it"))
+    return pairs
 
 
 class AskCard(Painted[Card]):
+    """Shows one ask of the queue. The one shown stays until it is answered or another chosen."""
+
     def __init__(self) -> None:
         super().__init__("ask", Card(None, armed=False))
         self.arming = Arming()
-        self.border_title = "DECIDE asks"
         self._now = 0.0
+        self._queue: tuple[Ask, ...] = ()
+        self._marked: dict[str, int] = {}
+        self._high = 0
 
-    def pull(self, ask: Ask | None, now: float) -> None:
+    @property
+    def shown(self) -> Ask | None:
+        return self.view.ask
+
+    @property
+    def marked(self) -> str:
+        """The choice that an answer would give."""
+        ask = self.view.ask
+        return ask.choices[self.view.marked] if ask and ask.choices else ""
+
+    def pull(self, queue: tuple[Ask, ...], now: float) -> None:
         self._now = now
-        self.arming.ask(ask.gate if ask else None)
-        armed = ask is not None and self.arming.armed(ask.gate, now)
+        self._queue = queue
+        shown = self.view.ask.ident if self.view.ask else ""
+        place = next((n for n, ask in enumerate(queue) if ask.ident == shown), 0)
+        self._put(place)
+
+    def turn(self) -> bool:
+        """Show the next of the queue; False when there is no other."""
+        if len(self._queue) < 2:
+            return False
+        self._put(self.view.place % len(self._queue))
+        return True
+
+    def mark(self, step: int) -> bool:
+        """Mark another choice; False where there is none to choose."""
+        ask = self.view.ask
+        if ask is None or not ask.choices:
+            return False
+        self._marked = {ask.ident: (self.view.marked + step) % len(ask.choices)}
+        self._put(self.view.place - 1)
+        return True
+
+    def _put(self, place: int) -> None:
+        ask = self._queue[place] if self._queue else None
+        self.arming.ask(ask.ident if ask else None)
+        armed = ask is not None and self.arming.armed(ask.ident, self._now)
         self.display = ask is not None
-        self.show(Card(ask, armed))
+        marked = self._marked.get(ask.ident, ask.first) if ask else 0
+        if self.show(Card(ask, armed, place + 1, len(self._queue), marked)) and ask is not None:
+            self._frame(ask)
+
+    def _frame(self, ask: Ask) -> None:
+        title = Content(ask.who)
+        many = self.view.many
+        queue = Content(f"{self.view.place} of {many}: alt+s the next" if many > 1 else "")
+        if self._border_title != title:
+            self.border_title = title
+        if self._border_subtitle != queue:
+            self.border_subtitle = queue
+        self.fit_height()
+
+    def fit_height(self) -> None:
+        """Take as many rows as there are to say, where a frame has room for them."""
+        if self.view.ask is None or not self.styles.border_top[0]:
+            self.styles.height = None
+            self._high = 0
+            return
+        rows = len(self.paint(self.view, max(20, self.app.size.width - 4), 99)) + 2
+        if rows != self._high:
+            self._high = rows
+            self.styles.height = rows
 
     def render_line(self, y: int) -> Strip:
         if self.view.ask is not None:
@@ -75,25 +156,53 @@ class AskCard(Painted[Card]):
         if ask is None:
             return ()
         if height < 3:
-            keys = _keys(view.armed, _offers(ask)[:2], " ")
-            title = line((f"{ask.title} ", "ask"))
-            if columns(title) + columns(keys) > width:
-                title = line(
-                    (f"{ask.verb.upper()}? ", "ask")
-                )  # the keys matter more than the number
-                return [fit((*title, *keys), width)]
-            return [spread((*title, (ask.effect, "text")), keys, width)]
-        rows = [
-            line((f"{ask.title} ", "ask"), (ask.about, "text")),
-            line((ask.effect, "strong")),
-            line((ask.cost, "muted")),
-            spread(
-                _keys(view.armed, _offers(ask), "   "),
-                line(("typing never answers this", "faint")),
-                width,
-            ),
-        ]
+            return [_one_row(ask, view, width)]
+        head = line((f"{ask.title} ", "ask"), (ask.about, "text"))
+        rows = [head] if columns(head) <= width else _title(ask, width)
+        rows += [line((effect, "strong" if not n else "text")) for n, effect in _told(ask)]
+        rows += _choices(view, width)
+        rows.append(line((ask.cost, "muted")))
+        never = line(("typing never answers this", "faint"))
+        rows.append(spread(_keys(view.armed, offers(ask), "   "), never, width))
         return [fit(row, width) for row in rows]
+
+
+def _title(ask: Ask, width: int) -> list[Line]:
+    rows = hang(ask.title, width, (), "ask")
+    if len(rows) > MOST_TITLE_ROWS:
+        last = rows[MOST_TITLE_ROWS - 1]
+        rows = [*rows[: MOST_TITLE_ROWS - 1], fit((*last, (" …" + " " * width, "ask")), width)]
+    return [*rows, line((ask.about, "text"))] if ask.about else rows
+
+
+def _told(ask: Ask) -> list[tuple[int, str]]:
+    return list(enumerate(ask.effects))
+
+
+def _choices(view: Card, width: int) -> list[Line]:
+    """The choices around the marked one, as many as there is room for."""
+    ask = view.ask
+    if ask is None or not ask.choices:
+        return []
+    first = max(0, min(view.marked - 1, len(ask.choices) - MOST_CHOICE_ROWS))
+    rows: list[Line] = []
+    for number in range(first, min(len(ask.choices), first + MOST_CHOICE_ROWS)):
+        here = number == view.marked
+        sign = "▸ " if here else "  "
+        count = f"{number + 1}/{len(ask.choices)} "
+        text = cut(ask.choices[number], max(4, width - len(count) - 2))
+        rows.append(line((sign + count, "accent"), (text, "strong" if here else "text")))
+    return rows
+
+
+def _one_row(ask: Ask, view: Card, width: int) -> Line:
+    keys = _keys(view.armed, offers(ask)[:2], " ")
+    title = line((f"{ask.title} ", "ask"))
+    if columns(title) + columns(keys) > width:
+        # The keys matter more than the number.
+        title = line((f"{ask.answers[0].word.upper() if ask.answers else 'ASKED'}? ", "ask"))
+        return fit((*title, *keys), width)
+    return spread((*title, (ask.effects[0], "text")), keys, width)
 
 
 def _keys(armed: bool, keys: Sequence[tuple[str, str]], gap: str) -> Line:

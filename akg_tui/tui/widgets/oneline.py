@@ -5,21 +5,43 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.events import Paste
 from textual.message import Message
 from textual.widgets import Input
 
+from akg_tui.core.plain import clean
+
+MOST = 2_000
+
 
 class OneLine(Input):
-    """Hidden until opened. What was typed survives an escape."""
+    """Hidden until opened. What was typed survives an escape.
+
+    A paste of many lines becomes one line of at most `MOST` characters; it sends nothing.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
 
     class Left(Message):
         """The line was closed; nothing was sent."""
 
+    class Cut(Message):
+        """A paste was longer than the line may be."""
+
     def __init__(self, name: str, placeholder: str) -> None:
-        super().__init__(id=name, placeholder=placeholder, compact=True)
+        super().__init__(
+            id=name, placeholder=placeholder, compact=True, max_length=MOST, select_on_focus=False
+        )
         self.display = False
+
+    def _on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        room = max(0, MOST - len(self.value) + len(self.selected_text))
+        text = clean(" ".join(event.text[: 4 * MOST].split()))
+        if len(text) > room or len(event.text) > 4 * MOST:
+            self.post_message(self.Cut())
+        self.replace(text[:room], *self.selection)
 
     def open(self) -> None:
         self.display = True

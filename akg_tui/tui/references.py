@@ -1,0 +1,102 @@
+"""What `@44m4` and `@p12` in a hint stand for: a line of the kernel, an item of the plan.
+
+Pure. A reference is resolved when the hint is sent, so the agent reads the very line that
+the person saw, whatever the kernel becomes; one that stands for nothing is told, not sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from akg_tui.core.plain import one_line
+from akg_tui.core.state import Item, RunState
+from akg_tui.hashline.tags import TAG_PATTERNS, Tagger
+
+_ITEM = re.compile(r"@(p\d+)\b")
+_LINE = re.compile(rf"@(\d+)({TAG_PATTERNS['bigram']})\b")
+_BEGUN = re.compile(r"@(\w*)$")
+
+MOST_OFFERED = 20
+
+
+class NoSuchReference(ValueError):
+    """A reference stands for nothing; the message says which, and what is near."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that a reference may point into: its name for the agent, and its lines."""
+
+    name: str
+    lines: Sequence[str]
+
+
+def resolved(text: str, state: RunState, kernels: Sequence[Kernel], key: bytes) -> str:
+    """The hint as the agent reads it: what it says, and below it what it refers to.
+
+    Raises `NoSuchReference`. The first of `kernels` that has the line is the one meant.
+    """
+    told: dict[str, str] = {}
+    for match in _ITEM.finditer(text):
+        told[match[0]] = _item(state, match[1])
+    for match in _LINE.finditer(text):
+        told[match[0]] = _line(kernels, key, int(match[1]), match[2])
+    notes = [f"{reference} is {what}" for reference, what in told.items()]
+    return "\n".join([text, *notes])
+
+
+def _item(state: RunState, item_id: str) -> str:
+    try:
+        item = state.item(item_id)
+    except KeyError:
+        last = state.items[-1].id if state.items else ""
+        there = f"the items go up to {last}" if last else "there is no plan yet"
+        raise NoSuchReference(f"there is no item {item_id}: {there}") from None
+    return f"the plan item {item.id} ({item.word}): {item.text}"
+
+
+def _line(kernels: Sequence[Kernel], key: bytes, number: int, tag: str) -> str:
+    tagger = Tagger(key)
+    for kernel in kernels:
+        if 1 <= number <= len(kernel.lines):
+            text = kernel.lines[number - 1]
+            if tagger.tag(number, text) == tag:
+                return f"line {number} of {kernel.name}: {text}"
+    first = kernels[0]
+    if not 1 <= number <= len(first.lines):
+        raise NoSuchReference(f"{first.name} has {len(first.lines)} lines, there is no @{number}")
+    now = tagger.tag(number, first.lines[number - 1])
+    raise NoSuchReference(f"@{number}{tag} is no line now: line {number} is @{number}{now}")
+
+
+def offers(text: str, state: RunState, kernel: Kernel, key: bytes) -> list[str]:
+    """References that complete the one begun at the end of `text`, the newest items first."""
+    begun = _BEGUN.search(text)
+    if begun is None:
+        return []
+    start = begun[1]
+    found = [item.id for item in reversed(state.items) if item.id.startswith(start)]
+    if not start or start.isdigit():
+        tagger = Tagger(key)
+        numbered = enumerate(kernel.lines, 1)
+        lines = [n for n, _ in numbered if start and str(n).startswith(start)]
+        found += [f"{n}{tagger.tag(n, kernel.lines[n - 1])}" for n in lines[:MOST_OFFERED]]
+    head = text[: begun.start() + 1]
+    return [head + each for each in found[:MOST_OFFERED]]
+
+
+def told_of(text: str, state: RunState, kernel: Kernel, key: bytes) -> str:
+    """In a few words what the last reference of `text` stands for, to be shown beside it."""
+    matches = [*_ITEM.finditer(text), *_LINE.finditer(text)]
+    if not matches:
+        return ""
+    last = max(matches, key=lambda match: match.start())
+    try:
+        if last[1].startswith("p"):
+            item: Item = state.item(last[1])
+            return one_line(f"{item.id} {item.word}: {item.text}", 60)
+        return one_line(_line([kernel], key, int(last[1]), last[2]).partition(": ")[2], 60)
+    except (KeyError, NoSuchReference):
+        return f"{last[0]} stands for nothing now"

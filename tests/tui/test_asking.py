@@ -1,0 +1,336 @@
+"""The rules of approval: what may answer a question, and above all what may not."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from textual.events import Key
+from textual.widgets import Input
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Gate, Mode, Phase
+from akg_tui.tui.screens.reading import Reading
+
+from .script import FakeHandle
+from .stage import Stage, on_stage
+
+ANSWERS = (cmd.AnswerGate, cmd.AnswerQuestion)
+
+
+def answered(handle: FakeHandle) -> list[cmd.Command]:
+    return [command for command in handle.sent if isinstance(command, ANSWERS)]
+
+
+def keeping() -> FakeHandle:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.work()
+    assert handle.state.gate
+    return handle
+
+
+def gated(*gates: Gate) -> FakeHandle:
+    """A run that has stopped at the first of these gates."""
+    handle = FakeHandle()
+    for gate in gates:
+        assert handle.send(cmd.SetGate(gate, on=True)) is None
+    handle.work()
+    return handle
+
+
+def asking(**question: object) -> FakeHandle:
+    """The agent asks the person something in PLAN."""
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.to_phase(Phase.PLAN)
+    asked = cmd.AskUser(**{"text": "How far may errors go?", **question})  # type: ignore[arg-type]
+    assert handle.send(asked) is None
+    return handle
+
+
+async def pause(stage: Stage, seconds: float) -> None:
+    """Let time go by on the app's clock."""
+    stage.handle.now += seconds
+    await stage.pull()
+
+
+async def test_the_card_is_docked_and_the_focus_stays_where_it_was() -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.to_phase(Phase.EVAL)
+    async with on_stage(handle) as stage:
+        await stage.press("4")
+        focused = stage.deck.focused
+        handle.work()
+        await stage.arm()
+        assert "KEEP attempt 1?" in stage.text()
+        assert stage.app.screen is stage.deck, "no popup"
+        assert stage.deck.focused is focused
+        assert not stage.deck.card.can_focus
+
+
+async def test_a_draft_survives_the_card() -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.to_phase(Phase.EVAL)
+    async with on_stage(handle) as stage:
+        await stage.press("i", *"half a though")
+        handle.work()
+        await stage.pull()
+        await stage.press("t")
+        hint = stage.deck.query_one("#hint", Input)
+        assert (hint.value, hint.has_focus) == ("half a thought", True)
+        assert "KEEP attempt 1?" in stage.text()
+        assert answered(handle) == []
+
+
+async def test_typing_never_answers() -> None:
+    handle = keeping()
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        await stage.press(*"yYkKdDnNaA", "enter", "space", "tab", "backspace")
+        assert answered(handle) == []
+
+
+async def test_a_thousand_random_keystrokes_typed_while_a_card_appears_never_answer_it() -> None:
+    """At the pace of typing, below half a second a key; also with escapes that a terminal
+    joins with the next letter to the very keys that answer.
+    """
+    draw = random.Random(20260701)
+    plain = [*"abcdefghijklmnoprstuvwxyKDYN 0123456789.,@", "enter", "backspace", "escape"]
+    keys = [*plain, "alt+y", "alt+n", "alt+w", "alt+down"]
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.to_phase(Phase.EVAL)
+    refused = 0
+    async with on_stage(handle, (80, 24)) as stage:
+        for number in range(1_000):
+            if number == 40:
+                handle.work()
+                assert handle.state.gate
+            now = handle.now = handle.now + draw.uniform(0.01, 0.3)
+            if not stage.deck.hint.has_focus:  # sent or left: the person goes on writing
+                stage.deck.hint.open()
+            key = draw.choice(keys)
+            await stage.app.on_event(Key(key, key if len(key) == 1 else None))
+            for _ in range(15):
+                await asyncio.sleep(0)
+            handle.now = now  # the script lets time go by with each event, a hint's too
+            if number % 5 == 0:
+                stage.app.pull_now()
+            refused += "not yet" in stage.deck.footer.view[1] and key == "alt+y"
+        await stage.pull()
+        assert "KEEP attempt 1?" in stage.text()
+    assert answered(handle) == []
+    assert handle.state.hints, "the keys were heard: some of it was sent as hints"
+    assert refused, "the keys that answer were among them, and were refused"
+
+
+async def test_the_keys_count_half_a_second_after_the_card_was_painted_and_not_before() -> None:
+    handle = keeping()
+    async with on_stage(handle) as stage:
+        await stage.pull()
+        await pause(stage, 0.4)
+        await stage.press("alt+y")
+        assert answered(handle) == []
+        assert "not yet" in stage.text()
+        await pause(stage, 0.6)
+        await stage.press("alt+y")
+    assert answered(handle) == [cmd.AnswerGate(1, approve=True)]
+
+
+async def test_typing_disarms_the_keys_for_half_a_second() -> None:
+    handle = keeping()
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        await stage.press("i", "x", "alt+y")
+        assert answered(handle) == []
+        await pause(stage, 0.6)
+        await stage.press("alt+y")
+        assert answered(handle) == [cmd.AnswerGate(1, approve=True)]
+
+
+async def test_reading_does_not_disarm_them() -> None:
+    handle = keeping()
+    async with on_stage(handle) as stage:
+        await stage.press("2")
+        await stage.arm()
+        await stage.press("down", "pagedown", "up", "alt+y")
+    assert answered(handle) == [cmd.AnswerGate(1, approve=True)]
+
+
+async def test_escape_never_approves() -> None:
+    handle = keeping()
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        await stage.press("escape", "escape")
+        await stage.press("r", "escape")
+        await stage.arm()
+        await stage.press("escape")
+        assert answered(handle) == []
+        assert "KEEP attempt 1?" in stage.text()
+
+
+async def test_the_answer_keys_work_from_anywhere_also_from_a_line_being_written() -> None:
+    handle = keeping()
+    async with on_stage(handle) as stage:
+        await stage.press("i", *"draft")
+        await stage.arm()
+        await stage.press("alt+n")
+        assert stage.deck.query_one("#hint", Input).value == "draft"
+    assert answered(handle) == [cmd.AnswerGate(1, approve=False)]
+
+
+@pytest.mark.parametrize(
+    ("gate", "who", "title", "effect", "still"),
+    [
+        (Gate.KEEP, "DECIDE asks", "KEEP attempt 1?", "it becomes the best, 1.31×", "no work"),
+        (Gate.EDIT, "EDIT asks", "RUN the edit of attempt 1?", "run in the sandbox", "not run yet"),
+        (Gate.PLAN, "PLAN asks", "Go on with this plan of 6 items?", "p1 to p6", "no item is"),
+    ],
+)
+async def test_a_card_says_who_asks_what_would_happen_and_what_waiting_costs(
+    gate: Gate, who: str, title: str, effect: str, still: str
+) -> None:
+    handle = gated(gate)
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        await pause(stage, 75)
+        shown = stage.text()
+        for text in (who, title, effect, still, "has waited 1:1"):
+            assert text in shown
+        await stage.press("alt+y")
+    assert answered(handle) == [cmd.AnswerGate(1, approve=True)]
+
+
+async def test_a_script_can_be_read_in_full_before_it_is_allowed() -> None:
+    handle = FakeHandle()
+    handle.send(cmd.SetGate(Gate.SCRIPT, on=True))
+    handle.to_phase(Phase.PLAN)
+    script = "import os\n" + "".join(f"print({n})\n" for n in range(30)) + "# \x1b[2J[red]"
+    assert handle.send(cmd.RequestScript("ab" * 32, script)) is None
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        assert "RUN this script (abababababab)?" in stage.text()
+        assert "these 32 lines may run" in stage.text()
+        await stage.press("alt+d")
+        assert isinstance(stage.app.screen, Reading)
+        await stage.press("end")
+        assert "# ␛[2J[red]" in stage.text()
+        await stage.press("alt+y", "y")
+        assert answered(handle) == [], "nothing is answered where the card is not in sight"
+        await stage.press("escape")
+        await stage.arm()
+        await stage.press("alt+n")
+    assert answered(handle) == [cmd.AnswerGate(1, approve=False)]
+
+
+async def test_a_question_with_choices_is_answered_by_the_one_that_is_marked() -> None:
+    handle = asking(choices=("1e-5", "1e-4", "1e-3"), default="1e-4")
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        assert "▸ 2/3 1e-4" in stage.text()
+        await stage.press("alt+down")
+        assert "▸ 3/3 1e-3" in stage.text()
+        await stage.press("alt+n")
+        assert answered(handle) == []
+        await pause(stage, 0.6)
+        await stage.press("alt+y")
+    assert answered(handle) == [cmd.AnswerQuestion(1, "1e-3")]
+
+
+async def test_a_question_in_words_is_answered_on_a_line_of_its_own() -> None:
+    handle = asking()
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        await stage.press("alt+y")
+        assert answered(handle) == [], "there is nothing to say yes to"
+        await pause(stage, 0.6)
+        await stage.press("alt+w", *"up to 1e-4", "enter")
+        assert handle.state.question is None
+    assert answered(handle) == [cmd.AnswerQuestion(1, "up to 1e-4")]
+
+
+async def test_a_hint_under_way_when_a_question_comes_stays_a_hint() -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.to_phase(Phase.PLAN)
+    async with on_stage(handle) as stage:
+        await stage.press("i", *"try lanes")
+        assert handle.send(cmd.AskUser("Is this right?")) is None
+        await stage.pull()
+        await stage.press("enter")
+        assert answered(handle) == []
+        assert handle.state.hints == ("try lanes",)
+
+
+async def test_words_for_a_question_that_was_closed_meanwhile_are_not_sent_to_another() -> None:
+    handle = asking(default="none", timeout_s=60.0)
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        await stage.press("alt+w", *"mine")
+        handle.now += 100
+        assert handle.send(cmd.TakeDefault(1)) is None
+        assert handle.send(cmd.AskUser("And now?")) is None
+        await stage.press("enter")
+        assert answered(handle) == []
+        assert stage.deck.reply.value == "mine"
+        assert "not open any more" in stage.text()
+
+
+async def test_a_question_with_a_time_limit_counts_down_to_its_default() -> None:
+    handle = asking(choices=("yes", "no"), default="no", timeout_s=90.0)
+    async with on_stage(handle) as stage:
+        await stage.pull()
+        assert "its default is taken, no" in stage.text()
+        assert "no answer: in 1:" in stage.text()
+        await pause(stage, 60)
+        assert "no answer: in 1:" not in stage.text()
+        assert " s its default is taken, no" in stage.text()
+
+
+async def test_several_asks_queue_and_are_counted() -> None:
+    handle = asking(choices=("yes", "no"))
+    handle.send(cmd.SetGate(Gate.SCRIPT, on=True))
+    assert handle.send(cmd.RequestScript("cd" * 32, "print(1)")) is None
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        assert "1 of 2: alt+s the next" in stage.text()
+        assert "How far may errors go?" in stage.text()
+        await stage.press("alt+s")
+        assert "RUN this script" in stage.text()
+        assert "2 of 2" in stage.text()
+        await stage.press("alt+y")
+        assert answered(handle) == [], "another question: its keys arm anew"
+        await stage.arm()
+        await stage.press("alt+y")
+        assert answered(handle) == [cmd.AnswerGate(1, approve=True)]
+        assert "How far may errors go?" in stage.text()
+
+
+async def test_an_answer_meant_for_one_question_never_hits_the_one_that_took_its_place() -> None:
+    handle = keeping()
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        handle.send(cmd.AnswerGate(1, approve=False))
+        handle.work()
+        assert handle.state.gate
+        assert handle.state.gate.gate == 2
+        await stage.press("alt+y")
+        assert answered(handle) == [cmd.AnswerGate(1, approve=False)]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60), (61, 17)])
+async def test_the_card_and_its_keys_fit_at_every_size(size: tuple[int, int]) -> None:
+    long = "Shall the tolerance of the comparison be widened for this operator " * 6
+    handle = asking(text=long, choices=tuple(f"choice {n} " + "x" * 90 for n in range(10)))
+    async with on_stage(handle, size) as stage:
+        await stage.arm()
+        assert "alt+y answer with this" in stage.text()
+        assert "▸ 1/10 choice 0" in stage.text()
+
+
+async def test_the_events_tell_the_log_what_was_asked_and_answered() -> None:
+    handle = asking(choices=("yes", "no"))
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        await stage.press("alt+y")
+        assert "you yes" in stage.text()
+        assert any(isinstance(r.event, ev.QuestionAnswered) for r in handle.records)
