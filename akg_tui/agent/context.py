@@ -8,7 +8,7 @@ restart does the same, for nothing here is on disk.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from akg_tui.agent.chat import (
@@ -23,7 +23,7 @@ from akg_tui.agent.chat import (
 )
 from akg_tui.agent.prompt import SYSTEM, kernel_again, kernel_text, opening, situation, visit_prompt
 from akg_tui.agent.tools.executor import ToolExecutor
-from akg_tui.agent.tools.port import Host, RunPort
+from akg_tui.agent.tools.port import Caller, Host, RunPort, SubagentRunner
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Phase
@@ -161,12 +161,22 @@ class Context:
         """The conversation cannot go on; the next visit begins a new one."""
         self._spoiled = why
 
-    def begin(self, run: RunPort) -> tuple[Conversation, ToolExecutor]:
+    def begin(
+        self,
+        run: RunPort,
+        *,
+        caller: Caller | None = None,
+        agents: Mapping[str, SubagentRunner] | None = None,
+    ) -> tuple[Conversation, ToolExecutor]:
         """The conversation for a visit that begins now, and the visit's own tools.
 
         The tools know no tag of an earlier visit: the kernel may be another one since.
+        `agents` play the subagents of the visit; a searcher has none.
         """
-        executor = ToolExecutor(run, self._host)
+        host = self._host
+        if agents and self._brief.keeps:
+            host = Host(host.tools if host else {}, agents)
+        executor = ToolExecutor(run, host, caller)
         old = self._conversation
         why = self._rebuild_reason(run, old)
         if why or old is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from akg_tui.agent.chat import ChatReply, ModelFailed, ToolResult, ToolUse
 from akg_tui.agent.react import MAX_TURNS, visit
 from akg_tui.agent.tools.asking import script_refusal
 from akg_tui.agent.tools.executor import ToolExecutor
-from akg_tui.agent.tools.port import Script
+from akg_tui.agent.tools.port import Errand, Host, Script
 from akg_tui.agent.tools.registry import ARGUMENTS
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
@@ -42,9 +43,20 @@ def anchors(view: str) -> list[str]:
     return [line.split("|", 1)[0] for line in view.split("\n") if "|" in line]
 
 
+class Lent:
+    """What the engine lends; never called here."""
+
+    async def __call__(self, arguments: Mapping[str, Any]) -> ToolResult:
+        raise AssertionError
+
+    async def run(self, errand: Errand) -> ToolResult:
+        raise AssertionError
+
+
 def test_every_tool_of_the_phase_table_is_offered_and_the_list_is_sorted_in_every_phase() -> None:
     named = {tool for tools in PHASE_TOOLS.values() for tool in tools}
-    specs = ToolExecutor(in_phase(Phase.PLAN)).specs
+    lent = Host(tools={"compile_report": Lent()}, agents={"subagent": Lent()})
+    specs = ToolExecutor(in_phase(Phase.PLAN), lent).specs
     names = [spec.name for spec in specs]
     assert names == sorted(names)
     assert set(names) == named | {"verify_then_profile"}
