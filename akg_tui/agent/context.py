@@ -28,6 +28,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Phase
 from akg_tui.core.state import RunState
+from akg_tui.core.task import Task
 from akg_tui.core.told import hints_told
 
 
@@ -190,7 +191,7 @@ class Context:
             now = old
             said = self._brief.situation(run.state)
         if self._brief.keeps and (now is not old or run.state.phase is Phase.EDIT):
-            said = f"{said}\n\n{_kernel(now, executor)}"
+            said = f"{said}\n\n{_kernel(run.state.task, now, executor)}"
         now.say(said)
         if not self._brief.keeps:
             now.hints_told = len(run.state.hints)  # its prompt carries them
@@ -209,11 +210,11 @@ class Context:
         return ""
 
 
-def _kernel(conversation: Conversation, executor: ToolExecutor) -> str:
+def _kernel(task: Task, conversation: Conversation, executor: ToolExecutor) -> str:
     """The kernel for an edit. One that stands in the conversation already is only named."""
     sha = executor.kernel.sha256
     if sha in conversation.shown:
         document = executor.kernel.recall()
-        return kernel_again(document.revision, document.sha256)
+        return kernel_again(task, document.revision, document.sha256)
     conversation.shown.add(sha)
-    return kernel_text(executor.kernel.show())
+    return kernel_text(task, executor.kernel.show(), sha)

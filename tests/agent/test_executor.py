@@ -60,7 +60,7 @@ def test_every_tool_of_the_phase_table_is_offered_and_the_list_is_sorted_in_ever
     names = [spec.name for spec in specs]
     assert names == sorted(names)
     assert set(names) == named | {"verify_then_profile"}
-    assert ToolExecutor(in_phase(Phase.EDIT)).specs == specs
+    assert ToolExecutor(in_phase(Phase.EDIT), lent).specs == specs
 
 
 def test_a_tool_of_another_phase_is_refused_and_changes_nothing() -> None:
@@ -127,7 +127,7 @@ def test_an_edit_without_reading_or_with_a_wrong_tag_changes_nothing() -> None:
     run = in_phase(Phase.EDIT)
     executor = ToolExecutor(run)
     op = {"op": "delete", "from": "3zz", "to": "3zz"}
-    assert "read the kernel first" in call(executor, "edit_kernel", ops=[op]).error_information
+    assert "read the file first" in call(executor, "edit_kernel", ops=[op]).error_information
     call(executor, "read_kernel")
     result = call(executor, "edit_kernel", ops=[op])
     assert result.status == "error"

@@ -74,12 +74,12 @@ class ToolExecutor:
             "ask_user": _at_once(lambda given: asking.ask_user(run, given)),
             "check_markdown": self._check_markdown,
             "check_python_code": self._check_python_code,
-            "edit_kernel": _at_once(kernel.edit),
+            "edit_kernel": _at_once(lambda given: kernel.edit(registry.edit_of(given), given.note)),
             "execute_script": self._execute_script,
             "finish": _at_once(lambda given: planning.finish(run, given)),
             "profile_kernel": lambda given, node: measuring.profile(given),
             "read_file": _at_once(lambda given: files.read_file(jail, given)),
-            "read_kernel": _at_once(kernel.read),
+            "read_kernel": _at_once(lambda given: kernel.read()),
             "report_blocked": _at_once(lambda given: asking.report_blocked(run, given)),
             "report_diagnosis": _at_once(lambda given: planning.report_diagnosis(run, given)),
             "search_knowledge": _at_once(lambda given: planning.search_knowledge(run, given)),
@@ -178,7 +178,8 @@ class ToolExecutor:
         if known.name in self._host.tools:
             return Answer(await self._host.tools[known.name](given), foreign=True)
         try:
-            typed = msgspec.convert(given, registry.ARGUMENTS[known.name])
+            form = self._run.state.task.agent.edits_in
+            typed = msgspec.convert(given, registry.arguments_of(known.name, form))
         except msgspec.ValidationError as error:
             raise BadArguments(f"{known.name}: {error}") from None
         return await self._own[known.name](typed, node)

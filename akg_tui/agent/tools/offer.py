@@ -16,6 +16,7 @@ from akg_tui.agent.tools.definitions import (
     definitions_with,
     for_target,
 )
+from akg_tui.agent.tools.edit_formats import in_format
 from akg_tui.agent.tools.port import Host
 from akg_tui.agent.tools.registry import ARGUMENTS
 from akg_tui.core.machine import SUBAGENT, Phase, forbidden_tool
@@ -36,6 +37,7 @@ def offered(run: Path, task: Task, host: Host) -> Definitions:
     """The tools of a run, for which there is somebody to do the work."""
     files = tuple(task_files(run / TASK, task))
     known = for_target(_definitions(files), task.target)
+    known = in_format(known, task.agent.edits_in, task.files.editable)
     return {name: tool for name, tool in known.items() if _can_work(tool, known, host)}
 
 
