@@ -141,9 +141,9 @@ def check_sandbox() -> list[Check]:
     checks = [ok("sandbox", f"{len(held)} of {len(found)} protections hold: {', '.join(held)}")]
     for each in found:
         if not each.held:
-            vital = "; --require-sandbox refuses to start" if each.vital else ""
-            told = f"lacks {each.name} ({each.why_not}): no kernel {each.about}{vital}"
-            checks.append(warn("sandbox", told))
+            vital = "--require-sandbox refuses to start without it" if each.vital else ""
+            told = f"lacks {each.name} ({each.why_not}); with it a kernel {each.about}"
+            checks.append(warn("sandbox", told, vital))
     return checks
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -45,18 +44,20 @@ class Family:
     _open: set[str] = field(default_factory=set)
     _met: asyncio.Event = field(default_factory=asyncio.Event)
     _sent: bool = False
-    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+    _asked: int = 0
 
     async def __call__(self, request: Request) -> Reply:
+        self._asked += 1  # the server counts the replies like this, and names them by it
         if is_child(request):
-            return await self._child(request)
+            return await self._child(request, f"msg_{self._asked}")
+        self.parent.calls = self._asked - 1
         if self._sent:
             return self.parent(request)
         self._sent = True
         calls = [call("task", {"prompt": p}, f"toolu_t{n}") for n, p in enumerate(self.errands)]
-        return message([*self.blocks, *calls], message_id="msg_tasks", usage=request.usage)
+        return message([*self.blocks, *calls], message_id=f"msg_{self._asked}", usage=request.usage)
 
-    async def _child(self, request: Request) -> Reply:
+    async def _child(self, request: Request, message_id: str) -> Reply:
         self.children.append(request)
         prompt = prompt_of(request)
         turn = sum(m["role"] == "assistant" for m in request.body["messages"])
@@ -69,4 +70,4 @@ class Family:
         blocks = self.child(prompt, turn)
         if not any(block["type"] == "tool_use" for block in blocks):
             self._open.discard(prompt)
-        return message(blocks, message_id=f"msg_c{next(self._numbers)}", usage=request.usage)
+        return message(blocks, message_id=message_id, usage=request.usage)
