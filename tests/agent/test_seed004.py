@@ -19,6 +19,7 @@ from akg_tui.core.machine import STEERING, Phase, subagent_tools
 from akg_tui.core.recovery import opening
 from akg_tui.core.usage import usage_report
 from akg_tui.engine.engine import Engine
+from akg_tui.headless import narrate
 from akg_tui.store.run_folder import RunFolder
 from tests.lab.family import Family, is_child, prompt_of, says
 from tests.lab.player import Player
@@ -322,6 +323,19 @@ async def test_a_subagent_that_was_killed_is_ended_by_the_next_session(tmp_path:
     answered = {e.call: e.source for e in of(run, ev.ToolAnswered)}
     assert answered == {"t": "", "s1/r": "s1"}
     check_sound(run)
+
+
+async def test_subagents_are_told_of_in_the_progress_lines(tmp_path: Path) -> None:
+    async with Lab(Family(Player(directions()), ["which flags\x1b[2J?"])) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=1)
+        work = engine(run, lab.url)
+        await play(work)
+        told = [line for line in narrate(run.records, work) if line.startswith("subagent")]
+    began, ended = told
+    assert began.startswith("subagent  s1 subagent: which flags")
+    assert "\x1b" not in began
+    assert ended == "subagent  s1 done after 1 calls"
+    run.close()
 
 
 async def test_a_diagnosis_is_a_named_subagent_with_a_fresh_context(tmp_path: Path) -> None:
