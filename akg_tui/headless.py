@@ -170,17 +170,6 @@ def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
     return lines
 
 
-def _of_subagents(event: ev.AnyEvent) -> list[str]:
-    match event:
-        case ev.SubagentStarted(subagent=name, agent=agent, prompt=prompt):
-            return [f"subagent  {name} {one_line(agent, 40)}: {one_line(prompt, 100)}"]
-        case ev.SubagentEnded(subagent=name, status=status, calls=calls, reason=reason):
-            why = f", {one_line(reason, 100)}" if reason else ""
-            return [f"subagent  {name} {status} after {calls} calls{why}"]
-        case _:
-            return []
-
-
 def _by_hand(event: ev.AnyEvent) -> list[str]:
     """What a person did to the run, and what was asked of one."""
     match event:
@@ -197,6 +186,17 @@ def _by_hand(event: ev.AnyEvent) -> list[str]:
             return [f"blocked   {kind}: {one_line(text, 120)}"]
         case ev.CallRefused(reason=reason):
             return [f"budget    {one_line(reason, 120)}"]
+        case _:
+            return []
+
+
+def _of_subagents(event: ev.AnyEvent) -> list[str]:
+    match event:
+        case ev.SubagentStarted(subagent=name, agent=agent, prompt=prompt):
+            return [f"subagent  {name} {one_line(agent, 40)}: {one_line(prompt, 100)}"]
+        case ev.SubagentEnded(subagent=name, status=status, calls=calls, reason=reason):
+            why = f", {one_line(reason, 100)}" if reason else ""
+            return [f"subagent  {name} {status} after {calls} calls{why}"]
         case _:
             return []
 
