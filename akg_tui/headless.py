@@ -164,7 +164,7 @@ def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
             case ev.VisitFailed(reason=reason):
                 lines.append(f"agent     {one_line(reason, 120)}")
             case _:
-                lines += _by_hand(event)
+                lines += _of_subagents(event) or _by_hand(event)
     return lines
 
 
@@ -196,6 +196,17 @@ def _by_hand(event: ev.AnyEvent) -> list[str]:
             return [f"blocked   {kind}: {one_line(text, 120)}"]
         case ev.CallRefused(reason=reason):
             return [f"budget    {one_line(reason, 120)}"]
+        case _:
+            return []
+
+
+def _of_subagents(event: ev.AnyEvent) -> list[str]:
+    match event:
+        case ev.SubagentStarted(subagent=name, agent=agent, prompt=prompt):
+            return [f"subagent  {name} {one_line(agent, 40)}: {one_line(prompt, 100)}"]
+        case ev.SubagentEnded(subagent=name, status=status, calls=calls, reason=reason):
+            why = f", {one_line(reason, 100)}" if reason else ""
+            return [f"subagent  {name} {status} after {calls} calls{why}"]
         case _:
             return []
 

@@ -8,7 +8,7 @@ restart does the same, for nothing here is on disk.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from akg_tui.agent.chat import (
@@ -23,11 +23,12 @@ from akg_tui.agent.chat import (
 )
 from akg_tui.agent.prompt import SYSTEM, kernel_again, kernel_text, opening, situation, visit_prompt
 from akg_tui.agent.tools.executor import ToolExecutor
-from akg_tui.agent.tools.port import Host, RunPort
+from akg_tui.agent.tools.port import Caller, Host, RunPort, SubagentRunner
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Phase
 from akg_tui.core.state import RunState
+from akg_tui.core.task import Task
 from akg_tui.core.told import hints_told
 
 
@@ -161,12 +162,22 @@ class Context:
         """The conversation cannot go on; the next visit begins a new one."""
         self._spoiled = why
 
-    def begin(self, run: RunPort) -> tuple[Conversation, ToolExecutor]:
+    def begin(
+        self,
+        run: RunPort,
+        *,
+        caller: Caller | None = None,
+        agents: Mapping[str, SubagentRunner] | None = None,
+    ) -> tuple[Conversation, ToolExecutor]:
         """The conversation for a visit that begins now, and the visit's own tools.
 
         The tools know no tag of an earlier visit: the kernel may be another one since.
+        `agents` play the subagents of the visit; a searcher has none.
         """
-        executor = ToolExecutor(run, self._host)
+        host = self._host
+        if agents and self._brief.keeps:
+            host = Host(host.tools if host else {}, agents)
+        executor = ToolExecutor(run, host, caller)
         old = self._conversation
         why = self._rebuild_reason(run, old)
         if why or old is None:
@@ -180,7 +191,7 @@ class Context:
             now = old
             said = self._brief.situation(run.state)
         if self._brief.keeps and (now is not old or run.state.phase is Phase.EDIT):
-            said = f"{said}\n\n{_kernel(now, executor)}"
+            said = f"{said}\n\n{_kernel(run.state.task, now, executor)}"
         now.say(said)
         if not self._brief.keeps:
             now.hints_told = len(run.state.hints)  # its prompt carries them
@@ -199,11 +210,11 @@ class Context:
         return ""
 
 
-def _kernel(conversation: Conversation, executor: ToolExecutor) -> str:
+def _kernel(task: Task, conversation: Conversation, executor: ToolExecutor) -> str:
     """The kernel for an edit. One that stands in the conversation already is only named."""
     sha = executor.kernel.sha256
     if sha in conversation.shown:
         document = executor.kernel.recall()
-        return kernel_again(document.revision, document.sha256)
+        return kernel_again(task, document.revision, document.sha256)
     conversation.shown.add(sha)
-    return kernel_text(executor.kernel.show())
+    return kernel_text(task, executor.kernel.show(), sha)

@@ -69,9 +69,12 @@ class Patience:
         make: Callable[[], ChatRequest],
         on_delta: Callable[[str], None],
         clock: Callable[[], float],
+        *,
+        source: str = "",
     ) -> ChatReply:
         """A reply to the request of `make`, however often it must be sent.
 
+        `source` is the subagent that asks, if one does.
         Raises `ModelFailed` when no waiting helps, `WaitEnded` when the run stops first.
         """
         waited = 0.0
@@ -80,9 +83,9 @@ class Patience:
         while True:
             attempt += 1
             try:
-                reply = await self._once(run, model, make(), on_delta)
+                reply = await self._once(run, model, make(), on_delta, source)
             except ServerBusy as error:
-                _charge(run, model, str(error), error.spent)
+                _charge(run, model, str(error), error.spent, source)
                 broken = broken + 1 if error.garbled else 0
                 self._give_up(error, broken, attempt, waited)
                 seconds = round(self.wait_for(attempt, error.asked_s), 3)
@@ -104,6 +107,7 @@ class Patience:
         model: ChatModel,
         request: ChatRequest,
         on_delta: Callable[[str], None],
+        source: str,
     ) -> ChatReply:
         if not isinstance(model, ServedModel):
             return await model.complete(request, on_delta)
@@ -112,7 +116,7 @@ class Patience:
                 run.send(cmd.Observe(probed))
             return await model.complete(request, on_delta)
         except asyncio.CancelledError:
-            _charge(run, model, "cancelled", model.unfinished or Spent())
+            _charge(run, model, "cancelled", model.unfinished or Spent(), source)
             raise
 
     def _give_up(self, error: ServerBusy, broken: int, attempt: int, waited: float) -> None:
@@ -125,8 +129,10 @@ class Patience:
             raise ModelUnusable(f"no reply in {attempt} tries over {hours}; {error}") from error
 
 
-def _charge(run: RunPort, model: ChatModel, reason: str, spent: Spent) -> None:
+def _charge(run: RunPort, model: ChatModel, reason: str, spent: Spent, source: str) -> None:
     """Journal what a reply that never came whole took, where it took anything."""
     if spent != Spent():
-        lost = ev.ReplyLost(phase=run.state.phase, model=model.name, reason=reason, **asdict(spent))
+        lost = ev.ReplyLost(
+            phase=run.state.phase, model=model.name, reason=reason, source=source, **asdict(spent)
+        )
         run.send(cmd.Observe(lost))

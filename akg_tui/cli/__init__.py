@@ -18,6 +18,7 @@ from akg_tui.cli.reporting import add_reporting
 from akg_tui.cli.running import add_running
 from akg_tui.cli.runs import add_run_commands
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
+from akg_tui.cli.usage_report import add_usage
 from akg_tui.cli.watching import add_watching, browse
 
 
@@ -43,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     add_run_commands(add)
     add_reporting(add)
     add_levers(add)
+    add_usage(add)
     add_file_commands(add)
     add_knowledge(add)
     add_health(add)

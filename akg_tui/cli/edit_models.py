@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from akg_tui.cli.limits import positive
+from akg_tui.cli.served import served_agent
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageError, fail
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def add_model_options(bench: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help=f"let a model repair kernels in each format; {SCRIPTED!r} tests the benchmark itself",
     )
+    bench.add_argument("--base-url", default="", metavar="U", help="where the model is served")
+    bench.add_argument("--api-key-file", default="", metavar="F", help="a file with its key")
     bench.add_argument("--tasks", type=positive, default=60, metavar="N", help="default: 60")
     bench.add_argument("--repeats", type=positive, default=3, metavar="N", help="default: 3")
     bench.add_argument(
@@ -75,6 +78,7 @@ def bench_with_model(arguments: argparse.Namespace) -> int:
     from akg_tui.agent.chat import ModelFailed
     from akg_tui.agent.edit_bench.results import BadResults, Results, Setting
     from akg_tui.agent.edit_bench.runner import as_json, play, prompt_digest, table
+    from akg_tui.agent.edit_bench.served import Served
     from akg_tui.agent.edit_bench.tasks import draw_tasks
     from akg_tui.core.plain import one_line
 
@@ -88,7 +92,11 @@ def bench_with_model(arguments: argparse.Namespace) -> int:
             if sys.stderr.isatty():
                 print(f"\r{done} of {total} sessions", end="", file=sys.stderr, flush=True)
 
-        await play(tasks, formats, arguments.repeats, model, results, on_session=tell)
+        try:
+            await play(tasks, formats, arguments.repeats, model, results, on_session=tell)
+        finally:
+            if isinstance(model, Served):
+                await model.close()
 
     try:
         results = Results(setting, arguments.results)
@@ -126,6 +134,17 @@ def _formats(text: str) -> list[str]:
 def _model(arguments: argparse.Namespace, tasks: Sequence[EditTask]) -> ChatModel:
     from akg_tui.agent.edit_bench.scripted import Scripted
 
-    if arguments.model != SCRIPTED:
-        raise UsageError(f"no model {arguments.model!r}; there is: {SCRIPTED}")
-    return Scripted(tasks, slip=arguments.slip, seed=arguments.seed)
+    if arguments.model == SCRIPTED:
+        return Scripted(tasks, slip=arguments.slip, seed=arguments.seed)
+    import os
+
+    from akg_tui.agent.edit_bench.served import Served
+    from akg_tui.agent.models.claude import Claude
+    from akg_tui.agent.models.endpoint import KeyMissing, endpoint_of
+
+    agent = served_agent(arguments.model, arguments.base_url, arguments.api_key_file)
+    try:
+        endpoint = endpoint_of(agent, os.environ)
+    except KeyMissing as error:
+        fail(error)
+    return Served(Claude(agent, endpoint))

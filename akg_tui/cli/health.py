@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from akg_tui.cli.usage import EXIT_NOT_CORRECT, EXIT_OK, UsageError, fail
 
 if TYPE_CHECKING:
+    from akg_tui.agent.models.endpoint import Endpoint
     from akg_tui.core.checks import Check
 
 
@@ -18,6 +19,9 @@ def add_health(add: Callable[..., Any]) -> None:
     doctor = add("doctor", _doctor, "check this machine, or with RUN a run; changes nothing")
     doctor.add_argument("run_folder", type=Path, nargs="?", metavar="RUN")
     doctor.add_argument("--json", action="store_true", help="one JSON object a check")
+    doctor.add_argument("--base-url", metavar="U", help="check the model's server at U as well")
+    doctor.add_argument("--model", metavar="M", help="the model to ask for there")
+    doctor.add_argument("--api-key-file", default="", metavar="F", help="a file with its key")
 
     salvage = add("salvage", _salvage, "make a new run of what is sound in a damaged one")
     salvage.add_argument("run_folder", type=Path, metavar="RUN")
@@ -30,7 +34,18 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
     from akg_tui.core.checks import Health
 
-    checks = _of_run(arguments.run_folder) if arguments.run_folder else _of_machine()
+    if arguments.run_folder:
+        if arguments.base_url or arguments.model:
+            raise UsageError("--base-url and --model are of the machine's check: leave RUN out")
+        checks = _of_run(arguments.run_folder)
+    else:
+        asks = arguments.base_url is not None or arguments.model is not None
+        endpoint = _endpoint(arguments) if asks else None  # told now, before anything is tried
+        checks = _of_machine()
+        if endpoint is not None:
+            from akg_tui.cli.endpoint_checks import check_endpoint
+
+            checks += check_endpoint(endpoint)
     broken = any(check.health is Health.BAD for check in checks)
     if arguments.json:
         _print_json(checks, "damaged" if broken else "sound")
@@ -51,10 +66,25 @@ def _of_run(run: Path) -> list[Check]:
         fail(error)
 
 
-def _of_machine() -> list[Check]:
-    from akg_tui.cli.machine import MACHINE_CHECKS
+def _endpoint(arguments: argparse.Namespace) -> Endpoint:
+    import os
 
-    return [check() for check in MACHINE_CHECKS]
+    from akg_tui.agent.models.endpoint import KeyMissing, endpoint_of
+    from akg_tui.cli.served import served_agent
+
+    agent = served_agent(
+        arguments.model or "claude", arguments.base_url or "", arguments.api_key_file
+    )
+    try:
+        return endpoint_of(agent, os.environ)
+    except KeyMissing as error:
+        fail(error)
+
+
+def _of_machine() -> list[Check]:
+    from akg_tui.cli.machine import MACHINE_CHECKS, check_sandbox
+
+    return [*(check() for check in MACHINE_CHECKS), *check_sandbox()]
 
 
 def _print_json(checks: list[Check], status: str) -> None:

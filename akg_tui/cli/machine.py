@@ -1,7 +1,8 @@
 """What `akg-tui doctor` looks at on this machine: one small function for each thing.
 
 A check answers with one `Check`, and reads only, but for scratch in the temporary folder.
-To add one, write it and name it in `MACHINE_CHECKS`.
+To add one, write it and name it in `MACHINE_CHECKS`. The sandbox gives one for each
+protection that is lacking.
 """
 
 from __future__ import annotations
@@ -129,6 +130,21 @@ def check_start() -> Check:
     if took > _SLOW_IMPORT_S:
         return warn("start", told, "a slow disk or a busy machine makes it start late")
     return ok("start", told)
+
+
+def check_sandbox() -> list[Check]:
+    """One line for all that holds, and one for each protection that this machine lacks."""
+    from akg_tui.evaluate.protections import offered
+
+    found = offered()
+    held = [each.name for each in found if each.held]
+    checks = [ok("sandbox", f"{len(held)} of {len(found)} protections hold: {', '.join(held)}")]
+    for each in found:
+        if not each.held:
+            vital = "--require-sandbox refuses to start without it" if each.vital else ""
+            told = f"lacks {each.name} ({each.why_not}); with it a kernel {each.about}"
+            checks.append(warn("sandbox", told, vital))
+    return checks
 
 
 MACHINE_CHECKS: list[Callable[[], Check]] = [

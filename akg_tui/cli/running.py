@@ -51,6 +51,12 @@ def _tuning(tune: argparse.ArgumentParser) -> None:
         "--agent", metavar="MODEL", help="who proposes the changes: sweep, claude, or a model's id"
     )
     tune.add_argument("--base-url", metavar="U", help="a server of the Anthropic Messages API")
+    tune.add_argument(
+        "--edit-format",
+        metavar="F",
+        help="how a model changes the kernel: hashline (default), str_replace, "
+        "'str_replace lines', apply_patch, 'unified diff'",
+    )
     _with_key(tune)
     add_limits(tune)
     _watching(tune)
@@ -149,6 +155,8 @@ def _stated_agent(arguments: argparse.Namespace, agent: Agent) -> Agent:
         plain["model"] = arguments.agent
     if arguments.base_url is not None:
         plain["base_url"] = arguments.base_url
+    if arguments.edit_format is not None:
+        plain["edit_format"] = arguments.edit_format
     if key_file := _key_file(arguments):
         plain["api_key_file"] = key_file
     plain["model"] = resolved_model(plain["model"])
@@ -156,8 +164,12 @@ def _stated_agent(arguments: argparse.Namespace, agent: Agent) -> Agent:
         return msgspec.convert(plain, Agent)
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at `$.")
-        option = {"model": "--agent", "base_url": "--base-url"}.get(place.rstrip("`"), "agent")
-        wrong = arguments.base_url if option == "--base-url" else arguments.agent
+        given = {
+            "model": ("--agent", arguments.agent),
+            "base_url": ("--base-url", arguments.base_url),
+            "edit_format": ("--edit-format", arguments.edit_format),
+        }
+        option, wrong = given.get(place.rstrip("`"), ("agent", arguments.agent))
         raise UsageError(f"{option} {wrong!r}: not allowed ({what})") from None
 
 

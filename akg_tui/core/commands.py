@@ -22,6 +22,8 @@ from akg_tui.core.events import (
     Purpose,
     ReplyLost,
     SessionOpened,
+    SubagentEnded,
+    SubagentStarted,
     ToolAnswered,
     ToolCalled,
     TurnEnded,
@@ -45,6 +47,8 @@ class Observe(Struct, frozen=True):
         | ApiFailed
         | EndpointProbed
         | ContextRebuilt
+        | SubagentStarted
+        | SubagentEnded
         | ToolCalled
         | ToolAnswered
         | TurnEnded

@@ -130,7 +130,8 @@ class ModelReplied(Event, frozen=True):
     `cache_write_short_tokens` lives five minutes, the rest an hour. `estimated` says that
     the server told no usage and the counts are made from lengths. `cache_miss` is the
     server's own word on why the prompt was not read from its cache. `hints_told` is how
-    many of the waiting hints the request carried; None: all of them.
+    many of the waiting hints the request carried; None: all of them. `source` is the
+    subagent that was answered; "" is the run's own agent.
     """
 
     phase: Phase
@@ -148,6 +149,7 @@ class ModelReplied(Event, frozen=True):
     estimated: bool = False
     cache_miss: str = ""
     hints_told: int | None = None
+    source: str = ""
 
     @property
     def prompt_tokens(self) -> int:
@@ -165,10 +167,44 @@ class ReplyLost(Event, frozen=True):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cache_write_short_tokens: int = 0
+    source: str = ""
 
     @property
     def prompt_tokens(self) -> int:
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+class SubagentStarted(Event, frozen=True):
+    """An agent with a conversation of its own begins. Its replies and calls name `subagent`.
+
+    `call` is the tool call that it answers; "" when it is the visit to a phase itself, as in
+    DIAGNOSE. `prompt` is how its prompt begins, `prompt_sha256` the digest of all of it;
+    `trace` is the folder in the run where the whole conversation is kept.
+    """
+
+    subagent: str
+    agent: str
+    phase: Phase
+    call: str = ""
+    prompt: str = ""
+    prompt_sha256: str = ""
+    trace: str = ""
+
+
+class SubagentEnded(Event, frozen=True):
+    """`status`: it answered (done), used up its model calls (limit), could not go on (failed),
+    or was stopped, by a hand (cancelled) or with its process (interrupted).
+
+    `calls` are the model's replies; the tokens are those of whole prompts and replies.
+    """
+
+    subagent: str
+    agent: str
+    status: Literal["done", "limit", "failed", "cancelled", "interrupted"]
+    reason: str = ""
+    calls: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
 
 
 class ApiWaiting(Event, frozen=True):
@@ -208,9 +244,12 @@ class ContextRebuilt(Event, frozen=True):
 
 
 class ToolCalled(Event, frozen=True):
+    """`call` of a subagent has its name in front, so that no two calls of a turn are one."""
+
     call: str
     tool: str
     arguments: dict[str, Any]
+    source: str = ""
 
 
 class ToolAnswered(Event, frozen=True):
@@ -219,6 +258,7 @@ class ToolAnswered(Event, frozen=True):
     status: Literal["success", "error"]
     output: str = ""
     error_information: str = ""
+    source: str = ""
 
 
 class TurnEnded(Event, frozen=True):
@@ -499,6 +539,8 @@ AnyEvent = (
     | ApiFailed
     | EndpointProbed
     | ContextRebuilt
+    | SubagentStarted
+    | SubagentEnded
     | ToolCalled
     | ToolAnswered
     | TurnEnded

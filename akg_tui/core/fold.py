@@ -17,7 +17,7 @@ from akg_tui.core.items import OutOfOrder, added, moved
 from akg_tui.core.machine import MODE_GATES, SETTLED, ItemState, Phase, Verdict, check_phase
 from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.prices import Usage, together
-from akg_tui.core.state import Attempt, Incumbent, Running, RunState
+from akg_tui.core.state import Attempt, Incumbent, Running, RunState, Subagent
 from akg_tui.core.usage import usage_of
 
 __all__ = ["OutOfOrder", "evolve", "fold"]
@@ -173,20 +173,38 @@ def _kernel_edited(state: RunState, event: ev.KernelEdited, at: float) -> RunSta
 
 
 def _model_replied(state: RunState, event: ev.ModelReplied, at: float) -> RunState:
-    return replace(
+    state = replace(
         _charged(state, event),
+        recent_calls=(*state.recent_calls[1 - RECENT_CALLS :], usage_of(event)),
+        api_wait=None,
+    )
+    if event.source and any(one.id == event.source and one.call for one in state.subagents):
+        return state  # a turn of its own, inside the one that called it
+    return replace(
+        state,
         turn_open=True,
         blocked=False,
         hints=state.hints[len(state.hints) if event.hints_told is None else event.hints_told :],
-        recent_calls=(*state.recent_calls[1 - RECENT_CALLS :], usage_of(event)),
         closing_reply="" if event.tool_calls else event.text,
-        api_wait=None,
     )
 
 
 def _charged(state: RunState, event: ev.ModelReplied | ev.ReplyLost) -> RunState:
+    said = isinstance(event, ev.ModelReplied)
+    subagents = tuple(
+        replace(
+            one,
+            calls=one.calls + said,
+            prompt_tokens=one.prompt_tokens + event.prompt_tokens,
+            output_tokens=one.output_tokens + event.output_tokens,
+        )
+        if one.id == event.source
+        else one
+        for one in state.subagents
+    )
     return replace(
         state,
+        subagents=subagents,
         input_tokens=state.input_tokens + event.prompt_tokens,
         output_tokens=state.output_tokens + event.output_tokens,
         usage=_used(state.usage, usage_of(event)),
@@ -201,6 +219,17 @@ def _used(usage: tuple[Usage, ...], call: Usage) -> tuple[Usage, ...]:
     return (*usage, call)
 
 
+def _subagent_started(state: RunState, event: ev.SubagentStarted, at: float) -> RunState:
+    begun = Subagent(event.subagent, event.agent, event.call)
+    started = state.subagents_started + 1
+    return replace(state, subagents=(*state.subagents, begun), subagents_started=started)
+
+
+def _subagent_ended(state: RunState, event: ev.SubagentEnded, at: float) -> RunState:
+    left = tuple(one for one in state.subagents if one.id != event.subagent)
+    return replace(state, subagents=left)
+
+
 def _tool_called(state: RunState, event: ev.ToolCalled, at: float) -> RunState:
     return replace(state, open_calls=(*state.open_calls, (event.call, event.tool)))
 
@@ -208,7 +237,7 @@ def _tool_called(state: RunState, event: ev.ToolCalled, at: float) -> RunState:
 def _tool_answered(state: RunState, event: ev.ToolAnswered, at: float) -> RunState:
     left = tuple(call for call in state.open_calls if call[0] != event.call)
     refused, attempts = state.plans_refused, state.diagnosis_attempts
-    if event.tool == "submit_plan":
+    if event.tool == "submit_plan" and not event.source:
         refused = refused + 1 if event.status == "error" else 0
     if event.tool == "report_diagnosis" and event.status == "error":
         attempts += state.phase is Phase.DIAGNOSE
@@ -363,6 +392,8 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.ApiFailed: _api_failed,
     ev.EndpointProbed: lambda s, e, at: replace(s, capabilities=e.capabilities),
     ev.ContextRebuilt: lambda s, e, at: s,
+    ev.SubagentStarted: _subagent_started,
+    ev.SubagentEnded: _subagent_ended,
     ev.ToolCalled: _tool_called,
     ev.ToolAnswered: _tool_answered,
     ev.TurnEnded: lambda s, e, at: replace(s, turn_open=False),

@@ -123,12 +123,21 @@ _LOOKING = frozenset({"read_file", "read_kernel", "search_knowledge"})
 _CHECKING = frozenset({"check_markdown", "check_python_code"})
 _WRITING = frozenset({"execute_script", "write_file"})
 _PROBING = frozenset({"profile_kernel", "verify_kernel"})
+SUBAGENT = "task"
+STEERING = frozenset(
+    {"ask_user", "edit_kernel", "finish", "report_blocked", "report_diagnosis", "submit_plan"}
+)
+"""What moves the run on, or turns to a person: for the run's own agent, not for its subagents."""
 
 PHASE_TOOLS: dict[Phase, frozenset[str]] = {
     Phase.INIT: frozenset(),
     Phase.BASELINE: frozenset(),
-    Phase.PLAN: _TALKING | _LOOKING | _CHECKING | _WRITING | {"submit_plan", "finish"},
-    Phase.EDIT: _TALKING | _LOOKING | _CHECKING | _WRITING | _PROBING | {"edit_kernel"},
+    Phase.PLAN: _TALKING
+    | _LOOKING
+    | _CHECKING
+    | _WRITING
+    | {"submit_plan", "finish", "compile_report", SUBAGENT},
+    Phase.EDIT: _TALKING | _LOOKING | _CHECKING | _WRITING | _PROBING | {"edit_kernel", SUBAGENT},
     Phase.EVAL: frozenset(),
     Phase.DECIDE: frozenset(),
     # A diagnosis looks and measures; it writes nothing.
@@ -161,10 +170,16 @@ def check_item(item: str, current: ItemState, following: ItemState) -> None:
         raise IllegalTransition(f"{item} is {current} and cannot become {following}")
 
 
-def forbidden_tool(phase: Phase, tool: str) -> str | None:
+def subagent_tools(phase: Phase) -> frozenset[str]:
+    """What a subagent that a tool call started may use in `phase`."""
+    return PHASE_TOOLS[phase] - STEERING - {SUBAGENT}
+
+
+def forbidden_tool(phase: Phase, tool: str, *, subagent: bool = False) -> str | None:
     """Say why `tool` may not be called in `phase`, and what may; None when it may."""
-    allowed = PHASE_TOOLS[phase]
+    allowed = subagent_tools(phase) if subagent else PHASE_TOOLS[phase]
     if tool in allowed:
         return None
     offer = ", ".join(sorted(allowed)) if allowed else "no tool at all: the harness is at work"
-    return f"{tool} is not allowed in phase {phase}. Allowed now: {offer}."
+    who = " to a subagent" if subagent else ""
+    return f"{tool} is not allowed{who} in phase {phase}. Allowed now: {offer}."

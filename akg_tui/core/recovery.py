@@ -5,12 +5,14 @@ Pure: the same for the engine, for a command on a run at rest, and for tests.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from akg_tui.core import events as ev
-from akg_tui.core.state import RunState
+from akg_tui.core.state import RunState, Subagent
 
 ENDED = "session ended"
 
-Closing = ev.EvalInterrupted | ev.ToolAnswered | ev.TurnInterrupted
+Closing = ev.EvalInterrupted | ev.ToolAnswered | ev.SubagentEnded | ev.TurnInterrupted
 
 
 def opening(state: RunState, pid: int, version: str) -> tuple[ev.SessionOpened | Closing, ...]:
@@ -22,16 +24,38 @@ def opening(state: RunState, pid: int, version: str) -> tuple[ev.SessionOpened |
     return (opened, *left, *cut_off(state, ENDED))
 
 
-def cut_off(state: RunState, reason: str) -> tuple[ev.ToolAnswered | ev.TurnInterrupted, ...]:
-    """The end of a turn that was cut off: each open call answered, the edit undone."""
+def cut_off(
+    state: RunState, reason: str
+) -> tuple[ev.ToolAnswered | ev.SubagentEnded | ev.TurnInterrupted, ...]:
+    """The end of a turn that was cut off: open calls answered, subagents ended, the edit undone."""
     answers = tuple(
         ev.ToolAnswered(
             call=call,
             tool=tool,
             status="error",
             error_information=f"interrupted: the {reason} before the tool answered",
+            source=next((s.id for s in state.subagents if call.startswith(f"{s.id}/")), ""),
         )
         for call, tool in state.open_calls
     )
+    ended = tuple(subagent_ended(one, "interrupted", reason) for one in state.subagents)
     # A visit starts afresh, so what an unfinished one had edited is undone.
-    return (*answers, ev.TurnInterrupted(reason=reason)) if state.turn_open else answers
+    turn = (ev.TurnInterrupted(reason=reason),) if state.turn_open else ()
+    return (*answers, *ended, *turn)
+
+
+def subagent_ended(
+    one: Subagent,
+    status: Literal["done", "limit", "failed", "cancelled", "interrupted"],
+    reason: str = "",
+) -> ev.SubagentEnded:
+    """The end of a subagent, with what it took."""
+    return ev.SubagentEnded(
+        subagent=one.id,
+        agent=one.agent,
+        status=status,
+        reason=reason,
+        calls=one.calls,
+        prompt_tokens=one.prompt_tokens,
+        output_tokens=one.output_tokens,
+    )

@@ -102,6 +102,20 @@ class Demand(Struct, frozen=True):
     reason: str
 
 
+class Subagent(Struct, frozen=True, gc=False):
+    """A subagent at work, and what it has taken so far.
+
+    `call` is the tool call that it answers; "" when it is the visit to the phase itself.
+    """
+
+    id: str
+    agent: str
+    call: str = ""
+    calls: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+
+
 class Running(Struct, frozen=True):
     """The evaluation that was started and has no result yet."""
 
@@ -149,6 +163,8 @@ class RunState(Struct, frozen=True, kw_only=True):
     edited: bool = False
     turn_open: bool = False
     open_calls: tuple[tuple[str, str], ...] = ()  # (call, tool) without an answer
+    subagents: tuple[Subagent, ...] = ()  # those at work
+    subagents_started: int = 0
     visits_failed: int = 0
     plans_refused: int = 0  # submit_plan calls in a row that were answered with an error
     closing_reply: str = ""  # the last reply's text, unless it called a tool

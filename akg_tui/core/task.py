@@ -138,6 +138,9 @@ def resolved_model(name: str) -> str:
     return DEFAULT_CLAUDE if name == "claude" else name
 
 
+EditFormat = Literal["hashline", "str_replace", "str_replace lines", "apply_patch", "unified diff"]
+
+
 class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     """Which model plays, where it is served, and what a call of it may take.
 
@@ -149,7 +152,8 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     right (`adaptive`), or at most `thinking_tokens` (`budget`). `seed` is for the model's
     own choices, never for the judge's inputs. `tools` names a file of tool definitions in
     the task folder; without it `tools.yaml` and `domain_tools.yaml` are read where they
-    are. `allow_script` lets scripts run without asking.
+    are. `allow_script` lets scripts run without asking. `edit_format` is how a model sees
+    and changes the kernel; the sweep agent has tags always.
     """
 
     model: Annotated[
@@ -164,6 +168,12 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     context_tokens: Annotated[int, Meta(ge=4_000)] = 48_000
     thinking: Literal["default", "off", "adaptive", "budget"] = "default"
     thinking_tokens: Annotated[int, Meta(ge=1024)] = 4_096
+    edit_format: EditFormat = "hashline"
+
+    @property
+    def edits_in(self) -> EditFormat:
+        """The edit format of a run with this agent."""
+        return "hashline" if self.model == SWEEP else self.edit_format
 
     def __post_init__(self) -> None:
         if self.thinking == "budget" and self.thinking_tokens >= self.max_output_tokens:

@@ -1,4 +1,4 @@
-"""What the model's calls took, by call, round and item: a fold over the journal. Pure.
+"""What the model's calls took, by call, round, item and subagent: a fold over the journal. Pure.
 
 Every call counts, also one whose reply was cut off. What is not in the price table has
 tokens and no cost.
@@ -18,7 +18,8 @@ from akg_tui.core.prices import UnknownPrice, Usage, cost_usd, together
 class Call(Struct, frozen=True):
     """One call of the model. `item` is "" in PLAN and DIAGNOSE; `lost` why it gave no reply.
 
-    `round` is the round that the call belongs to, or the next one where none is open.
+    `round` is the round that the call belongs to, or the next one where none is open;
+    `source` the subagent that made it, "" for the run's own agent.
     """
 
     seq: int
@@ -33,6 +34,7 @@ class Call(Struct, frozen=True):
     estimated: bool = False
     cache_miss: str = ""
     lost: str = ""
+    source: str = ""
 
     @property
     def cost_usd(self) -> float | None:
@@ -66,12 +68,14 @@ class Totals(Struct, frozen=True):
 
 
 class UsageReport(Struct, frozen=True):
-    """All calls, oldest first, and their sums."""
+    """All calls, oldest first, and their sums. `agents` names the subagents by what they are."""
 
     calls: tuple[Call, ...]
     total: Totals
     by_round: dict[int, Totals]
     by_item: dict[str, Totals]
+    by_subagent: dict[str, Totals]
+    agents: dict[str, str]
 
     @property
     def cache_misses(self) -> tuple[Call, ...]:
@@ -100,16 +104,22 @@ def cache_read_share(usage: Iterable[Usage]) -> float | None:
 
 def usage_report(records: Iterable[ev.Record]) -> UsageReport:
     """What the calls in `records` took, from the first record of a journal on."""
-    calls = tuple(_calls(records))
+    known = list(records)
+    calls = tuple(_calls(known))
+    started = [r.event for r in known if isinstance(r.event, ev.SubagentStarted)]
+    agents = {event.subagent: event.agent for event in started}
     by_round: dict[int, Totals] = {}
     by_item: dict[str, Totals] = {}
+    by_subagent = {name: Totals() for name in agents}
     total = Totals()
     for call in calls:
         total = _plus(total, call)
         by_round[call.round] = _plus(by_round.get(call.round, Totals()), call)
         if call.item:
             by_item[call.item] = _plus(by_item.get(call.item, Totals()), call)
-    return UsageReport(calls, total, by_round, by_item)
+        if call.source:
+            by_subagent[call.source] = _plus(by_subagent.get(call.source, Totals()), call)
+    return UsageReport(calls, total, by_round, by_item, by_subagent, agents)
 
 
 def _calls(records: Iterable[ev.Record]) -> Iterable[Call]:
@@ -136,10 +146,13 @@ def _calls(records: Iterable[ev.Record]) -> Iterable[Call]:
                     duration_s=event.duration_s,
                     estimated=event.estimated,
                     cache_miss=event.cache_miss,
+                    source=event.source,
                 )
-            case ev.ReplyLost(phase=phase, reason=lost) as event:
-                used = usage_of(event)
-                yield Call(record.seq, record.at, phase, settled + 1, item, used, lost=lost)
+            case ev.ReplyLost(phase=phase, reason=lost, source=source) as event:
+                used, number = usage_of(event), settled + 1
+                yield Call(
+                    record.seq, record.at, phase, number, item, used, lost=lost, source=source
+                )
             case _:
                 pass
 

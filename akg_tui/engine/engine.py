@@ -109,6 +109,7 @@ class Engine:
         self._changed = asyncio.Event()
         self._kernels: dict[str, str] = {}
         self._admission = Admission()
+        self._probing = asyncio.Lock()
         self._visit: asyncio.Task[None] | None = None
         self._visit_began: RunState | None = None
 
@@ -146,7 +147,8 @@ class Engine:
         self, kernel: str, *, timed: bool, samples: int = 0, warmups: int = 0
     ) -> Measurement:
         """Examine a kernel for the agent's information: nothing is journaled or decided."""
-        return await self._judge.probe(kernel, timed=timed, samples=samples, warmups=warmups)
+        async with self._probing:  # of subagents at work at once, one measures at a time
+            return await self._judge.probe(kernel, timed=timed, samples=samples, warmups=warmups)
 
     def send(self, command: cmd.Command) -> Rejected | None:
         """Apply a command at once. The reason when it was refused, else None."""
@@ -258,6 +260,7 @@ class Engine:
                 context=self._context,
                 patience=self._patience,
                 admission=self._admission,
+                streams=self._live.subagents,
             )
         )
         self._visit, self._visit_began = work, self.state

@@ -17,12 +17,13 @@ from akg_tui import __version__
 from akg_tui.agent.chat import ChatModel
 from akg_tui.agent.context import Context, RunBrief, VisitBrief
 from akg_tui.agent.prompt import system_text
+from akg_tui.agent.tools.port import Host
 from akg_tui.core.export_guard import Channel
 from akg_tui.core.machine import Mode
 from akg_tui.core.measurement import Progress
 from akg_tui.core.task import SWEEP, Task
 from akg_tui.engine.engine import Engine, Evaluator
-from akg_tui.engine.reporting import reporter
+from akg_tui.engine.reporting import compile_report, reporter
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_folder import TaskFolder
 
@@ -54,7 +55,7 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
         run,
         _model(task),
         _connector(run),
-        context=_context(task, run.reference),
+        context=_context(task, run),
         reporter=reporter(channel),
     )
 
@@ -70,10 +71,11 @@ def _model(task: Task) -> ChatModel:
     return Claude(task.agent, endpoint_of(task.agent, os.environ))
 
 
-def _context(task: Task, reference: str) -> Context:
+def _context(task: Task, run: RunFolder) -> Context:
     searches = task.agent.model == SWEEP
-    brief = VisitBrief() if searches else RunBrief(system_text(task, reference))
-    return Context(brief, budget=task.agent.context_tokens)
+    brief = VisitBrief() if searches else RunBrief(system_text(task, run.reference))
+    host = Host(tools={"compile_report": compile_report(Path(run.path))})
+    return Context(brief, budget=task.agent.context_tokens, host=host)
 
 
 def _connector(run: RunFolder) -> Callable[[Callable[[Progress], None]], Evaluator]:

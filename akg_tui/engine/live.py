@@ -7,6 +7,7 @@ matters arrives as an event.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from akg_tui.core.measurement import Progress
@@ -14,27 +15,99 @@ from akg_tui.core.measurement import Progress
 MAX_STREAM_CHARS = 20_000
 
 
+class TextStream:
+    """Text as it is written; the oldest is dropped beyond `MAX_STREAM_CHARS`."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[str] = deque()
+        self._chars = 0
+
+    def write(self, delta: str) -> None:
+        self._pieces.append(delta[-MAX_STREAM_CHARS:])
+        self._chars += len(self._pieces[-1])
+        while self._chars > MAX_STREAM_CHARS and len(self._pieces) > 1:
+            self._chars -= len(self._pieces.popleft())
+
+    def clear(self) -> None:
+        self._pieces.clear()
+        self._chars = 0
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+
+@dataclass
+class SubagentStream:
+    """A subagent at work: `id` as in the journal, what it is, its prompt in a line, its text."""
+
+    id: str
+    agent: str
+    told: str
+    stream: TextStream = field(default_factory=TextStream)
+
+
+class SubagentStreams:
+    """The subagents at work, in the order in which they began.
+
+    What they have said whole is in the journal (`ModelReplied.source`, and `source` of tool
+    calls); an entry goes when its subagent ends. `on_change` is called at every change.
+    """
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._at_work: dict[str, SubagentStream] = {}
+        self._on_change = on_change
+
+    @property
+    def at_work(self) -> tuple[SubagentStream, ...]:
+        return tuple(self._at_work.values())
+
+    def stream(self, subagent: str) -> str:
+        """What the subagent has written so far; "" when it is not at work."""
+        one = self._at_work.get(subagent)
+        return one.stream.text if one else ""
+
+    def begin(self, subagent: str, agent: str, told: str) -> None:
+        self._at_work[subagent] = SubagentStream(subagent, agent, told)
+        self._on_change()
+
+    def write(self, subagent: str, delta: str) -> None:
+        if one := self._at_work.get(subagent):
+            one.stream.write(delta)
+            self._on_change()
+
+    def end(self, subagent: str) -> None:
+        self._at_work.pop(subagent, None)
+        self._on_change()
+
+
 @dataclass
 class Live:
     """The newest progress of an evaluation and the text that the agent is writing.
 
     `version` grows with every change, so a reader can tell whether to redraw. `notice` is
-    what a person should still be told when the run is over.
+    what a person should still be told when the run is over. `subagents` are those at work,
+    each with a stream of its own; a diagnosis writes to `stream` as well.
     """
 
     activity: str = ""
     notice: str = ""
     progress: Progress | None = None
     version: int = 0
-    _stream: deque[str] = field(default_factory=deque)
-    _stream_chars: int = 0
+    subagents: SubagentStreams = field(init=False)
+    _stream: TextStream = field(default_factory=TextStream)
+
+    def __post_init__(self) -> None:
+        self.subagents = SubagentStreams(self._touch)
+
+    def _touch(self) -> None:
+        self.version += 1
 
     def show(self, activity: str) -> None:
         """Say what is being done now; the progress and stream of what went before end."""
         self.activity = activity
         self.progress = None
         self._stream.clear()
-        self._stream_chars = 0
         self.version += 1
 
     def report(self, progress: Progress) -> None:
@@ -43,12 +116,9 @@ class Live:
 
     def write(self, delta: str) -> None:
         """Append streamed text; the oldest is dropped beyond `MAX_STREAM_CHARS`."""
-        self._stream.append(delta[-MAX_STREAM_CHARS:])
-        self._stream_chars += len(self._stream[-1])
-        while self._stream_chars > MAX_STREAM_CHARS and len(self._stream) > 1:
-            self._stream_chars -= len(self._stream.popleft())
+        self._stream.write(delta)
         self.version += 1
 
     @property
     def stream(self) -> str:
-        return "".join(self._stream)
+        return self._stream.text

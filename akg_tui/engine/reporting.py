@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+from akg_tui.agent.chat import ToolResult
+from akg_tui.agent.tools.port import HostTool
 from akg_tui.core.export_guard import Channel
 from akg_tui.core.plain import one_line
 from akg_tui.evaluate.targets.cpu import base_environment
@@ -29,35 +32,56 @@ def reporter(channel: Channel) -> Reporter:
 
     async def report(run: Path) -> str:
         try:
-            return await _report(run, channel)
+            _, fault = await _report(run, channel)
         except OSError as error:
-            return _why(run, f"{error.strerror}")
+            fault = f"{error.strerror}"
+        if not fault:
+            return ""
+        what = one_line(fault, WIDTH)
+        return f"no report was made ({what}); try: akg-tui report {one_line(str(run))}"
 
     return report
 
 
-async def _report(run: Path, channel: Channel) -> str:
+def compile_report(run: Path) -> HostTool:
+    """The agent's tool of that name: its path, and what the export guard says.
+
+    Whoever follows the run, the agent is no person: what it makes is a draft, unless a
+    person asked for the result.
+    """
+
+    async def compiled(arguments: Mapping[str, Any]) -> ToolResult:
+        form = str(arguments.get("format", "md"))
+        try:
+            told, fault = await _report(run, "ui", "--form", form)
+        except OSError as error:
+            fault = f"{error.strerror}"
+        if fault:
+            return ToolResult.error(f"no report was made: {one_line(fault, WIDTH)}")
+        return ToolResult.success("\n".join(filter(None, (f"report.{form}", told))))
+
+    return compiled
+
+
+async def _report(run: Path, channel: Channel, *more: str) -> tuple[str, str]:
+    """What the process printed, and why there is no report, or ""."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "akg_tui.report", str(run), "--channel", channel),
+        *(sys.executable, "-P", "-m", "akg_tui.report", str(run), "--channel", channel, *more),
         env=base_environment() | {n: os.environ[n] for n in _HOMES if n in os.environ},
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
     )
     try:
-        _, told = await asyncio.wait_for(process.communicate(), TIMEOUT_S)
+        printed, told = await asyncio.wait_for(process.communicate(), TIMEOUT_S)
     except TimeoutError:
-        return _why(run, f"it took longer than {TIMEOUT_S:.0f} s")
+        return "", f"it took longer than {TIMEOUT_S:.0f} s"
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode == 0:
-        return ""
+        return printed.decode(errors="replace").strip(), ""
     last = told.decode(errors="replace").strip().rpartition("\n")[2]
-    return _why(run, last or f"exit code {process.returncode}")
-
-
-def _why(run: Path, what: str) -> str:
-    return f"no report was made ({one_line(what, WIDTH)}); try: akg-tui report {one_line(str(run))}"
+    return "", last or f"exit code {process.returncode}"

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from akg_tui.report.write import read_report, write_report
+from akg_tui.report.write import FORMATS, read_report, write_report
 from akg_tui.store.errors import StoreError
 
 
@@ -18,10 +18,11 @@ def main() -> int:
     words = argparse.ArgumentParser(prog="python -m akg_tui.report")
     words.add_argument("run_folder", type=Path, metavar="RUN")
     words.add_argument("--channel", choices=["ui", "cli"], default="ui")
+    words.add_argument("--form", choices=FORMATS, action="append", help="this file alone")
     arguments = words.parse_args()
     try:
         report = read_report(arguments.run_folder, channel=arguments.channel)
-        write_report(arguments.run_folder, report)
+        write_report(arguments.run_folder, report, tuple(arguments.form or FORMATS))
     except StoreError as error:
         print(error, file=sys.stderr)
         return 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from akg_tui.agent.chat import ChatReply, ModelFailed, ToolResult, ToolUse
 from akg_tui.agent.react import MAX_TURNS, visit
 from akg_tui.agent.tools.asking import script_refusal
 from akg_tui.agent.tools.executor import ToolExecutor
-from akg_tui.agent.tools.port import Script
+from akg_tui.agent.tools.port import Errand, Host, Script
 from akg_tui.agent.tools.registry import ARGUMENTS
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
@@ -42,13 +43,24 @@ def anchors(view: str) -> list[str]:
     return [line.split("|", 1)[0] for line in view.split("\n") if "|" in line]
 
 
+class Lent:
+    """What the engine lends; never called here."""
+
+    async def __call__(self, arguments: Mapping[str, Any]) -> ToolResult:
+        raise AssertionError
+
+    async def run(self, errand: Errand) -> ToolResult:
+        raise AssertionError
+
+
 def test_every_tool_of_the_phase_table_is_offered_and_the_list_is_sorted_in_every_phase() -> None:
     named = {tool for tools in PHASE_TOOLS.values() for tool in tools}
-    specs = ToolExecutor(in_phase(Phase.PLAN)).specs
+    lent = Host(tools={"compile_report": Lent()}, agents={"subagent": Lent()})
+    specs = ToolExecutor(in_phase(Phase.PLAN), lent).specs
     names = [spec.name for spec in specs]
     assert names == sorted(names)
     assert set(names) == named | {"verify_then_profile"}
-    assert ToolExecutor(in_phase(Phase.EDIT)).specs == specs
+    assert ToolExecutor(in_phase(Phase.EDIT), lent).specs == specs
 
 
 def test_a_tool_of_another_phase_is_refused_and_changes_nothing() -> None:
@@ -115,7 +127,7 @@ def test_an_edit_without_reading_or_with_a_wrong_tag_changes_nothing() -> None:
     run = in_phase(Phase.EDIT)
     executor = ToolExecutor(run)
     op = {"op": "delete", "from": "3zz", "to": "3zz"}
-    assert "read the kernel first" in call(executor, "edit_kernel", ops=[op]).error_information
+    assert "read the file first" in call(executor, "edit_kernel", ops=[op]).error_information
     call(executor, "read_kernel")
     result = call(executor, "edit_kernel", ops=[op])
     assert result.status == "error"

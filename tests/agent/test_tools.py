@@ -15,7 +15,7 @@ import pytest
 from akg_tui.agent.chat import ToolResult, ToolUse
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.agent.tools.measuring import PROBES_A_VISIT
-from akg_tui.agent.tools.port import MAX_TOLD, Host
+from akg_tui.agent.tools.port import MAX_TOLD, Errand, Host
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Gate, Phase
@@ -529,9 +529,9 @@ class Critic:
         self.text = text
         self.asked: list[tuple[str, Mapping[str, Any], str]] = []
 
-    async def run(self, agent: str, arguments: Mapping[str, Any], *, trace: str) -> str:
-        self.asked.append((agent, arguments, trace))
-        return self.text
+    async def run(self, errand: Errand) -> ToolResult:
+        self.asked.append((errand.agent, errand.arguments, errand.node.name))
+        return ToolResult.success(self.text)
 
 
 async def test_an_agent_is_called_by_the_name_of_its_definition(tmp_path) -> None:

@@ -15,7 +15,9 @@ import pytest
 
 from akg_tui.resources import sample_kernels
 from tests.engine.runs import make_task
+from tests.lab.family import Family
 from tests.lab.player import Direction, Player
+from tests.lab.replies import call
 from tests.lab.server import Lab
 
 KEY = "sk-lab-secret"
@@ -123,7 +125,9 @@ async def test_a_refused_key_is_told_in_one_line_and_the_run_goes_on_with_a_good
     tmp_path: Path,
 ) -> None:
     sample(tmp_path / "task")
-    async with Lab(Player(softmax(), batch=4)) as lab:
+    report = call("compile_report", {}, "toolu_report")
+    family = Family(Player(softmax(), batch=4), ["which flags are set?"], blocks=(report,))
+    async with Lab(family) as lab:
         code, out, errors = await akg(
             "tune", "task", "--agent", "claude", "--base-url", lab.url, "--headless",
             "--max-rounds", "5", cwd=tmp_path, key="sk-wrong-key",
@@ -150,6 +154,17 @@ async def test_a_refused_key_is_told_in_one_line_and_the_run_goes_on_with_a_good
     kinds = [each.get("type") for each in lines]
     assert "DiagnosisReported" in kinds
     assert "EndpointProbed" in kinds
+    began = [each["agent"] for each in lines if each.get("type") == "SubagentStarted"]
+    assert began == ["subagent", "diagnosis"]
+    ended = [each["status"] for each in lines if each.get("type") == "SubagentEnded"]
+    assert ended == ["done", "done"]
+    (made,) = [
+        each
+        for each in lines
+        if each.get("type") == "ToolAnswered" and each["tool"] == "compile_report"
+    ]
+    assert (made["status"], made["output"].splitlines()[0]) == ("success", "report.md")
+    assert (tmp_path / summary["report"]).is_file()
     assert lab.refused == lab.memory.faults == []
     for path in (tmp_path / run).rglob("*"):
         if path.is_file():

@@ -109,12 +109,12 @@ async def run_session(
     while turns < MAX_TURNS:
         turns += 1
         reply = await model.complete(ChatRequest(SYSTEM, (edit, READ), tuple(messages)), on_delta)
-        read_tokens += reply.input_tokens
+        read_tokens += reply.prompt_tokens
         written_tokens += reply.output_tokens
         if not reply.tool_uses:
             break
         results = tuple((use.id, desk.use(use)) for use in reply.tool_uses)
-        messages.append(AssistantMessage(reply.text, reply.tool_uses))
+        messages.append(AssistantMessage(reply.text, reply.tool_uses, reply.blocks))
         messages.append(ToolMessage(results))
     fixed = desk.document.text == task.original
     return Session(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
@@ -51,8 +51,9 @@ class Claude:
         self._clock = clock
         self._transport: Transport | None = None
         self._can: Capabilities | None = ANTHROPIC if endpoint.is_anthropic else None
-        self._assembly: Assembly | None = None
-        self._prompt_chars = 0
+        # By task, as an agent and its subagents ask at the same time: the reply under way, or
+        # the one just cancelled, and the length of its prompt.
+        self._under_way: dict[asyncio.Task[Any] | None, tuple[Assembly, int]] = {}
         self._last_reply_at: float | None = None
         self._slow = False
 
@@ -62,9 +63,13 @@ class Claude:
 
     @property
     def unfinished(self) -> Spent | None:
-        if self._assembly is None or not (self._assembly.id or self._assembly.usage):
+        found = self._under_way.get(asyncio.current_task())
+        if found is None:  # asked from outside
+            found = next(iter(self._under_way.values()), None)
+        if found is None or not (found[0].id or found[0].usage):
             return None
-        return self._assembly.spent(self._prompt_chars)
+        assembly, characters = found
+        return assembly.spent(characters)
 
     async def prepare(self, known: Capabilities | None) -> EndpointProbed | None:
         """Ask the server what it can do, unless that is known. Raises `ModelFailed`."""
@@ -85,26 +90,40 @@ class Claude:
 
     async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
         """One whole reply. Raises `ModelFailed`; a cancel closes the socket at once."""
-        self._assembly = None
+        task = asyncio.current_task()
+        self._under_way.pop(task, None)
         if self._transport is None:
             self._transport = await asyncio.to_thread(_connect, self._endpoint, self._limits)
         began = self._clock()
         if self._last_reply_at is not None and began - self._last_reply_at > SHORT_CACHE_S:
             self._slow = True
         body = body_of(request, self._agent, self._can or ANTHROPIC, slow=self._slow)
-        self._prompt_chars = length(body)
-        assembly = self._assembly = Assembly()
+        characters = length(body)
+        assembly = Assembly()
+        self._forget_ended()
+        self._under_way[task] = assembly, characters
         try:
-            request_id = await self._transport.receive(body, assembly, on_delta, self._prompt_chars)
+            request_id = await self._transport.receive(body, assembly, on_delta, characters)
         except ModelFailed:
-            self._assembly = None  # the error says what was spent
+            del self._under_way[task]  # the error says what was spent
             raise
-        self._assembly = None
+        del self._under_way[task]
         self._last_reply_at = self._clock()
-        return self._reply(request, assembly, request_id, self._last_reply_at - began)
+        spent = assembly.spent(characters)
+        return self._reply(request, assembly, spent, request_id, self._last_reply_at - began)
+
+    def _forget_ended(self) -> None:
+        """A cancelled task asks once what was spent; after its end nobody does."""
+        for task in [task for task in self._under_way if task is None or task.done()]:
+            del self._under_way[task]
 
     def _reply(
-        self, request: ChatRequest, assembly: Assembly, request_id: str, seconds: float
+        self,
+        request: ChatRequest,
+        assembly: Assembly,
+        spent: Spent,
+        request_id: str,
+        seconds: float,
     ) -> ChatReply:
         taken = {
             use.id
@@ -116,7 +135,7 @@ class Claude:
         return ChatReply(
             text=assembly.text,
             tool_uses=tuple(uses),
-            **asdict(assembly.spent(self._prompt_chars)),
+            **asdict(spent),
             stop_reason=assembly.stop_reason,
             id=assembly.id,
             request_id=request_id,

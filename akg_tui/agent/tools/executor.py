@@ -23,7 +23,16 @@ from akg_tui.agent.tools.jail import Jail, Refused
 from akg_tui.agent.tools.kernel import KernelTools
 from akg_tui.agent.tools.measuring import Measuring
 from akg_tui.agent.tools.offer import allowed, offered, told_of
-from akg_tui.agent.tools.port import Answer, Host, RunPort, framed, shortened
+from akg_tui.agent.tools.port import (
+    NO_SUMMARY,
+    Answer,
+    Caller,
+    Errand,
+    Host,
+    RunPort,
+    framed,
+    shortened,
+)
 from akg_tui.agent.tools.resolver import Unresolved, resolve
 from akg_tui.agent.tools.trace import Node, node_for
 from akg_tui.agent.tools.workflow import run_workflow
@@ -38,7 +47,6 @@ MAX_NAME = 200
 MAX_JOURNALED_ARGUMENTS = 64 << 10
 MAX_ARGUMENTS = 2 << 20
 MAX_OUTPUT = 2 << 20
-NO_SUMMARY = "(no summary)"
 
 Handler = Callable[[Any, Node], Awaitable[Answer]]
 
@@ -47,28 +55,31 @@ class ToolExecutor:
     """One visit's tools: it remembers which kernel lines the agent has been shown.
 
     `host` is what the engine lends; without it the tools that need a report or a
-    subagent are not offered.
+    subagent are not offered. `caller` is whose calls these are.
     """
 
-    def __init__(self, run: RunPort, host: Host | None = None) -> None:
+    def __init__(
+        self, run: RunPort, host: Host | None = None, caller: Caller | None = None
+    ) -> None:
         self._run = run
         self._host = host or Host()
+        self._caller = caller or Caller()
         self._folder = Path(run.path)
         self._jail = Jail(self._folder, run.state.task.files.editable)
         self._known: Definitions = offered(self._folder, run.state.task, self._host)
         self.kernel = kernel = KernelTools(run)
-        measuring = Measuring(run, self._jail)
+        measuring = Measuring(run, self._jail, self._caller.probes)
         jail = self._jail
         self._own: dict[str, Handler] = {
             "ask_user": _at_once(lambda given: asking.ask_user(run, given)),
             "check_markdown": self._check_markdown,
             "check_python_code": self._check_python_code,
-            "edit_kernel": _at_once(kernel.edit),
+            "edit_kernel": _at_once(lambda given: kernel.edit(registry.edit_of(given), given.note)),
             "execute_script": self._execute_script,
             "finish": _at_once(lambda given: planning.finish(run, given)),
             "profile_kernel": lambda given, node: measuring.profile(given),
             "read_file": _at_once(lambda given: files.read_file(jail, given)),
-            "read_kernel": _at_once(kernel.read),
+            "read_kernel": _at_once(lambda given: kernel.read()),
             "report_blocked": _at_once(lambda given: asking.report_blocked(run, given)),
             "report_diagnosis": _at_once(lambda given: planning.report_diagnosis(run, given)),
             "search_knowledge": _at_once(lambda given: planning.search_knowledge(run, given)),
@@ -82,14 +93,23 @@ class ToolExecutor:
         """The tools as a model is told about them: sorted, and the same for the whole run."""
         return told_of(self._known)
 
+    def starts_agent(self, use: ToolUse) -> bool:
+        """Whether a call starts a subagent, so that it may run beside others that do."""
+        known = self._known.get(use.name)
+        return known is not None and known.kind == "call_agent" and not use.fault
+
     async def execute(self, use: ToolUse) -> ToolResult:
         """Run one call and journal the call and its answer."""
+        source = self._caller.source
         name, call = str(_writable(use.name))[:MAX_NAME], str(_writable(use.id))[:MAX_NAME]
+        call = f"{source}/{call}" if source else call
         arguments, size, fault = _received(use.arguments)
         fault = use.fault or fault
         told = arguments if size <= MAX_JOURNALED_ARGUMENTS else {"too_large_bytes": size}
-        self._run.send(cmd.Observe(ev.ToolCalled(call=call, tool=name, arguments=told)))
-        node = node_for(self._folder, self._run.state.seq, name)
+        called = ev.ToolCalled(call=call, tool=name, arguments=told, source=source)
+        self._run.send(cmd.Observe(called))
+        place = self._caller.place
+        node = node_for(self._folder, self._run.state.seq, name, call=call, inside=place)
         node.begin(name, told if fault else arguments)
         if fault:
             answer = Answer.error(fault)
@@ -103,6 +123,7 @@ class ToolExecutor:
             status="success" if result.status == "success" else "error",
             output=result.output[:MAX_JOURNALED_OUTPUT],
             error_information=result.error_information[:MAX_JOURNALED_OUTPUT],
+            source=source,
         )
         self._run.send(cmd.Observe(answered))
         return _as_told(answer, node)
@@ -127,22 +148,38 @@ class ToolExecutor:
         known = self._known.get(name)
         if known is None:
             return Answer.error(f"there is no tool {name[:100]!r}")
-        if refused := allowed(self._known, known, self._run.state.phase):
+        if refused := self._refused(known):
             return Answer.error(refused)
         resolved = _writable(resolve(arguments, self._jail.read, known.how))
         return await self._act(known, checked(known, resolved), node)
+
+    def _refused(self, known: Definition) -> str | None:
+        phase = self._run.state.phase
+        return allowed(self._known, known, phase, subagent=self._caller.errand)
+
+    def _toolbox(self, node: Node) -> Callable[[str], ToolExecutor]:
+        """The tools of a subagent: all of these but those that start one."""
+
+        def toolbox(subagent: str) -> ToolExecutor:
+            caller = Caller(subagent, node.name, errand=True, probes=self._caller.probes)
+            return ToolExecutor(self._run, Host(tools=self._host.tools), caller)
+
+        return toolbox
 
     async def _act(self, known: Definition, given: dict[str, Any], node: Node) -> Answer:
         if known.kind == "call_workflow":
             return await run_workflow(known, given, node, self._run_step, self._jail.read)
         if known.kind == "call_agent":
             runner = self._host.agents[known.agent]
-            text = await runner.run(known.agent, given, trace=node.name)
-            return Answer.success(text.strip() or NO_SUMMARY, foreign=True)
+            errand = Errand(known.agent, given, node, self._toolbox(node))
+            result = await runner.run(errand)
+            text = result.output.strip() or NO_SUMMARY
+            return Answer(ToolResult(result.status, text, result.error_information), foreign=True)
         if known.name in self._host.tools:
             return Answer(await self._host.tools[known.name](given), foreign=True)
         try:
-            typed = msgspec.convert(given, registry.ARGUMENTS[known.name])
+            form = self._run.state.task.agent.edits_in
+            typed = msgspec.convert(given, registry.arguments_of(known.name, form))
         except msgspec.ValidationError as error:
             raise BadArguments(f"{known.name}: {error}") from None
         return await self._own[known.name](typed, node)
@@ -154,7 +191,7 @@ class ToolExecutor:
         known = self._known.get(name)
         if known is None:
             answer = Answer.error(f"there is no tool {name!r} in this run")
-        elif refused := allowed(self._known, known, self._run.state.phase):
+        elif refused := self._refused(known):
             answer = Answer.error(refused)
         else:
             try:

@@ -1,28 +1,22 @@
-"""read_kernel and edit_kernel: the kernel by line tags, the only way in which it is changed."""
+"""read_kernel and edit_kernel: the kernel in the run's edit format, the only way to change it."""
 
 from __future__ import annotations
 
-from akg_tui.agent.tools import registry
+from collections.abc import Mapping
+from typing import Any
+
 from akg_tui.agent.tools.port import Answer, RunPort
 from akg_tui.core import commands as cmd
-from akg_tui.hashline import (
-    BadEdit,
-    Document,
-    EditRejected,
-    EditRequest,
-    EditSession,
-    Tagger,
-    parse_ops,
-)
+from akg_tui.hashline import Document, Tagger
+from akg_tui.hashline.formats import Refusal, open_reader
 
 
 class KernelTools:
-    """One visit's look at the kernel: it remembers which lines the agent has been shown."""
+    """One visit's look at the kernel: it remembers what the agent has been shown."""
 
     def __init__(self, run: RunPort) -> None:
         self._run = run
-        self._tagger = Tagger(run.tag_key)
-        self._session: EditSession | None = None
+        self._reader = open_reader(run.state.task.agent.edits_in, Tagger(run.tag_key))
 
     def _document(self) -> Document:
         state = self._run.state
@@ -31,49 +25,34 @@ class KernelTools:
         return Document.from_text(text, path=path, revision=state.next_attempt - 1)
 
     def show(self) -> str:
-        """The kernel as it stands, tagged; what is shown may be edited by its tags."""
-        document = self._document()
-        if self._session is None:
-            self._session = EditSession(document, self._tagger)
-        self._session.observe(document)
-        return self._session.view()
+        """The kernel as it stands; what is shown may be edited."""
+        return self._reader.render(self._document())
 
     def recall(self) -> Document:
-        """The kernel as it stands, which the agent was shown whole before: its tags hold."""
+        """The kernel as it stands, which the agent was shown whole before: it may be edited."""
         document = self._document()
-        self._session = EditSession(document, self._tagger)
-        self._session.trust()
+        self._reader.trust(document)
         return document
 
     @property
     def sha256(self) -> str:
         return self._document().sha256
 
-    def read(self, arguments: registry.ReadKernel) -> Answer:
+    def read(self) -> Answer:
         return Answer.success(self.show())
 
-    def edit(self, arguments: registry.EditKernel) -> Answer:
-        session = self._session
-        if session is None:
-            return Answer.error("Nothing was changed: read the kernel first, for its tags.")
-        try:
-            request = EditRequest(
-                parse_ops(arguments.ops),
-                arguments.rev,
-                allow_dup=arguments.allow_dup,
-                allow_broken=arguments.allow_broken,
-            )
-            proposal = session.check(request, current=self._document())
-        except (BadEdit, EditRejected) as error:
-            return Answer.error(str(error))
-        result = proposal.result
+    def edit(self, arguments: Mapping[str, Any], note: str) -> Answer:
+        """Propose to the format, then to core, and only then is it the agent's newest."""
+        proposed = self._reader.propose(self._document(), arguments)
+        if isinstance(proposed, Refusal):
+            return Answer.error(proposed.message)
         edit = cmd.Edit(
-            blob=self._run.keep_text(result.document.text),
-            sha256=result.document.sha256,
-            added=result.added,
-            removed=result.removed,
-            note=arguments.note,
+            blob=self._run.keep_text(proposed.document.text),
+            sha256=proposed.document.sha256,
+            added=proposed.added,
+            removed=proposed.removed,
+            note=note,
         )
         if refused := self._run.send(edit):
             return Answer.error(refused.why)
-        return Answer.success(session.accept(proposal))
+        return Answer.success(proposed.accept())

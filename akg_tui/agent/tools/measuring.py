@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from akg_tui.agent.tools import registry
 from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.jail import NOTES, Jail, Refused
-from akg_tui.agent.tools.port import Answer, RunPort
+from akg_tui.agent.tools.port import Answer, Probes, RunPort
 from akg_tui.core.measurement import Interval, Measurement, Outcome
 
 PROFILE_S = 600
@@ -27,10 +27,10 @@ Wanted = registry.VerifyKernel | registry.ProfileKernel
 class Measuring:
     """One visit's probes."""
 
-    def __init__(self, run: RunPort, jail: Jail) -> None:
+    def __init__(self, run: RunPort, jail: Jail, probes: Probes) -> None:
         self._run = run
         self._jail = jail
-        self._probes = 0
+        self._probes = probes
 
     async def verify(self, arguments: registry.VerifyKernel) -> Answer:
         kernel = self._kernel(arguments)
@@ -88,9 +88,9 @@ class Measuring:
             raise Refused(f"task_code is not this run's reference; give {reference!r} instead")
         if arguments.cur_path and not self._is_notes(arguments.cur_path):
             raise Refused(f"cur_path: {arguments.cur_path}: expected a folder under {NOTES}/")
-        if self._probes >= PROBES_A_VISIT:
+        if self._probes.made >= PROBES_A_VISIT:
             raise Refused(f"{PROBES_A_VISIT} measurements were made in this visit: edit the kernel")
-        self._probes += 1
+        self._probes.made += 1
         code = arguments.generated_code
         named = "\n" not in code and code.strip().endswith(".py")
         return read_text(self._jail, code.strip()) if named else code

@@ -16,9 +16,10 @@ from akg_tui.agent.tools.definitions import (
     definitions_with,
     for_target,
 )
+from akg_tui.agent.tools.edit_formats import in_format
 from akg_tui.agent.tools.port import Host
 from akg_tui.agent.tools.registry import ARGUMENTS
-from akg_tui.core.machine import AGENT_PHASES, Phase, forbidden_tool
+from akg_tui.core.machine import SUBAGENT, Phase, forbidden_tool
 from akg_tui.core.task import Task
 from akg_tui.store.task_folder import TOOL_FILES
 
@@ -36,6 +37,7 @@ def offered(run: Path, task: Task, host: Host) -> Definitions:
     """The tools of a run, for which there is somebody to do the work."""
     files = tuple(task_files(run / TASK, task))
     known = for_target(_definitions(files), task.target)
+    known = in_format(known, task.agent.edits_in, task.files.editable)
     return {name: tool for name, tool in known.items() if _can_work(tool, known, host)}
 
 
@@ -57,15 +59,19 @@ def _can_work(tool: Definition, known: Definitions, host: Host) -> bool:
     return tool.name in ARGUMENTS or tool.name in host.tools
 
 
-def allowed(known: Definitions, tool: Definition, phase: Phase) -> str | None:
-    """Say why `tool` may not be called in `phase`, and what may; None when it may."""
+def allowed(
+    known: Definitions, tool: Definition, phase: Phase, *, subagent: bool = False
+) -> str | None:
+    """Say why `tool` may not be called in `phase`, and what may; None when it may.
+
+    A tool that starts an agent goes by the row of `task`, whatever its name.
+    """
     if tool.kind == "call_workflow":
         for step in tool.steps:
             if step.tool not in known:
                 return f"{tool.name} needs {step.tool}, which this run does not have"
-            if refused := allowed(known, known[step.tool], phase):
+            if refused := allowed(known, known[step.tool], phase, subagent=subagent):
                 return f"{tool.name}: {refused}"
         return None
-    if tool.kind == "call_agent":
-        return None if phase in AGENT_PHASES else forbidden_tool(phase, tool.name)
-    return forbidden_tool(phase, tool.name)
+    row = SUBAGENT if tool.kind == "call_agent" else tool.name
+    return forbidden_tool(phase, row, subagent=subagent)

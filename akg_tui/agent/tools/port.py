@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from akg_tui.agent.chat import ToolResult
+from akg_tui.agent.chat import ToolResult, ToolSpec, ToolUse
+from akg_tui.agent.tools.trace import TRACE, Node
 from akg_tui.core import commands as cmd
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.refusal import Rejected
 from akg_tui.core.state import RunState
+
+NO_SUMMARY = "(no summary)"
+"""What is told of a subagent that ended without a word."""
 
 MAX_TOLD = 50_000
 """Characters of one result that a model is given; all of it is in the trace."""
@@ -52,12 +57,54 @@ class RunPort(Protocol):
         ...
 
 
+class Toolbox(Protocol):
+    """The tools that somebody was given."""
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]: ...
+
+    async def execute(self, use: ToolUse) -> ToolResult: ...
+
+
+class Errand(Struct, frozen=True):
+    """What a subagent is started for: a call of a tool of type `call_agent`.
+
+    `toolbox(subagent)` gives the tools for the subagent of that name; `node` is the call's
+    place on disk, and the subagent's too.
+    """
+
+    agent: str
+    arguments: Mapping[str, Any]
+    node: Node
+    toolbox: Callable[[str], Toolbox]
+
+
 class SubagentRunner(Protocol):
     """Plays an agent to its end with a context of its own; only its last text comes back."""
 
-    async def run(self, agent: str, arguments: Mapping[str, Any], *, trace: str) -> str:
-        """The final text of `agent`, started with `arguments`; its trace goes to `trace`."""
+    async def run(self, errand: Errand) -> ToolResult:
+        """The agent's final text, or why there is none."""
         ...
+
+
+@dataclass
+class Probes:
+    """How often the judge was asked in one visit, by the agent and its subagents together."""
+
+    made: int = 0
+
+
+class Caller(Struct, frozen=True):
+    """Who makes calls: the run's own agent, or a subagent.
+
+    `source` is the subagent's name in the journal, `place` the folder of its trace.
+    `errand`: a call started it, so it moves nothing on (`akg_tui.core.machine.STEERING`).
+    """
+
+    source: str = ""
+    place: str = TRACE
+    errand: bool = False
+    probes: Probes = field(default_factory=Probes)
 
 
 class Script(Struct, frozen=True):

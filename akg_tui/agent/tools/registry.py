@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from akg_tui.core.events import BlockedKind
 
@@ -22,6 +23,22 @@ class EditKernel(Struct, frozen=True, forbid_unknown_fields=True):
     note: str = ""
     allow_dup: bool = False
     allow_broken: bool = False
+
+
+class ReplaceText(Struct, frozen=True, forbid_unknown_fields=True):
+    old: str
+    new: str
+    note: str = ""
+
+
+class Patch(Struct, frozen=True, forbid_unknown_fields=True):
+    patch: str
+    note: str = ""
+
+
+class UnifiedDiff(Struct, frozen=True, forbid_unknown_fields=True):
+    diff: str
+    note: str = ""
 
 
 class PlanEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,3 +152,21 @@ ARGUMENTS: dict[str, type[Struct]] = {
     "verify_kernel": VerifyKernel,
     "write_file": WriteFile,
 }
+
+_EDITS: dict[str, type[Struct]] = {
+    "hashline": EditKernel,
+    "str_replace": ReplaceText,
+    "str_replace lines": ReplaceText,
+    "apply_patch": Patch,
+    "unified diff": UnifiedDiff,
+}
+
+
+def arguments_of(tool: str, form: str) -> type[Struct]:
+    """The arguments of a tool in a run whose edit format is `form`."""
+    return _EDITS[form] if tool == "edit_kernel" else ARGUMENTS[tool]
+
+
+def edit_of(given: Struct) -> dict[str, Any]:
+    """The arguments of an edit as its format takes them: all but the note."""
+    return {name: value for name, value in asdict(given).items() if name != "note"}

@@ -7,29 +7,33 @@ rests on it, so it is written plainly and a failure to write is only told.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from akg_tui.agent.chat import ToolResult
+from akg_tui.agent.chat import AssistantMessage, Message, ToolMessage, ToolResult
 
 TRACE = "trace"
 MAX_KEPT = 16 << 20
 
 
 class Node:
-    """One call's place. `name` is its path inside the run."""
+    """One call's place. `name` is its path inside the run, `call` the call in the journal."""
 
-    def __init__(self, run: Path, name: str) -> None:
+    def __init__(self, run: Path, name: str, call: str = "") -> None:
         self.name = name
         self.path = run / name
+        self.call = call
         self.fault = ""
 
     def child(self, step: str) -> Node:
         """The place of a call made by this call."""
-        return Node(self.path.parents[self.name.count("/")], f"{self.name}/{step}")
+        run = self.path.parents[self.name.count("/")]
+        return Node(run, f"{self.name}/{step}", self.call)
 
     def keep(self, name: str, data: bytes) -> None:
         """Write one file of the node; what went wrong is in `fault`."""
@@ -53,7 +57,41 @@ class Node:
             self.keep("captured_errors.log", captured.encode(errors="replace"))
 
 
-def node_for(run: Path, seq: int, tool: str) -> Node:
-    """The place of the call that the journal has as event `seq`."""
+def node_for(run: Path, seq: int, tool: str, *, call: str = "", inside: str = TRACE) -> Node:
+    """The place of the call that the journal has as event `seq`, in the folder `inside`."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", tool)[:40] or "unnamed"
-    return Node(run, f"{TRACE}/{seq:06d}-{plain}")
+    return Node(run, f"{inside}/{seq:06d}-{plain}", call)
+
+
+class Transcript:
+    """A subagent's conversation on disk: `messages.jsonl`, one message a line, as it was sent."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._kept = 0
+        self._size = 0
+
+    def keep(self, messages: Sequence[Message]) -> None:
+        """Write the messages that came since; what went wrong is in the node's `fault`."""
+        text = "".join(f"{json.dumps(_plain(each))}\n" for each in messages[self._kept :])
+        self._kept = len(messages)
+        self._size += len(text)
+        if not text or self._size > MAX_KEPT:
+            return
+        try:
+            self._node.path.mkdir(parents=True, exist_ok=True)
+            with (self._node.path / "messages.jsonl").open("a", encoding="ascii") as file:
+                file.write(text)
+        except OSError as error:
+            self._node.fault = f"{self._node.name}/messages.jsonl: {error.strerror}"
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    match message:
+        case AssistantMessage(text, uses):
+            calls = [{"id": u.id, "tool": u.name, "arguments": u.arguments} for u in uses]
+            return {"role": "assistant", "text": text, "calls": calls}
+        case ToolMessage(results):
+            told = [{"id": call, **msgspec.to_builtins(result)} for call, result in results]
+            return {"role": "tools", "results": told}
+    return {"role": "user", "text": message.text}

@@ -5,7 +5,8 @@ were trained on them, and to be measured against it.
 """
 
 from akg_tui.hashline.formats.apply_patch import ApplyPatch
-from akg_tui.hashline.formats.contract import EditFormat, Refusal
+from akg_tui.hashline.formats.contract import EditFormat, EditReader, Proposed, Refusal
+from akg_tui.hashline.formats.guarded import Guarded
 from akg_tui.hashline.formats.str_replace import StrReplace
 from akg_tui.hashline.formats.tagged import Hashline
 from akg_tui.hashline.formats.unified_diff import UnifiedDiff
@@ -36,13 +37,22 @@ def open_format(name: str, tagger: Tagger) -> EditFormat:
     raise ValueError(f"no edit format {name!r}; there are: {', '.join(FORMATS)}")
 
 
+def open_reader(name: str, tagger: Tagger) -> EditReader:
+    """A format for one reader of a file that others change too. Raises as `open_format`."""
+    return Hashline(tagger) if name == "hashline" else Guarded(open_format(name, tagger))
+
+
 __all__ = [
     "FORMATS",
     "ApplyPatch",
     "EditFormat",
+    "EditReader",
+    "Guarded",
     "Hashline",
+    "Proposed",
     "Refusal",
     "StrReplace",
     "UnifiedDiff",
     "open_format",
+    "open_reader",
 ]

@@ -5,7 +5,7 @@ Owns the interface and the reading of its plain arguments; knows no format.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,6 +36,38 @@ class EditFormat(Protocol):
 
     def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
         """The next revision, `document` being the file as it stands now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """An edit that may be made: the next revision, and lines added and removed.
+
+    `accept` makes it the reader's newest revision; the answer is for its writer.
+    """
+
+    document: Document
+    added: int
+    removed: int
+    accept: Callable[[], str]
+
+
+class EditReader(Protocol):
+    """A format as a run uses it: it knows what its reader was shown, and proposes first."""
+
+    @property
+    def name(self) -> str: ...
+
+    def render(self, document: Document) -> str:
+        """The file as the reader is shown it now."""
+        ...
+
+    def trust(self, document: Document) -> None:
+        """Take note that the reader was shown this very document, whole, before."""
+        ...
+
+    def propose(self, document: Document, call: Mapping[str, object]) -> Proposed | Refusal:
+        """The edit of a call, `document` being the file as it stands now."""
         ...
 
 

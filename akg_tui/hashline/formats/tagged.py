@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.formats.contract import Refusal
+from akg_tui.hashline.formats.contract import Proposed, Refusal
 from akg_tui.hashline.ops import BadEdit, parse_ops
 from akg_tui.hashline.rejection import EditRejected
 from akg_tui.hashline.schema import edit_schema
@@ -42,8 +42,21 @@ class Hashline:
         self._session.observe(document)
         return self._session.view()
 
+    def trust(self, document: Document) -> None:
+        self._session = EditSession(document, self._tagger)
+        self._session.trust()
+
     def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
-        if self._session is None:
+        proposed = self.propose(document, call)
+        if isinstance(proposed, Refusal):
+            return proposed
+        proposed.accept()
+        assert self._session is not None
+        return self._session.document
+
+    def propose(self, document: Document, call: Mapping[str, object]) -> Proposed | Refusal:
+        session = self._session
+        if session is None:
             return Refusal("nothing was written: read the file first, for its tags")
         revision = call.get("rev")
         if revision is not None and not isinstance(revision, int):
@@ -55,8 +68,10 @@ class Hashline:
                 allow_dup=call.get("allow_dup") is True,
                 allow_broken=call.get("allow_broken") is True,
             )
-            proposal = self._session.check(request, current=document)
+            proposal = session.check(request, current=document)
         except (BadEdit, EditRejected) as error:
             return Refusal(str(error))
-        self._session.accept(proposal)
-        return self._session.document
+        result = proposal.result
+        return Proposed(
+            result.document, result.added, result.removed, lambda: session.accept(proposal)
+        )

@@ -1,0 +1,175 @@
+"""Subagents: a task of its own in a conversation of its own; only its last words come back.
+
+Owns their bounds, their place in the journal and their transcripts. A subagent works in the
+phase of whoever started it, by the same budgets and the same gates, and cannot start another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+from akg_tui.agent.admission import NoRoom
+from akg_tui.agent.chat import ModelFailed, ToolResult
+from akg_tui.agent.context import Conversation
+from akg_tui.agent.conversing import Ended, Talk, converse
+from akg_tui.agent.patience import WaitEnded
+from akg_tui.agent.prompt import subagent_text
+from akg_tui.agent.tools.port import NO_SUMMARY, Errand, RunPort
+from akg_tui.agent.tools.trace import Node, Transcript, node_for
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.plain import one_line
+from akg_tui.core.recovery import subagent_ended
+
+GENERAL = "subagent"
+"""The agent of the tool `task`, and of a user's own tools that name it."""
+
+MAX_CALLS = 30
+AT_ONCE = 4
+A_VISIT = 12
+MAX_TOLD = 200
+Status = Literal["done", "limit", "failed", "cancelled", "interrupted"]
+
+
+class Streams(Protocol):
+    """Who watches the subagents (`akg_tui.engine.live.SubagentStreams`)."""
+
+    def begin(self, subagent: str, agent: str, told: str) -> None: ...
+
+    def write(self, subagent: str, delta: str) -> None: ...
+
+    def end(self, subagent: str) -> None: ...
+
+
+class Unseen:
+    """Nobody watches."""
+
+    def begin(self, subagent: str, agent: str, told: str) -> None:
+        pass
+
+    def write(self, subagent: str, delta: str) -> None:
+        pass
+
+    def end(self, subagent: str) -> None:
+        pass
+
+
+class Begun(Struct, frozen=True):
+    """A subagent that was just started: its name, its place on disk, its prompt in a line."""
+
+    id: str
+    node: Node
+    told: str
+
+
+def begin(run: RunPort, agent: str, prompt: str, node: Node | None = None) -> Begun:
+    """Journal that `agent` starts; `node` is the place of the call that started it."""
+    state = run.state
+    name = f"s{state.subagents_started + 1}"
+    place = node or node_for(Path(run.path), state.seq + 1, agent)
+    told = one_line(prompt, MAX_TOLD)
+    started = ev.SubagentStarted(
+        subagent=name,
+        agent=agent,
+        phase=state.phase,
+        call=node.call if node else "",
+        prompt=told,
+        prompt_sha256=hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest(),
+        trace=place.name,
+    )
+    run.send(cmd.Observe(started))
+    return Begun(name, place, told)
+
+
+def end(run: RunPort, subagent: str, status: Status, reason: str = "") -> None:
+    """Journal how it ended, with what it took."""
+    one = next(each for each in run.state.subagents if each.id == subagent)
+    run.send(cmd.Observe(subagent_ended(one, status, one_line(reason, 400))))
+
+
+class Subagents:
+    """Plays the subagents of one visit, at most `AT_ONCE` at a time and `A_VISIT` in all."""
+
+    def __init__(self, talk: Talk, streams: Streams) -> None:
+        self._talk = talk
+        self._streams = streams
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._begun = 0
+
+    async def run(self, errand: Errand) -> ToolResult:
+        """Play one to its end. A subagent that fails is an error result, never an exception."""
+        prompt = _prompt(errand.arguments)
+        if not prompt:
+            return ToolResult.error("the prompt is empty: a subagent knows only what it says")
+        if self._begun >= A_VISIT:
+            return ToolResult.error(f"{A_VISIT} subagents were started in this visit")
+        self._begun += 1
+        async with self._room:
+            return await self._play(errand, prompt)
+
+    async def _play(self, errand: Errand, prompt: str) -> ToolResult:
+        run = self._talk.run
+        begun = begin(run, errand.agent, prompt, errand.node)
+        toolbox = errand.toolbox(begun.id)
+        conversation = Conversation(subagent_text(run.state), toolbox.specs)
+        conversation.say(prompt)
+        self._streams.begin(begun.id, errand.agent, begun.told)
+        talk = replace(
+            self._talk,
+            source=begun.id,
+            inner=True,
+            on_delta=lambda text: self._streams.write(begun.id, text),
+        )
+        try:
+            ended = await converse(
+                talk,
+                conversation,
+                toolbox.execute,
+                turns=MAX_CALLS,
+                done=lambda reply: not reply.tool_uses,
+                remind=lambda reply: "",
+                transcript=Transcript(begun.node),
+            )
+        except (ModelFailed, NoRoom, WaitEnded) as error:
+            ended = Ended(None, str(error) or "the wait for the model's server was ended")
+            end(run, begun.id, "failed", ended.failure)
+        except asyncio.CancelledError:
+            end(run, begun.id, "cancelled")
+            raise
+        else:
+            end(run, begun.id, _status(ended), ended.failure)
+        finally:
+            self._streams.end(begun.id)
+        return _told(ended)
+
+
+def _status(ended: Ended) -> Status:
+    if not ended.failure:
+        return "done"
+    return "limit" if ended.reply is None else "failed"
+
+
+def _told(ended: Ended) -> ToolResult:
+    """What the one who started it is told: the final text, or that there is none and why."""
+    if ended.failure:
+        return ToolResult("error", NO_SUMMARY, f"the subagent came to no answer: {ended.failure}")
+    text = ended.reply.text.strip() if ended.reply else ""
+    return ToolResult.success(text or NO_SUMMARY)
+
+
+def _prompt(arguments: Mapping[str, Any]) -> str:
+    """The prompt, and below it whatever else the tool's definition lets a caller say."""
+    more = [
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in arguments.items()
+        if name != "prompt"
+    ]
+    return "\n\n".join([str(arguments.get("prompt", "")), *more]).strip()

@@ -1,0 +1,154 @@
+"""The commands that ask a model's server without a run: `bench edits`, `doctor`; and `usage`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from akg_tui.agent.edit_bench.tasks import draw_tasks
+from akg_tui.agent.models.endpoint import Endpoint
+from akg_tui.cli import main
+from akg_tui.cli.edit_models import sample_documents
+from akg_tui.cli.endpoint_checks import check_endpoint
+from akg_tui.evaluate import protections
+from tests.cli.test_served_model import KEY, akg, one_line
+from tests.lab.family import Family
+from tests.lab.player import Player
+from tests.lab.repairer import Repairer
+from tests.lab.replies import Reply, refuse, say
+from tests.lab.runs import create, directions, engine, play
+from tests.lab.server import Lab, Request
+
+FORMATS = "hashline,str_replace,apply_patch,unified diff"
+
+
+def bench(url: str, *more: str) -> list[str]:
+    return [
+        "bench", "edits", "--model", "lab", "--base-url", url, "--tasks", "2", "--repeats", "1",
+        "--seed", "5", "--results", "r.jsonl", "--json", *more,
+    ]  # fmt: skip
+
+
+async def test_the_edit_formats_are_measured_with_a_served_model_and_resumed(
+    tmp_path: Path,
+) -> None:
+    repairer = Repairer(draw_tasks(2, 5, sample_documents()), slip=0.5)
+    busy = [3, 9]
+
+    async def script(request: Request) -> Reply:
+        if busy and repairer.calls == busy[0]:
+            if busy.pop(0) == 3:  # waited out
+                return refuse(529, "overloaded_error", headers={"retry-after": "0"})
+            return refuse(403, "permission_error")  # not
+        return await repairer(request)
+
+    async with Lab(script) as lab:
+        code, out, errors = await akg(*bench(lab.url), cwd=tmp_path)
+        assert code == 2
+        assert out == ""
+        assert "the same command goes on from r.jsonl" in one_line(errors)
+        kept = (tmp_path / "r.jsonl").read_text().splitlines()
+        assert 1 < len(kept) < 9
+        code, out, errors = await akg(*bench(lab.url), cwd=tmp_path)
+    assert code == 0, errors
+    told = json.loads(out)
+    assert told["setting"]["model"] == "lab"
+    assert {f["format"] for f in told["formats"]} == set(FORMATS.split(","))
+    assert len(told["sessions"]) == 8
+    assert all(session["fixed"] for session in told["sessions"])
+    assert all(session["input_tokens"] > 100 for session in told["sessions"])
+    assert (tmp_path / "r.jsonl").read_text().splitlines()[: len(kept)] == kept
+    assert KEY not in (tmp_path / "r.jsonl").read_text() + out + errors
+    assert lab.refused == lab.memory.faults == []
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ([], "cannot reach the server at"),
+        (["--base-url", "ftp://x"], "--base-url 'ftp://x'"),
+        (["--api-key-file", "none"], "cannot read the key file"),
+        (["--model", "sweep"], "is no served model"),
+    ],
+)
+async def test_a_benchmark_without_a_server_is_one_line(
+    tmp_path: Path, more: list[str], told: str
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        code, _, errors = await akg(*bench(url, *more), cwd=tmp_path)
+    assert code == 2
+    assert told in one_line(errors)
+
+
+async def test_the_doctor_tells_what_an_endpoint_can_do(tmp_path: Path) -> None:
+    async with Lab(lambda request: say("unused")) as lab:
+        arguments = ("doctor", "--base-url", lab.url, "--model", "lab", "--json")
+        code, out, errors = await akg(*arguments, cwd=tmp_path)
+        checks = {c["name"]: c for c in map(json.loads, out.splitlines()) if c["type"] == "check"}
+        assert code == 0, errors
+        assert checks["endpoint"]["found"] == f"lab at {lab.url} answers"
+        assert checks["tools"]["health"] == checks["usage"]["health"] == "ok"
+        lab.on_probe = lambda request: say("I call no tools")
+        found = await asyncio.to_thread(check_endpoint, Endpoint("lab", lab.url, KEY))
+        (tools,) = [check for check in found if check.name == "tools"]
+        assert tools.health == "bad"
+        assert "the agent cannot act" in tools.found
+        found = await asyncio.to_thread(check_endpoint, Endpoint("lab", lab.url, "sk-wrong"))
+    (refused,) = found
+    assert (refused.name, refused.health) == ("endpoint", "bad")
+    assert "was refused by" in refused.found
+    assert "sk-wrong" not in refused.found
+
+
+async def test_the_doctor_without_a_key_is_one_line(tmp_path: Path) -> None:
+    code, _, errors = await akg("doctor", "--model", "claude", cwd=tmp_path, key=None)
+    assert code == 2
+    assert "no key for claude-opus-5-5" in one_line(errors)
+
+
+def test_the_doctor_warns_of_each_protection_that_is_lacking(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from akg_tui.cli.machine import check_sandbox
+
+    tried = dict.fromkeys(protections.ABOUT, "") | {"netns": "Operation not permitted"}
+    monkeypatch.setattr(protections, "offered", lambda: protections.named(tried))
+    whole, lacking = check_sandbox()
+    assert "netns" not in whole.found
+    assert whole.found.startswith(f"{len(protections.ABOUT) - 1} of {len(protections.ABOUT)}")
+    assert lacking.health == "warn"
+    assert "lacks netns (Operation not permitted); with it a kernel has no network" in lacking.found
+    assert "--require-sandbox refuses" in lacking.mend
+
+
+async def test_usage_is_told_by_round_item_and_subagent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    family = Family(Player(directions()), ["a look"])
+    async with Lab(family) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=2)
+        await play(engine(run, lab.url))
+    run.close()
+    assert main(["usage", str(run.path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["total"]["calls"] == len(lab.requests)
+    assert set(told["by_round"]) == {"1", "2"}
+    assert set(told["by_item"]) == {"p1", "p2"}
+    (child,) = told["by_subagent"].values()
+    assert (child["agent"], child["calls"]) == ("subagent", 1)
+    assert told["total"]["cost_usd"] is None
+    assert (
+        sum(r["prompt_tokens"] for r in told["by_round"].values()) == told["total"]["prompt_tokens"]
+    )
+    assert main(["usage", str(run.path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in lines[1:]] == [
+        "round 1", "round 2", "item p1", "item p2", "s1 subagent", "run",
+    ]  # fmt: skip
+    assert main(["usage", str(tmp_path)]) == 2
