@@ -179,11 +179,11 @@ class Engine:
 
     async def run(self) -> None:
         """Recover, then work until the run is over. Cancelling it leaves a resumable run."""
+        self._recover()  # before anything waits: what the last session held for is over
         async with served(self):
             await self._work()
 
     async def _work(self) -> None:
-        self._recover()
         if not self.state.finished:
             await self._judge.prepare()  # it loads torch while the first steps are taken
         while (effect := fx.next_effect(self.state, self._clock())) is not None:
