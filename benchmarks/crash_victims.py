@@ -226,7 +226,8 @@ class Lab:
 
     def _copy(self, scene: Path) -> None:
         shutil.rmtree(self.case, ignore_errors=True)
-        shutil.copytree(scene, self.case)
+        # A socket that a dead process left is no file that could be copied.
+        shutil.copytree(scene, self.case, ignore=shutil.ignore_patterns("*.sock"))
         self._acked[:8] = bytes(8)
 
     def _after(self, *, projections: bool = True) -> list[Fault]:

@@ -90,7 +90,7 @@ def _read(path: Path) -> _Folder:
     for entry in path.iterdir():
         if entry.is_dir():
             found[entry.name] = _read(entry)
-        else:
+        elif entry.is_file():
             found[entry.name] = _File(entry.read_bytes(), entry.read_bytes())
     return _Folder(found, dict(found))
 
