@@ -1,6 +1,32 @@
-"""Hypothesis draws the same examples every time: a failure here is a failure everywhere."""
+"""What holds for all tests: the same examples every time, and the machine stays as it was.
 
+Hypothesis draws the same examples every time: a failure here is a failure everywhere.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
 settings.load_profile("fixed")
+
+
+def _null_is_a_device() -> bool:
+    return stat.S_ISCHR(Path(os.devnull).lstat().st_mode)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_setup() -> None:
+    """Begin nothing on a machine that was harmed: as root a file can replace a device."""
+    if not _null_is_a_device():
+        pytest.exit(f"{os.devnull} is no device: nothing that is tested here can be trusted", 3)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """End at the test that harmed the machine, by its name."""
+    if not _null_is_a_device():
+        pytest.exit(f"{os.devnull} was replaced while {item.nodeid} ran", 3)

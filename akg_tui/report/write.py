@@ -76,8 +76,10 @@ def write_report(run: Path, report: Report, forms: tuple[Format, ...] = FORMATS)
 def write_file(path: Path, text: str) -> None:
     """Write one file, whole or not at all. Raises `StoreError`."""
     try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(text.encode())  # a device or a pipe is written to, never replaced
+        # A device or a pipe is written to, never replaced, and so is `/dev/stdout`, which is
+        # a link to a file where the output is redirected to one.
+        if path.exists() and (not path.is_file() or path.absolute().is_relative_to("/dev")):
+            path.write_bytes(text.encode())
         else:
             replace_file(path, text.encode())
     except OSError as error:

@@ -5,8 +5,10 @@ Knows nothing of what the files mean.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import stat
 from pathlib import Path
 
 
@@ -66,8 +68,13 @@ def replace_file(path: Path, data: bytes) -> bool:
     """Make `path` hold `data`, atomically; False when it did already and nothing was written.
 
     A link is replaced by a file, never followed. Only one process may replace files in
-    this folder (the store holds the run's lock).
+    this folder (the store holds the run's lock). Raises `OSError`, for what is neither a file
+    nor a link too: root could replace `/dev/null`, for every program of the machine.
     """
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.lstat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
     if not path.is_symlink() and path.is_file() and path.read_bytes() == data:
         return False
     temporary = path.with_name(f".{path.name}.tmp")

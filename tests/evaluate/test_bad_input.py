@@ -48,14 +48,13 @@ async def test_a_reference_that_can_not_be_used_is_an_error_that_says_why(
     assert found.message.startswith("reference.py")
 
 
-async def test_a_reference_without_inputs_is_judged_by_its_result(tmp_path: Path) -> None:
+async def test_a_reference_without_inputs_is_refused_with_the_reason(tmp_path: Path) -> None:
     reference = REFERENCE.replace(INPUT, "return []").replace("self, x", "self")
     reference = reference.replace(RESULT, "return torch.arange(8.0)")
     async with Judge(TASK, reference, tmp_path) as judge:
         found = await judge.evaluate(reference.replace("Model(", "ModelNew("))
-        assert found.outcome is Outcome.CORRECT, found
-        found = await judge.evaluate(PLAIN)
-    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.CALL), found
+    assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
+    assert "get_inputs() returns nothing, so a kernel could return what it" in found.message
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -84,7 +83,8 @@ async def test_a_disk_filler_ends_and_its_files_go_with_it(strict: Judge) -> Non
     assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.BUILD), found
     if "private_folder" in found.sandbox:
         assert "No space left on device" in found.message
-    assert not list((strict._scratch / "children").iterdir())
+    children = strict._scratch / "children"
+    assert not [path for child in children.iterdir() for path in child.rglob("*")]
 
 
 async def test_code_too_deep_or_odd_for_the_parser_is_a_syntax_failure(strict: Judge) -> None:

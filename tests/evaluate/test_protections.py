@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -101,14 +102,17 @@ def test_without_namespaces_nothing_outlives_its_evaluation_either() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_without_namespaces_the_other_walls_hold() -> None:
+def test_without_namespaces_the_other_walls_hold(tmp_path: Path) -> None:
     chosen = "judge or journal or signal or daemon or connection or answer"
+    # Counted in a file: how much pytest prints depends on the options of whoever runs this.
+    report = tmp_path / "report.xml"
     done = python(
-        "-m", "pytest", "-rs", "tests/evaluate/test_hostile.py", "-k", chosen,
+        "-m", "pytest", f"--junitxml={report}", "tests/evaluate/test_hostile.py", "-k", chosen,
         lacking=("namespaces",),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    assert int(done.stdout.rpartition(" passed")[0].split()[-1]) >= 15, done.stdout
+    cases = list(ElementTree.parse(report).iter("testcase"))
+    assert sum(case.find("skipped") is None for case in cases) >= 15, done.stdout
 
 
 async def test_a_process_that_lacks_what_was_offered_is_an_error(tmp_path: Path) -> None:

@@ -195,3 +195,14 @@ def test_a_pipe_is_written_to_and_never_replaced(
         assert os.read(reader, 10).startswith(b"{")
     finally:
         os.close(reader)
+
+
+def test_a_descriptor_s_name_is_written_to_and_never_replaced(
+    capsys: pytest.CaptureFixture[str], done: Path, tmp_path: Path
+) -> None:
+    # As `--out /dev/stdout > file` is: the name of a device that is a link to a file.
+    with (tmp_path / "file").open("w+") as file:
+        out = f"/dev/fd/{file.fileno()}"
+        code, _, err = said(capsys, "report", done, "--out", out, "--format", "json")
+        assert code == 0, err
+        assert json.loads(file.read())["type"] == "report"
