@@ -72,7 +72,6 @@ WRONG: dict[str, dict[str, object]] = {
 def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AKG_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("TRITON_INTERPRET", "1")
         yield
 
 
