@@ -10,9 +10,11 @@ from typing import Any
 from akg_tui import __version__
 from akg_tui.cli.evaluating import add_evaluating
 from akg_tui.cli.files import add_file_benches, add_file_commands
+from akg_tui.cli.looks import add_keys
 from akg_tui.cli.reporting import add_reporting
 from akg_tui.cli.running import add_running
 from akg_tui.cli.runs import add_run_commands
+from akg_tui.cli.serving import add_serving
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
 
 
@@ -35,6 +37,8 @@ def parser() -> argparse.ArgumentParser:
     add_run_commands(add)
     add_reporting(add)
     add_file_commands(add)
+    add_keys(add)
+    add_serving(add)
 
     about = "measure a part of the workbench"
     bench = commands.add_parser("bench", help=about, description=about)

@@ -9,18 +9,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
+from textual.events import Event, Key
 from textual.screen import ModalScreen, Screen
 
-from akg_tui import resources
 from akg_tui.core.plain import clean
 from akg_tui.tui.clock import PullClock
 from akg_tui.tui.commands import at
+from akg_tui.tui.deeds import Deeds
+from akg_tui.tui.dressing import Dressed
 from akg_tui.tui.spans import hang, line
-from akg_tui.tui.themes import DEFAULT, BadTheme, Inked, Inks, Theme, load_all, user_folder
 from akg_tui.tui.widgets.painted import Rows
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from akg_tui.core.commands import Command
     from akg_tui.engine.handle import RunHandle
     from akg_tui.tui.look import Look
+    from akg_tui.tui.preferences import Preferences
+    from akg_tui.tui.screens.palette import CarryOut
 
 
 def _palette() -> type[Provider]:
@@ -37,7 +41,7 @@ def _palette() -> type[Provider]:
     return Commands
 
 
-class WorkbenchApp(Inked, App[int]):
+class WorkbenchApp(Deeds, Dressed, App[int]):
     """Returns 0; 2 when the run could not be opened, broke, or ended without having done its job.
 
     Parameters
@@ -45,7 +49,10 @@ class WorkbenchApp(Inked, App[int]):
     open_run : callable
         Gives the run. Awaited once the first frame is on screen.
     theme : str, optional
-        Name of a theme; the default one where it is None or unknown.
+        Name of a theme, over what is preferred; the default one where it is unknown.
+    wanted : Preferences, optional
+        How the workbench should look and which keys it has; read from the environment and the
+        person's files where it is None.
     clock : callable
         Seconds since the epoch.
     """
@@ -62,7 +69,7 @@ class WorkbenchApp(Inked, App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(c.keys), c.action.removeprefix("app."), c.label, show=False, id=c.id)
         for c in at("deck")
-        if c.id in ("app.help", "app.quit")
+        if c.id in ("app.help", "app.palette", "app.quit")
     ]
 
     def __init__(
@@ -70,21 +77,14 @@ class WorkbenchApp(Inked, App[int]):
         open_run: Callable[[], Awaitable[RunHandle]],
         *,
         theme: str | None = None,
+        wanted: Preferences | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
-        self.themes, self._faults = _themes()
-        wanted = theme or DEFAULT
-        if wanted not in self.themes:
-            known = ", ".join(sorted(self.themes))
-            self._faults.append(f"there is no theme {wanted}; there are: {known}")
-            wanted = DEFAULT
-        for each in self.themes.values():
-            self.register_theme(each.for_textual())
-        self.inks = Inks(self.themes[wanted])
-        self.theme = wanted
+        self._faults = self.dress(theme, wanted)
         self.title = "akg-tui"
         self.clock = PullClock(self, self._pull, time.monotonic)
+        self.clock.pace.reduced = self.wanted.motion == "reduced"
         self._open_run = open_run
         self._wall = clock
         self._handle: RunHandle | None = None
@@ -97,7 +97,13 @@ class WorkbenchApp(Inked, App[int]):
 
     def on_mount(self) -> None:
         self._announce((("opening the run …", "muted"),))
+        self.watch_wardrobe()
         self.call_after_refresh(self._begin)
+
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, Key) and not event.is_forwarded and await self.chord_key(event):
+            return
+        await super().on_event(event)
 
     def _announce(self, *texts: tuple[tuple[str, str], ...]) -> None:
         room = max(20, self.size.width - 4)
@@ -144,6 +150,12 @@ class WorkbenchApp(Inked, App[int]):
     def wall_clock(self) -> float:
         return self._wall()
 
+    @property
+    def run_path(self) -> str:
+        """The folder of the run."""
+        assert self._handle is not None
+        return self._handle.path
+
     def pull_now(self) -> None:
         """Show what is true now, whatever the clock's pace."""
         if self._handle is not None:
@@ -177,10 +189,17 @@ class WorkbenchApp(Inked, App[int]):
             if isinstance(screen, Watching) and (screen.is_current or isinstance(screen, Deck)):
                 screen.say(text)
 
-    def wear(self, name: str) -> None:
-        """Change the theme at once."""
-        self.inks = Inks(self.themes[name])
-        self.theme = name
+    def tell_person(self, text: str) -> None:
+        self._say(text)
+
+    def on_command_palette_option_highlighted(
+        self, message: CommandPalette.OptionHighlighted
+    ) -> None:
+        chosen = getattr(message.highlighted_event.option, "hit", None)
+        self.preview(cast("CarryOut", chosen.command).theme if chosen is not None else "")
+
+    def on_command_palette_closed(self, message: CommandPalette.Closed) -> None:
+        self.preview("")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         return ()
@@ -235,10 +254,3 @@ def _told(error: BaseException) -> str:
     """What an exception says; its kind too where it says little."""
     text = " ".join(str(error).split())
     return text if len(text) > 20 else f"{type(error).__name__}: {text}".rstrip(": ")
-
-
-def _themes() -> tuple[dict[str, Theme], list[str]]:
-    themes, faults = load_all([resources.themes(), user_folder()])
-    if DEFAULT not in themes:
-        raise BadTheme(f"the default theme {DEFAULT} cannot be used: {'; '.join(faults)}")
-    return themes, faults
