@@ -249,12 +249,12 @@ class Dressed(Inked, _Base):
                 return screen
         return None
 
-    async def carry_out(self, command: Command, argument: str = "") -> None:
-        """Do what a command says, on the screen that it belongs to."""
+    async def carry_out(self, command: Command, argument: str = "") -> bool:
+        """Do what a command says, on the screen that it belongs to; False if nobody can."""
         namespace, name, parameters = parse(command.action)
         if argument:
             parameters = (*parameters, argument)
-        await self.run_action((namespace, name, parameters), self.watched() or self)
+        return await self.run_action((namespace, name, parameters), self.watched() or self)
 
     def action_chord(self, key: str) -> None:
         self.chords.begin(key)

@@ -19,6 +19,7 @@ from rich.errors import StyleSyntaxError
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
+from textual.theme import BUILTIN_THEMES
 from textual.theme import Theme as TextualTheme
 
 from akg_tui import resources
@@ -92,6 +93,7 @@ class Theme:
             surface=colour["raised"],
             panel=colour["raised"],
             variables={
+                **(BUILTIN_THEMES["ansi-dark"].variables if self.ansi else {}),
                 **{f"ink-{name.replace('_', '-')}": value for name, value in colour.items()},
                 "scrollbar": colour["line"],
                 "scrollbar-hover": colour["smoke"],

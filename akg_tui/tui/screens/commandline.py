@@ -66,6 +66,7 @@ def read(
     if len(found) > 1:
         many = ", ".join(c.id for c in found[:SHOWN])
         return Reading(None, rest, tr("{name} may be: {many}", name=name, many=many), offers)
+    rest = _completed(found[0], rest, choices)
     return Reading(found[0], rest, _argument_fault(found[0], rest, choices), offers)
 
 
@@ -76,6 +77,16 @@ def _fits(command: Command, name: str) -> bool:
 
 def _with_argument(command: Command) -> str:
     return f"{name_of(command)} " if command.argument else name_of(command)
+
+
+def _completed(
+    command: Command, rest: str, choices: Callable[[Argument], Sequence[str]]
+) -> str:
+    """An argument that can only become one word is that word."""
+    if command.argument is None or command.argument.free or not rest:
+        return rest
+    words = [word for word in choices(command.argument) if word.startswith(rest)]
+    return words[0] if len(words) == 1 else rest
 
 
 def _argument_fault(
