@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.actions import parse
-from textual.events import Key
+from textual.events import DescendantFocus, Key
 from textual.widgets import Input
 
 from akg_tui import resources
@@ -199,6 +199,10 @@ class Dressed(Inked, _Base):
             return
         self.animation_level = "none" if name == "reduced" else "full"
         self.clock.pace.reduced = name == "reduced"
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        if isinstance(event.widget, Input):
+            event.widget.cursor_blink = not self.clock.pace.reduced
 
     def _put_keys_on(self, name: str) -> list[str]:
         return put_on(name, folders(config_folder()), self.wanted.keys, self.wanted.config)
