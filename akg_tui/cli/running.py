@@ -52,7 +52,8 @@ def _watching(command: argparse.ArgumentParser) -> None:
     command.add_argument("--headless", action="store_true", help="no workbench, progress lines")
     command.add_argument("--json", action="store_true", help="with --headless: JSON lines")
     command.add_argument(
-        "--plain", action="store_true",
+        "--plain",
+        action="store_true",
         help="a stream of lines, for screen readers and logs; answers are typed lines",
     )
     add_looks(command)

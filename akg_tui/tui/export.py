@@ -86,9 +86,7 @@ def strips(app: App[Any], pane: Widget | None) -> list[Strip]:
     if pane is None:
         return drawn
     region = pane.region
-    return [
-        strip.crop(region.x, region.right) for strip in drawn[region.y : region.bottom]
-    ]
+    return [strip.crop(region.x, region.right) for strip in drawn[region.y : region.bottom]]
 
 
 def text(app: App[Any], pane: Widget | None) -> str:

@@ -184,7 +184,7 @@ def read_keys(
             continue
         wanted = [value] if isinstance(value, str) else value
         if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
-            faults.append(f"{where}: {command} needs a key like \"n\", or a list of them")
+            faults.append(f'{where}: {command} needs a key like "n", or a list of them')
             continue
         try:
             keys[command] = tuple(chord(each) for each in wanted)
@@ -221,8 +221,7 @@ def as_toml(name: str, about: str, keys: Mapping[str, Iterable[str]]) -> str:
 def shown_for_file(chord_: str) -> str:
     """A chord as a file writes it: symbols as themselves."""
     return " ".join(
-        "+".join(_symbols().get(part, part) for part in key.split("+"))
-        for key in chord_.split(" ")
+        "+".join(_symbols().get(part, part) for part in key.split("+")) for key in chord_.split(" ")
     )
 
 

@@ -19,6 +19,7 @@ from akg_tui.tui.themes import contrast
 
 _MARKED = 2.2  # contrast of a ground to the screen's, from which on it is a mark of its own
 
+
 class AsciiOnly(LineFilter):
     """Sends no character beyond ASCII."""
 

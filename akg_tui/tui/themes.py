@@ -194,9 +194,7 @@ def _roles(path: Path, text: str, raw: object, palette: Mapping[str, str]) -> di
             roles[role] = Style.parse(" ".join(words))
         except StyleSyntaxError as error:
             at = line_of(text, role, "roles")
-            raise BadTheme(
-                f"theme {path}: line {at}: {role} = {texts[role]!r}: {error}"
-            ) from error
+            raise BadTheme(f"theme {path}: line {at}: {role} = {texts[role]!r}: {error}") from error
     return roles
 
 

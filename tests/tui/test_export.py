@@ -48,7 +48,9 @@ async def test_what_is_in_sight_is_copied_with_y(clipboard: list[str]) -> None:
         await stage.press("2", "g", "y")
         page = stage.deck.panes["source"].page  # type: ignore[union-attr]
     (text,) = clipboard
-    assert text.split("\n")[0] == '"""Softmax over the last dimension, with the knobs to tune it."""'
+    assert (
+        text.split("\n")[0] == '"""Softmax over the last dimension, with the knobs to tune it."""'
+    )
     assert 0 < len(text.split("\n")) <= page
 
 

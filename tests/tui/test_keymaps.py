@@ -92,9 +92,15 @@ def test_every_printable_key_survives_being_written_to_a_file(keys: list[str]) -
 
 
 def test_faults_are_told_by_file_and_line_and_cost_only_themselves() -> None:
-    path = mine('[keys]\n"run.step" = "S"\n"run.stap" = "x"\n"run.mode" = 7\n"pane.zoom" = "ctrl+i"\n')
+    path = mine(
+        '[keys]\n"run.step" = "S"\n"run.stap" = "x"\n"run.mode" = 7\n"pane.zoom" = "ctrl+i"\n'
+    )
     faults = put_on("mine")
-    assert [f.removeprefix(f"{path}: ").split(":")[0] for f in faults] == ["line 3", "line 4", "line 5"]
+    assert [f.removeprefix(f"{path}: ").split(":")[0] for f in faults] == [
+        "line 3",
+        "line 4",
+        "line 5",
+    ]
     assert "no command is called 'run.stap'" in faults[0]
     keys = {command.id: command.keys_now for command in every()}
     assert keys["run.step"] == ("S",)

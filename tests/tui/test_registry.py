@@ -46,8 +46,7 @@ async def every_command_runs(stage: Stage, where: Where) -> None:
     screen = stage.app.screen
     ordered = sorted(at(where), key=lambda c: c.id in LAST)
     for command in ordered:
-        if command.id in ("review.close", "ask.keep", "ask.reject", "review.keep",
-                          "review.reject"):
+        if command.id in ("review.close", "ask.keep", "ask.reject", "review.keep", "review.reject"):
             continue  # they leave what is looked at; each has tests of its own
         words = [""]
         if command.argument and command.argument.choices:

@@ -79,9 +79,7 @@ def _with_argument(command: Command) -> str:
     return f"{name_of(command)} " if command.argument else name_of(command)
 
 
-def _completed(
-    command: Command, rest: str, choices: Callable[[Argument], Sequence[str]]
-) -> str:
+def _completed(command: Command, rest: str, choices: Callable[[Argument], Sequence[str]]) -> str:
     """An argument that can only become one word is that word."""
     if command.argument is None or command.argument.free or not rest:
         return rest

@@ -161,8 +161,10 @@ class Leave(ModalScreen[bool]):
             BLANK,
             *(hang(self._cost, room, (), "muted") if self._cost else ()),
             line(
-                ("y", "key"), (f" {tr('leave')}    ", "text"),
-                ("n", "key"), (f" {tr('stay')}", "text"),
+                ("y", "key"),
+                (f" {tr('leave')}    ", "text"),
+                ("n", "key"),
+                (f" {tr('stay')}", "text"),
             ),
         ]
         rows.styles.height = len(lines) + 2
