@@ -22,6 +22,7 @@ from akg_tui.tui.clock import PullClock
 from akg_tui.tui.commands import at
 from akg_tui.tui.deeds import Deeds
 from akg_tui.tui.dressing import Dressed
+from akg_tui.tui.keyboard import APPS
 from akg_tui.tui.spans import hang, line
 from akg_tui.tui.widgets.painted import Rows
 
@@ -67,9 +68,9 @@ class WorkbenchApp(Deeds, Dressed, App[int]):
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(",".join(c.keys), c.action.removeprefix("app."), c.label, show=False, id=c.id)
+        Binding(",".join(c.keys), c.action, c.label, show=False, id=c.id)
         for c in at("deck")
-        if c.id in ("app.help", "app.palette", "app.quit")
+        if c.id in APPS
     ]
 
     def __init__(

@@ -16,6 +16,10 @@ from akg_tui.tui.commands import Command, Where, at, clashes, defaults, every
 from akg_tui.tui.settings_file import line_of, read_toml
 
 
+# What the app binds itself, for when no screen of a run is there.
+APPS = ("app.help", "app.palette", "app.quit")
+
+
 def folders(config: Path) -> tuple[Path, ...]:
     """Where keymaps lie; the person's own go before those that ship."""
     return km.BUNDLED, config / "keymaps"
@@ -68,13 +72,17 @@ def _settle(stated: Mapping[str, Path | None]) -> list[str]:
 
 def bindings(where: Where) -> list[BindingType]:
     """The bindings of a screen, from the registry, for the keymap worn now."""
+    return _bound(at(where))
+
+
+def _bound(commands: Sequence[Command]) -> list[BindingType]:
     made: list[BindingType] = [
         Binding(key, command.action, command.label, show=False, id=command.id)
-        for command in at(where)
+        for command in commands
         for key in command.keys_now
         if " " not in key
     ]
-    first_keys = {key.split(" ")[0] for c in at(where) for key in c.keys_now if " " in key}
+    first_keys = {key.split(" ")[0] for c in commands for key in c.keys_now if " " in key}
     made += [
         Binding(key, f"app.chord({key!r})", "", show=False, id=_CHORD) for key in sorted(first_keys)
     ]
@@ -85,24 +93,28 @@ _CHORD = "keyboard.chord"
 
 
 def place_of(bindings_map: BindingsMap) -> Where | None:
-    """The place whose commands these bindings are."""
+    """The place all of whose commands these bindings are; None for the app's few."""
     commands = {command.id: command for command in every()}
     for _, binding in bindings_map:
         command = commands.get(binding.id or "")
-        if command is not None and command.where != "everywhere":
+        if command is not None and command.where != "everywhere" and command.id not in APPS:
             return command.where
     return None
 
 
 def rekeyed(merged: BindingsMap) -> BindingsMap:
-    """The bindings of a screen with the registry's commands on their keys of now."""
-    where = place_of(merged)
-    if where is None:
-        return merged.copy()
+    """The bindings of a screen with the registry's commands on their keys of now.
+
+    On the app itself only those of its own commands that it declares. Textual's own way to
+    quit is left out: it would leave a run without a question.
+    """
     ours = set(defaults()) | {_CHORD}
-    fresh = BindingsMap(bindings(where))
+    declared = {binding.id for _, binding in merged}
+    where = place_of(merged)
+    commands = [c for c in every() if c.id in declared] if where is None else at(where)
+    fresh = BindingsMap(_bound(commands))
     for key, bound in merged.key_to_bindings.items():
-        foreign = [binding for binding in bound if binding.id not in ours]
+        foreign = [b for b in bound if b.id not in ours and b.action != "quit"]
         if foreign:
             fresh.key_to_bindings.setdefault(key, []).extend(foreign)
     return fresh

@@ -177,6 +177,18 @@ async def test_another_keymap_is_put_on_live_and_the_footer_follows() -> None:
         assert "no command has the keys ^x x" in stage.text()
 
 
+async def test_no_key_leaves_a_run_without_the_question() -> None:
+    mine('[keys]\n"app.quit" = "Q"\n"app.palette" = "f2"\n')
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL)
+    async with on_stage(handle) as stage:
+        await stage.press("colon", *"keymap mine", "enter", "ctrl+q", "ctrl+p")
+        assert stage.app.screen is stage.deck
+        assert not handle.closed
+        await stage.press("Q")
+        assert "leave the run?" in stage.text()
+
+
 async def test_a_chord_of_vim_moves_in_the_focused_pane_and_plain_keys_stay_text() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.EVAL, settled=7)
