@@ -15,7 +15,6 @@ from akg_tui.tui import keymap as km
 from akg_tui.tui.commands import Command, Where, at, clashes, defaults, every
 from akg_tui.tui.settings_file import line_of, read_toml
 
-
 # What the app binds itself, for when no screen of a run is there.
 APPS = ("app.help", "app.palette", "app.quit")
 

@@ -36,7 +36,7 @@ def clipboard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def test_the_kernel_is_copied_without_numbers_tags_and_marks(clipboard: list[str]) -> None:
     handle = at_work()
     async with on_stage(handle) as stage:
-        await stage.press("colon", *"copy-kernel", "enter")
+        await stage.press("colon", *"copy-k", "enter")
         await stage.press("2", "Y")
     kernel = handle.kernel(handle.state.work_blob)
     assert clipboard == [kernel, kernel.rstrip("\n")]
@@ -98,13 +98,13 @@ async def test_screen_and_pane_are_written_to_the_run_folder_and_never_over_anot
     tmp_path: Path,
 ) -> None:
     async with on_stage(at_work(tmp_path), (200, 40)) as stage:
-        screen = await exported(stage, tmp_path, "colon", *"export-screen", "enter")
+        screen = await exported(stage, tmp_path, "colon", *"export-s", "enter")
         stage.handle.now += 10
         await stage.pull()
-        text = await exported(stage, tmp_path, "colon", *"export-screen text", "enter")
+        text = await exported(stage, tmp_path, "colon", *"export-s text", "enter")
         pane = await exported(stage, tmp_path, "1", "X")
         again = await exported(stage, tmp_path, "X")
-        words = await exported(stage, tmp_path, "colon", *"export-pane text", "enter")
+        words = await exported(stage, tmp_path, "colon", *"export-p t", "enter")
     assert pane.name.startswith("plan-")
     assert again != pane
     for path in (screen, pane):

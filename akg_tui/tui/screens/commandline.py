@@ -15,7 +15,7 @@ from textual.widgets import Input, Static
 from akg_tui.core.plain import one_line
 from akg_tui.tui.commands import THEMES, Argument, Command
 from akg_tui.tui.language import tr
-from akg_tui.tui.spans import Line, fit, line
+from akg_tui.tui.spans import Line, cells, fit, line
 from akg_tui.tui.widgets.painted import Rows
 
 if TYPE_CHECKING:
@@ -155,10 +155,13 @@ class CommandLine(ModalScreen[None]):
         offers = self._reading.offers
         first = max(0, min(self._at - SHOWN // 2, len(offers) - SHOWN))
         rows: list[Line] = []
-        for number in range(first, min(len(offers), first + SHOWN)):
-            text, about = offers[number]
+        shown = offers[first : first + SHOWN]
+        column = max((cells(text.strip()) for text, _ in shown), default=0)
+        for number, (text, about) in enumerate(shown, start=first):
+            name = text.strip()
             role = "phase.live" if number == self._at else "key"
-            rows.append(fit(line((f" {text.strip()} ", role), (f"  {about}", "muted")), room))
+            gap = " " * (column - cells(name) + 2)
+            rows.append(fit(line((f" {name} ", role), (f"{gap}{about}", "muted")), room))
         hidden = len(offers) - first - SHOWN
         if hidden > 0:
             rows.append(line((tr("  {count} more: tab goes on", count=hidden), "note")))

@@ -37,7 +37,7 @@ def help_rows(room: int, wanted: str = "") -> list[Line]:
         group: [command for command in listed if _holds(command, wanted)]
         for group, listed in commands.groups().items()
     }
-    keys = max((cells(c.shown_key) for listed in members.values() for c in listed), default=0)
+    keys = max((cells(_how(c)) for listed in members.values() for c in listed), default=0)
     column = min(_KEYS_WIDTH, max(_KEYS_LEAST, keys))
     for group, listed in members.items():
         if not listed:
@@ -50,15 +50,24 @@ def help_rows(room: int, wanted: str = "") -> list[Line]:
 
 def _about(command: commands.Command) -> str:
     where = tr("in a review: ") if command.where == "review" else ""
-    typed = command.label.replace(" ", "-")
+    more = command.keys_now and command.argument is not None
+    return f"{where}{tr(command.help)}{f'  ({_typed(command)})' if more else ''}"
+
+
+def _typed(command: commands.Command) -> str:
     argument = f" {command.argument.name.upper()}" if command.argument else ""
-    how = f"  (:{typed}{argument})" if argument or not command.keys_now else ""
-    return f"{where}{tr(command.help)}{how}"
+    return f":{command.label.replace(' ', '-')}{argument}"
+
+
+def _how(command: commands.Command) -> str:
+    """Its keys, or what to type where it has none."""
+    return command.shown_key or _typed(command)
 
 
 def _lead(command: commands.Command, column: int) -> Line:
-    key = cut(command.shown_key, column)
-    return line((f"{' ' * (column - cells(key))}{key}  ", "key"))
+    how = cut(_how(command), column)
+    role = "key" if command.keys_now else "muted"
+    return line((f"{' ' * (column - cells(how))}{how}  ", role))
 
 
 def _holds(command: commands.Command, wanted: str) -> bool:
