@@ -116,7 +116,7 @@ class Dressed(Inked, _Base):
         if not self._wardrobe.changed():
             return
         before = self.wanted
-        self.wanted = preferences()
+        self.wanted = preferences(before.options)
         faults = list(self.wanted.faults)
         themes, bad = _themes()
         faults += bad
@@ -135,6 +135,13 @@ class Dressed(Inked, _Base):
             keys = self.wanted.keymap
         faults += self._put_keys_on(keys)
         self.rekey()
+        if self.wanted.lang != before.lang:
+            language.speak(self.wanted.lang)
+        if self.wanted.glyphs != before.glyphs:
+            self._set_filters(ascii_only=self.wanted.glyphs == "ascii")
+        if self.wanted.motion != before.motion:
+            self._set_motion(reduced=self.wanted.motion == "reduced")
+        self.refresh_css(animate=False)
         self.tell_person("; ".join(faults) if faults else tr("your settings were read again"))
 
     def wear(self, name: str) -> None:
@@ -197,8 +204,11 @@ class Dressed(Inked, _Base):
         if name not in ("full", "reduced"):
             self.open_line("motion ")
             return
-        self.animation_level = "none" if name == "reduced" else "full"
-        self.clock.pace.reduced = name == "reduced"
+        self._set_motion(reduced=name == "reduced")
+
+    def _set_motion(self, *, reduced: bool) -> None:
+        self.animation_level = "none" if reduced else "full"
+        self.clock.pace.reduced = reduced
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         if isinstance(event.widget, Input):

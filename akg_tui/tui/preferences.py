@@ -38,7 +38,8 @@ def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
 class Preferences:
     """What was asked for; an empty name leaves the choice to the workbench.
 
-    `keys` is the table ``[keys]`` of ``config.toml``, as it stands there.
+    `keys` is the table ``[keys]`` of ``config.toml``, as it stands there; `options` what was
+    asked for on the command line, which goes before whatever the file says later.
     """
 
     theme: str = ""
@@ -50,6 +51,7 @@ class Preferences:
     keys: Mapping[str, object] = field(default_factory=dict)
     config: Path | None = None
     faults: tuple[str, ...] = ()
+    options: Mapping[str, str | None] = field(default_factory=dict)
 
 
 NAMES = tuple(f.name for f in fields(Preferences) if f.name in _VARIABLES)
@@ -89,6 +91,7 @@ def preferences(
         keys=keys,
         config=path if path.is_file() else None,
         faults=tuple(faults),
+        options=options or {},
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.preferences import Preferences, config_folder, preferences, utf8_terminal
 
 from .script import FakeHandle
@@ -107,6 +108,40 @@ async def test_settings_that_change_on_disk_are_worn_at_once() -> None:
         await stage.pull()
         assert stage.app.theme == "chalk"
         assert "config.toml: line 1" in stage.text()
+
+
+async def test_language_signs_and_motion_follow_the_file_too() -> None:
+    path = settings("")
+    async with on_stage(FakeHandle(), (160, 40)) as stage:
+        path.write_text('lang = "zh"\nglyphs = "ascii"\nmotion = "reduced"\n')
+        stage.app.look_at_wardrobe()
+        stage.handle.now += 10
+        await stage.pull()
+        assert stage.text().isascii()
+        assert stage.app.clock.pace.reduced
+        path.write_text('lang = "zh"\n')
+        stage.app.look_at_wardrobe()
+        stage.handle.now += 10
+        await stage.pull()
+        assert "暂停" in stage.text()
+        assert not stage.app.clock.pace.reduced
+
+
+async def test_an_option_goes_before_a_file_that_changes_later() -> None:
+    path = settings("")
+    handle = FakeHandle()
+
+    async def open_run() -> FakeHandle:
+        return handle
+
+    wanted = preferences({"theme": "tide"}, os.environ)
+    app = WorkbenchApp(open_run, wanted=wanted, clock=handle.clock)
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        path.write_text('theme = "chalk"\nmotion = "reduced"\n')
+        app.look_at_wardrobe()
+        assert app.theme == "tide"
+        assert app.clock.pace.reduced
 
 
 async def test_a_theme_that_is_being_written_shows_at_every_save() -> None:

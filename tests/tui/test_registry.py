@@ -12,6 +12,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Mode, Phase
 from akg_tui.tui import commands, keypage
 from akg_tui.tui.commands import Argument, Command, Where, at, every
+from akg_tui.tui.preferences import config_folder
 from akg_tui.tui.screens.commandline import CommandLine, name_of, read
 from akg_tui.tui.screens.dialogs import Help, help_rows
 from akg_tui.tui.screens.palette import offers
@@ -191,6 +192,25 @@ async def test_a_theme_is_seen_while_the_palettes_cursor_is_on_it() -> None:
         await type_and_settle("enter")
         await stage.pull()
         assert stage.app.theme == "okabe"
+
+
+async def test_the_name_of_a_theme_is_no_markup_anywhere() -> None:
+    folder = config_folder() / "themes"
+    folder.mkdir(parents=True)
+    text = (ROOT / "themes" / "ember.toml").read_text()
+    text = text.replace('"ember"', r'"[red]odd[/]\u001b"').replace("dark and warm", "[b]warm")
+    (folder / "odd.toml").write_text(text)
+    async with on_stage(FakeHandle()) as stage:
+        assert "[red]odd[/]\x1b" in stage.app.themes
+        for keys in (("ctrl+p", *"[red]"), ("ctrl+p", *"odd")):
+            await stage.pilot.press(*keys)
+            await stage.app.workers.wait_for_complete()
+            await stage.pilot.pause()
+            assert "look: theme [red]odd[/]␛" in stage.text()
+            assert "[b]warm" in stage.text()
+            await stage.press("escape", "escape")
+        await stage.press("colon", *"theme [")
+        assert "[red]odd[/]␛" in stage.text()
 
 
 async def test_what_cannot_be_run_is_told_on_the_line_which_stays_open() -> None:

@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
+from textual.fuzzy import Matcher
+from textual.markup import escape
 
+from akg_tui.core.plain import clean, one_line
 from akg_tui.tui.commands import THEMES, Command
 from akg_tui.tui.language import tr
 
@@ -60,9 +64,9 @@ def offers(app: WorkbenchApp) -> Iterator[Offer]:
             continue
         for word in app.choices(argument):
             theme = word if argument.choices == (THEMES,) else ""
-            told = app.themes[theme].about if theme else about
+            told = one_line(app.themes[theme].about) if theme else about
             yield Offer(
-                f"{name} {word}",
+                f"{name} {clean(word)}",
                 told,
                 CarryOut(app, command, word, theme),
                 (f"{english} {word}", f"{command.label}: {word}", told),
@@ -77,7 +81,9 @@ class Commands(Provider):
 
     async def discover(self) -> Hits:
         for offer in self._offers():
-            yield DiscoveryHit(offer.name, offer.run, help=offer.about)
+            yield DiscoveryHit(
+                Content(offer.name), offer.run, text=offer.name, help=escape(offer.about)
+            )
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
@@ -85,4 +91,15 @@ class Commands(Provider):
         for offer in self._offers():
             score = max(score_of(offer.name), *(0.8 * score_of(each) for each in offer.aliases))
             if score > 0:
-                yield Hit(score, matcher.highlight(offer.name), offer.run, help=offer.about)
+                shown = _marked(offer.name, matcher)
+                yield Hit(score, shown, offer.run, text=offer.name, help=escape(offer.about))
+
+
+def _marked(name: str, matcher: Matcher) -> Content:
+    """A name with the letters that were typed marked; nothing in it is read as markup."""
+    content = Content(name)
+    score, places = matcher.fuzzy_search.match(matcher.query, name)
+    for place in places if score else ():
+        if not name[place].isspace():
+            content = content.stylize(matcher.match_style, place, place + 1)
+    return content
