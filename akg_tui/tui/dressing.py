@@ -294,6 +294,13 @@ class Dressed(Inked, _Base):
     def action_command_line(self) -> None:
         self.open_line("")
 
+    def action_command_palette(self) -> None:
+        from textual.command import CommandPalette
+
+        if not CommandPalette.is_open(self.app):
+            asks = tr("type to find a command")
+            self.push_screen(CommandPalette(placeholder=asks, id="--command-palette"))
+
     def open_line(self, text: str) -> None:
         """Open the ``:`` line with something written on it."""
         from textual.screen import ModalScreen

@@ -49,7 +49,9 @@ def help_rows(room: int, wanted: str = "") -> list[Line]:
 
 
 def _about(command: commands.Command) -> str:
-    where = tr("in a review: ") if command.where == "review" else ""
+    where = {"deck": "", "everywhere": "", "review": tr("in a review: ")}.get(
+        command.where, f"{command.where}: "
+    )
     more = command.keys_now and command.argument is not None
     return f"{where}{tr(command.help)}{f'  ({_typed(command)})' if more else ''}"
 
