@@ -21,6 +21,7 @@ from akg_tui.core.machine import Mode, Overlay
 from akg_tui.core.plain import clean, one_line
 from akg_tui.headless import closing_lines, narrate
 from akg_tui.tui import words
+from akg_tui.tui.asks import Ask, asks
 from akg_tui.tui.compare import Kind, Row, compare, folded, size, split_lines
 from akg_tui.tui.language import speak, tr
 
@@ -33,6 +34,8 @@ TICK_S = 0.1
 PROGRESS_S = 10.0
 ARM_S = 0.5
 DIFF_CONTEXT = 3
+YES = ("keep", "approve")
+NO = ("discard", "reject")
 
 
 async def run_plain(
@@ -111,7 +114,8 @@ class PlainStream:
         self._ascii = ascii_only
         self._shown = 0
         self._told: tuple[object, ...] = ()
-        self._asked: tuple[int, float] | None = None
+        # When each ask was told, by its ident.
+        self._asked: dict[str, float] = {}
         self._progress = ("", 0.0)
         self._can_answer = False
 
@@ -152,11 +156,12 @@ class PlainStream:
     def _tell_standing(self) -> None:
         """What waits for the person, once for each time that it begins to wait."""
         state = self._handle.state
-        gate = state.gate
-        if gate is not None and not gate.answer and not state.finished:
-            if self._asked is None or self._asked[0] != gate.gate:
-                self._asked = gate.gate, self._clock()
-                self._ask(state)
+        waiting = self._asks()
+        for ask in waiting:
+            if ask.ident not in self._asked:
+                self._asked[ask.ident] = self._clock()
+                self._ask(state, ask)
+        if waiting:
             return
         effect = None if state.finished else next_effect(state, self._clock())
         held = (effect.overlay, effect.due, state.mode) if isinstance(effect, Hold) else ()
@@ -164,7 +169,28 @@ class PlainStream:
             self._wait(effect)
         self._told = held
 
-    def _ask(self, state: RunState) -> None:
+    def _asks(self) -> tuple[Ask, ...]:
+        """Everything that waits for the person now."""
+        now = self._clock()
+        return asks(self._handle.state, lambda ident: self._asked.get(ident, now), now, (0, 0))
+
+    def _ask(self, state: RunState, ask: Ask) -> None:
+        if ask.kind == "question":
+            self._ask_question(ask)
+        elif ask.kind == "keep":
+            self._ask_keep(state)
+        else:
+            self.say(tr("ASK: {title} {about}", title=ask.title, about=ask.about))
+            for line in (*ask.effects, *ask.detail.splitlines()):
+                self.say(f"  {clean(line)}")
+            if self._can_answer and ask.diff:
+                self.say(
+                    tr("  answer approve or reject, with a comment if you like; diff shows it")
+                )
+            elif self._can_answer:
+                self.say(tr("  answer approve or reject, with a comment if you like"))
+
+    def _ask_keep(self, state: RunState) -> None:
         assert state.gate is not None
         item = state.item(state.active) if state.active else None
         about = f"{item.id} {one_line(item.text)}" if item else ""
@@ -177,6 +203,22 @@ class PlainStream:
                     removed=removed))  # fmt: skip
         if self._can_answer:
             self.say(tr("  answer keep or discard, with a comment if you like; diff shows it"))
+
+    def _ask_question(self, ask: Ask) -> None:
+        self.say(tr("ASK: the agent asks: {text}", text=ask.title))
+        for number, choice in enumerate(ask.choices, 1):
+            self.say(f"  {number} {one_line(choice)}")
+        for effect in ask.effects:
+            self.say(f"  {effect}")
+        if not self._can_answer:
+            return
+        if ask.choices:
+            self.say(tr("  answer with its number or its words: answer 1"))
+            return
+        question = self._handle.state.question
+        default = question.default if question else None
+        alone = tr("; answer alone takes {default}", default=one_line(default)) if default else ""
+        self.say(tr("  answer with words: answer TEXT") + alone)
 
     def _wait(self, hold: Hold) -> None:
         to = f" {hold.due}" if hold.due else ""
@@ -214,8 +256,9 @@ class PlainStream:
         if not word:
             return
         deeds: dict[str, Callable[[str], None]] = {
-            "keep": lambda comment: self._settle(comment, keep=True),
-            "discard": lambda comment: self._settle(comment, keep=False),
+            **dict.fromkeys(YES, lambda comment: self._settle(comment, approve=True)),
+            **dict.fromkeys(NO, lambda comment: self._settle(comment, approve=False)),
+            "answer": self._reply,
             "diff": lambda _: self._diff(),
             "pause": lambda _: self._send(cmd.Pause(), tr("paused: the work under way ends first")),
             "go": lambda _: self._send(cmd.Unpause(), tr("the run goes on")),
@@ -240,18 +283,50 @@ class PlainStream:
         self.say(tr("refused: {why}", why=refused.why) if refused else told)
         self.write()
 
-    def _settle(self, comment: str, *, keep: bool) -> None:
-        gate = self._handle.state.gate
-        if gate is None or gate.answer or self._asked is None or self._asked[0] != gate.gate:
+    def _settle(self, comment: str, *, approve: bool) -> None:
+        """Answer the gate that was told, if it could be read meanwhile."""
+        waiting = self._asks()
+        ask = next((each for each in waiting if each.gate), None)
+        if ask is None and waiting:
+            self.say(tr("this is a question: answer TEXT"))
+        elif ask is None or ask.ident not in self._asked:
             self.say(tr("nothing waits for an answer"))
-        elif self._clock() - self._asked[1] < ARM_S:
-            self.say(tr("not yet: that was typed before the question could be read"))
-        else:
-            attempt = gate.attempt
-            told = tr("attempt {attempt}: kept", attempt=attempt)
-            if not keep:
-                told = tr("attempt {attempt}: discarded", attempt=attempt)
-            self._send(cmd.AnswerGate(gate.gate, keep, comment), told)
+        elif self._could_be_read(ask):
+            attempt = self._handle.state.gate.attempt if self._handle.state.gate else 0
+            match ask.kind, approve:
+                case "keep", True:
+                    told = tr("attempt {attempt}: kept", attempt=attempt)
+                case "keep", False:
+                    told = tr("attempt {attempt}: discarded", attempt=attempt)
+                case _, True:
+                    told = tr("{kind}: approved", kind=ask.kind)
+                case _:
+                    told = tr("{kind}: rejected", kind=ask.kind)
+            self._send(cmd.AnswerGate(ask.gate, approve, comment), told)
+
+    def _could_be_read(self, ask: Ask) -> bool:
+        if self._clock() - self._asked[ask.ident] >= ARM_S:
+            return True
+        self.say(tr("not yet: that was typed before the question could be read"))
+        return False
+
+    def _reply(self, text: str) -> None:
+        """Answer the agent's question: a choice by its number or its words, or free words."""
+        ask = next((each for each in self._asks() if each.kind == "question"), None)
+        question = self._handle.state.question
+        if ask is None or question is None or ask.ident not in self._asked:
+            self.say(tr("no question waits for an answer"))
+        elif self._could_be_read(ask):
+            said = text or (question.default or "")
+            if text.isdecimal() and text not in ask.choices and int(text) <= len(ask.choices):
+                said = ask.choices[int(text) - 1] if int(text) else text
+            if said:
+                self._send(
+                    cmd.AnswerQuestion(question.number, said),
+                    tr("the agent goes on with your answer"),
+                )
+            else:
+                self.say(tr("an answer needs words: answer TEXT"))
 
     def _hint(self, text: str) -> None:
         if text:
@@ -288,7 +363,8 @@ class PlainStream:
 
     def _help(self) -> None:
         for text in (
-            tr("keep [COMMENT], discard [COMMENT]: answer what is asked"),
+            tr("keep or approve, discard or reject [COMMENT]: answer what is asked"),
+            tr("answer TEXT: answer the agent's question"),
             tr("diff: the candidate against the best kernel"),
             tr("pause, go, step: hold the run, let it go on, take one step"),
             tr("mode auto|review|step: what waits for you"),

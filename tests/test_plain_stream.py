@@ -11,7 +11,8 @@ import termios
 import pytest
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Mode, Phase
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Gate, Mode, Phase
 from akg_tui.plain_stream import PlainStream, run_plain
 from akg_tui.tui.language import speak
 from akg_tui.tui.preferences import Preferences
@@ -90,9 +91,74 @@ def test_a_typed_answer_counts_once_the_question_could_be_read(word: str, approv
     assert "not yet" in out.getvalue()
     handle.now += 1
     stream.answer(f"{word} well done")
-    assert handle.sent[-1] == cmd.AnswerKeep(1, approve, "well done")
+    assert handle.sent[-1] == cmd.AnswerGate(1, approve, "well done")
     stream.answer(word)
-    assert len([c for c in handle.sent if isinstance(c, cmd.AnswerKeep)]) == 1
+    assert len([c for c in handle.sent if isinstance(c, cmd.AnswerGate)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("gate", "title"),
+    [(Gate.PLAN, "Go on with this plan of 6 items?"), (Gate.EDIT, "RUN the edit of attempt 1?")],
+)
+@pytest.mark.parametrize(("word", "approve"), [("approve", True), ("reject", False)])
+def test_every_gate_is_told_and_answered_in_words(
+    gate: Gate, title: str, word: str, approve: bool
+) -> None:
+    handle = FakeHandle()
+    assert handle.send(cmd.SetGate(gate, on=True)) is None
+    handle.work()
+    stream, out = told(handle)
+    stream.write()
+    assert f"ASK: {title}" in out.getvalue()
+    assert "answer approve or reject" in out.getvalue()
+    stream.answer(word)
+    assert "not yet" in out.getvalue()
+    handle.now += 1
+    stream.answer(f"{word} because")
+    assert handle.sent[-1] == cmd.AnswerGate(1, approve, "because")
+
+
+def test_a_script_is_read_in_full_before_it_may_run() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.PLAN)
+    handle.tell(ev.GateOpened(gate=1, attempt=0, kind="script", detail="import os\nrm(\x1b[2J)"))
+    stream, out = told(handle)
+    stream.write()
+    assert "  import os\n  rm(␛[2J)\n" in out.getvalue()
+    handle.now += 1
+    stream.answer("approve")
+    assert handle.sent[-1] == cmd.AnswerGate(1, approve=True)
+
+
+@pytest.mark.parametrize(
+    ("question", "line", "said"),
+    [
+        ({}, "answer up to 1e-3", "up to 1e-3"),
+        ({"default": "1e-2"}, "answer", "1e-2"),
+        ({"choices": ("loose", "tight")}, "answer 2", "tight"),
+        ({"choices": ("loose", "tight")}, "answer loose", "loose"),
+    ],
+)
+def test_the_agents_question_is_told_and_answered(
+    question: dict[str, object], line: str, said: str
+) -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.to_phase(Phase.PLAN)
+    asked = cmd.AskUser(**{"text": "How far may errors go?", **question})  # type: ignore[arg-type]
+    assert handle.send(asked) is None
+    stream, out = told(handle)
+    stream.answer(line)
+    assert "no question waits for an answer" in out.getvalue()
+    stream.write()
+    assert out.getvalue().count("ASK: the agent asks: How far may errors go?") == 1
+    stream.answer(line)
+    assert "not yet" in out.getvalue()
+    handle.now += 1
+    stream.answer("approve")
+    assert "this is a question" in out.getvalue()
+    stream.answer(line)
+    assert isinstance(handle.sent[-1], cmd.AnswerQuestion)
+    assert handle.sent[-1].answer == said
 
 
 def test_the_diff_is_shown_line_by_line() -> None:
@@ -189,7 +255,7 @@ async def test_on_a_real_terminal_what_is_typed_answers() -> None:
     finally:
         typed.close()
         os.close(leader)
-    answers = [c for c in handle.sent if isinstance(c, cmd.AnswerKeep)]
+    answers = [c for c in handle.sent if isinstance(c, cmd.AnswerGate)]
     assert answers
     assert answers[0].comment == "fine"
     assert "best kernel against the seed, measured afresh" in out.getvalue()

@@ -59,6 +59,7 @@ def add_keys(add: Callable[..., Any]) -> None:
     keys.add_argument("--keymap", metavar="NAME", help="default: the one you prefer")
     form = keys.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="the page docs/keys.md")
+    form.add_argument("--default", action="store_true", help="the file tui/keymaps/default.toml")
     form.add_argument("--toml", action="store_true", help="a keymap file to begin your own with")
 
 
@@ -71,6 +72,9 @@ def _keys(arguments: argparse.Namespace) -> int:
     asked = preferences()
     if arguments.markdown:
         print(keypage.markdown(), end="")
+        return EXIT_OK
+    if arguments.default:
+        print(keypage.default_toml(), end="")
         return EXIT_OK
     name = arguments.keymap or asked.keymap or keymap.DEFAULT
     places = keyboard.folders(config_folder())

@@ -400,8 +400,18 @@ def at(where: Where) -> tuple[Command, ...]:
 
 
 def meet(one: Where, other: Where) -> bool:
-    """Whether commands of two places can be on screen together."""
-    return one == other or "everywhere" in (one, other)
+    """Whether one key cannot be had by a command of each of two places.
+
+    The past is a place within the deck: with the focus on its strip of time, its keys go
+    before those that are everywhere, and with the focus elsewhere they are not there.
+    """
+    return one == other or ("everywhere" in (one, other) and "past" not in (one, other))
+
+
+def key_of(command_id: str) -> str:
+    """The first key of a command as a person reads it; empty where it has none."""
+    keys = next(command.keys_now for command in every() if command.id == command_id)
+    return keymap.shown(keys[0]) if keys else ""
 
 
 def defaults() -> dict[str, tuple[str, ...]]:

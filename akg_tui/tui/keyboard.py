@@ -75,13 +75,19 @@ def bindings(where: Where) -> list[BindingType]:
 
 
 def _bound(commands: Sequence[Command]) -> list[BindingType]:
-    made: list[BindingType] = [
-        Binding(key, command.action, command.label, show=False, id=command.id)
+    own = [key for c in commands if c.where == "past" for key in c.keys_now]
+    keyed = [
+        (command, key)
         for command in commands
         for key in command.keys_now
+        if command.where == "past" or not any(km.covers(key, each) for each in own)
+    ]
+    made: list[BindingType] = [
+        Binding(key, command.action, command.label, show=False, id=command.id)
+        for command, key in keyed
         if " " not in key
     ]
-    first_keys = {key.split(" ")[0] for c in commands for key in c.keys_now if " " in key}
+    first_keys = {key.split(" ")[0] for _, key in keyed if " " in key}
     made += [
         Binding(key, f"app.chord({key!r})", "", show=False, id=_CHORD) for key in sorted(first_keys)
     ]

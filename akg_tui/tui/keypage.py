@@ -57,6 +57,13 @@ def toml() -> str:
     return km.as_toml(km.worn().name, km.worn().about or "all keys as they are now", keys)
 
 
+def default_toml() -> str:
+    """The file of the default keymap: the registry's own keys, whatever is worn."""
+    made = "# Made by `akg-tui keys --default`: every command with its default keys.\n"
+    about = "the keys that the documentation speaks of"
+    return made + km.as_toml(km.DEFAULT, about, defaults())
+
+
 def markdown() -> str:
     """The page of the documentation: every command, its keys in each keymap that ships."""
     names = km.names((km.BUNDLED,))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.binding import Binding
 
 from akg_tui.core.machine import Phase
 from akg_tui.tui import keyboard, keypage
@@ -134,6 +135,16 @@ def test_a_key_that_begins_another_ones_chord_clashes_with_it() -> None:
 def test_the_same_key_on_two_screens_is_no_clash() -> None:
     mine('[keys]\n"review.next" = "m"\n')
     assert put_on("mine") == []
+
+
+def test_on_the_strip_of_time_its_own_keys_go_before_those_that_are_everywhere() -> None:
+    mine('[keys]\n"past.first" = "y"\n"copy.view" = "y"\n')
+    assert put_on("mine") == []
+    bound = {b.key: b.id for b in keyboard.bindings("past") if isinstance(b, Binding)}
+    assert bound["y"] == "past.first"
+    assert bound["pagedown"] == "past.on"
+    deck = {b.key: b.id for b in keyboard.bindings("deck") if isinstance(b, Binding)}
+    assert (deck["y"], deck["pagedown"]) == ("copy.view", "pane.page_down")
 
 
 def test_a_keymap_may_be_based_on_another() -> None:
