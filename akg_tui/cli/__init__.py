@@ -14,9 +14,11 @@ from akg_tui.cli.files import add_file_benches, add_file_commands
 from akg_tui.cli.health import add_health
 from akg_tui.cli.knowledge import add_knowledge
 from akg_tui.cli.levers import add_levers
+from akg_tui.cli.looks import add_keys
 from akg_tui.cli.reporting import add_reporting
 from akg_tui.cli.running import add_running
 from akg_tui.cli.runs import add_run_commands
+from akg_tui.cli.serving import add_serving
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
 from akg_tui.cli.usage_report import add_usage
 from akg_tui.cli.watching import add_watching, browse
@@ -48,6 +50,8 @@ def parser() -> argparse.ArgumentParser:
     add_file_commands(add)
     add_knowledge(add)
     add_health(add)
+    add_keys(add)
+    add_serving(add)
 
     about = "measure a part of the workbench"
     bench = commands.add_parser("bench", help=about, description=about)

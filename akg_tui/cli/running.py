@@ -17,6 +17,7 @@ from akg_tui.cli.limits import (
     positive,
     stated_policy,
 )
+from akg_tui.cli.looks import add_looks, wanted
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageError, fail, load
 
 if TYPE_CHECKING:
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
     from akg_tui.core.task import Agent, Policy
     from akg_tui.engine.engine import Engine
     from akg_tui.store.run_folder import RunFolder
+    from akg_tui.tui.preferences import Preferences
 
 DEMO_FOLDER = Path("akg-demo")
 DEMO_SAMPLE = "row_softmax"
+_WATCHING = ("mode", "headless", "json", "plain")
+_LOOKS = ("theme", "keymap", "lang", "ascii", "reduced_motion")
 
 
 def add_running(add: Callable[..., Any]) -> None:
@@ -76,6 +80,12 @@ def _watching(command: argparse.ArgumentParser) -> None:
     command.add_argument("--headless", action="store_true", help="no workbench, progress lines")
     command.add_argument("--json", action="store_true", help="with --headless: JSON lines")
     add_sandbox(command)
+    command.add_argument(
+        "--plain",
+        action="store_true",
+        help="a stream of lines, for screen readers and logs; answers are typed lines",
+    )
+    add_looks(command)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -101,7 +111,8 @@ def _demo(arguments: argparse.Namespace) -> int:
     tuning = argparse.ArgumentParser()
     _tuning(tuning)
     tune = tuning.parse_args([str(folder), "--max-rounds", str(arguments.rounds or 12)])
-    tune.mode, tune.headless, tune.json = arguments.mode, arguments.headless, arguments.json
+    for name in (*_WATCHING, *_LOOKS):
+        setattr(tune, name, getattr(arguments, name))
     tune.require_sandbox = arguments.require_sandbox
     return _tune(tune)
 
@@ -264,7 +275,14 @@ def _channel(arguments: argparse.Namespace) -> Channel:
 
 
 def _is_headless(arguments: argparse.Namespace) -> bool:
-    return bool(arguments.headless or arguments.json or not sys.stdout.isatty())
+    if arguments.headless or arguments.json or arguments.plain:
+        return True
+    return not (sys.stdout.isatty() or _is_served())
+
+
+def _is_served() -> bool:
+    """Whether a browser is the terminal (`akg-tui serve`)."""
+    return "web_driver" in os.environ.get("TEXTUAL_DRIVER", "")
 
 
 def _key_file(arguments: argparse.Namespace) -> str:
@@ -272,8 +290,11 @@ def _key_file(arguments: argparse.Namespace) -> str:
 
 
 def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
+    looks = wanted(arguments)
+    if arguments.plain and (arguments.json or arguments.headless):
+        raise UsageError("--plain is a stream of its own: leave out --headless and --json")
     if _is_headless(arguments):
-        return _watch_headless(open_run, arguments)
+        return _watch_headless(open_run, arguments, looks)
     from akg_tui.tui.app import WorkbenchApp
 
     opened: list[Engine] = []
@@ -282,9 +303,10 @@ def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> 
         opened.append(_open_engine(open_run, arguments))
         return opened[0]
 
-    code = WorkbenchApp(open_handle).run()
+    code = WorkbenchApp(open_handle, wanted=looks).run()
     for engine in opened:
-        print(_parting(engine))
+        if not _is_served():
+            print(_parting(engine))
     return EXIT_BAD_INPUT if code is None else code
 
 
@@ -298,11 +320,14 @@ def _parting(engine: Engine) -> str:
     return f"the run is not over{why}; go on with: akg-tui resume {engine.path}"
 
 
-def _watch_headless(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
+def _watch_headless(
+    open_run: Callable[[], RunFolder], arguments: argparse.Namespace, looks: Preferences
+) -> int:
     import asyncio
     import signal
 
     from akg_tui.headless import ModelHeld, run_as_json, run_with_progress
+    from akg_tui.plain_stream import run_plain
     from akg_tui.store.errors import StoreError
 
     engine = _open_engine(open_run, arguments)
@@ -314,6 +339,8 @@ def _watch_headless(open_run: Callable[[], RunFolder], arguments: argparse.Names
         try:
             if arguments.json:
                 await run_as_json(engine, sys.stdout)
+            elif arguments.plain:
+                await run_plain(engine, sys.stdout, sys.stdin, looks)
             else:
                 await run_with_progress(engine)
         finally:

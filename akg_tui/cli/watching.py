@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from akg_tui.cli.looks import add_looks, wanted
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_OK, UsageError, fail
 
 if TYPE_CHECKING:
@@ -18,9 +19,11 @@ def add_watching(add: Callable[..., Any]) -> None:
     """Declare `replay` and `attach`; `add` makes one command."""
     replay = add("replay", _replay, "look at a run from its first event to its last; read-only")
     replay.add_argument("run_folder", type=Path, metavar="RUN")
+    add_looks(replay)
 
     attach = add("attach", _attach, "watch and steer a run that another process works on")
     attach.add_argument("run_folder", type=Path, metavar="RUN")
+    add_looks(attach)
 
 
 def browse(arguments: argparse.Namespace) -> int:
@@ -37,15 +40,16 @@ def browse(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    return _watch(arguments.run_folder, "replay", steer=False)
+    return _watch(arguments, "replay", steer=False)
 
 
 def _attach(arguments: argparse.Namespace) -> int:
-    return _watch(arguments.run_folder, "attach", steer=True)
+    return _watch(arguments, "attach", steer=True)
 
 
-def _watch(path: Path, command: str, *, steer: bool) -> int:
+def _watch(arguments: argparse.Namespace, command: str, *, steer: bool) -> int:
     """The workbench on a run that this process does not work on."""
+    path: Path = arguments.run_folder
     if not (path / "events.jsonl").is_file():
         raise UsageError(f"{path}: is not a run, expected a folder with events.jsonl")
     if not sys.stdout.isatty():
@@ -53,6 +57,7 @@ def _watch(path: Path, command: str, *, steer: bool) -> int:
             f"{command} needs a terminal; for scripts: akg-tui show {path} --json, "
             f"or akg-tui report {path} --format json"
         )
+    looks = wanted(arguments)
     from akg_tui.tui.app import WorkbenchApp
 
     broken: list[Exception] = []
@@ -69,7 +74,7 @@ def _watch(path: Path, command: str, *, steer: bool) -> int:
             broken.append(error)
             raise
 
-    code = WorkbenchApp(open_handle, past=not steer).run()
+    code = WorkbenchApp(open_handle, wanted=looks, past=not steer).run()
     if broken:
         fail(broken[0])
     return EXIT_OK if code == 0 else EXIT_BAD_INPUT

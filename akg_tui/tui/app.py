@@ -10,21 +10,23 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.events import Event, Key
 from textual.screen import ModalScreen, Screen
 
-from akg_tui import resources
 from akg_tui.core.plain import clean
 from akg_tui.tui.attention import Attention
 from akg_tui.tui.clock import PullClock
 from akg_tui.tui.commands import at
+from akg_tui.tui.deeds import Deeds
+from akg_tui.tui.dressing import Dressed
+from akg_tui.tui.keyboard import APPS
 from akg_tui.tui.shelter import Sheltered
 from akg_tui.tui.spans import hang, line
-from akg_tui.tui.themes import DEFAULT, BadTheme, Inked, Inks, Theme, load_all, user_folder
 from akg_tui.tui.travelling import Travelling
 from akg_tui.tui.widgets.painted import Rows
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from akg_tui.core.commands import Command
     from akg_tui.engine.handle import RunHandle
     from akg_tui.tui.look import Look
+    from akg_tui.tui.preferences import Preferences
+    from akg_tui.tui.screens.palette import CarryOut
 
 PAST_COMMANDS = ("past.enter", "past.live", "past.fork", "past.compare", "run.undo")
 
@@ -47,7 +51,7 @@ def _palette() -> type[Provider]:
     return Commands
 
 
-class WorkbenchApp(Travelling, Inked, Sheltered):
+class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
     """Returns 0; 2 when the run could not be opened, broke, or ended without having done its job.
 
     Parameters
@@ -60,7 +64,10 @@ class WorkbenchApp(Travelling, Inked, Sheltered):
     past : bool
         Open the run's past at once.
     theme : str, optional
-        Name of a theme; the default one where it is None or unknown.
+        Name of a theme, over what is preferred; the default one where it is unknown.
+    wanted : Preferences, optional
+        How the workbench should look and which keys it has; read from the environment and the
+        person's files where it is None.
     clock : callable
         Seconds since the epoch.
     """
@@ -75,9 +82,9 @@ class WorkbenchApp(Travelling, Inked, Sheltered):
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(",".join(c.keys), c.action.removeprefix("app."), c.label, show=False, id=c.id)
+        Binding(",".join(c.keys), c.action, c.label, show=False, id=c.id)
         for c in dict.fromkeys((*at("deck"), *at("past")))
-        if c.id in ("app.help", "app.quit", "app.suspend", "app.stray", *PAST_COMMANDS)
+        if c.id in APPS or c.id in PAST_COMMANDS
     ]
 
     def __init__(
@@ -87,22 +94,15 @@ class WorkbenchApp(Travelling, Inked, Sheltered):
         browse: Path | None = None,
         past: bool = False,
         theme: str | None = None,
+        wanted: Preferences | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
-        self.themes, self._faults = _themes()
-        wanted = theme or DEFAULT
-        if wanted not in self.themes:
-            known = ", ".join(sorted(self.themes))
-            self._faults.append(f"there is no theme {wanted}; there are: {known}")
-            wanted = DEFAULT
-        for each in self.themes.values():
-            self.register_theme(each.for_textual())
-        self.inks = Inks(self.themes[wanted])
-        self.theme = wanted
+        self._faults = self.dress(theme, wanted)
         self.title = "akg-tui"
         self.attention = Attention(self._to_terminal, os.environ)
         self.clock = PullClock(self, self._pull, time.monotonic)
+        self.clock.pace.reduced = self.wanted.motion == "reduced"
         self._open_run = open_run
         self._browse = browse
         self._past_first = past
@@ -119,6 +119,7 @@ class WorkbenchApp(Travelling, Inked, Sheltered):
     def on_mount(self) -> None:
         self.take_shelter()
         self._announce((("opening the run …", "muted"),))
+        self.watch_wardrobe()
         self.call_after_refresh(self._begin)
 
     def _announce(self, *texts: tuple[tuple[str, str], ...]) -> None:
@@ -208,6 +209,12 @@ class WorkbenchApp(Travelling, Inked, Sheltered):
     def wall_clock(self) -> float:
         return self._wall()
 
+    @property
+    def run_path(self) -> str:
+        """The folder of the run."""
+        assert self._handle is not None
+        return self._handle.path
+
     def pull_now(self) -> None:
         """Show what is true now, whatever the clock's pace."""
         self.clock.now()
@@ -269,10 +276,17 @@ class WorkbenchApp(Travelling, Inked, Sheltered):
             if isinstance(screen, Watching) and (screen.is_current or isinstance(screen, Deck)):
                 screen.say(text)
 
-    def wear(self, name: str) -> None:
-        """Change the theme at once."""
-        self.inks = Inks(self.themes[name])
-        self.theme = name
+    def tell_person(self, text: str) -> None:
+        self._say(text)
+
+    def on_command_palette_option_highlighted(
+        self, message: CommandPalette.OptionHighlighted
+    ) -> None:
+        chosen = getattr(message.highlighted_event.option, "hit", None)
+        self.preview(cast("CarryOut", chosen.command).theme if chosen is not None else "")
+
+    def on_command_palette_closed(self, message: CommandPalette.Closed) -> None:
+        self.preview("")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         return ()
@@ -337,6 +351,8 @@ class WorkbenchApp(Travelling, Inked, Sheltered):
             for screen in self.screen_stack:
                 if isinstance(screen, Watching):
                     screen.typed(self._wall(), event.key)
+        if isinstance(event, Key) and not event.is_forwarded and await self.chord_key(event):
+            return
         await super().on_event(event)
 
     async def end_run(self) -> None:
@@ -379,10 +395,3 @@ def _told(error: BaseException) -> str:
     """What an exception says; its kind too where it says little."""
     text = " ".join(str(error).split())
     return text if len(text) > 20 else f"{type(error).__name__}: {text}".rstrip(": ")
-
-
-def _themes() -> tuple[dict[str, Theme], list[str]]:
-    themes, faults = load_all([resources.themes(), user_folder()])
-    if DEFAULT not in themes:
-        raise BadTheme(f"the default theme {DEFAULT} cannot be used: {'; '.join(faults)}")
-    return themes, faults

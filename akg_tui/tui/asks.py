@@ -19,9 +19,12 @@ MAX_SHOWN = 400
 
 @dataclass(frozen=True)
 class Answer:
-    """One way to answer: its key, its word, and what is sent. `told` says what came of it."""
+    """One way to answer: by which command's key, its word, and what is sent.
 
-    key: str
+    `does` is what the command's id says after ``ask.``; `told` says what came of it.
+    """
+
+    does: str
     word: str
     command: cmd.Command
     told: str
@@ -97,8 +100,8 @@ def _answers(state: RunState, yes: str, done: str) -> tuple[Answer, ...]:
     assert gate is not None
     what = f"attempt {gate.attempt}" if gate.kind in ("keep", "edit") else f"the {gate.kind}"
     return (
-        Answer("alt+y", yes, cmd.AnswerGate(gate.gate, approve=True), f"{what}: {done}"),
-        Answer("alt+n", "reject", cmd.AnswerGate(gate.gate, approve=False), f"{what}: rejected"),
+        Answer("keep", yes, cmd.AnswerGate(gate.gate, approve=True), f"{what}: {done}"),
+        Answer("reject", "reject", cmd.AnswerGate(gate.gate, approve=False), f"{what}: rejected"),
     )
 
 
@@ -208,10 +211,10 @@ def _question(state: RunState, question: Question, since: float, now: float) -> 
     if question.choices:
         # What is sent is the marked choice, known to the card alone.
         chosen = cmd.AnswerQuestion(question.number, default or question.choices[0])
-        answers = (Answer("alt+y", "answer with this", chosen, told),)
+        answers = (Answer("keep", "answer with this", chosen, told),)
     elif default is not None:
         taken = cmd.AnswerQuestion(question.number, default)
-        answers = (Answer("alt+y", f"take {one_line(default, 24)}", taken, told),)
+        answers = (Answer("keep", f"take {one_line(default, 24)}", taken, told),)
     return Ask(
         ident=f"question {question.number}",
         kind="question",

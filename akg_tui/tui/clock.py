@@ -23,6 +23,7 @@ class Pace:
 
     def __init__(self) -> None:
         self.stride = 1
+        self.reduced = False  # at the slowest rate always, for who wants little motion
         self._waited = 0
 
     def tick(self, lag: float, backlog: int) -> bool:
@@ -34,7 +35,7 @@ class Pace:
         strained = lag > LAG_S or backlog > 0
         if strained:
             self.stride = min(SLOWEST, self.stride * 2)
-        if self._waited < self.stride:
+        if self._waited < (SLOWEST if self.reduced else self.stride):
             return False
         if not strained:
             self.stride = max(1, self.stride - 1)

@@ -1,17 +1,17 @@
 """Colour themes: `themes/*.toml`, a palette and the role that each piece of text plays.
 
 Reads theme files, the user's over the shipped ones. A bad file is told by its name and
-costs that theme only. Must never be the only carrier of a meaning: glyph and word stand
+costs that theme only. A role that a file does not give is the one of the default theme, in
+the file's own palette. Must never be the only carrier of a meaning: glyph and word stand
 beside every colour.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from rich.color import Color, ColorParseError
@@ -19,9 +19,13 @@ from rich.errors import StyleSyntaxError
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
+from textual.theme import BUILTIN_THEMES
 from textual.theme import Theme as TextualTheme
 
+from akg_tui import resources
 from akg_tui.core.plain import clean
+from akg_tui.tui.preferences import config_folder
+from akg_tui.tui.settings_file import line_of, read_toml
 from akg_tui.tui.spans import Line
 
 DEFAULT = "ember"
@@ -47,6 +51,11 @@ ROLES = (
 )
 
 
+_ANSI = "ansi_"
+_HUES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_ANSI_NAMES = frozenset({"default", *_HUES, *(f"bright_{hue}" for hue in _HUES)})
+
+
 class BadTheme(ValueError):
     """A theme file that cannot be used; the message names it and what is wrong in it."""
 
@@ -60,6 +69,12 @@ class Theme:
     dark: bool
     palette: Mapping[str, str]
     roles: Mapping[str, Style]
+    path: Path | None = None
+
+    @property
+    def ansi(self) -> bool:
+        """Whether its colours are the terminal's own sixteen."""
+        return self.palette["ground"].startswith(_ANSI)
 
     def for_textual(self) -> TextualTheme:
         """The same colours for Textual's own parts: borders, scrollbars, the palette."""
@@ -67,6 +82,7 @@ class Theme:
         return TextualTheme(
             name=self.name,
             dark=self.dark,
+            ansi=self.ansi,
             primary=colour["flame"],
             secondary=colour["teal"],
             accent=colour["gold"],
@@ -78,6 +94,7 @@ class Theme:
             surface=colour["raised"],
             panel=colour["raised"],
             variables={
+                **(BUILTIN_THEMES["ansi-dark"].variables if self.ansi else {}),
                 **{f"ink-{name.replace('_', '-')}": value for name, value in colour.items()},
                 "scrollbar": colour["line"],
                 "scrollbar-hover": colour["smoke"],
@@ -87,7 +104,7 @@ class Theme:
                 "scrollbar-background-active": colour["ground"],
                 "scrollbar-corner-color": colour["ground"],
                 "block-cursor-background": colour["flame"],
-                "block-cursor-foreground": colour["ground"],
+                "block-cursor-foreground": "ansi_black" if self.ansi else colour["ground"],
                 "input-selection-background": colour["gold_deep"],
             },
         )
@@ -120,52 +137,71 @@ class Inked:
 
 def load(path: Path) -> Theme:
     """The theme in `path`. Raises `BadTheme`."""
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadTheme(f"theme {path}: {error}") from error
-    palette = _palette(path, raw.get("palette"))
+    text, raw, faults = read_toml(path)
+    if faults:
+        raise BadTheme(f"theme {faults[0]}")
+    palette = _palette(path, text, raw.get("palette"))
     return Theme(
         name=str(raw.get("name", path.stem)),
         about=str(raw.get("about", "")),
         dark=bool(raw.get("dark", True)),
         palette=palette,
-        roles=_roles(path, raw.get("roles"), palette),
+        roles=_roles(path, text, raw.get("roles"), palette),
+        path=path,
     )
 
 
-def _palette(path: Path, raw: object) -> dict[str, str]:
+def _palette(path: Path, text: str, raw: object) -> dict[str, str]:
     colours = raw if isinstance(raw, dict) else {}
     if missing := [name for name in PALETTE if name not in colours]:
         raise BadTheme(f"theme {path}: [palette] lacks {', '.join(missing)}")
     for name in PALETTE:
         value = colours[name]
-        if not isinstance(value, str) or not re.fullmatch(r"#[0-9a-fA-F]{6}", value):
-            raise BadTheme(f"theme {path}: {name} = {value!r} is not a colour like #rrggbb")
+        if not isinstance(value, str) or not _is_colour(value):
+            raise BadTheme(
+                f"theme {path}: line {line_of(text, name, 'palette')}: "
+                f"{name} = {value!r} is not a colour like #rrggbb or ansi_red"
+            )
     return {name: colours[name] for name in PALETTE}
 
 
-def _roles(path: Path, raw: object, palette: Mapping[str, str]) -> dict[str, Style]:
-    texts = raw if isinstance(raw, dict) else {}
+def _is_colour(value: str) -> bool:
+    if value.startswith(_ANSI):
+        return value.removeprefix(_ANSI) in _ANSI_NAMES
+    return bool(re.fullmatch(r"#[0-9a-fA-F]{6}", value))
+
+
+@lru_cache(maxsize=1)
+def _base_roles() -> Mapping[str, str]:
+    _, raw, _ = read_toml(resources.themes() / f"{DEFAULT}.toml")
+    return {str(role): str(words) for role, words in raw.get("roles", {}).items()}
+
+
+def _roles(path: Path, text: str, raw: object, palette: Mapping[str, str]) -> dict[str, Style]:
+    given = raw if isinstance(raw, dict) else {}
+    texts = {**_base_roles(), **given}
     if missing := [role for role in ROLES if role not in texts]:
         raise BadTheme(f"theme {path}: [roles] lacks {', '.join(missing)}")
+    if unknown := [role for role in given if role not in ROLES]:
+        at = line_of(text, unknown[0], "roles")
+        raise BadTheme(f"theme {path}: line {at}: no role is called {unknown[0]!r}")
     roles: dict[str, Style] = {}
     for role in ROLES:
         words = [
-            palette.get(word[1:], word) if word.startswith("$") else word
+            palette.get(word[1:], word).removeprefix(_ANSI) if word.startswith("$") else word
             for word in str(texts[role]).split()
         ]
         try:
             roles[role] = Style.parse(" ".join(words))
         except StyleSyntaxError as error:
-            raise BadTheme(f"theme {path}: {role} = {texts[role]!r}: {error}") from error
+            at = line_of(text, role, "roles")
+            raise BadTheme(f"theme {path}: line {at}: {role} = {texts[role]!r}: {error}") from error
     return roles
 
 
 def user_folder() -> Path:
     """Where a user's own themes lie."""
-    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(base) / "akg_tui" / "themes"
+    return config_folder() / "themes"
 
 
 def load_all(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[str]]:

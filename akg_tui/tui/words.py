@@ -1,9 +1,10 @@
-"""Figures and intervals as a person reads them. Pure."""
+"""Figures and intervals as a person reads them, in the language spoken now."""
 
 from __future__ import annotations
 
 from akg_tui.core.decision import percent
 from akg_tui.core.measurement import Interval, Measurement, Outcome, digits
+from akg_tui.tui.language import ENGLISH, catalogue, spoken, tr
 
 
 def clock(seconds: float) -> str:
@@ -40,7 +41,11 @@ def milliseconds(value: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 line``, ``3 lines``."""
+    """``1 line``, ``3 lines``; in another language by its pattern for the noun."""
+    if spoken() != ENGLISH:
+        pattern = catalogue(spoken()).get(f"{{n}} {noun}")
+        if pattern is not None:
+            return pattern.format(n=number)
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -51,12 +56,19 @@ def tokens(number: int) -> str:
 def sure(interval: Interval) -> str:
     """A ratio with its interval in words: ``12.3 % faster (9.8 to 14.9), 95 % sure``."""
     low, mid, high = ((v - 1) * 100 for v in (interval.low, interval.ratio, interval.high))
-    confidence = f"{interval.confidence * 100:g} % sure"
+    confidence = tr("{percent} % sure", percent=f"{interval.confidence * 100:g}")
     if interval.low > 1:
-        return f"{mid:.1f} % faster ({low:.1f} to {high:.1f}), {confidence}"
+        faster = tr("{mid} % faster ({low} to {high})", **_figures(mid, low, high))
+        return f"{faster}, {confidence}"
     if interval.high < 1:
-        return f"{-mid:.1f} % slower ({-high:.1f} to {-low:.1f}), {confidence}"
-    return f"no difference beyond doubt: {percent(interval)}, {confidence}"
+        slower = tr("{mid} % slower ({low} to {high})", **_figures(-mid, -high, -low))
+        return f"{slower}, {confidence}"
+    none = tr("no difference beyond doubt: {figures}", figures=percent(interval))
+    return f"{none}, {confidence}"
+
+
+def _figures(mid: float, low: float, high: float) -> dict[str, str]:
+    return {"mid": f"{mid:.1f}", "low": f"{low:.1f}", "high": f"{high:.1f}"}
 
 
 def measured(measurement: Measurement, against: str) -> str:
@@ -64,7 +76,7 @@ def measured(measurement: Measurement, against: str) -> str:
     if measurement.outcome is not Outcome.CORRECT:
         kind = f"{measurement.failure}: " if measurement.failure else ""
         return f"{kind}{measurement.message}"
-    parts = ["correct"]
+    parts = [tr("correct")]
     if measurement.ratio:
         interval = measurement.ratio
         parts.append(

@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from akg_tui.tui import keymap, language
+
 
 @pytest.fixture(autouse=True)
-def _no_user_themes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whoever runs the tests may have themes of their own."""
+def _nobodys_own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Whoever runs the tests may have settings of their own, and a locale."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name in ("NO_COLOR", "TEXTUAL_ANIMATIONS", "LC_ALL", "LC_MESSAGES", "LC_CTYPE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("THEME", "KEYMAP", "LANG", "GLYPHS", "MOTION"):
+        monkeypatch.delenv(f"AKG_TUI_{name}", raising=False)
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    yield
+    language.speak(language.ENGLISH)
+    keymap.wear(keymap.Keymap(keymap.DEFAULT))

@@ -159,7 +159,7 @@ async def test_an_unknown_theme_is_told_and_the_default_worn() -> None:
         await pilot.pause()
         app.pull_now()
         await pilot.pause()
-        assert "there is no theme neon; there are: ember, mono, paper" in shown(app)
+        assert "there is no theme neon; there are: ansi16, chalk, ember, mono" in shown(app)
         assert app.theme == "ember"
 
 

@@ -219,12 +219,11 @@ class Deck(Watching):
             self.action_review()
 
     def action_answer(self, answer: str) -> None:
-        """Answer the ask on the card; `keep` is alt+y, `reject` alt+n."""
+        """Answer the ask on the card; `answer` is keep or reject."""
         ask = self.armed_ask()
         if ask is None:
             return
-        key = "alt+y" if answer == "keep" else "alt+n"
-        found = next((each for each in ask.answers if each.key == key), None)
+        found = next((each for each in ask.answers if each.does == answer), None)
         if found is None:
             self._not_an_answer("a question is answered, not rejected: its card says how")
             return

@@ -25,7 +25,10 @@ from akg_tui.tui.widgets.diffview import DiffView
 from akg_tui.tui.widgets.oneline import OneLine
 from akg_tui.tui.widgets.painted import Rows
 
-_ANSWER_KEYS = {key for c in at("review") if "answer" in c.action for key in c.keys}
+
+def _answer_keys() -> set[str]:
+    """The keys that answer now."""
+    return {key for c in at("review") if c.action.startswith("answer(") for key in c.keys_now}
 
 
 class Review(Watching):
@@ -72,7 +75,7 @@ class Review(Watching):
         self.footer.pull(footer("review", look.state), look.now)
 
     def typed(self, now: float, key: str) -> None:
-        if key not in _ANSWER_KEYS:
+        if key not in _answer_keys():
             self._arming.typed(now)
 
     def _gate(self, look: Look) -> int | None:

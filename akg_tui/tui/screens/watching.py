@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
-from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from akg_tui.tui.commands import Where, at
+from akg_tui.tui.keyboard import bindings, rekeyed
 from akg_tui.tui.look import Look
 from akg_tui.tui.widgets.footer import Footer
 from akg_tui.tui.widgets.oneline import MOST
 
 if TYPE_CHECKING:
     from akg_tui.core.commands import Command
+
+__all__ = ["Steering", "Watching", "bindings"]
+
+_MOVES = {"down": "down", "up": "up", "page_down": "pagedown", "page_up": "pageup"}
 
 
 class Steering(Protocol):
@@ -30,21 +33,14 @@ class Steering(Protocol):
     def pull_now(self) -> None: ...
 
 
-def bindings(where: Where) -> list[BindingType]:
-    """The bindings of a screen, from the registry. The app's own are the app's business."""
-    return [
-        Binding(",".join(c.keys), c.action, c.label, show=False, id=c.id)
-        for c in at(where)
-        if not c.action.startswith("app.")
-    ]
-
-
 class Watching(Screen[None]):
     """A screen that shows a run. `pull` is called whenever the clock finds it due."""
 
     def __init__(self) -> None:
         super().__init__()
         self.footer = Footer()
+        if self._merged_bindings is not None:
+            self._bindings = rekeyed(self._merged_bindings)
 
     @property
     def steering(self) -> Steering:
@@ -62,6 +58,13 @@ class Watching(Screen[None]):
 
     def on_one_line_cut(self) -> None:
         self.say(f"the paste was cut: a line here has at most {MOST} characters")
+
+    async def action_move(self, how: str) -> None:
+        """Move in the focused pane as its own key does, whatever key the keymap gives."""
+        key = _MOVES[how]
+        node = self.focused
+        for binding in node._bindings.key_to_bindings.get(key, ()) if node is not None else ():
+            await self.app.run_action(binding.action, node)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.steering.pull_now)

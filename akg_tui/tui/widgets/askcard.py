@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.strip import Strip
 
 from akg_tui.tui.asks import Ask
+from akg_tui.tui.commands import key_of
 from akg_tui.tui.spans import Line, cut, fit, hang, join, line, spread
 from akg_tui.tui.spans import width as columns
 from akg_tui.tui.widgets.painted import Painted
@@ -62,13 +63,13 @@ class Card:
 
 def offers(ask: Ask) -> list[tuple[str, str]]:
     """The keys that do something now, the answers first."""
-    pairs = [(answer.key, answer.word) for answer in ask.answers]
+    pairs = [(key_of(f"ask.{answer.does}"), answer.word) for answer in ask.answers]
     if ask.choices:
-        pairs.append(("alt+down", "next choice"))
+        pairs.append((key_of("ask.choice"), "next choice"))
     if ask.free:
-        pairs.append(("alt+w", "write an answer"))
+        pairs.append((key_of("ask.write"), "write an answer"))
     if ask.diff or ask.detail:
-        pairs.append(("alt+d", "see the diff" if ask.diff else "read it"))
+        pairs.append((key_of("ask.see"), "see the diff" if ask.diff else "read it"))
     return pairs
 
 
@@ -128,7 +129,9 @@ class AskCard(Painted[Card]):
     def _frame(self, ask: Ask) -> None:
         title = Content(ask.who)
         many = self.view.many
-        queue = Content(f"{self.view.place} of {many}: alt+s the next" if many > 1 else "")
+        queue = Content(
+            f"{self.view.place} of {many}: {key_of('ask.next')} the next" if many > 1 else ""
+        )
         if self._border_title != title:
             self.border_title = title
         if self._border_subtitle != queue:

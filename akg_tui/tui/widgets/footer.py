@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from akg_tui.core.plain import one_line
+from akg_tui.tui.commands import every
+from akg_tui.tui.language import tr
 from akg_tui.tui.snapshot import keys_line
 from akg_tui.tui.spans import Line, fit, line
 from akg_tui.tui.widgets.painted import Painted
@@ -15,7 +17,7 @@ Keys = tuple[tuple[str, str], ...]
 
 
 class Footer(Painted[tuple[Keys, str]]):
-    """Admits what it hides: keys without room are counted, and ``?`` lists them all."""
+    """Admits what it hides: keys without room are counted, and help lists them all."""
 
     def __init__(self) -> None:
         super().__init__("footer", ((), ""))
@@ -36,4 +38,10 @@ class Footer(Painted[tuple[Keys, str]]):
         keys, message = view
         if message:
             return [fit(line((" ", "text"), (message, "note")), width)]
-        return [((" ", "text"), *keys_line(list(keys), width - 2, "more: ?"))]
+        return [((" ", "text"), *keys_line(list(keys), width - 2, _more()))]
+
+
+def _more() -> str:
+    """What stands after the number of hidden keys: how to see them all."""
+    help_ = next(command for command in every() if command.id == "app.help")
+    return f"{tr('more')}: {help_.shown_key.split(' ')[0]}" if help_.keys_now else tr("more")

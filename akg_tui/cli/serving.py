@@ -1,0 +1,71 @@
+"""`serve`: the workbench in a browser on this machine, behind a token in its address."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.cli.usage import EXIT_INTERRUPTED, EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from akg_tui.tui.serving import Target
+
+DEFAULT_PORT = 8420
+
+
+def add_serving(add: Callable[..., Any]) -> None:
+    """Declare `serve`; `add` makes one command."""
+    serve = add("serve", _serve, "show the workbench in a browser, on this machine only")
+    serve.add_argument(
+        "folders", nargs="+", type=Path, metavar="RUN|TASK",
+        help="a run to go on with, or a task to tune",
+    )  # fmt: skip
+    serve.add_argument(
+        "--port", type=_port, default=DEFAULT_PORT, help=f"default: {DEFAULT_PORT}; 0: a free one"
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"a port from 0 to 65535 is needed, not {text!r}")
+    return int(text)
+
+
+def _targets(folders: list[Path]) -> list[Target]:
+    """What is served, each with the command that a browser's visit starts."""
+    from akg_tui.tui.serving import Target
+
+    targets: list[Target] = []
+    for folder in folders:
+        if (folder / "events.jsonl").is_file():
+            words = ("resume", str(folder.resolve()))
+        elif (folder / "task.toml").is_file():
+            words = ("tune", str(folder.resolve()))
+        else:
+            raise UsageError(f"{folder} is no run (events.jsonl) and no task (task.toml)")
+        targets.append(Target(str(folder), (sys.executable, "-m", "akg_tui", *words)))
+    return targets
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    import asyncio
+    import secrets
+
+    targets = _targets(arguments.folders)
+
+    from akg_tui.tui.serving import serve
+
+    def tell(address: str) -> None:
+        print(f"open {address}")
+        print("who has this address can steer the run; ctrl+c ends serving", flush=True)
+
+    try:
+        asyncio.run(serve(targets, arguments.port, secrets.token_urlsafe(24), tell))
+    except OSError as error:
+        raise UsageError(f"port {arguments.port}: {error.strerror}") from error
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return EXIT_OK

@@ -1,0 +1,405 @@
+"""A run as a stream of plain lines, for screen readers, logs and pipes.
+
+Says everything that the workbench would show pass by, and everything that a person is
+asked; answers are lines typed on the terminal. Moves no cursor, sends no colour, repeats
+nothing. Watches a `RunHandle` as any screen does and steers it by commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TextIO
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.effects import Hold, next_effect
+from akg_tui.core.machine import Mode, Overlay
+from akg_tui.core.plain import clean, one_line
+from akg_tui.headless import closing_lines, narrate
+from akg_tui.tui import words
+from akg_tui.tui.asks import Ask, asks
+from akg_tui.tui.compare import Kind, Row, compare, folded, size, split_lines
+from akg_tui.tui.language import speak, tr
+
+if TYPE_CHECKING:
+    from akg_tui.core.state import RunState
+    from akg_tui.engine.handle import RunHandle
+    from akg_tui.tui.preferences import Preferences
+
+TICK_S = 0.1
+PROGRESS_S = 10.0
+ARM_S = 0.5
+DIFF_CONTEXT = 3
+YES = ("keep", "approve")
+NO = ("discard", "reject")
+
+
+async def run_plain(
+    handle: RunHandle, out: TextIO, typed: TextIO | None, looks: Preferences
+) -> None:
+    """Run to the end, telling it line by line on `out`.
+
+    `typed` is where answers come from; it is read only where it is a terminal.
+    """
+    if looks.lang:
+        speak(looks.lang)
+    answers = typed if typed is not None and typed.isatty() else None
+    stream = PlainStream(handle, out, ascii_only=looks.glyphs == "ascii")
+    task = asyncio.create_task(handle.run())
+    stream.begin(can_answer=answers is not None)
+    try:
+        with _lines_of(answers, stream.answer):
+            while not task.done():
+                await asyncio.wait({task}, timeout=TICK_S)
+                stream.write()
+            await task
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        stream.write()
+    for line in closing_lines(handle):
+        stream.say(line.strip())
+
+
+@contextlib.contextmanager
+def _lines_of(typed: TextIO | None, take: Callable[[str], None]) -> Iterator[None]:
+    """Hand each line that is typed to `take` while the body runs."""
+    if typed is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    number = typed.fileno()
+    pending = bytearray()
+
+    def read() -> None:
+        try:
+            some = os.read(number, 4096)
+        except OSError:
+            some = b""
+        if not some:
+            loop.remove_reader(number)
+            return
+        pending.extend(some)
+        while (end := pending.find(b"\n")) >= 0:
+            line = bytes(pending[:end]).decode("utf-8", "replace")
+            del pending[: end + 1]
+            take(line)
+
+    loop.add_reader(number, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(number)
+
+
+class PlainStream:
+    """Tells a run, and takes what a person types."""
+
+    def __init__(
+        self,
+        handle: RunHandle,
+        out: TextIO,
+        *,
+        ascii_only: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._handle = handle
+        self._out = out
+        self._clock = clock
+        self._ascii = ascii_only
+        self._shown = 0
+        self._told: tuple[object, ...] = ()
+        # When each ask was told, by its ident.
+        self._asked: dict[str, float] = {}
+        self._progress = ("", 0.0)
+        self._can_answer = False
+
+    def begin(self, *, can_answer: bool) -> None:
+        """The first lines: what runs, and what may be typed."""
+        self._can_answer = can_answer
+        state = self._handle.state
+        self.say(tr("run of {op}, mode {mode}", op=one_line(state.task.op), mode=state.mode))
+        if can_answer:
+            self.say(tr("type help and enter for what you can say"))
+        elif state.mode is not Mode.AUTO:
+            self.say(
+                tr("nobody can answer here, as the input is no terminal: what waits for an answer"
+                   " waits until the run is resumed in one")
+            )  # fmt: skip
+
+    def say(self, text: str) -> None:
+        """One line, at once."""
+        line = clean(text)
+        if self._ascii and not line.isascii():
+            from akg_tui.tui.ascii_twins import ascii_twin
+
+            line = ascii_twin(line)
+        self._out.write(f"{line}\n")
+        self._out.flush()
+
+    def write(self) -> None:
+        """Tell what is new since the last time."""
+        records = self._handle.records[self._shown :]
+        self._shown += len(records)
+        for record in records:
+            at = time.strftime("%H:%M:%S", time.localtime(record.at))
+            for line in (*narrate([record], self._handle), *_more(record.event)):
+                self.say(f"{at} {line}")
+        self._tell_standing()
+        self._tell_progress()
+
+    def _tell_standing(self) -> None:
+        """What waits for the person, once for each time that it begins to wait."""
+        state = self._handle.state
+        waiting = self._asks()
+        for ask in waiting:
+            if ask.ident not in self._asked:
+                self._asked[ask.ident] = self._clock()
+                self._ask(state, ask)
+        if waiting:
+            return
+        effect = None if state.finished else next_effect(state, self._clock())
+        held = (effect.overlay, effect.due, state.mode) if isinstance(effect, Hold) else ()
+        if held and held != self._told and isinstance(effect, Hold):
+            self._wait(effect)
+        self._told = held
+
+    def _asks(self) -> tuple[Ask, ...]:
+        """Everything that waits for the person now."""
+        now = self._clock()
+        return asks(self._handle.state, lambda ident: self._asked.get(ident, now), now, (0, 0))
+
+    def _ask(self, state: RunState, ask: Ask) -> None:
+        if ask.kind == "question":
+            self._ask_question(ask)
+        elif ask.kind == "keep":
+            self._ask_keep(state)
+        else:
+            self.say(tr("ASK: {title} {about}", title=ask.title, about=ask.about))
+            for line in (*ask.effects, *ask.detail.splitlines()):
+                self.say(f"  {clean(line)}")
+            if self._can_answer and ask.diff:
+                self.say(
+                    tr("  answer approve or reject, with a comment if you like; diff shows it")
+                )
+            elif self._can_answer:
+                self.say(tr("  answer approve or reject, with a comment if you like"))
+
+    def _ask_keep(self, state: RunState) -> None:
+        assert state.gate is not None
+        item = state.item(state.active) if state.active else None
+        about = f"{item.id} {one_line(item.text)}" if item else ""
+        self.say(tr("ASK: keep attempt {attempt}? {about}", attempt=state.gate.attempt,
+                    about=about))  # fmt: skip
+        measured = state.measured.ratio if state.measured else None
+        self.say(f"  {words.sure(measured) if measured else tr('it was not timed')}")
+        added, removed = size(self._compared(state))
+        self.say(tr("  {added} lines added, {removed} removed, against the best", added=added,
+                    removed=removed))  # fmt: skip
+        if self._can_answer:
+            self.say(tr("  answer keep or discard, with a comment if you like; diff shows it"))
+
+    def _ask_question(self, ask: Ask) -> None:
+        self.say(tr("ASK: the agent asks: {text}", text=ask.title))
+        for number, choice in enumerate(ask.choices, 1):
+            self.say(f"  {number} {one_line(choice)}")
+        for effect in ask.effects:
+            self.say(f"  {effect}")
+        if not self._can_answer:
+            return
+        if ask.choices:
+            self.say(tr("  answer with its number or its words: answer 1"))
+            return
+        question = self._handle.state.question
+        default = question.default if question else None
+        alone = tr("; answer alone takes {default}", default=one_line(default)) if default else ""
+        self.say(tr("  answer with words: answer TEXT") + alone)
+
+    def _wait(self, hold: Hold) -> None:
+        to = f" {hold.due}" if hold.due else ""
+        if hold.overlay is Overlay.PAUSED:
+            self.say(tr("WAITS: paused; go goes on, step takes one step{to}", to=to))
+        elif hold.overlay is Overlay.WAIT_STEP:
+            self.say(tr("WAITS: step takes one step{to}, mode auto goes on by itself", to=to))
+
+    def _tell_progress(self) -> None:
+        """Where a long evaluation stands, every ten seconds."""
+        live = self._handle.live
+        stage, since = self._progress
+        now = self._clock()
+        if live.progress is None:
+            self._progress = ("", now)
+        elif not stage:
+            self._progress = (live.activity, now)
+        elif now - since >= PROGRESS_S:
+            self._progress = (live.activity, now)
+            progress = live.progress
+            part = f" {progress.done}/{progress.total}" if progress.total else ""
+            ratio = f", {words.times(progress.ratio.ratio)}" if progress.ratio else ""
+            self.say(f"  {one_line(live.activity)}: {one_line(progress.stage)}{part}{ratio}")
+
+    def _compared(self, state: RunState) -> tuple[Row, ...]:
+        best = state.best.blob if state.best else state.seed_blob
+        old, new = self._handle.kernel(best), self._handle.kernel(state.work_blob)
+        return compare(split_lines(old), split_lines(new))
+
+    def answer(self, line: str) -> None:
+        """Take one typed line."""
+        word, _, rest = line.strip().partition(" ")
+        rest = rest.strip()
+        word = word.casefold()
+        if not word:
+            return
+        deeds: dict[str, Callable[[str], None]] = {
+            **dict.fromkeys(YES, lambda comment: self._settle(comment, approve=True)),
+            **dict.fromkeys(NO, lambda comment: self._settle(comment, approve=False)),
+            "answer": self._reply,
+            "diff": lambda _: self._diff(),
+            "pause": lambda _: self._send(cmd.Pause(), tr("paused: the work under way ends first")),
+            "go": lambda _: self._send(cmd.Unpause(), tr("the run goes on")),
+            "step": lambda _: self._send(cmd.Step(), tr("one step is granted")),
+            "stop": lambda _: self._send(
+                cmd.Stop(), tr("the run ends as soon as what is under way is done")
+            ),
+            "hint": self._hint,
+            "mode": self._mode,
+            "status": lambda _: self._status(),
+            "help": lambda _: self._help(),
+        }
+        deed = deeds.get(word)
+        if deed is None:
+            self.say(tr("{word} is nothing that can be said here; help lists what can",
+                        word=one_line(word, 40)))  # fmt: skip
+        else:
+            deed(rest)
+
+    def _send(self, command: cmd.Command, told: str) -> None:
+        refused = self._handle.send(command)
+        self.say(tr("refused: {why}", why=refused.why) if refused else told)
+        self.write()
+
+    def _settle(self, comment: str, *, approve: bool) -> None:
+        """Answer the gate that was told, if it could be read meanwhile."""
+        waiting = self._asks()
+        ask = next((each for each in waiting if each.gate), None)
+        if ask is None and waiting:
+            self.say(tr("this is a question: answer TEXT"))
+        elif ask is None or ask.ident not in self._asked:
+            self.say(tr("nothing waits for an answer"))
+        elif self._could_be_read(ask):
+            attempt = self._handle.state.gate.attempt if self._handle.state.gate else 0
+            match ask.kind, approve:
+                case "keep", True:
+                    told = tr("attempt {attempt}: kept", attempt=attempt)
+                case "keep", False:
+                    told = tr("attempt {attempt}: discarded", attempt=attempt)
+                case _, True:
+                    told = tr("{kind}: approved", kind=ask.kind)
+                case _:
+                    told = tr("{kind}: rejected", kind=ask.kind)
+            self._send(cmd.AnswerGate(ask.gate, approve, comment), told)
+
+    def _could_be_read(self, ask: Ask) -> bool:
+        if self._clock() - self._asked[ask.ident] >= ARM_S:
+            return True
+        self.say(tr("not yet: that was typed before the question could be read"))
+        return False
+
+    def _reply(self, text: str) -> None:
+        """Answer the agent's question: a choice by its number or its words, or free words."""
+        ask = next((each for each in self._asks() if each.kind == "question"), None)
+        question = self._handle.state.question
+        if ask is None or question is None or ask.ident not in self._asked:
+            self.say(tr("no question waits for an answer"))
+        elif self._could_be_read(ask):
+            said = text or (question.default or "")
+            if text.isdecimal() and text not in ask.choices and int(text) <= len(ask.choices):
+                said = ask.choices[int(text) - 1] if int(text) else text
+            if said:
+                self._send(
+                    cmd.AnswerQuestion(question.number, said),
+                    tr("the agent goes on with your answer"),
+                )
+            else:
+                self.say(tr("an answer needs words: answer TEXT"))
+
+    def _hint(self, text: str) -> None:
+        if text:
+            self._send(cmd.Hint(text), tr("the agent reads your hint next"))
+        else:
+            self.say(tr("a hint needs words: hint TEXT"))
+
+    def _mode(self, name: str) -> None:
+        if name in {mode.value for mode in Mode}:
+            self._send(cmd.SetMode(Mode(name)), tr("mode {name}", name=name))
+        else:
+            self.say(tr("mode takes auto, review or step"))
+
+    def _diff(self) -> None:
+        rows = folded(self._compared(self._handle.state), DIFF_CONTEXT)
+        if not any(row.kind in (Kind.ADDED, Kind.REMOVED) for row in rows):
+            self.say(tr("the kernel under work is the best one"))
+            return
+        for row in rows:
+            if row.kind is Kind.GAP:
+                self.say(tr("  ... {count} lines alike", count=row.old))
+            else:
+                self.say(f"  {row.kind.value} {row.new or row.old} {row.text}")
+
+    def _status(self) -> None:
+        state = self._handle.state
+        doing = one_line(self._handle.live.activity) or tr("waiting")
+        best = words.times(state.best.over_seed) if state.best else tr("no baseline yet")
+        self.say(
+            tr("{phase}: {doing}; round {round} of {rounds}, best {best}, mode {mode}",
+               phase=state.phase, doing=doing, round=state.settled,
+               rounds=state.task.policy.max_rounds, best=best, mode=state.mode)
+        )  # fmt: skip
+
+    def _help(self) -> None:
+        for text in (
+            tr("keep or approve, discard or reject [COMMENT]: answer what is asked"),
+            tr("answer TEXT: answer the agent's question"),
+            tr("diff: the candidate against the best kernel"),
+            tr("pause, go, step: hold the run, let it go on, take one step"),
+            tr("mode auto|review|step: what waits for you"),
+            tr("hint TEXT: tell the agent something"),
+            tr("status: where the run stands"),
+            tr("stop: end the run and report; ctrl+c leaves it to be resumed"),
+        ):
+            self.say(f"  {text}")
+
+
+def _more(event: ev.AnyEvent) -> list[str]:
+    """What `narrate` leaves out because the live line of a terminal shows it."""
+    match event:
+        case ev.PhaseEntered():
+            why = f": {one_line(event.reason)}" if event.reason else ""
+            return [f"phase     {event.phase}{why}"]
+        case ev.ItemActivated():
+            return [f"round     {event.round}: {event.item}"]
+        case ev.ModelReplied() if event.text.strip():
+            return [f"agent     {one_line(event.text, 300)}"]
+        case ev.KernelEdited():
+            return [f"edit      +{event.added} -{event.removed} {one_line(event.note, 100)}"]
+        case ev.EvalFinished(purpose=purpose, measurement=m) if purpose is not ev.Purpose.BASELINE:
+            told = words.measured(m, tr("against what it was timed with"))
+            return [f"measured  {one_line(told, 200)}"]
+        case ev.GateAnswered():
+            why = f": {one_line(event.comment)}" if event.comment else ""
+            return [f"answer    {one_line(event.answer)}{why}"]
+        case ev.ModeChanged():
+            return [f"mode      {event.mode}"]
+        case ev.HintGiven():
+            return [f"hint      {one_line(event.text, 200)}"]
+        case ev.StopRequested():
+            return [f"stop      {one_line(event.reason)}"]
+        case ev.RunFinished():
+            return [f"over      {one_line(event.reason)}"]
+        case _:
+            return []

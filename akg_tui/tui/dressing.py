@@ -1,0 +1,322 @@
+"""What a person can change about the workbench itself, live: theme, keys, language, signs,
+motion; and the same again when a file of theirs changes.
+
+A mixin of the app. Knows nothing of the run. What cannot be worn is told in the footer and
+what was worn stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.actions import parse
+from textual.events import DescendantFocus, Key
+from textual.widgets import Input
+
+from akg_tui import resources
+from akg_tui.tui import keymap as km
+from akg_tui.tui import language
+from akg_tui.tui.commands import (
+    KEYMAPS,
+    LANGUAGES,
+    THEMES,
+    Argument,
+    Command,
+    at,
+)
+from akg_tui.tui.keyboard import Chords, folders, place_of, put_on, rekeyed
+from akg_tui.tui.language import tr
+from akg_tui.tui.paint_filters import AsciiOnly, NoColour
+from akg_tui.tui.preferences import Preferences, config_folder, preferences
+from akg_tui.tui.themes import DEFAULT, BadTheme, Inked, Inks, Theme, load_all, user_folder
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.filter import LineFilter
+    from textual.screen import Screen
+
+    from akg_tui.tui.clock import PullClock
+
+    _Base = App[int]
+else:
+    _Base = object
+
+WATCH_S = 1.0
+
+
+class Wardrobe:
+    """The files that a look comes from, and whether one of them has changed."""
+
+    def __init__(self) -> None:
+        self._seen = self._signature()
+
+    def changed(self) -> bool:
+        """Whether a file was written, came or went since the last time."""
+        now = self._signature()
+        changed, self._seen = now != self._seen, now
+        return changed
+
+    @staticmethod
+    def _signature() -> tuple[tuple[str, int, int], ...]:
+        config = config_folder()
+        found: list[tuple[str, int, int]] = []
+        folders_ = (resources.themes(), config / "themes", config / "keymaps")
+        paths: Iterable[Path] = [config / "config.toml"]
+        for path in (*paths, *(each for f in folders_ for each in f.glob("*.toml"))):
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            found.append((str(path), status.st_mtime_ns, status.st_size))
+        return tuple(found)
+
+
+class Dressed(Inked, _Base):
+    """An app that wears a theme, a keymap and a language."""
+
+    themes: dict[str, Theme]
+    clock: PullClock
+
+    def dress(self, theme: str | None, wanted: Preferences | None) -> list[str]:
+        """Put everything on for the first time; what was wrong is returned."""
+        self.wanted = preferences() if wanted is None else wanted
+        self.chords = Chords()
+        self._previewed = ""
+        self._filters_of_ours: list[LineFilter] = []
+        faults = list(self.wanted.faults)
+        self.themes, bad = _themes()
+        faults += bad
+        name = theme or self.wanted.theme or DEFAULT
+        if name not in self.themes:
+            known = ", ".join(sorted(self.themes))
+            faults.append(f"there is no theme {name}; there are: {known}")
+            name = DEFAULT
+        for each in self.themes.values():
+            self.register_theme(each.for_textual())
+        self.inks = Inks(self.themes[name])
+        self.theme = name
+        language.speak(self.wanted.lang or language.ENGLISH)
+        self._set_filters(ascii_only=self.wanted.glyphs == "ascii")
+        if self.wanted.motion == "reduced":
+            self.animation_level = "none"
+        km.wear(km.Keymap(km.DEFAULT))
+        faults += self._put_keys_on(self.wanted.keymap or km.DEFAULT)
+        self.rekey()
+        return faults
+
+    def watch_wardrobe(self) -> None:
+        """Look for changed files from now on. Called when the app runs."""
+        self._wardrobe = Wardrobe()
+        self.set_interval(WATCH_S, self.look_at_wardrobe, name="wardrobe")
+
+    def look_at_wardrobe(self) -> None:
+        """Wear what has changed on disk."""
+        if not self._wardrobe.changed():
+            return
+        before = self.wanted
+        self.wanted = preferences(before.options)
+        faults = list(self.wanted.faults)
+        themes, bad = _themes()
+        faults += bad
+        name = self.theme
+        if self.wanted.theme != before.theme and self.wanted.theme in themes:
+            name = self.wanted.theme
+        if name not in themes:
+            # The file of the theme worn is gone, or bad for now: what is worn stays worn.
+            themes[name] = self.themes[name]
+        self.themes = themes
+        for each in themes.values():
+            self.register_theme(each.for_textual())
+        self.wear(name)
+        keys = km.worn().name
+        if self.wanted.keymap and self.wanted.keymap != before.keymap:
+            keys = self.wanted.keymap
+        faults += self._put_keys_on(keys)
+        self.rekey()
+        if self.wanted.lang != before.lang:
+            language.speak(self.wanted.lang)
+        if self.wanted.glyphs != before.glyphs:
+            self._set_filters(ascii_only=self.wanted.glyphs == "ascii")
+        if self.wanted.motion != before.motion:
+            self._set_motion(reduced=self.wanted.motion == "reduced")
+        self.refresh_css(animate=False)
+        self.tell_person("; ".join(faults) if faults else tr("your settings were read again"))
+
+    def wear(self, name: str) -> None:
+        """Change the theme at once."""
+        self.inks = Inks(self.themes[name])
+        same = self.theme == name
+        self.theme = name
+        if same:
+            self.refresh_css(animate=False)
+
+    def preview(self, theme: str) -> None:
+        """Wear a theme while it is looked at in a list; ``""`` goes back to the one before."""
+        if theme and theme in self.themes:
+            self._previewed = self._previewed or self.theme
+            self.wear(theme)
+        elif not theme and self._previewed:
+            self.wear(self._previewed)
+            self._previewed = ""
+
+    def action_theme_named(self, name: str = "") -> None:
+        self._previewed = ""
+        if not name:
+            self.open_line("theme ")
+        elif name in self.themes:
+            self.wear(name)
+            self.tell_person(tr("theme {name}", name=name))
+        else:
+            known = ", ".join(sorted(self.themes))
+            self.tell_person(tr("there is no theme {name}; there are: {known}", name=name,
+                                known=known))  # fmt: skip
+
+    def action_keymap_named(self, name: str = "") -> None:
+        if not name:
+            self.open_line("keymap ")
+            return
+        faults = self._put_keys_on(name)
+        self.rekey()
+        self.tell_person("; ".join(faults) if faults else tr("keymap {name}", name=name))
+
+    def action_language_named(self, name: str = "") -> None:
+        if not name:
+            self.open_line("language ")
+        elif name not in language.LANGUAGES:
+            known = ", ".join(language.LANGUAGES)
+            self.tell_person(tr("there is no language {name}; there are: {known}", name=name,
+                                known=known))  # fmt: skip
+        else:
+            language.speak(name)
+            self.tell_person(language.LANGUAGES[name])
+            self.refresh_css(animate=False)
+
+    def action_glyphs_named(self, name: str = "") -> None:
+        if name not in ("unicode", "ascii"):
+            self.open_line("glyphs ")
+            return
+        self._set_filters(ascii_only=name == "ascii")
+        self.refresh_css(animate=False)
+
+    def action_motion_named(self, name: str = "") -> None:
+        if name not in ("full", "reduced"):
+            self.open_line("motion ")
+            return
+        self._set_motion(reduced=name == "reduced")
+
+    def _set_motion(self, *, reduced: bool) -> None:
+        self.animation_level = "none" if reduced else "full"
+        self.clock.pace.reduced = reduced
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        if isinstance(event.widget, Input):
+            event.widget.cursor_blink = not self.clock.pace.reduced
+
+    def _put_keys_on(self, name: str) -> list[str]:
+        return put_on(name, folders(config_folder()), self.wanted.keys, self.wanted.config)
+
+    def rekey(self) -> None:
+        """Bind the keys of the keymap worn now, on the app and on every screen that has any."""
+        for node in (self, *(self.screen_stack if self.is_running else ())):
+            if node._merged_bindings is not None:
+                node._bindings = rekeyed(node._merged_bindings)
+        if self.is_running:
+            self.screen.refresh_bindings()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), *self._filters_of_ours]
+
+    def _set_filters(self, *, ascii_only: bool) -> None:
+        self._filters_of_ours = []
+        if self.wanted.no_colour:
+            self._filters_of_ours.append(NoColour())
+        if ascii_only:
+            self._filters_of_ours.append(AsciiOnly())
+
+    def choices(self, argument: Argument) -> list[str]:
+        """What may stand for an argument, now."""
+        match argument.choices:
+            case (kind,) if kind == THEMES:
+                return sorted(self.themes)
+            case (kind,) if kind == KEYMAPS:
+                return km.names(folders(config_folder()))
+            case (kind,) if kind == LANGUAGES:
+                return list(language.LANGUAGES)
+            case words:
+                return list(words)
+
+    def commands_here(self) -> tuple[Command, ...]:
+        """The commands of the screen that a person looks at, dialogs left out."""
+        screen = self.watched()
+        merged = screen._merged_bindings if screen is not None else None
+        where = place_of(merged) if merged is not None else None
+        return at(where or "everywhere")
+
+    def watched(self) -> Screen[None] | None:
+        """The topmost screen that shows a run."""
+        from akg_tui.tui.screens.watching import Watching
+
+        for screen in reversed(self.screen_stack):
+            if isinstance(screen, Watching):
+                return screen
+        return None
+
+    async def carry_out(self, command: Command, argument: str = "") -> bool:
+        """Do what a command says, on the screen that it belongs to; False if nobody can."""
+        namespace, name, parameters = parse(command.action)
+        if argument:
+            parameters = (*parameters, argument)
+        return await self.run_action((namespace, name, parameters), self.watched() or self)
+
+    def action_chord(self, key: str) -> None:
+        self.chords.begin(key)
+        self.tell_person(f"{km.shown(key)} …")
+
+    async def chord_key(self, event: Key) -> bool:
+        """Whether a key went to the chord being typed."""
+        if not self.chords.pending or isinstance(self.focused, Input):
+            self.chords.pending = ""
+            return False
+        typed = f"{self.chords.pending} {event.key}"
+        command = self.chords.feed(event.key, self.commands_here())
+        if command is not None:
+            self.tell_person("")
+            await self.carry_out(command)
+        elif self.chords.pending:
+            self.tell_person(f"{km.shown(typed)} …")
+        else:
+            keys = km.shown(typed)
+            self.tell_person(tr("no command has the keys {keys}", keys=keys))
+        return True
+
+    def action_command_line(self) -> None:
+        self.open_line("")
+
+    def action_command_palette(self) -> None:
+        from textual.command import CommandPalette
+
+        if not CommandPalette.is_open(self.app):
+            asks = tr("type to find a command")
+            self.push_screen(CommandPalette(placeholder=asks, id="--command-palette"))
+
+    def open_line(self, text: str) -> None:
+        """Open the ``:`` line with something written on it."""
+        from textual.screen import ModalScreen
+
+        from akg_tui.tui.screens.commandline import CommandLine
+
+        if not isinstance(self.screen, ModalScreen):
+            self.push_screen(CommandLine(text))
+
+    def tell_person(self, text: str) -> None:
+        """Say something in the footer."""
+        raise NotImplementedError
+
+
+def _themes() -> tuple[dict[str, Theme], list[str]]:
+    themes, faults = load_all([resources.themes(), user_folder()])
+    if DEFAULT not in themes:
+        raise BadTheme(f"the default theme {DEFAULT} cannot be used: {'; '.join(faults)}")
+    return themes, faults

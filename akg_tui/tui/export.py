@@ -1,0 +1,138 @@
+"""A pane's words for the clipboard, and pictures of what is on screen, as SVG or text.
+
+Words are the lines as they are in the kernel, without numbers, tags and change marks.
+Reads widgets; writes only where it is told to.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from textual.strip import Strip
+
+from akg_tui.tui.code import CodeRows
+from akg_tui.tui.compare import Kind, split_lines
+from akg_tui.tui.language import tr
+from akg_tui.tui.spans import Line, plain
+from akg_tui.tui.widgets.lineview import LineView
+from akg_tui.tui.widgets.painted import Painted
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.widget import Widget
+
+    from akg_tui.tui.look import Look
+
+
+class NothingThere(ValueError):
+    """What was asked for does not exist; the message says so to a person."""
+
+
+def words_of(pane: Widget, what: str, look: Look) -> str:
+    """What a person wants copied: ``view``, ``pane``, ``kernel``, ``best``, or lines of the
+    kernel by number (``12``, ``12-20``). Raises `NothingThere`.
+    """
+    if what == "kernel":
+        return look.kernel(look.state.work_blob)
+    if what == "best":
+        best = look.state.best
+        return look.kernel(best.blob if best else look.state.seed_blob)
+    if numbers := re.fullmatch(r"(\d+)(?:-(\d+))?", what):
+        first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+        lines = split_lines(look.kernel(look.state.work_blob))
+        if not 1 <= first <= last <= len(lines):
+            many = len(lines)
+            raise NothingThere(tr("the kernel has lines 1 to {many}", many=many))
+        return "\n".join(lines[first - 1 : last])
+    if what not in ("view", "pane"):
+        raise NothingThere(
+            tr("copy takes view, pane, kernel, best, or lines like 12-20, not {what}", what=what)
+        )
+    rows = _rows(pane, whole=what == "pane")
+    if not rows:
+        raise NothingThere(tr("there is nothing to copy"))
+    return "\n".join(rows)
+
+
+def _rows(pane: Widget, *, whole: bool) -> list[str]:
+    if isinstance(pane, LineView):
+        top = 0 if whole else pane.scroll_offset.y
+        end = len(pane.rows) if whole else min(len(pane.rows), top + pane.page)
+        if isinstance(pane.rows, CodeRows):
+            return _code(pane.rows, top, end, diff=pane.id == "diff")
+        return [plain(pane.rows[index]).rstrip() for index in range(top, end)]
+    if isinstance(pane, Painted):
+        drawn: Sequence[Line] = pane.lines()
+        return [plain(row).rstrip() for row in drawn]
+    return []
+
+
+def _code(rows: CodeRows, top: int, end: int, *, diff: bool) -> list[str]:
+    """Lines as they are in the file; of a diff, each with its mark."""
+    compared = [row for row in rows.compared[top:end] if row.kind is not Kind.GAP]
+    if diff:
+        return [f"{row.kind.value}{row.text}" for row in compared]
+    return [row.text for row in compared if row.kind is not Kind.REMOVED]
+
+
+def strips(app: App[Any], pane: Widget | None) -> list[Strip]:
+    """What is on screen now: all of it, or the rows of one pane with its border."""
+    screen = pane.screen if pane is not None else app.screen
+    drawn = screen._compositor.render_strips()
+    if pane is None:
+        return drawn
+    region = pane.region
+    return [strip.crop(region.x, region.right) for strip in drawn[region.y : region.bottom]]
+
+
+def text(app: App[Any], pane: Widget | None) -> str:
+    """The screen or a pane as plain text."""
+    return "\n".join(strip.text.rstrip() for strip in strips(app, pane)) + "\n"
+
+
+def picture(app: App[Any], pane: Widget | None) -> str:
+    """The screen or a pane as SVG, which needs nothing from the network."""
+    from rich.console import Console
+    from rich.segment import Segment, Segments
+
+    drawn = strips(app, pane)
+    width = max((strip.cell_length for strip in drawn), default=1)
+    console = Console(
+        width=width,
+        height=len(drawn),
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+        record=True,
+        legacy_windows=False,
+        safe_box=False,
+    )
+    segments = [part for strip in drawn for part in (*strip, Segment.line())]
+    console.print(Segments(segments), end="")
+    title = app.title if pane is None else f"{app.title}: {pane.id}"
+    return console.export_svg(title=title, code_format=_offline_format())
+
+
+def _offline_format() -> str:
+    """Rich's frame for an SVG without the fonts that it would fetch."""
+    from rich._export_format import CONSOLE_SVG_FORMAT
+
+    return re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
+        "font-family: Fira Code, monospace", "font-family: Fira Code, DejaVu Sans Mono, monospace"
+    )
+
+
+def write(folder: Path, name: str, suffix: str, content: str) -> Path:
+    """Write to a new file; one that is there already is never overwritten."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.{suffix}"
+    number = 1
+    while path.exists():
+        number += 1
+        path = folder / f"{name}-{number}.{suffix}"
+    path.write_text(content, encoding="utf-8")
+    return path

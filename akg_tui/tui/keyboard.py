@@ -1,0 +1,148 @@
+"""Puts the registry's keys on screens: bindings for single keys, a small machine for chords.
+
+Owns which command wins where two want one key. Draws nothing and carries out nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from textual.binding import Binding, BindingsMap, BindingType
+
+from akg_tui.tui import keymap as km
+from akg_tui.tui.commands import Command, Where, at, clashes, defaults, every
+from akg_tui.tui.settings_file import line_of, read_toml
+
+# What the app binds itself, for when no screen of a run is there.
+APPS = ("app.help", "app.palette", "app.quit", "app.stray", "app.suspend")
+
+
+def folders(config: Path) -> tuple[Path, ...]:
+    """Where keymaps lie; the person's own go before those that ship."""
+    return km.BUNDLED, config / "keymaps"
+
+
+def put_on(
+    name: str, places: Sequence[Path], own: Mapping[str, object], config: Path | None
+) -> list[str]:
+    """Wear the keymap `name` with a person's `own` keys (of the file `config`) over it.
+
+    Returns what was wrong: bad lines, and every key that two commands wanted.
+    """
+    path = km.find(name, places)
+    if path is None:
+        known = ", ".join(km.names(places))
+        return [f"there is no keymap {name}; there are: {known}"]
+    ids = list(defaults())
+    worn, faults = km.load(path, ids, places)
+    mine: dict[str, tuple[str, ...]] = {}
+    lines: dict[str, int] = {}
+    if own and config is not None:
+        mine, lines, bad = km.read_keys(config, read_toml(config)[0], own, ids)
+        faults += bad
+    km.wear(replace(worn, name=name, keys={**worn.keys, **mine}))
+    stated = [*((command, config) for command in lines), *((c, path) for c in worn.lines)]
+    return faults + _settle(dict(reversed(stated)))
+
+
+def _settle(stated: Mapping[str, Path | None]) -> list[str]:
+    """Take each key that two commands want from one of them: what a file says goes first."""
+    told: list[str] = []
+    for one, other, key in clashes(every()):
+        if not any(km.covers(key, their) for their in other.keys_now) or key not in one.keys_now:
+            continue  # settled with an earlier one
+        winner, loser = (one, other) if one.id in stated or other.id not in stated else (other, one)
+        path = stated.get(winner.id)
+        where = ""
+        if path is not None:
+            where = f"{path}: line {line_of(read_toml(path)[0], winner.id)}: "
+        told.append(
+            f"{where}the key {km.shown(key)} is given to {one.id} and to {other.id}; "
+            f"{winner.id} has it"
+        )
+        taken = winner.keys_now
+        left = tuple(k for k in loser.keys_now if not any(km.covers(k, t) for t in taken))
+        worn = km.worn()
+        km.wear(replace(worn, keys={**worn.keys, loser.id: left}))
+    return told
+
+
+def bindings(where: Where) -> list[BindingType]:
+    """The bindings of a screen, from the registry, for the keymap worn now."""
+    return _bound(at(where))
+
+
+def _bound(commands: Sequence[Command]) -> list[BindingType]:
+    own = [key for c in commands if c.where == "past" for key in c.keys_now]
+    keyed = [
+        (command, key)
+        for command in commands
+        for key in command.keys_now
+        if command.where == "past" or not any(km.covers(key, each) for each in own)
+    ]
+    made: list[BindingType] = [
+        Binding(key, command.action, command.label, show=False, id=command.id)
+        for command, key in keyed
+        if " " not in key
+    ]
+    first_keys = {key.split(" ")[0] for _, key in keyed if " " in key}
+    made += [
+        Binding(key, f"app.chord({key!r})", "", show=False, id=_CHORD) for key in sorted(first_keys)
+    ]
+    return made
+
+
+_CHORD = "keyboard.chord"
+
+
+def place_of(bindings_map: BindingsMap) -> Where | None:
+    """The place all of whose commands these bindings are; None for the app's few."""
+    commands = {command.id: command for command in every()}
+    for _, binding in bindings_map:
+        command = commands.get(binding.id or "")
+        if command is not None and command.where != "everywhere" and command.id not in APPS:
+            return command.where
+    return None
+
+
+def rekeyed(merged: BindingsMap) -> BindingsMap:
+    """The bindings of a screen with the registry's commands on their keys of now.
+
+    On the app itself only those of its own commands that it declares. Textual's own way to
+    quit is left out: it would leave a run without a question.
+    """
+    ours = set(defaults()) | {_CHORD}
+    declared = {binding.id for _, binding in merged}
+    where = place_of(merged)
+    commands = [c for c in every() if c.id in declared] if where is None else at(where)
+    fresh = BindingsMap(_bound(commands))
+    for key, bound in merged.key_to_bindings.items():
+        foreign = [b for b in bound if b.id not in ours and b.action != "quit"]
+        if foreign:
+            fresh.key_to_bindings.setdefault(key, []).extend(foreign)
+    return fresh
+
+
+@dataclass
+class Chords:
+    """The chord being typed. `feed` a key to learn what became of it."""
+
+    pending: str = ""
+
+    def begin(self, key: str) -> None:
+        self.pending = key
+
+    def feed(self, key: str, commands: Sequence[Command]) -> Command | None:
+        """The command that the chord calls with this key; None while it may go on, or when
+        it leads nowhere (then nothing is pending any more).
+        """
+        typed = f"{self.pending} {key}"
+        for command in commands:
+            if typed in command.keys_now:
+                self.pending = ""
+                return command
+        longer = any(k.startswith(f"{typed} ") for c in commands for k in c.keys_now)
+        self.pending = typed if longer else ""
+        return None

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from akg_tui.core.machine import Mode, Phase
+
+from .script import KERNEL, FakeHandle
+from .stage import Stage, on_stage
+
+
+def at_work(path: Path | str = "/nowhere") -> FakeHandle:
+    handle = FakeHandle(path=str(path))
+    handle.to_phase(Phase.EVAL, settled=3)
+    return handle
+
+
+@pytest.fixture
+def clipboard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a terminal would have put on its clipboard: the OSC 52 sequences, decoded."""
+    copied: list[str] = []
+
+    def write(self: object, data: str) -> None:
+        copied.extend(
+            base64.b64decode(found).decode() for found in re.findall(r"\x1b\]52;c;(.*?)\x07", data)
+        )
+
+    monkeypatch.setattr("textual.drivers.headless_driver.HeadlessDriver.write", write)
+    return copied
+
+
+async def test_the_kernel_is_copied_without_numbers_tags_and_marks(clipboard: list[str]) -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await stage.press("colon", *"copy-k", "enter")
+        await stage.press("2", "Y")
+    kernel = handle.kernel(handle.state.work_blob)
+    assert clipboard == [kernel, kernel.rstrip("\n")]
+    assert kernel != KERNEL
+
+
+async def test_what_is_in_sight_is_copied_with_y(clipboard: list[str]) -> None:
+    async with on_stage(at_work(), (120, 30)) as stage:
+        await stage.press("2", "g", "y")
+        page = stage.deck.panes["source"].page  # type: ignore[union-attr]
+    (text,) = clipboard
+    assert (
+        text.split("\n")[0] == '"""Softmax over the last dimension, with the knobs to tune it."""'
+    )
+    assert 0 < len(text.split("\n")) <= page
+
+
+async def test_lines_of_the_kernel_are_copied_by_number(clipboard: list[str]) -> None:
+    async with on_stage(at_work()) as stage:
+        await stage.press("colon", *"copy 3-4", "enter", "colon", *"copy 3", "enter")
+        assert clipboard == ["import torch\nfrom torch import nn", "import torch"]
+        await stage.press("colon", *"copy 900", "enter")
+        assert "the kernel has lines 1 to 41" in stage.text()
+        await stage.press("colon", *"copy all", "enter")
+        assert "not all" in stage.text()
+    assert len(clipboard) == 2
+
+
+async def test_a_diff_is_copied_with_its_marks_and_without_tags(clipboard: list[str]) -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.work()
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        await stage.press("r", "Y")
+    (text,) = clipboard
+    changed = [row for row in text.split("\n") if row[:1] in ("+", "-")]
+    assert [row[:9] for row in changed] == ["-FLAGS = ", "+FLAGS = "]
+
+
+async def test_chart_log_and_plan_are_copied_as_they_stand(clipboard: list[str]) -> None:
+    async with on_stage(at_work()) as stage:
+        for key in "134":
+            await stage.press(key, "Y")
+    plan, chart, log = clipboard
+    assert "✓ p1 FLAGS = -O3" in plan
+    assert "┤" in chart
+    assert "the run begins" in log
+
+
+async def exported(stage: Stage, folder: Path, *keys: str) -> Path:
+    before = set((folder / "exports").glob("*"))
+    await stage.press(*keys)
+    (path,) = set((folder / "exports").glob("*")) - before
+    assert path.name in stage.text()
+    return path
+
+
+async def test_screen_and_pane_are_written_to_the_run_folder_and_never_over_another(
+    tmp_path: Path,
+) -> None:
+    async with on_stage(at_work(tmp_path), (200, 40)) as stage:
+        screen = await exported(stage, tmp_path, "colon", *"export-s", "enter")
+        stage.handle.now += 10
+        await stage.pull()
+        text = await exported(stage, tmp_path, "colon", *"export-s text", "enter")
+        pane = await exported(stage, tmp_path, "1", "X")
+        again = await exported(stage, tmp_path, "X")
+        words = await exported(stage, tmp_path, "colon", *"export-p t", "enter")
+    assert pane.name.startswith("plan-")
+    assert again != pane
+    for path in (screen, pane):
+        picture = path.read_text()
+        ElementTree.fromstring(picture)
+        assert "p1" in picture
+        assert "https://" not in picture.replace("https://www.textualize.io", "")
+    assert "akg-tui │ row_softmax" in text.read_text()
+    rows = words.read_text().splitlines()
+    assert rows[0].startswith("╭─ 1 plan")
+    assert rows[-1].endswith("╯")
+    assert "kernel.py" not in words.read_text()
+
+
+async def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "exports").write_text("in the way")
+    async with on_stage(at_work(tmp_path), (200, 40)) as stage:
+        await stage.press("X")
+        assert f"not written: {tmp_path}/exports: " in stage.text()

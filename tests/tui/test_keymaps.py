@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.binding import Binding
+
+from akg_tui.core.machine import Phase
+from akg_tui.tui import keyboard, keypage
+from akg_tui.tui import keymap as km
+from akg_tui.tui.commands import clashes, defaults, every
+from akg_tui.tui.preferences import config_folder
+
+from .script import FakeHandle
+from .stage import on_stage
+
+SHIPPED = ("default", "vim", "emacs")
+
+
+def mine(text: str, name: str = "mine") -> Path:
+    """A keymap of the person's own."""
+    folder = config_folder() / "keymaps"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.toml"
+    path.write_text(text)
+    return path
+
+
+def put_on(name: str) -> list[str]:
+    return keyboard.put_on(name, keyboard.folders(config_folder()), {}, None)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_keymap_has_no_fault_and_no_clash(name: str) -> None:
+    assert put_on(name) == []
+    assert clashes(every()) == []
+
+
+def test_the_default_file_says_what_the_registry_says() -> None:
+    keymap, faults = km.load(km.BUNDLED / "default.toml", defaults(), ())
+    assert faults == []
+    assert dict(keymap.keys) == defaults()
+
+
+def test_a_keymap_that_is_written_out_is_read_back_the_same(tmp_path: Path) -> None:
+    put_on("emacs")
+    (tmp_path / "out.toml").write_text(keypage.toml())
+    again, faults = km.load(tmp_path / "out.toml", defaults(), ())
+    assert faults == []
+    assert dict(again.keys) == {command.id: command.keys_now for command in every()}
+
+
+@pytest.mark.parametrize(
+    ("written", "chord", "shown"),
+    [
+        ("?", "question_mark", "?"),
+        ("ctrl+x ctrl+c", "ctrl+x ctrl+c", "^x ^c"),
+        ("alt+<", "alt+less_than_sign", "alt+<"),
+        ("g g", "g g", "g g"),
+        ("+", "plus", "+"),
+        ("alt++", "alt+plus", "alt++"),
+        ("f5", "f5", "F5"),
+        ("Escape".lower(), "escape", "esc"),
+        ("é", "é", "é"),
+    ],
+)
+def test_keys_are_written_as_people_write_them(written: str, chord: str, shown: str) -> None:
+    assert km.chord(written) == chord
+    assert km.shown(chord) == shown
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        ("", "an empty key"),
+        ("hyperspace", "no key is called 'hyperspace'"),
+        ("control+x", "no modifier is called 'control'"),
+        ("ctrl+i", "cannot tell ctrl+i from tab"),
+        ("ctrl+m", "cannot tell ctrl+m from enter"),
+    ],
+)
+def test_a_key_that_no_terminal_sends_is_refused(written: str, why: str) -> None:
+    with pytest.raises(km.BadKey, match=why.replace("+", r"\+")):
+        km.chord(written)
+
+
+@given(st.lists(st.sampled_from([chr(c) for c in range(0x21, 0x7F)]), min_size=1, max_size=3))
+def test_every_printable_key_survives_being_written_to_a_file(keys: list[str]) -> None:
+    chord = km.chord(" ".join(keys))
+    assert km.chord(km.shown_for_file(chord)) == chord
+
+
+def test_faults_are_told_by_file_and_line_and_cost_only_themselves() -> None:
+    path = mine(
+        '[keys]\n"run.step" = "S"\n"run.stap" = "x"\n"run.mode" = 7\n"pane.zoom" = "ctrl+i"\n'
+    )
+    faults = put_on("mine")
+    assert [f.removeprefix(f"{path}: ").split(":")[0] for f in faults] == [
+        "line 3",
+        "line 4",
+        "line 5",
+    ]
+    assert "no command is called 'run.stap'" in faults[0]
+    keys = {command.id: command.keys_now for command in every()}
+    assert keys["run.step"] == ("S",)
+    assert keys["run.mode"] == ("m",)
+
+
+def test_a_file_that_is_no_toml_leaves_the_default_keys() -> None:
+    path = mine('[keys]\n"run.step" = \n')
+    (fault,) = put_on("mine")
+    assert fault.startswith(f"{path}: line 2: ")
+    assert {c.id: c.keys_now for c in every()} == defaults()
+
+
+def test_a_clash_names_both_commands_and_the_file_wins() -> None:
+    path = mine('[keys]\n\n"run.hint" = "n"\n')
+    (fault,) = put_on("mine")
+    assert fault == (
+        f"{path}: line 3: the key n is given to run.step and to run.hint; run.hint has it"
+    )
+    keys = {command.id: command.keys_now for command in every()}
+    assert (keys["run.hint"], keys["run.step"]) == (("n",), ())
+
+
+def test_a_key_that_begins_another_ones_chord_clashes_with_it() -> None:
+    mine('[keys]\n"pane.home" = "n x"\n')
+    (fault,) = put_on("mine")
+    assert "run.step" in fault
+    assert "pane.home" in fault
+
+
+def test_the_same_key_on_two_screens_is_no_clash() -> None:
+    mine('[keys]\n"review.next" = "m"\n')
+    assert put_on("mine") == []
+
+
+def test_on_the_strip_of_time_its_own_keys_go_before_those_that_are_everywhere() -> None:
+    mine('[keys]\n"past.first" = "y"\n"copy.view" = "y"\n')
+    assert put_on("mine") == []
+    bound = {b.key: b.id for b in keyboard.bindings("past") if isinstance(b, Binding)}
+    assert bound["y"] == "past.first"
+    assert bound["pagedown"] == "past.on"
+    deck = {b.key: b.id for b in keyboard.bindings("deck") if isinstance(b, Binding)}
+    assert (deck["y"], deck["pagedown"]) == ("copy.view", "pane.page_down")
+
+
+def test_a_keymap_may_be_based_on_another() -> None:
+    mine('base = "vim"\n[keys]\n"run.step" = "s"\n')
+    assert put_on("mine") == []
+    keys = {command.id: command.keys_now for command in every()}
+    assert keys["pane.down"] == ("j", "down")
+    assert keys["run.step"] == ("s",)
+    mine('base = "nano"\n', "other")
+    (fault,) = put_on("other")
+    assert "line 1: there is no keymap 'nano'" in fault
+
+
+def test_keys_in_the_settings_go_over_the_keymap(tmp_path: Path) -> None:
+    config = config_folder() / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('keymap = "vim"\n[keys]\n"run.step" = "s"\n"run.hunt" = "x"\n')
+    faults = keyboard.put_on(
+        "vim", keyboard.folders(config_folder()), {"run.step": "s", "run.hunt": "x"}, config
+    )
+    assert faults == [f"{config}: line 4: no command is called 'run.hunt'"]
+    assert next(c for c in every() if c.id == "run.step").keys_now == ("s",)
+
+
+async def test_another_keymap_is_put_on_live_and_the_footer_follows() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=2)
+    async with on_stage(handle) as stage:
+        await stage.press("colon", *"keymap emacs", "enter")
+        await stage.press("4")
+        stage.handle.now += 10
+        await stage.pull()
+        assert "^x 1 zoom" in stage.text()
+        await stage.press("z")
+        assert not stage.deck.zoomed
+        await stage.press("ctrl+x")
+        assert "^x …" in stage.text()
+        await stage.press("1")
+        assert stage.deck.zoomed
+        await stage.press("ctrl+x", "x")
+        assert "no command has the keys ^x x" in stage.text()
+
+
+async def test_no_key_leaves_a_run_without_the_question() -> None:
+    mine('[keys]\n"app.quit" = "Q"\n"app.palette" = "f2"\n')
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL)
+    async with on_stage(handle) as stage:
+        await stage.press("colon", *"keymap mine", "enter", "ctrl+q", "ctrl+p")
+        assert stage.app.screen is stage.deck
+        assert not handle.closed
+        await stage.press("Q")
+        assert "leave the run?" in stage.text()
+
+
+async def test_a_chord_of_vim_moves_in_the_focused_pane_and_plain_keys_stay_text() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=7)
+    async with on_stage(handle) as stage:
+        await stage.press("colon", *"keymap vim", "enter", "4", "k", "k")
+        log = stage.deck.log_pane
+        assert log.scroll_offset.y == log.max_scroll_y - 2
+        await stage.press("g", "g")
+        assert log.scroll_offset.y == 0
+        await stage.press("j")
+        assert log.scroll_offset.y == 1
+        await stage.press("i", *"ggjk", "enter")
+        assert handle.state.hints == ("ggjk",)
+
+
+async def test_a_keymap_that_changes_on_disk_is_worn_at_once() -> None:
+    path = mine('[keys]\n"pane.zoom" = "Z"\n')
+    async with on_stage(FakeHandle()) as stage:
+        await stage.press("colon", *"keymap mine", "enter", "Z")
+        assert stage.deck.zoomed
+        path.write_text('[keys]\n"pane.zoom" = "ctrl+z"\n')
+        stage.app.look_at_wardrobe()
+        await stage.press("Z")
+        assert stage.deck.zoomed
+        await stage.press("ctrl+z")
+        assert not stage.deck.zoomed

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import akg_tui
+from akg_tui.core.machine import Mode
+from akg_tui.core.measurement import Interval
+from akg_tui.core.plain import clean
+from akg_tui.tui import words
+from akg_tui.tui.commands import every
+from akg_tui.tui.language import LANGUAGES, catalogue, language_of, speak, tr
+from akg_tui.tui.spans import cells
+
+from .script import FakeHandle
+from .stage import Stage, on_stage
+from .test_pictures import under_evaluation
+
+PACKAGE = Path(akg_tui.__file__).parent
+OTHERS = [language for language in LANGUAGES if language != "en"]
+
+
+def literals() -> tuple[set[str], list[str]]:
+    """The texts put through `tr`, `marked` and `count` in the code, and calls that hide theirs."""
+    found: set[str] = set()
+    hidden: list[str] = []
+    for path in [*(PACKAGE / "tui").rglob("*.py"), PACKAGE / "plain_stream.py"]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            first = node.args[0]
+            if name in ("tr", "marked"):
+                if isinstance(first, ast.Constant):
+                    found.add(first.value)
+                elif name == "tr" and not re.search(
+                    r"label|help|group|_VERDICTS", ast.unparse(first)
+                ):
+                    hidden.append(f"{path.name}: {ast.unparse(node)}")
+            elif name == "count" and len(node.args) == 2:
+                noun = node.args[1]
+                if isinstance(noun, ast.Constant):
+                    found.add(f"{{n}} {noun.value}")
+    return found, hidden
+
+
+def used() -> set[str]:
+    registry = {t for c in every() for t in (c.label, c.help, c.group)}
+    return literals()[0] | registry
+
+
+def test_every_text_is_put_through_tr_as_a_literal() -> None:
+    assert literals()[1] == []
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_catalogue_has_every_text_that_is_used_and_no_other(language: str) -> None:
+    texts = set(catalogue(language))
+    assert used() - texts == set()
+    assert texts - used() == set()
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_translation_keeps_the_names_in_braces_and_holds_nothing_odd(language: str) -> None:
+    for english, said in catalogue(language).items():
+        names = re.findall(r"\{\w*\}", english)
+        assert sorted(re.findall(r"\{\w*\}", said)) == sorted(names), english
+        assert clean(said) == said
+        assert said.strip()
+
+
+def test_a_text_without_a_translation_is_said_in_english() -> None:
+    speak("zh")
+    assert tr("no such text {n}", n=1) == "no such text 1"
+    assert tr("quit") == "退出"
+
+
+def test_figures_are_said_in_the_language_spoken() -> None:
+    assert words.sure(Interval(1.123, 1.098, 1.149, 0.95)) == (
+        "12.3 % faster (9.8 to 14.9), 95 % sure"
+    )
+    assert words.count(3, "line") == "3 lines"
+    speak("zh")
+    assert (
+        words.sure(Interval(1.123, 1.098, 1.149, 0.95)) == "快 12.3 %（9.8 至 14.9）, 置信度 95 %"
+    )
+    assert words.count(3, "line") == "3 行"
+
+
+@pytest.mark.parametrize(
+    ("environment", "language"),
+    [
+        ({"LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C.UTF-8"}, "en"),
+        ({"LANG": "de_DE.UTF-8"}, "en"),
+        ({"LC_MESSAGES": "zh", "LANG": "en_GB.UTF-8"}, "zh"),
+        ({}, "en"),
+    ],
+)
+def test_the_locale_chooses_the_language(environment: dict[str, str], language: str) -> None:
+    assert language_of(environment) == language
+
+
+def borders(text: str) -> list[list[int]]:
+    """In which columns each row has a border."""
+    rows: list[list[int]] = []
+    for row in text.split("\n"):
+        column, found = 0, []
+        for character in row:
+            if character in "│╭╮╰╯":
+                found.append(column)
+            column += cells(character)
+        rows.append(found)
+    return rows
+
+
+async def walk(stage: Stage) -> list[str]:
+    """The deck, help, the command line, the palette and the question before leaving."""
+    shown = [stage.text()]
+    for keys in (("question_mark",), ("colon", "t"), ("q",)):
+        await stage.press(*keys)
+        shown.append(stage.text())
+        await stage.press("escape")
+    await stage.pilot.press("ctrl+p")
+    await stage.app.workers.wait_for_complete()
+    await stage.pilot.pause()
+    shown.append(stage.text())
+    await stage.pilot.press("escape")
+    return shown
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_wide_letters_shift_no_column_on_any_screen(size: tuple[int, int]) -> None:
+    async with on_stage(under_evaluation(), size) as stage:
+        english = await walk(stage)
+        stage.app.action_language_named("zh")
+        stage.handle.now += 10
+        await stage.pull()
+        chinese = await walk(stage)
+    assert any("一" <= c <= "龥" for c in chinese[0])
+    for shown in chinese:
+        assert {cells(row) for row in shown.split("\n")} == {size[0]}
+    assert borders(english[0]) == borders(chinese[0])
+
+
+async def test_the_review_is_in_line_too() -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.work()
+    async with on_stage(handle, (80, 24)) as stage:
+        stage.app.action_language_named("zh")
+        await stage.arm()
+        await stage.press("r")
+        assert {cells(row) for row in stage.text().split("\n")} == {80}
+        assert "下一处" in stage.text()
+
+
+async def test_a_command_is_found_by_its_english_name_in_every_language() -> None:
+    async with on_stage(FakeHandle()) as stage:
+        await stage.press("colon", *"language zh", "enter")
+        await stage.press("colon", *"theme tide", "enter")
+        assert stage.app.theme == "tide"
+        await stage.pilot.press("ctrl+p", *"zoom")
+        await stage.app.workers.wait_for_complete()
+        await stage.pilot.pause()
+        assert "面板: 放大" in stage.text()

@@ -1,0 +1,258 @@
+"""Every command of the registry: reachable, explained, and able to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from akg_tui.core import commands as cmd
+from akg_tui.core.machine import Mode, Phase
+from akg_tui.tui import commands, keypage
+from akg_tui.tui.commands import Argument, Command, Where, at, every
+from akg_tui.tui.preferences import config_folder
+from akg_tui.tui.screens.commandline import CommandLine, name_of, read
+from akg_tui.tui.screens.dialogs import Help, help_rows
+from akg_tui.tui.screens.palette import offers
+from akg_tui.tui.screens.review import Review
+from akg_tui.tui.spans import cells, plain
+
+from .script import FakeHandle
+from .stage import Stage, on_stage
+
+ROOT = Path(__file__).parents[2]
+# These end the run or the app, so they come last.
+LAST = ("run.stop", "app.quit")
+
+
+def asking(path: Path) -> FakeHandle:
+    """A run whose first candidate waits for a review, in a folder that can be written."""
+    handle = FakeHandle(mode=Mode.REVIEW, path=str(path))
+    handle.work()
+    return handle
+
+
+async def back_to(stage: Stage, screen: object) -> None:
+    """Leave whatever a command has opened."""
+    for _ in range(4):
+        if stage.app.screen is screen and not isinstance(stage.app.focused, Input):
+            return
+        await stage.press("escape")
+    assert stage.app.screen is screen
+
+
+async def every_command_runs(stage: Stage, where: Where) -> None:
+    screen = stage.app.screen
+    ordered = sorted(at(where), key=lambda c: c.id in LAST)
+    for command in ordered:
+        if command.id in ("review.close", "ask.keep", "ask.reject", "review.keep", "review.reject"):
+            continue  # they leave what is looked at; each has tests of its own
+        words = [""]
+        if command.argument and command.argument.choices:
+            words += stage.app.choices(command.argument)[:2]
+        for word in words:
+            assert await stage.app.carry_out(command, word), f"nobody carries out {command.id}"
+            await stage.pull()
+            assert stage.app._exception is None, command.id
+            if command.id not in LAST:
+                await back_to(stage, screen)
+
+
+async def test_every_command_of_the_deck_runs(tmp_path: Path) -> None:
+    async with on_stage(asking(tmp_path)) as stage:
+        await stage.arm()
+        await every_command_runs(stage, "deck")
+
+
+async def test_every_command_of_the_review_runs(tmp_path: Path) -> None:
+    async with on_stage(asking(tmp_path)) as stage:
+        await stage.arm()
+        await stage.press("r")
+        assert isinstance(stage.app.screen, Review)
+        await every_command_runs(stage, "review")
+
+
+async def test_every_command_can_be_reached_by_key_or_palette_and_is_in_the_help(
+    tmp_path: Path,
+) -> None:
+    async with on_stage(asking(tmp_path)) as stage:
+        await stage.arm()
+        for where, key in (("deck", ""), ("review", "r")):
+            if key:
+                await stage.press(key)
+            bound = stage.app.screen.active_bindings
+            offered = {offer.run.command.id for offer in offers(stage.app)}
+            for command in at(where):  # type: ignore[arg-type]
+                in_palette = command.id in offered or command.id == "app.palette"
+                assert in_palette, f"{command.id} is not in the palette"
+                for chord in command.keys_now:
+                    one = bound.get(chord)
+                    assert one is not None, f"{chord} does nothing in the {where}"
+                    moves = command.id.startswith(("pane.down", "pane.up", "pane.page"))
+                    assert moves or one.binding.action == command.action, command.id
+    shown = "\n".join(plain(row) for row in help_rows(200))
+    for command in every():
+        assert command.help in shown
+        assert all(key in shown for key in command.shown_key.split(" or ")), command.id
+        assert command.keys_now or f":{name_of(command)}" in shown, command.id
+
+
+def test_ids_are_unique_and_names_on_the_line_are_unique_in_each_place() -> None:
+    ids = [command.id for command in every()]
+    assert len(ids) == len(set(ids))
+    for where in ("deck", "review"):
+        names = [name_of(command) for command in at(where)]  # type: ignore[arg-type]
+        assert len(names) == len(set(names)), where
+
+
+def test_a_command_can_be_added_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "_ADDED", [])
+    mine = Command("mine.do", ("ctrl+t",), "do", "Do mine", "Mine", "mine")
+    commands.add(mine)
+    assert every()[-1] is mine
+    assert commands.groups()["Mine"] == [mine]
+    with pytest.raises(ValueError, match=r"mine\.do is declared twice"):
+        commands.add(mine)
+
+
+def test_the_page_of_keys_is_the_one_that_the_registry_makes() -> None:
+    page = (ROOT / "docs" / "keys.md").read_text()
+    assert page == keypage.markdown(), "run: akg-tui keys --markdown > docs/keys.md"
+    assert all(command.help[1:] in page for command in every())
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+async def test_the_footer_says_what_it_hides(width: int) -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL)
+    async with on_stage(handle, (width, 30)) as stage:
+        row = stage.text().split("\n")[-1]
+        pairs = commands.footer("deck", handle.state)
+        shown = sum(f"{key} {label}" in row for key, label in pairs)
+        if shown < len(pairs):
+            assert f"+{len(pairs) - shown} more: ?" in row
+        assert cells(row.rstrip()) <= width
+
+
+async def test_help_is_searched_by_typing_and_escape_clears_before_it_closes() -> None:
+    handle = FakeHandle()
+    async with on_stage(handle) as stage:
+        await stage.press("question_mark")
+        assert isinstance(stage.app.screen, Help)
+        await stage.press(*"zoom")
+        assert "Give the focused pane all the room" in stage.text()
+        assert "Answer the card with yes" not in stage.text()
+        await stage.press("escape")
+        assert isinstance(stage.app.screen, Help)
+        assert "Answer the card with yes" in stage.text()
+        await stage.press(*"xyzzy")
+        assert "no command holds these words" in stage.text()
+        await stage.press("escape", "escape")
+        assert not isinstance(stage.app.screen, ModalScreen)
+
+
+async def test_a_command_with_its_argument_is_typed_completed_and_run() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL)
+    async with on_stage(handle) as stage:
+        await stage.press("colon", *"mode-", "tab", *"st", "enter")
+        assert handle.state.mode is Mode.STEP
+        await stage.press("colon", *"tell ", *"use q4", "enter")
+        assert cmd.Hint("use q4") in handle.sent
+        await stage.press("colon", "up", "enter")
+        assert handle.sent.count(cmd.Hint("use q4")) == 2
+
+
+async def test_a_theme_is_seen_while_it_is_completed_and_taken_back_by_escape() -> None:
+    async with on_stage(FakeHandle()) as stage:
+        await stage.press("colon", *"theme ", "tab", "tab")
+        assert stage.app.theme == "chalk"
+        await stage.press("escape")
+        assert stage.app.theme == "ember"
+        await stage.press("colon", *"theme tide", "enter")
+        assert stage.app.theme == "tide"
+
+
+async def test_a_theme_is_seen_while_the_palettes_cursor_is_on_it() -> None:
+    async with on_stage(FakeHandle()) as stage:
+
+        async def type_and_settle(*keys: str) -> None:
+            await stage.pilot.press(*keys)
+            await stage.app.workers.wait_for_complete()
+            await stage.pilot.pause()
+
+        await type_and_settle("ctrl+p", *"okabe")
+        await type_and_settle("down")
+        assert stage.app.theme == "okabe"
+        await type_and_settle("escape", "escape")
+        assert stage.app.theme == "ember"
+        await type_and_settle("ctrl+p", *"okabe")
+        await type_and_settle("enter")
+        await stage.pull()
+        assert stage.app.theme == "okabe"
+
+
+async def test_the_name_of_a_theme_is_no_markup_anywhere() -> None:
+    folder = config_folder() / "themes"
+    folder.mkdir(parents=True)
+    text = (ROOT / "themes" / "ember.toml").read_text()
+    text = text.replace('"ember"', r'"[red]odd[/]\u001b"').replace("dark and warm", "[b]warm")
+    (folder / "odd.toml").write_text(text)
+    async with on_stage(FakeHandle()) as stage:
+        assert "[red]odd[/]\x1b" in stage.app.themes
+        for keys in (("ctrl+p", *"[red]"), ("ctrl+p", *"odd")):
+            await stage.pilot.press(*keys)
+            await stage.app.workers.wait_for_complete()
+            await stage.pilot.pause()
+            assert "look: theme [red]odd[/]␛" in stage.text()
+            assert "[b]warm" in stage.text()
+            await stage.press("escape", "escape")
+        await stage.press("colon", *"theme [")
+        assert "[red]odd[/]␛" in stage.text()
+
+
+async def test_what_cannot_be_run_is_told_on_the_line_which_stays_open() -> None:
+    async with on_stage(FakeHandle()) as stage:
+        for typed, told in (
+            ("nonsense", "no command is called nonsense here"),
+            ("theme neon", "theme can be: ansi16"),
+            ("zoom now", "zoom takes no argument"),
+        ):
+            await stage.press("colon", *typed, "enter")
+            assert isinstance(stage.app.screen, CommandLine)
+            assert told in stage.text()
+            await stage.press("escape")
+
+
+def words(argument: Argument) -> list[str]:
+    return list(argument.choices)
+
+
+MODE = Command("a.mode", (), "mode", "", "A", "mode", argument=Argument("m", ("auto", "step")))
+MOVE = Command("a.move", (), "move on", "", "A", "move")
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "argument", "fault"),
+    [
+        ("", None, "", ""),
+        ("mode step", MODE, "step", ""),
+        ("mod st", MODE, "step", ""),
+        ("a.mode", MODE, "", ""),
+        ("move-on", MOVE, "", ""),
+        ("mo", None, "", "mo may be: a.mode, a.move"),
+        ("mode x", MODE, "x", "mode can be: auto, step"),
+        ("x", None, "", "no command is called x here"),
+    ],
+)
+def test_a_line_is_read(text: str, command: Command | None, argument: str, fault: str) -> None:
+    reading = read(text, (MODE, MOVE), words)
+    assert (reading.command, reading.argument, reading.fault) == (command, argument, fault)
+
+
+def test_a_line_offers_what_it_may_become() -> None:
+    assert [o for o, _ in read("", (MODE, MOVE), words).offers] == ["mode ", "move-on"]
+    assert [o for o, _ in read("mode ", (MODE, MOVE), words).offers] == ["mode auto", "mode step"]
+    assert [o for o, _ in read("mode s", (MODE, MOVE), words).offers] == ["mode step"]
