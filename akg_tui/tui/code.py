@@ -47,7 +47,10 @@ class Colours:
 
 
 class CodeRows(Sequence[Line]):
-    """Rows for `compared`, built one by one. `both` shows the old and the new number."""
+    """Rows for `compared`, built one by one. `both` shows the old and the new number.
+
+    `origins` tells for each new line who wrote it: a label and its role.
+    """
 
     def __init__(
         self,
@@ -57,14 +60,18 @@ class CodeRows(Sequence[Line]):
         old: Coloured | None,
         new: Coloured | None,
         both: bool = False,
+        origins: Sequence[Span] | None = None,
     ) -> None:
         self.compared = compared
         self._tagger = Tagger(tag_key)
         self._old, self._new = old, new
         self._both = both
+        self._origins = origins
+        self._label = max((len(label) for label, _ in origins), default=0) if origins else 0
         last = max((max(row.old, row.new) for row in compared), default=1)
         self._digits = max(3, len(str(last)))
         gutter = self._digits + 6 + (self._digits + 1 if both else 0)
+        gutter += self._label + 2 if self._label else 0
         self.columns = gutter + max((columns_of(row.text) for row in compared), default=0)
 
     def recolour(self, *, old: Coloured | None, new: Coloured | None) -> None:
@@ -96,8 +103,20 @@ class CodeRows(Sequence[Line]):
             digits = self._digits
             gutter = [(f"{old:>{digits}} {new:>{digits}} ", _on("number", ground))]
         gutter.append((tag, _on("tag", ground)))
+        if self._label:
+            gutter.append(self._origin(row, ground))
         gutter.append((f" {row.kind.value} ", _on(_MARK[row.kind], ground)))
         return (*gutter, *self._code(row, number, ground))
+
+    def _origin(self, row: Row, ground: str) -> Span:
+        """Who wrote the line; a run of lines by one hand says so once."""
+        origins, width = self._origins, self._label
+        if origins is None or not 0 < row.new <= len(origins):
+            return (" " * (width + 2), _on("text", ground))
+        label, role = origins[row.new - 1]
+        if row.new > 1 and origins[row.new - 2] == (label, role):
+            label = "│" if label else ""
+        return (f" {label:<{width}} ", _on(role, ground))
 
     def _code(self, row: Row, number: int, ground: str) -> Line:
         coloured = self._old if row.kind is Kind.REMOVED else self._new

@@ -7,7 +7,8 @@ who makes the `Plot`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -18,30 +19,66 @@ _BRAILLE = 0x2800
 _LOG_FROM = 8.0
 _LABEL = 6  # columns of a label of the vertical axis
 
+CROWD = 3  # points of a kind in a column, beyond which they are drawn as one
+
 Place = Callable[[int], int]  # the dot column of an attempt
 
 
-@dataclass(frozen=True)
-class Point:
-    """`y` is None for a point that has no value: it stands on the floor of the chart."""
+class Series:
+    """Points of one kind, in the order of their `xs`. A `y` of None stands on the floor.
 
-    x: int
-    y: float | None
-    low: float | None
-    high: float | None
-    glyph: str
-    role: str
+    Grows only at its end, and knows its bounds, so that a long one is as fast to draw as a
+    short one is.
+    """
+
+    def __init__(self, glyph: str, role: str) -> None:
+        self.glyph, self.role = glyph, role
+        self.xs: list[int] = []
+        self.ys: list[float] = []
+        self.lows: list[float] = []
+        self.highs: list[float] = []
+        self.floor: list[int] = []
+        self.bounds: tuple[float, float] | None = None  # of the values
+        self.reach: tuple[float, float] | None = None  # of the bars too, where above zero
+
+    def __len__(self) -> int:
+        return len(self.xs) + len(self.floor)
+
+    def add(self, x: int, y: float | None, low: float | None = None, high: float | None = None) -> None:
+        """A point, with the ends of its error bar where it has one."""
+        if y is None:
+            self.floor.append(x)
+            return
+        low, high = y if low is None else low, y if high is None else high
+        self.xs.append(x)
+        self.ys.append(y)
+        self.lows.append(low)
+        self.highs.append(high)
+        self.bounds = _stretched(self.bounds, y, y)
+        self.reach = _stretched(self.reach, low if low > 0 else y, high)
 
 
-@dataclass(frozen=True)
+def _stretched(
+    bounds: tuple[float, float] | None, low: float, high: float
+) -> tuple[float, float]:
+    return (low, high) if bounds is None else (min(bounds[0], low), max(bounds[1], high))
+
+
+@dataclass(frozen=True, eq=False)
 class Plot:
-    """What to draw. `steps` are the places where the line changes, first to last."""
+    """What to draw. `steps` are the places where the line changes, first to last.
 
-    points: tuple[Point, ...]
+    `band` is where a value is within the noise: from this x on, between these two.
+    `tell_x` writes a number of the horizontal axis.
+    """
+
+    series: tuple[Series, ...]
     steps: tuple[tuple[int, float], ...]
     last_x: int
     unit: str
     empty: str
+    band: tuple[int, float, float] | None = None
+    tell_x: Callable[[int], str] = str
 
 
 class _Canvas:
@@ -141,11 +178,10 @@ def draw(plot: Plot, width: int, height: int) -> list[Line]:
     def at(x: int) -> int:
         return 1 + round(x * across)
 
-    _draw_bars(canvas, plot, scale, at)
-    _draw_steps(canvas, plot, scale, at)
-    for point in plot.points:
-        y = 4 * rows - 1 if point.y is None else scale.dot(point.y)
-        canvas.glyph(at(point.x), y, point.glyph, point.role)
+    _draw_band(canvas, plot, scale, at)
+    _draw_bars(canvas, plot, scale, across)
+    _draw_steps(canvas, plot, scale, across)
+    _draw_points(canvas, plot, scale, across)
     labels = _labels(plot, scale, rows)
     drawn = [
         ((labels.get(n, " " * _LABEL), "chart.axis"), ("┤" if n in labels else "│", "chart.axis"),
@@ -158,25 +194,77 @@ def draw(plot: Plot, width: int, height: int) -> list[Line]:
 
 def _values(plot: Plot) -> list[float]:
     values = [value for _, value in plot.steps]
-    values += [p.y for p in plot.points if p.y is not None]
+    for each in plot.series:
+        values += each.bounds or ()
     low, high = min(values), max(values)
     # A wild error bar must not flatten everything else.
     reach = max(high - low, 0.1 * abs(high))
-    bars = [b for p in plot.points for b in (p.low, p.high) if b is not None]
-    return values + [min(high + reach, max(low - reach, b)) for b in bars if b > 0]
+    for each in plot.series:
+        if each.reach:
+            values += [max(low - reach, each.reach[0]), min(high + reach, each.reach[1])]
+    return values
 
 
-def _draw_bars(canvas: _Canvas, plot: Plot, scale: Scale, at: Place) -> None:
-    for point in plot.points:
-        if point.low is not None and point.high is not None:
-            canvas.upright(at(point.x), scale.dot(point.low), scale.dot(point.high), "chart.error")
+def _draw_band(canvas: _Canvas, plot: Plot, scale: Scale, at: Place) -> None:
+    """Two dotted lines: what lies between them does not differ from the best beyond doubt."""
+    if plot.band is None:
+        return
+    start, low, high = plot.band
+    for value in (low, high):
+        y = scale.dot(value)
+        for x in range(at(start), at(plot.last_x) + 1, 4):
+            canvas.dot(x, y, "chart.axis")
 
 
-def _draw_steps(canvas: _Canvas, plot: Plot, scale: Scale, at: Place) -> None:
-    ends = [*plot.steps[1:], (plot.last_x, plot.steps[-1][1])]
-    for (x, value), (following, next_value) in zip(plot.steps, ends, strict=True):
-        canvas.level(at(x), at(following), scale.dot(value), "chart.best")
-        canvas.upright(at(following), scale.dot(value), scale.dot(next_value), "chart.best")
+def _columns(xs: Sequence[int], columns: int, across: float) -> Iterator[tuple[int, int, int]]:
+    """For each column of cells with points in it: the column, and which points those are."""
+    begin = 0
+    while begin < len(xs):
+        column = (1 + round(xs[begin] * across)) // 2
+        # The next column begins where the dot is at least 2 * (column + 1).
+        end = bisect_left(xs, (2 * column + 0.5) / across, begin + 1)
+        yield min(column, columns - 1), begin, end
+        begin = end
+
+
+def _draw_bars(canvas: _Canvas, plot: Plot, scale: Scale, across: float) -> None:
+    """Where points crowd into a column, one bar stands for all their bars."""
+    for each in plot.series:
+        for _, begin, end in _columns(each.xs, canvas.columns, across):
+            low, high = min(each.lows[begin:end]), max(each.highs[begin:end])
+            if low < high:
+                x = 1 + round(each.xs[begin] * across)
+                canvas.upright(x, scale.dot(low), scale.dot(high), "chart.error")
+
+
+def _draw_points(canvas: _Canvas, plot: Plot, scale: Scale, across: float) -> None:
+    """Every point by its glyph; of a crowd in one column, the whole range and the best."""
+    last = 4 * canvas.rows - 1
+    for each in plot.series:
+        for column, _, _ in _columns(each.floor, canvas.columns, across):
+            canvas.glyph(2 * column, last, each.glyph, each.role)
+        for column, begin, end in _columns(each.xs, canvas.columns, across):
+            ys = each.ys[begin:end]
+            if len(ys) > CROWD:
+                top, bottom = scale.dot(max(ys)), scale.dot(min(ys))
+                canvas.upright(2 * column, top, bottom, each.role)
+                ys = [max(ys)]
+            for y in ys:
+                canvas.glyph(2 * column, scale.dot(y), each.glyph, each.role)
+
+
+def _draw_steps(canvas: _Canvas, plot: Plot, scale: Scale, across: float) -> None:
+    """The line as it stands in each column of dots, and upright where it changes."""
+    xs = [x for x, _ in plot.steps]
+    dots = [-1] * (2 * canvas.columns)
+    first, last = 1 + round(xs[0] * across), 1 + round(plot.last_x * across)
+    for x in range(first, min(last + 1, len(dots))):
+        step = bisect_right(xs, (x - 0.5) / across) - 1
+        dots[x] = scale.dot(plot.steps[max(0, step)][1])
+        if x > first and dots[x - 1] != dots[x]:
+            canvas.upright(x, dots[x - 1], dots[x], "chart.best")
+        else:
+            canvas.dot(x, dots[x], "chart.best")
 
 
 def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:
@@ -194,8 +282,11 @@ def _floor(plot: Plot, columns: int, at: Place) -> Line:
     free = 0
     wanted = max(1, columns // 8)
     step = max(1, math.ceil(plot.last_x / wanted))
+    if step > 10:
+        power = 10 ** (len(str(step)) - 1)
+        step = next(power * m for m in (1, 2, 5, 10) if power * m >= step)
     for x in range(0, plot.last_x + 1, step):
-        label = str(x)
+        label = plot.tell_x(x)
         start = min(columns - len(label), max(free, at(x) // 2 - len(label) // 2))
         if start >= free:
             cells[start : start + len(label)] = label
