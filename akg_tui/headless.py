@@ -37,7 +37,7 @@ async def run_as_json(handle: RunHandle, out: TextIO) -> None:
     stream = _JsonLines(handle, out)
     try:
         while not task.done():
-            await asyncio.wait({task}, timeout=TICK_S)
+            await _until_done(task, handle)
             stream.write()
         await task
     finally:
@@ -45,8 +45,20 @@ async def run_as_json(handle: RunHandle, out: TextIO) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await task
         stream.write()
-    out.write(json.dumps(summary_of(handle)) + "\n")
-    out.flush()
+        if handle.state.finished or handle.state.api_failure:
+            out.write(json.dumps(summary_of(handle)) + "\n")
+            out.flush()
+
+
+class ModelHeld(RuntimeError):
+    """The model cannot be used as things are, and nobody watches who could mend it."""
+
+
+async def _until_done(task: asyncio.Task[None], handle: RunHandle) -> None:
+    """Wait a tick, or until the work ends. Raises `ModelHeld` when only a person could help."""
+    await asyncio.wait({task}, timeout=TICK_S)
+    if handle.state.api_failure and not task.done():
+        raise ModelHeld(handle.state.api_failure)
 
 
 class _JsonLines:
@@ -69,8 +81,8 @@ class _JsonLines:
                     self._policy = event.task.policy.automation
                 case ev.PolicyChanged():
                     self._policy = event.policy.automation
-                case ev.ModelReplied():
-                    self._tokens += event.input_tokens + event.output_tokens
+                case ev.ModelReplied() | ev.ReplyLost():
+                    self._tokens += event.prompt_tokens + event.output_tokens
                 case _:
                     pass
             line = {"seq": record.seq, "at": record.at, **ev.to_builtins(event)}
@@ -96,7 +108,7 @@ async def run_with_progress(handle: RunHandle) -> None:
         shown = 0
         try:
             while not task.done():
-                await asyncio.wait({task}, timeout=TICK_S)
+                await _until_done(task, handle)
                 records = handle.records
                 for line in narrate(records[shown:], handle):
                     console.print(line, soft_wrap=True)
@@ -142,11 +154,39 @@ def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
                 lines.append(f"policy    changed by the {one_line(source, 40)}")
             case ev.PlanEdited(kept=kept):
                 lines.append(f"PLAN.md   was edited by hand; the edit is kept in {one_line(kept)}")
+            case ev.RunSalvaged(source=source):
+                lines.append(f"salvaged  from the run {one_line(source)}")
+            case ev.ApiWaiting(reason=reason, attempt=attempt, seconds=seconds):
+                lines.append(
+                    f"WAIT_API  try {attempt + 1} in {seconds:.0f} s: {one_line(reason, 100)}"
+                )
+            case ev.ContextRebuilt(reason=reason):
+                lines.append(f"context   begun anew: {one_line(reason, 100)}")
             case ev.VisitFailed(reason=reason):
                 lines.append(f"agent     {one_line(reason, 120)}")
             case _:
-                pass
+                lines += _by_hand(event)
     return lines
+
+
+def _by_hand(event: ev.AnyEvent) -> list[str]:
+    """What a person did to the run, and what was asked of one."""
+    match event:
+        case ev.KeepUndone(attempt=attempt, comment=comment):
+            why = f": {one_line(comment, 100)}" if comment else ""
+            return [f"undo      the KEEP of attempt {attempt}{why}"]
+        case ev.Forked(parent=parent, round=number):
+            return [f"forked    from {one_line(parent, 80)}, round {number}"]
+        case ev.QuestionAsked(text=text):
+            return [f"question  {one_line(text, 120)}"]
+        case ev.QuestionAnswered(answer=answer, source=source):
+            return [f"answer    {source}: {one_line(answer, 120)}"]
+        case ev.BlockedReported(kind=kind, text=text):
+            return [f"blocked   {kind}: {one_line(text, 120)}"]
+        case ev.CallRefused(reason=reason):
+            return [f"budget    {one_line(reason, 120)}"]
+        case _:
+            return []
 
 
 _MARKS = {Verdict.KEEP: "✔", Verdict.DISCARD: "–", Verdict.FAIL: "✘"}
@@ -158,6 +198,13 @@ def _verdict_line(event: ev.Decided) -> str:
     return f"round {event.round:<3} {mark} {event.verdict:<7} {event.item:<4} {reason}"
 
 
+def _bill(summary: dict[str, Any]) -> str:
+    """The share of the prompts that came from a cache, and what all cost, where known."""
+    share, cost = summary["cache_read_share"], summary["cost_usd"]
+    read = f", {share:.0%} of the prompts from the cache" if share else ""
+    return f"{read}, ${cost:.2f}" if cost else read
+
+
 def closing_lines(handle: RunHandle) -> list[str]:
     """What the run came to, in a few lines."""
     summary = summary_of(handle)
@@ -165,7 +212,7 @@ def closing_lines(handle: RunHandle) -> list[str]:
     lines = [f"\n{summary['reason']}: {summary['rounds']} rounds ({verdicts})"]
     if used := summary["tokens_used_session"]:
         limit = f" of {summary['max_tokens']}" if "max_tokens" in summary else ""
-        lines.append(f"tokens: {used}{limit}")
+        lines.append(f"tokens: {used}{limit}{_bill(summary)}")
     final = handle.state.final
     if final and final.ratio:
         lines.append(

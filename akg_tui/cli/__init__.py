@@ -8,9 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from akg_tui import __version__
+from akg_tui.cli.benches import add_judge_benches
 from akg_tui.cli.evaluating import add_evaluating
 from akg_tui.cli.files import add_file_benches, add_file_commands
+from akg_tui.cli.health import add_health
 from akg_tui.cli.knowledge import add_knowledge
+from akg_tui.cli.levers import add_levers
 from akg_tui.cli.reporting import add_reporting
 from akg_tui.cli.running import add_running
 from akg_tui.cli.runs import add_run_commands
@@ -35,8 +38,10 @@ def parser() -> argparse.ArgumentParser:
     add_evaluating(add)
     add_run_commands(add)
     add_reporting(add)
+    add_levers(add)
     add_file_commands(add)
     add_knowledge(add)
+    add_health(add)
 
     about = "measure a part of the workbench"
     bench = commands.add_parser("bench", help=about, description=about)
@@ -48,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
         return subject
 
     add_file_benches(add_bench)
+    add_judge_benches(add_bench)
     return top
 
 

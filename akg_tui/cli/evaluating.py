@@ -22,7 +22,7 @@ def _eval(arguments: argparse.Namespace) -> int:
     import asyncio
     import tempfile
 
-    from akg_tui.core.measurement import Measurement, Outcome
+    from akg_tui.core.measurement import PRECISE, Measurement, Outcome
     from akg_tui.evaluate import Judge
 
     folder = load(arguments.task)
@@ -33,7 +33,7 @@ def _eval(arguments: argparse.Namespace) -> int:
     async def measure(scratch: str) -> Measurement:
         judge = Judge(folder.task, folder.reference, Path(scratch), on_progress=lambda _: None)
         try:
-            return await judge.evaluate(kernel, None)
+            return await judge.evaluate(kernel, None, precise=PRECISE)
         finally:
             await judge.close()
 
@@ -63,5 +63,34 @@ def _print_measurement(measured: Any, *, as_json: bool) -> None:
             f"kernel {measured.candidate_ms:.4f} ms, reference {measured.baseline_ms:.4f} ms: "
             f"speedup {measured.ratio.ratio:.3f} ({percent(measured.ratio)})"
         )
+    if measured.roofline:
+        roof = measured.roofline
+        gigabytes = roof.bandwidth * roof.share / 1e9, roof.bandwidth / 1e9
+        print(
+            f"moves {gigabytes[0]:.1f} of {gigabytes[1]:.1f} GB/s ({roof.level}): "
+            f"{roof.share:.0%} of the roofline, bytes only"
+        )
+    for note in measured.noise:
+        print(f"noise: {one_line(note, 200)}")
+    _print_errors(measured.errors)
+    for finding in measured.findings:
+        print(f"guard: {one_line(str(finding), 200)}")
     for line in measured.detail.splitlines():
         print("  " + one_line(line, 200))
+
+
+def _print_errors(errors: Any) -> None:
+    """Print in a line what was right, then each kind of input that was not, or was not tried."""
+    from akg_tui.core.plain import one_line
+
+    good = [each for each in errors if each.error is not None and each.error <= each.tolerance]
+    if good:
+        nearest = max(good, key=lambda each: each.error / each.tolerance)
+        print(
+            f"right on {len(good)} kinds of input; nearest to its limit: "
+            f"{one_line(nearest.name, 120)} ({nearest.error:.2g} of {nearest.tolerance:.2g})"
+        )
+    for each in errors:
+        if each not in good:
+            off = f"error {each.error:.2g} > {each.tolerance:.2g}" if each.error else each.note
+            print(f"{one_line(each.name, 120)}: {one_line(off, 200)}")

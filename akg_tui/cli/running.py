@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ from akg_tui.cli.limits import add_limits, positive, stated_policy
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageError, fail, load
 
 if TYPE_CHECKING:
-    from akg_tui.core.task import Policy
+    from akg_tui.core.export_guard import Channel
+    from akg_tui.core.task import Agent, Policy
     from akg_tui.engine.engine import Engine
     from akg_tui.store.run_folder import RunFolder
 
@@ -31,15 +33,29 @@ def add_running(add: Callable[..., Any]) -> None:
 
     resume = add("resume", _resume, "go on with a run that was stopped or killed")
     resume.add_argument("run_folder", type=Path, metavar="RUN")
+    _with_key(resume)
     add_limits(resume)
     _watching(resume)
 
 
 def _tuning(tune: argparse.ArgumentParser) -> None:
     tune.add_argument("task", type=Path, help="a folder with task.toml")
-    tune.add_argument("--agent", choices=["sweep"], help="who proposes the changes")
+    tune.add_argument(
+        "--agent", metavar="MODEL", help="who proposes the changes: sweep, claude, or a model's id"
+    )
+    tune.add_argument("--base-url", metavar="U", help="a server of the Anthropic Messages API")
+    _with_key(tune)
     add_limits(tune)
     _watching(tune)
+
+
+def _with_key(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--api-key-file",
+        type=Path,
+        metavar="F",
+        help="a file that holds the model's key; else the environment's ANTHROPIC_API_KEY",
+    )
 
 
 def _watching(command: argparse.ArgumentParser) -> None:
@@ -77,22 +93,27 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _tune(arguments: argparse.Namespace) -> int:
     from msgspec.structs import replace
 
+    from akg_tui.agent.models.endpoint import KeyMissing, endpoint_of
     from akg_tui.agent.models.knobs import BadKnob, require_knobs
-    from akg_tui.core.decide import policy_fault
+    from akg_tui.core.policy import policy_fault
+    from akg_tui.core.task import SWEEP
 
     folder = load(arguments.task)
     policy = _stated(arguments, folder.task.policy)
     task = replace(folder.task, policy=policy)
     _check_tools([(folder.path / name, text) for name, text in folder.tools])
-    if arguments.agent:
-        task = replace(task, agent=replace(task.agent, model=arguments.agent))
-
+    task = replace(task, agent=_stated_agent(arguments, task.agent))
     if fault := policy_fault(policy, task.agent.model):
         raise UsageError(fault)
     try:
-        require_knobs(folder.kernel.split("\n"))
+        if task.agent.model == SWEEP:
+            require_knobs(folder.kernel.split("\n"))
+        else:
+            endpoint_of(task.agent, os.environ)  # told now, before there is a run
     except BadKnob as error:
         raise UsageError(f"{folder.path / task.files.editable}: {error}") from error
+    except KeyMissing as error:
+        raise UsageError(str(error)) from error
 
     def open_run() -> RunFolder:
         from akg_tui.core.machine import Mode
@@ -101,6 +122,29 @@ def _tune(arguments: argparse.Namespace) -> int:
         return create_run(folder, task, Mode(arguments.mode or "auto"))
 
     return _watch(open_run, arguments)
+
+
+def _stated_agent(arguments: argparse.Namespace, agent: Agent) -> Agent:
+    """The task's agent with what the command line says; checked like the task's own."""
+    import msgspec
+
+    from akg_tui.core.task import Agent, resolved_model
+
+    plain = msgspec.to_builtins(agent)
+    if arguments.agent:
+        plain["model"] = arguments.agent
+    if arguments.base_url is not None:
+        plain["base_url"] = arguments.base_url
+    if key_file := _key_file(arguments):
+        plain["api_key_file"] = key_file
+    plain["model"] = resolved_model(plain["model"])
+    try:
+        return msgspec.convert(plain, Agent)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `$.")
+        option = {"model": "--agent", "base_url": "--base-url"}.get(place.rstrip("`"), "agent")
+        wrong = arguments.base_url if option == "--base-url" else arguments.agent
+        raise UsageError(f"{option} {wrong!r}: not allowed ({what})") from None
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -126,13 +170,14 @@ def _change_policy(run: RunFolder, arguments: argparse.Namespace) -> None:
 
     from akg_tui.core import commands as cmd
     from akg_tui.core.decide import Rejected, decide
+    from akg_tui.core.events import COMMAND_LINE
 
     if run.state.finished:
         return
     policy = _stated(arguments, run.state.task.policy)
     if policy == run.state.task.policy:
         return
-    decided = decide(run.state, cmd.ChangePolicy(policy, "command line"), time.time())
+    decided = decide(run.state, cmd.ChangePolicy(policy, COMMAND_LINE), time.time())
     if isinstance(decided, Rejected):
         raise UsageError(decided.why)
     for event in decided:
@@ -162,7 +207,9 @@ def _stated(arguments: argparse.Namespace, policy: Policy) -> Policy:
 
 def _open_engine(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> Engine:
     """Open the run and its engine; anything a user can mend becomes a `UsageError`."""
+    from akg_tui.agent.models.endpoint import KeyMissing
     from akg_tui.core import commands as cmd
+    from akg_tui.core.events import COMMAND_LINE
     from akg_tui.core.machine import Mode
     from akg_tui.engine.launch import engine_for
     from akg_tui.store.errors import StoreError
@@ -171,16 +218,28 @@ def _open_engine(open_run: Callable[[], RunFolder], arguments: argparse.Namespac
         run = open_run()
     except StoreError as error:
         fail(error)
-    engine = engine_for(run, "cli" if _is_headless(arguments) else "ui")
+    try:
+        engine = engine_for(run, _channel(arguments), key_file=_key_file(arguments))
+    except KeyMissing as error:
+        run.close()
+        raise UsageError(f"{error}; then go on with: akg-tui resume {run.path}") from error
     if run.state.finished:
         return engine
     if arguments.mode:
-        engine.send(cmd.SetMode(Mode(arguments.mode)))
+        engine.send(cmd.SetMode(Mode(arguments.mode), COMMAND_LINE))
     return engine
+
+
+def _channel(arguments: argparse.Namespace) -> Channel:
+    return "cli" if _is_headless(arguments) else "ui"
 
 
 def _is_headless(arguments: argparse.Namespace) -> bool:
     return bool(arguments.headless or arguments.json or not sys.stdout.isatty())
+
+
+def _key_file(arguments: argparse.Namespace) -> str:
+    return str(arguments.api_key_file.expanduser().absolute()) if arguments.api_key_file else ""
 
 
 def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
@@ -206,14 +265,15 @@ def _parting(engine: Engine) -> str:
         from akg_tui.headless import closing_lines
 
         return "\n".join(closing_lines(engine)).strip()
-    return f"the run is not over; go on with: akg-tui resume {engine.path}"
+    why = f": {engine.state.api_failure}" if engine.state.api_failure else ""
+    return f"the run is not over{why}; go on with: akg-tui resume {engine.path}"
 
 
 def _watch_headless(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> int:
     import asyncio
     import signal
 
-    from akg_tui.headless import run_as_json, run_with_progress
+    from akg_tui.headless import ModelHeld, run_as_json, run_with_progress
     from akg_tui.store.errors import StoreError
 
     engine = _open_engine(open_run, arguments)
@@ -234,6 +294,8 @@ def _watch_headless(open_run: Callable[[], RunFolder], arguments: argparse.Names
         asyncio.run(run())
     except StoreError as error:
         fail(error)
+    except ModelHeld as error:
+        raise UsageError(f"{error}; then go on with: akg-tui resume {engine.path}") from error
     except (KeyboardInterrupt, asyncio.CancelledError):
         print(f"interrupted; go on with: akg-tui resume {engine.path}", file=sys.stderr)
         return EXIT_INTERRUPTED

@@ -9,10 +9,18 @@ from __future__ import annotations
 from msgspec import Struct
 
 from akg_tui.core.events import (
+    ApiFailed,
+    ApiWaiting,
+    BlockedKind,
+    CallRefused,
+    ContextRebuilt,
+    EndpointProbed,
     EvalInterrupted,
     ModelReplied,
+    PlanChange,
     PlannedItem,
     Purpose,
+    ReplyLost,
     SessionOpened,
     ToolAnswered,
     ToolCalled,
@@ -20,7 +28,7 @@ from akg_tui.core.events import (
     TurnInterrupted,
     VisitFailed,
 )
-from akg_tui.core.machine import Mode, Phase
+from akg_tui.core.machine import Gate, Mode, Phase
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.task import Policy
 
@@ -32,11 +40,17 @@ class Observe(Struct, frozen=True):
         SessionOpened
         | EvalInterrupted
         | ModelReplied
+        | ReplyLost
+        | ApiWaiting
+        | ApiFailed
+        | EndpointProbed
+        | ContextRebuilt
         | ToolCalled
         | ToolAnswered
         | TurnEnded
         | TurnInterrupted
         | VisitFailed
+        | CallRefused
     )
 
 
@@ -70,8 +84,14 @@ class AcceptBaseline(Struct, frozen=True):
     commit: str
 
 
-class AskKeep(Struct, frozen=True):
-    pass
+class AskGate(Struct, frozen=True):
+    kind: Gate
+
+
+class TakeDefault(Struct, frozen=True):
+    """The time of the open question is up, or nobody is there to answer it."""
+
+    question: int
 
 
 class Settle(Struct, frozen=True):
@@ -114,11 +134,33 @@ class RequestFinish(Struct, frozen=True):
     reason: str
 
 
+class AskUser(Struct, frozen=True):
+    text: str
+    choices: tuple[str, ...] = ()
+    default: str | None = None
+    timeout_s: float | None = None
+
+
+class ReportBlocked(Struct, frozen=True):
+    kind: BlockedKind
+    text: str
+
+
+class RequestScript(Struct, frozen=True):
+    """Leave to run the script with this digest. Where no gate is set there is nothing to ask."""
+
+    sha256: str
+    script: str = ""
+
+
 # From a person.
 
 
 class SetMode(Struct, frozen=True):
+    """`source` tells who, as in `ChangePolicy`."""
+
     mode: Mode
+    source: str = "user"
 
 
 class ChangePolicy(Struct, frozen=True):
@@ -140,11 +182,72 @@ class Step(Struct, frozen=True):
     pass
 
 
-class AnswerKeep(Struct, frozen=True):
+class SetGate(Struct, frozen=True):
+    gate: Gate
+    on: bool
+
+
+class AnswerGate(Struct, frozen=True):
     """The answer to the open gate, by its number: an answer to an older one is refused."""
 
     gate: int
     approve: bool
+    comment: str = ""
+
+
+class AnswerQuestion(Struct, frozen=True):
+    question: int
+    answer: str
+
+
+class AddItem(Struct, frozen=True):
+    """One more item, pinned; before the pending item `before`, or last."""
+
+    text: str
+    rationale: str = ""
+    before: str = ""
+
+
+class EditItem(Struct, frozen=True):
+    """Other words for a pending item. A rationale that is None stays as it is."""
+
+    item: str
+    text: str
+    rationale: str | None = None
+
+
+class DropItem(Struct, frozen=True):
+    item: str
+    reason: str = ""
+
+
+class ReorderItems(Struct, frozen=True):
+    """All pending items, each once, in the order in which they shall be worked on."""
+
+    order: tuple[str, ...]
+
+
+class PinItem(Struct, frozen=True):
+    item: str
+    pinned: bool = True
+
+
+class AdoptPlanEdit(Struct, frozen=True):
+    """Take a hand edit of PLAN.md over, as `akg_tui.core.plan_edit` read it."""
+
+    kept: str
+    change: PlanChange
+
+
+class ForceReplan(Struct, frozen=True):
+    reason: str = ""
+
+
+class ForceDiagnosis(Struct, frozen=True):
+    reason: str = ""
+
+
+class UndoKeep(Struct, frozen=True):
     comment: str = ""
 
 
@@ -164,19 +267,34 @@ Command = (
     | StartEval
     | FinishEval
     | AcceptBaseline
-    | AskKeep
+    | AskGate
+    | TakeDefault
     | Settle
     | Finish
     | SubmitPlan
     | Edit
     | ReportDiagnosis
     | RequestFinish
+    | AskUser
+    | ReportBlocked
+    | RequestScript
     | SetMode
+    | SetGate
     | ChangePolicy
     | Pause
     | Unpause
     | Step
-    | AnswerKeep
+    | AnswerGate
+    | AnswerQuestion
+    | AddItem
+    | EditItem
+    | DropItem
+    | ReorderItems
+    | PinItem
+    | AdoptPlanEdit
+    | ForceReplan
+    | ForceDiagnosis
+    | UndoKeep
     | Hint
     | Stop
 )

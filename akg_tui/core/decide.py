@@ -8,34 +8,27 @@ transition that the state is not ready for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-from msgspec import Struct
+from typing import Any, Literal
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Mode, Phase, Verdict
+from akg_tui.core.asking import DECIDE_ASKING
+from akg_tui.core.diagnosis_rules import report_fault
+from akg_tui.core.levers import DECIDE_LEVERS
+from akg_tui.core.machine import Gate, Phase, Verdict
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.plan_rules import plan_fault
 from akg_tui.core.policy import reached, stop_reasons
-from akg_tui.core.prices import UnknownPrice, price_of
+from akg_tui.core.refusal import Events, Rejected
 from akg_tui.core.state import RunState
-from akg_tui.core.task import Policy
 
-
-class Rejected(Struct, frozen=True):
-    """A command that changes nothing, and why."""
-
-    why: str
-
-
-Events = tuple[ev.AnyEvent, ...]
+__all__ = ["Rejected", "decide"]
 
 
 def decide(state: RunState, command: cmd.Command, now: float) -> Events | Rejected:
     """The events that follow from `command`; `now` is seconds since the epoch."""
-    if state.finished and not isinstance(command, cmd.Observe):
+    if state.finished and not isinstance(command, cmd.Observe | cmd.UndoKeep):
         return Rejected(f"the run is over: {state.finished}")
     return _DECIDE[type(command)](state, command, now)
 
@@ -51,9 +44,13 @@ def _advance(state: RunState, command: cmd.Advance, now: float) -> Events | Reje
     if not isinstance(effect, effects.Advance) or effect.to is not command.to:
         return Rejected(f"{state.phase} is not ready for {command.to}")
     entered = ev.PhaseEntered(phase=effect.to, previous=state.phase, reason=effect.reason)
-    if command.to is Phase.DIAGNOSE and state.pending:
-        ids = tuple(item.id for item in state.pending)
-        return ev.ItemsSuspended(items=ids, reason=effect.reason), entered
+    active = () if state.active is None else (state.active,)
+    if command.to is Phase.DIAGNOSE:
+        ids = (*active, *(item.id for item in state.pending if not item.pinned))
+        suspended = ev.ItemsSuspended(items=ids, reason=effect.reason)
+        return (suspended, entered) if ids else (entered,)
+    if command.to is Phase.PLAN and active:
+        return ev.ItemsDropped(items=active, reason=effect.reason), entered
     # Told once: a crash between the two events must not tell it again.
     stops = stop_reasons(state, now) if command.to is Phase.DONE else ()
     if effect.reason in stops and not state.stop_conditions:
@@ -67,8 +64,8 @@ def _activate(state: RunState, command: cmd.Activate, now: float) -> Events | Re
         return refused
     if state.active is not None:
         return Rejected(f"{state.active} is active already")
-    if command.item not in {item.id for item in state.pending}:
-        return Rejected(f"{command.item} is not a pending item")
+    if not state.pending or command.item != state.pending[0].id:
+        return Rejected(f"{command.item} is not the next pending item")
     return (ev.ItemActivated(item=command.item, round=state.settled + 1),)
 
 
@@ -112,11 +109,18 @@ def _accept_baseline(state: RunState, command: cmd.AcceptBaseline, now: float) -
     return (ev.BaselineAccepted(commit=command.commit, blob=state.seed_blob),)
 
 
-def _ask_keep(state: RunState, command: cmd.AskKeep, now: float) -> Events | Rejected:
-    if not isinstance(effects.next_effect(state, now), effects.AskKeep):
-        return Rejected("nothing is to be reviewed now")
-    opened = ev.GateOpened(gate=state.gates_opened + 1, kind="keep", attempt=state.next_attempt)
-    return (opened,)
+def _ask_gate(state: RunState, command: cmd.AskGate, now: float) -> Events | Rejected:
+    effect = effects.next_effect(state, now)
+    if not isinstance(effect, effects.AskGate) or effect.kind is not command.kind:
+        return Rejected(f"the gate {command.kind} is not due now")
+    kinds: dict[Gate, Literal["plan", "edit", "keep"]] = {
+        Gate.PLAN: "plan",
+        Gate.EDIT: "edit",
+        Gate.KEEP: "keep",
+    }
+    kind = kinds[command.kind]
+    number = state.gates_opened + 1
+    return (ev.GateOpened(gate=number, kind=kind, attempt=state.next_attempt),)
 
 
 def _settle(state: RunState, command: cmd.Settle, now: float) -> Events | Rejected:
@@ -154,7 +158,8 @@ def _submit_plan(state: RunState, command: cmd.SubmitPlan, now: float) -> Events
         for offset, item in enumerate(command.items)
     )
     submitted = ev.PlanSubmitted(items=items, summary=command.summary)
-    if replaced := tuple(item.id for item in state.pending):
+    # What a person added or pinned is not the agent's to drop.
+    if replaced := tuple(item.id for item in state.pending if not item.pinned):
         return ev.ItemsDropped(items=replaced, reason="replaced by a new plan"), submitted
     return (submitted,)
 
@@ -180,6 +185,8 @@ def _report(state: RunState, command: cmd.ReportDiagnosis, now: float) -> Events
         return refused
     if state.diagnosed_here:
         return Rejected("the diagnosis was reported already")
+    if not command.fallback and (fault := report_fault(command)):
+        return Rejected(fault)
     reported = ev.DiagnosisReported(
         cause=command.cause,
         avoid=command.avoid,
@@ -195,77 +202,9 @@ def _request_finish(state: RunState, command: cmd.RequestFinish, now: float) -> 
     least = min(state.task.policy.min_rounds, state.task.policy.max_rounds)
     if state.settled < least:
         return Rejected(f"too early: {state.settled} of at least {least} rounds are settled")
+    if left := ", ".join(item.id for item in state.pending if item.pinned):
+        return Rejected(f"too early: a person wants {left} tried; submit a plan to go on to them")
     return (ev.FinishRequested(reason=command.reason),)
-
-
-def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Events | Rejected:
-    if state.mode is command.mode:
-        return Rejected(f"the mode is {command.mode} already")
-    return (ev.ModeChanged(mode=command.mode),)
-
-
-def _change_policy(state: RunState, command: cmd.ChangePolicy, now: float) -> Events | Rejected:
-    if state.phase is Phase.DONE:
-        return Rejected("the run is ending: its policy has done its work")
-    if command.policy == state.task.policy:
-        return Rejected("that is the policy already")
-    if fault := policy_fault(command.policy, state.agent):
-        return Rejected(fault)
-    return (ev.PolicyChanged(policy=command.policy, source=command.source),)
-
-
-def policy_fault(policy: Policy, model: str) -> str | None:
-    """Why `policy` cannot bind a run of `model`, or None."""
-    if policy.automation is None or policy.automation.max_cost_usd is None:
-        return None
-    try:
-        price_of(model)
-    except UnknownPrice as error:
-        return f"a cost budget needs a price: {error}; use a token budget instead"
-    return None
-
-
-def _pause(state: RunState, command: cmd.Pause, now: float) -> Events | Rejected:
-    return Rejected("the run is paused already") if state.paused else (ev.Paused(),)
-
-
-def _unpause(state: RunState, command: cmd.Unpause, now: float) -> Events | Rejected:
-    return (ev.Unpaused(),) if state.paused else Rejected("the run is not paused")
-
-
-def _step(state: RunState, command: cmd.Step, now: float) -> Events | Rejected:
-    if not state.paused and state.mode is not Mode.STEP:
-        return Rejected("stepping needs mode step, or a pause")
-    if state.gate and not state.gate.answer:
-        return Rejected("a KEEP waits for your review: a step does not answer it")
-    if state.phase is Phase.DONE:
-        return Rejected("the run is ending: no transition is left")
-    if state.granted:
-        return Rejected("one step is granted already")
-    return (ev.StepGranted(),)
-
-
-def _answer_keep(state: RunState, command: cmd.AnswerKeep, now: float) -> Events | Rejected:
-    gate = state.gate
-    if gate is None or gate.answer or gate.gate != command.gate:
-        return Rejected(f"gate {command.gate} is not open")
-    answered = ev.GateAnswered(
-        gate=gate.gate,
-        answer="approve" if command.approve else "reject",
-        comment=command.comment,
-    )
-    return (answered,)
-
-
-def _hint(state: RunState, command: cmd.Hint, now: float) -> Events | Rejected:
-    text = command.text.strip()
-    return (ev.HintGiven(text=text),) if text else Rejected("an empty hint")
-
-
-def _stop(state: RunState, command: cmd.Stop, now: float) -> Events | Rejected:
-    if state.stop_reason:
-        return Rejected("the run is stopping already")
-    return (ev.StopRequested(reason=command.reason),)
 
 
 _DECIDE: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
@@ -276,19 +215,13 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
     cmd.StartEval: _start_eval,
     cmd.FinishEval: _finish_eval,
     cmd.AcceptBaseline: _accept_baseline,
-    cmd.AskKeep: _ask_keep,
+    cmd.AskGate: _ask_gate,
     cmd.Settle: _settle,
     cmd.Finish: _finish,
     cmd.SubmitPlan: _submit_plan,
     cmd.Edit: _edit,
     cmd.ReportDiagnosis: _report,
     cmd.RequestFinish: _request_finish,
-    cmd.SetMode: _set_mode,
-    cmd.ChangePolicy: _change_policy,
-    cmd.Pause: _pause,
-    cmd.Unpause: _unpause,
-    cmd.Step: _step,
-    cmd.AnswerKeep: _answer_keep,
-    cmd.Hint: _hint,
-    cmd.Stop: _stop,
+    **DECIDE_ASKING,
+    **DECIDE_LEVERS,
 }

@@ -19,11 +19,19 @@ def percent(interval: Interval) -> str:
     return f"{mid:+.1f} % ({low:+.1f} to {high:+.1f})"
 
 
+def plus_minus(interval: Interval) -> str:
+    """A ratio with half of its interval, for example ``1.02 ± 0.03``."""
+    half = max(interval.high - interval.ratio, interval.ratio - interval.low)
+    places = 2 if half >= 0.01 else 3
+    return f"{interval.ratio:.{places}f} ± {half:.{places}f}"
+
+
 def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     """KEEP, DISCARD or FAIL for a candidate measured against its incumbent.
 
     FAIL: not correct. KEEP: the lower confidence bound of the ratio exceeds
-    ``1 + min_gain``. DISCARD: correct, but not faster beyond doubt.
+    ``1 + min_gain``, and a second measurement, where there was one, agrees. DISCARD:
+    correct, but not faster beyond doubt.
 
     Raises
     ------
@@ -38,7 +46,23 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     if ratio is None:
         return Decision(Verdict.DISCARD, "correct, but no timing was possible")
     if ratio.low > 1 + min_gain:
-        return Decision(Verdict.KEEP, f"faster: {percent(ratio)}")
+        return _confirmed(measurement, ratio)
     if ratio.high < 1:
         return Decision(Verdict.DISCARD, f"slower: {percent(ratio)}")
-    return Decision(Verdict.DISCARD, f"not faster beyond doubt: {percent(ratio)}")
+    if ratio.low > 1:
+        what = f"faster, but not by more than {min_gain * 100:g} % beyond doubt"
+        return Decision(Verdict.DISCARD, f"{what}: {percent(ratio)}")
+    seen = ""
+    if measurement.detectable is not None:
+        seen = f"; a gain of {measurement.detectable * 100:.1f} % would have been seen"
+    return Decision(Verdict.DISCARD, f"{plus_minus(ratio)}: within noise{seen}")
+
+
+def _confirmed(measurement: Measurement, ratio: Interval) -> Decision:
+    again = measurement.confirmation
+    if again is None or again.agrees:
+        return Decision(Verdict.KEEP, f"faster: {percent(ratio)}")
+    second = (
+        f"measured again it was {plus_minus(again.ratio)}" if again.ratio else "no time was left"
+    )
+    return Decision(Verdict.DISCARD, f"{percent(ratio)} at first, not confirmed: {second}")

@@ -8,22 +8,27 @@ run goes on exactly where the journal ends.
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from akg_tui.core.decision import Decision, decide_verdict
 from akg_tui.core.events import Purpose
-from akg_tui.core.machine import Mode, Overlay, Phase, Verdict
+from akg_tui.core.machine import AGENT_PHASES, Gate, Mode, Overlay, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.policy import stop_reasons
-from akg_tui.core.state import RunState
+from akg_tui.core.state import Demand, RunState
 
 MAX_EVAL_ERRORS = 3
 
 
 class Hold(Struct, frozen=True):
-    """Wait for a person. `due` is the transition that waits, when one does."""
+    """Wait for a person. `due` is the transition that waits, when one does.
+
+    `until` is when the wait ends by itself, in seconds since the epoch; None for never.
+    """
 
     overlay: Overlay
     due: Phase | None = None
+    until: float | None = None
 
 
 class Advance(Struct, frozen=True):
@@ -57,8 +62,16 @@ class RunAgent(Struct, frozen=True):
     phase: Phase
 
 
-class AskKeep(Struct, frozen=True):
-    attempt: int
+class AskGate(Struct, frozen=True):
+    """Open a gate: ask for a person's leave."""
+
+    kind: Gate
+
+
+class TakeDefault(Struct, frozen=True):
+    """Answer the open question with its default: its time is up, or nobody is there."""
+
+    question: int
 
 
 class Commit(Struct, frozen=True):
@@ -86,7 +99,8 @@ Effect = (
     | Measure
     | CommitSeed
     | RunAgent
-    | AskKeep
+    | AskGate
+    | TakeDefault
     | Commit
     | FallBack
     | Finish
@@ -135,9 +149,7 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
                 return Phase.DONE, failed
             return (Phase.PLAN, "baseline measured") if state.best else None
         case Phase.PLAN if not state.turn_open:
-            if stops:
-                return Phase.DONE, stops[0]
-            return (Phase.EDIT, "plan ready") if state.pending else None
+            return _due_in_plan(state, stops)
         case Phase.EDIT if not state.turn_open:
             return _due_in_edit(state, stops)
         case Phase.EVAL:
@@ -150,12 +162,33 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
                 return Phase.DONE, stops[0]
             if state.fail_streak >= state.task.policy.fail_streak:
                 return Phase.DIAGNOSE, f"{state.fail_streak} failures in a row"
+            if state.demand:
+                return demanded(state.demand)
             return (Phase.EDIT, "next item") if state.pending else (Phase.PLAN, "plan settled")
         case Phase.DIAGNOSE if not state.turn_open:
-            if state.stop_reason:
-                return Phase.DONE, state.stop_reason
+            if ended := state.stop_reason or state.call_refused:
+                return Phase.DONE, ended
             return (Phase.PLAN, "diagnosis reported") if state.diagnosed_here else None
     return None
+
+
+def demanded(demand: Demand) -> tuple[Phase, str]:
+    """Where a demand leads, with its reason."""
+    if demand.kind == "diagnosis":
+        return Phase.DIAGNOSE, demand.reason or "a person called for a diagnosis"
+    return Phase.PLAN, f"a person wants a new plan{': ' if demand.reason else ''}{demand.reason}"
+
+
+def _due_in_plan(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] | None:
+    if stops:
+        return Phase.DONE, stops[0]
+    if state.demand and state.demand.kind == "diagnosis":
+        return demanded(state.demand)
+    if not state.pending:
+        return None
+    if not state.plan_owed:
+        return Phase.EDIT, "plan ready"
+    return (Phase.EDIT, "no new plan came") if state.visit_failed_here else None
 
 
 def _due_in_edit(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] | None:
@@ -163,9 +196,44 @@ def _due_in_edit(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] |
         return Phase.EVAL, f"{state.active} edited"
     if stops:
         return Phase.DONE, stops[0]
+    # A pinned item is a person's wish too, and under work already: it is settled first.
+    if state.demand and not (state.active and state.item(state.active).pinned):
+        return demanded(state.demand)
     if state.active is None and not state.pending:
         return Phase.PLAN, "no item left"
     return None
+
+
+def _asks_first(state: RunState, now: float, to: Phase) -> Effect | None:
+    """What a person has to say before the run goes on to `to`; None when nothing."""
+    if question := state.question:
+        if not question.attended or (question.until is not None and now >= question.until):
+            return TakeDefault(question.number)
+        return Hold(Overlay.WAIT_USER, to, question.until)
+    if state.gate and not state.gate.answer:
+        return Hold(Overlay.WAIT_USER, to)
+    if to is Phase.EDIT and state.phase is Phase.PLAN and not state.plan_approved:
+        return AskGate(Gate.PLAN) if Gate.PLAN in state.gates else None
+    if to is Phase.EVAL and state.phase is Phase.EDIT and state.approved_blob != state.work_blob:
+        return AskGate(Gate.EDIT) if Gate.EDIT in state.gates else None
+    return None
+
+
+def visit_over(state: RunState, now: float) -> bool:
+    """Whether the agent's visit ends here, its turn being over: done, blocked, or waiting."""
+    if due(state, now) is not None or state.blocked:
+        return True
+    waits = state.question is not None or (state.gate is not None and not state.gate.answer)
+    return waits or not isinstance(_work(state), RunAgent)
+
+
+def visit_is_void(began: RunState, now: RunState) -> bool:
+    """Whether a visit that began in one state has lost its ground in the other.
+
+    Then it has to be cut off: a person dropped its item, undid the kernel under it, or
+    called for something else.
+    """
+    return began.active != now.active or began.recalls != now.recalls
 
 
 def next_effect(state: RunState, now: float) -> Effect | None:
@@ -181,11 +249,15 @@ def next_effect(state: RunState, now: float) -> Effect | None:
         to, reason = transition
         if stepping and not state.granted:
             return Hold(Overlay.PAUSED if state.paused else Overlay.WAIT_STEP, to)
-        return Advance(to, reason)
-    if state.gate and not state.gate.answer:
-        return Hold(Overlay.WAIT_USER)
+        # Nobody has to answer for a run to end.
+        asked = None if to is Phase.DONE else _asks_first(state, now, to)
+        return asked or Advance(to, reason)
+    if state.phase is not Phase.DONE and (asked := _asks_first(state, now, state.phase)):
+        return replace(asked, due=None) if isinstance(asked, Hold) else asked
     if state.paused and not state.granted:
         return Hold(Overlay.PAUSED)
+    if state.phase in AGENT_PHASES and (state.api_wait or state.api_failure):
+        return Hold(Overlay.WAIT_API)
     return _work(state)
 
 
@@ -200,7 +272,7 @@ def _work(state: RunState) -> Effect | None:
         case Phase.EDIT if state.visit_failed_here:
             assert state.active is not None
             return Abandon(state.active, "the agent made no edit")
-        case Phase.DIAGNOSE if state.visit_failed_here:
+        case Phase.DIAGNOSE if state.diagnosis_attempts >= state.task.policy.diagnosis_attempts:
             return FallBack()
         case Phase.PLAN | Phase.EDIT | Phase.DIAGNOSE:
             return RunAgent(state.phase)
@@ -216,9 +288,9 @@ def _work(state: RunState) -> Effect | None:
 
 def _work_in_decide(state: RunState) -> Effect:
     decision = propose(state)
-    asks = state.mode is not Mode.AUTO and state.gate is None
+    asks = Gate.KEEP in state.gates and state.gate is None
     if decision.verdict is Verdict.KEEP and asks:
-        return AskKeep(state.next_attempt)
+        return AskGate(Gate.KEEP)
     return Commit(decision, state.next_attempt, state.work_blob)
 
 

@@ -13,9 +13,12 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from akg_tui.core.machine import Mode, Phase, Verdict
+from akg_tui.core.capabilities import Capabilities
+from akg_tui.core.machine import Gate, Mode, Phase, Verdict
 from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.task import Policy, Task
+
+COMMAND_LINE = "command line"  # who changed a run at rest, before its next session
 
 
 class Purpose(StrEnum):
@@ -120,7 +123,15 @@ class KernelEdited(Event, frozen=True):
 
 
 class ModelReplied(Event, frozen=True):
-    """One reply of the model has arrived; its tool calls follow, then `TurnEnded`."""
+    """One reply of the model has arrived; its tool calls follow, then `TurnEnded`.
+
+    The tokens of the prompt are `input_tokens` (neither read from a cache nor written to
+    one), `cache_read_tokens` and `cache_write_tokens`; of those written, the share
+    `cache_write_short_tokens` lives five minutes, the rest an hour. `estimated` says that
+    the server told no usage and the counts are made from lengths. `cache_miss` is the
+    server's own word on why the prompt was not read from its cache. `hints_told` is how
+    many of the waiting hints the request carried; None: all of them.
+    """
 
     phase: Phase
     model: str
@@ -128,6 +139,72 @@ class ModelReplied(Event, frozen=True):
     tool_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_short_tokens: int = 0
+    stop_reason: str = ""
+    request_id: str = ""
+    duration_s: float = 0.0
+    estimated: bool = False
+    cache_miss: str = ""
+    hints_told: int | None = None
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+class ReplyLost(Event, frozen=True):
+    """A reply was cut off: what is known of it is paid for and used for nothing."""
+
+    phase: Phase
+    model: str
+    reason: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_short_tokens: int = 0
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+class ApiWaiting(Event, frozen=True):
+    """The model's server gave no reply; the same request is sent again after `seconds`.
+
+    `asked_s` is how long the server asked to wait, where it did.
+    """
+
+    reason: str
+    attempt: int
+    seconds: float
+    asked_s: float | None = None
+
+
+class ApiFailed(Event, frozen=True):
+    """The model cannot be used as things are. The run holds still until it is resumed."""
+
+    reason: str
+
+
+class EndpointProbed(Event, frozen=True):
+    """What the model's server was found to be able to do."""
+
+    base_url: str
+    model: str
+    capabilities: Capabilities
+
+
+class ContextRebuilt(Event, frozen=True):
+    """The agent's conversation began anew from the plan and the kernel.
+
+    `prompt_tokens` is what the last prompt of the old one had.
+    """
+
+    reason: str
+    prompt_tokens: int = 0
 
 
 class ToolCalled(Event, frozen=True):
@@ -162,9 +239,16 @@ class VisitFailed(Event, frozen=True):
 
 
 class GateOpened(Event, frozen=True):
+    """`subject` names what waits where the attempt does not: a script's digest.
+
+    `detail` is its text, for the person; it came from the agent.
+    """
+
     gate: int
-    kind: Literal["keep"]
+    kind: Literal["plan", "edit", "keep", "script"]
     attempt: int
+    subject: str = ""
+    detail: str = ""
 
 
 class GateAnswered(Event, frozen=True):
@@ -195,6 +279,7 @@ class DiagnosisReported(Event, frozen=True):
 
 class ModeChanged(Event, frozen=True):
     mode: Mode
+    source: str = "user"
 
 
 class Paused(Event, frozen=True):
@@ -207,6 +292,132 @@ class Unpaused(Event, frozen=True):
 
 class StepGranted(Event, frozen=True):
     """One transition may be taken although the run is paused or stepping."""
+
+
+class GateChanged(Event, frozen=True):
+    """One gate was set beside the mode. A gate that is open already stays open."""
+
+    gate: Gate
+    on: bool
+
+
+class ItemAdded(Event, frozen=True):
+    """A person's item: pinned, so that no plan of the agent and no diagnosis drops it.
+
+    It stands before the pending item `before`, or last.
+    """
+
+    item: PlannedItem
+    before: str = ""
+
+
+class ItemEdited(Event, frozen=True):
+    item: PlannedItem
+
+
+class ItemsReordered(Event, frozen=True):
+    """All pending items, in the order in which they will be worked on."""
+
+    order: tuple[str, ...]
+
+
+class ItemPinned(Event, frozen=True):
+    """Pinned: it is the next one, and only a person drops it. Unpinned: it keeps its place."""
+
+    item: str
+    pinned: bool = True
+
+
+class PlanChange(Struct, frozen=True):
+    """What a hand edit of PLAN.md comes to, in items. `order` is of all that will be pending.
+
+    The added items have the ids that come next.
+    """
+
+    added: tuple[PlannedItem, ...] = ()
+    edited: tuple[PlannedItem, ...] = ()
+    dropped: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+
+
+class PlanEditAdopted(Event, frozen=True):
+    """A person took the hand edit kept as `kept` over: one event, so all of it or none."""
+
+    kept: str
+    change: PlanChange
+
+
+class ReplanForced(Event, frozen=True):
+    reason: str = ""
+
+
+class DiagnosisForced(Event, frozen=True):
+    reason: str = ""
+
+
+class KeepUndone(Event, frozen=True):
+    """A person took the KEEP of `attempt` back: the best kernel is `best` again.
+
+    The attempt and its verdict stay in history.
+    """
+
+    attempt: int
+    item: str
+    best: int
+    comment: str = ""
+
+
+class QuestionAsked(Event, frozen=True):
+    """The agent asks a person. Not `attended`: nobody is there, so the default is taken."""
+
+    question: int
+    text: str
+    phase: Phase
+    choices: tuple[str, ...] = ()
+    default: str | None = None
+    timeout_s: float | None = None
+    attended: bool = True
+
+
+class QuestionAnswered(Event, frozen=True):
+    """`denied`: nobody answered and there was no default; the agent decides by itself."""
+
+    question: int
+    answer: str
+    source: Literal["user", "default", "timeout", "denied"]
+
+
+BlockedKind = Literal["missing_information", "missing_tool", "environment", "impossible", "other"]
+
+
+class BlockedReported(Event, frozen=True):
+    """The agent says that it cannot go on; `leads_to` is what the policy made of it."""
+
+    kind: BlockedKind
+    text: str
+    phase: Phase
+    leads_to: Literal["diagnosis", "question", "stop", "failed visit"]
+
+
+class CallRefused(Event, frozen=True):
+    """A model call was not made: with what is in flight it could have broken a budget."""
+
+    reason: str
+
+
+class Forked(Event, frozen=True):
+    """From here on this is a run of its own: all before is the parent's, up to its `seq`.
+
+    `hash` is the digest of the parent's line `seq`, as its next line would name it.
+    """
+
+    run_id: str
+    parent: str
+    parent_path: str
+    round: int
+    seq: int
+    hash: str
+    version: str
 
 
 class HintGiven(Event, frozen=True):
@@ -247,6 +458,21 @@ class PlanEdited(Event, frozen=True):
     sha256: str
 
 
+class RunSalvaged(Event, frozen=True):
+    """The run is a copy of a damaged one, up to here; its `source` is as it was.
+
+    `lost` are the attempts without a kernel's text, `commits` the new commits of others,
+    and `best` the attempt that is the incumbent now, when the one before is lost.
+    """
+
+    run_id: str
+    source: str
+    damage: str
+    lost: tuple[int, ...] = ()
+    commits: tuple[tuple[int, str], ...] = ()
+    best: int | None = None
+
+
 class RunFinished(Event, frozen=True):
     """`ok` is False when the run could not do its job (a broken baseline, a lost judge)."""
 
@@ -268,6 +494,11 @@ AnyEvent = (
     | ItemsDropped
     | KernelEdited
     | ModelReplied
+    | ReplyLost
+    | ApiWaiting
+    | ApiFailed
+    | EndpointProbed
+    | ContextRebuilt
     | ToolCalled
     | ToolAnswered
     | TurnEnded
@@ -275,6 +506,20 @@ AnyEvent = (
     | VisitFailed
     | GateOpened
     | GateAnswered
+    | GateChanged
+    | ItemAdded
+    | ItemEdited
+    | ItemsReordered
+    | ItemPinned
+    | PlanEditAdopted
+    | ReplanForced
+    | DiagnosisForced
+    | KeepUndone
+    | QuestionAsked
+    | QuestionAnswered
+    | BlockedReported
+    | CallRefused
+    | Forked
     | Decided
     | DiagnosisReported
     | ModeChanged
@@ -287,6 +532,7 @@ AnyEvent = (
     | StopConditionsMet
     | PolicyChanged
     | PlanEdited
+    | RunSalvaged
     | RunFinished
 )
 

@@ -12,14 +12,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from akg_tui.core import events as ev
-from akg_tui.core.machine import SETTLED, ItemState, Phase, Verdict, check_item, check_phase
+from akg_tui.core.fold_levers import APPLY_LEVERS
+from akg_tui.core.items import OutOfOrder, added, moved
+from akg_tui.core.machine import MODE_GATES, SETTLED, ItemState, Phase, Verdict, check_phase
 from akg_tui.core.measurement import Interval, Measurement, Outcome
-from akg_tui.core.prices import Usage
-from akg_tui.core.state import Attempt, Incumbent, Item, OpenGate, Running, RunState
+from akg_tui.core.prices import Usage, together
+from akg_tui.core.state import Attempt, Incumbent, Running, RunState
+from akg_tui.core.usage import usage_of
 
+__all__ = ["OutOfOrder", "evolve", "fold"]
 
-class OutOfOrder(ValueError):
-    """The first event is not `RunCreated`, or a record's number is not the next one."""
+RECENT_CALLS = 20
 
 
 def evolve(state: RunState | None, record: ev.Record) -> RunState:
@@ -39,7 +42,9 @@ def evolve(state: RunState | None, record: ev.Record) -> RunState:
         return _created(event, record.at)
     if record.seq != state.seq + 1:
         raise OutOfOrder(f"event {record.seq} follows event {state.seq}")
-    idle = isinstance(event, ev.SessionOpened)
+    idle = isinstance(event, ev.SessionOpened | ev.Forked)
+    if isinstance(event, ev.ModeChanged | ev.PolicyChanged):  # at rest, or in the midst of work
+        idle = event.source == ev.COMMAND_LINE
     worked = state.worked_s if idle else state.worked_s + max(0.0, record.at - state.last_at)
     state = replace(state, seq=record.seq, last_at=record.at, worked_s=worked)
     return _APPLY[type(event)](state, event, record.at)
@@ -57,6 +62,7 @@ def _created(event: ev.RunCreated, at: float) -> RunState:
         run_id=event.run_id,
         task=event.task,
         mode=event.mode,
+        gates=MODE_GATES[event.mode],
         agent=event.agent,
         seed_blob=event.kernel_blob,
         reference_sha256=event.reference_sha256,
@@ -66,28 +72,6 @@ def _created(event: ev.RunCreated, at: float) -> RunState:
         phase_since=at,
         work_blob=event.kernel_blob,
     )
-
-
-def _items(state: RunState, ids: tuple[str, ...], to: ItemState, **change: Any) -> RunState:
-    items = state.items
-    for item_id in ids:
-        at = _place(items, item_id)
-        item = items[at]
-        check_item(item_id, item.state, to)
-        # A long run has thousands of items, and the one that changes is near the end: `+`
-        # copies them once where `*` would copy them three times.
-        items = items[:at] + (replace(item, state=to, **change), *items[at + 1 :])  # noqa: RUF005
-    active = None if state.active in ids and to is not ItemState.ACTIVE else state.active
-    return replace(state, items=items, active=active)
-
-
-def _place(items: tuple[Item, ...], item_id: str) -> int:
-    """Where the item is. Ids are given out in order, so p7 is the seventh."""
-    number = item_id.removeprefix("p")
-    at = int(number) - 1 if number.isdecimal() and len(number) < 10 else -1
-    if not (0 <= at < len(items) and items[at].id == item_id):
-        raise OutOfOrder(f"there is no plan item {item_id}")
-    return at
 
 
 def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunState:
@@ -101,11 +85,19 @@ def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunSta
         visit_failed_here=False,
         decided_here=False,
         diagnosed_here=False,
+        diagnosis_attempts=0,
+        blocked=False,
     )
+    if event.phase is Phase.PLAN:
+        # A diagnosis that was called for meanwhile still comes; a plan is what begins now.
+        demand = state.demand if state.demand and state.demand.kind != "plan" else None
+        return replace(state, plan_owed=True, plan_approved=False, demand=demand)
+    if event.phase is Phase.DIAGNOSE:
+        return replace(state, demand=None)
     if event.phase is Phase.EVAL:
         return replace(state, measured=None, gate=None, eval_errors=0)
     if event.phase is Phase.DONE:
-        return replace(state, finish_reason=event.reason, eval_errors=0)
+        return replace(state, finish_reason=event.reason, eval_errors=0, gate=None)
     return state
 
 
@@ -145,17 +137,14 @@ def _baseline_accepted(state: RunState, event: ev.BaselineAccepted, at: float) -
 
 
 def _plan_submitted(state: RunState, event: ev.PlanSubmitted, at: float) -> RunState:
-    for number, planned in enumerate(event.items, len(state.items) + 1):
-        if planned.id != f"p{number}":
-            raise OutOfOrder(f"plan item id {planned.id} is not the next one, p{number}")
-    new = tuple(Item(p.id, p.text, p.rationale) for p in event.items)
-    return replace(state, items=state.items + new, finish_reason="")
+    state = added(state, event.items)
+    return replace(state, finish_reason="", plan_owed=False, plan_approved=False)
 
 
 def _item_activated(state: RunState, event: ev.ItemActivated, at: float) -> RunState:
     if state.active is not None:
         raise OutOfOrder(f"{event.item} cannot be activated while {state.active} is active")
-    state = _items(state, (event.item,), ItemState.ACTIVE, round=event.round)
+    state = moved(state, (event.item,), ItemState.ACTIVE, round=event.round)
     return replace(
         state,
         active=event.item,
@@ -166,12 +155,17 @@ def _item_activated(state: RunState, event: ev.ItemActivated, at: float) -> RunS
 
 
 def _items_suspended(state: RunState, event: ev.ItemsSuspended, at: float) -> RunState:
-    return _items(state, event.items, ItemState.SUSPENDED, reason=event.reason)
+    return moved(state, event.items, ItemState.SUSPENDED, reason=event.reason)
 
 
 def _items_dropped(state: RunState, event: ev.ItemsDropped, at: float) -> RunState:
-    dropped = _items(state, event.items, ItemState.DROPPED, reason=event.reason)
-    return replace(dropped, visit_failed_here=False) if dropped.active is None else dropped
+    dropped = moved(state, event.items, ItemState.DROPPED, reason=event.reason)
+    if dropped.active is not None:
+        return dropped
+    # Whoever dropped it may have left an edit behind, and the question whether it may run.
+    gate = None if state.gate and state.gate.kind == "edit" else state.gate
+    blob = state.best.blob if state.best else state.work_blob
+    return replace(dropped, visit_failed_here=False, edited=False, work_blob=blob, gate=gate)
 
 
 def _kernel_edited(state: RunState, event: ev.KernelEdited, at: float) -> RunState:
@@ -180,27 +174,31 @@ def _kernel_edited(state: RunState, event: ev.KernelEdited, at: float) -> RunSta
 
 def _model_replied(state: RunState, event: ev.ModelReplied, at: float) -> RunState:
     return replace(
-        state,
+        _charged(state, event),
         turn_open=True,
-        hints=(),  # the prompt that this reply answers carried them
-        input_tokens=state.input_tokens + event.input_tokens,
-        output_tokens=state.output_tokens + event.output_tokens,
-        usage=_used(state.usage, event),
+        blocked=False,
+        hints=state.hints[len(state.hints) if event.hints_told is None else event.hints_told :],
+        recent_calls=(*state.recent_calls[1 - RECENT_CALLS :], usage_of(event)),
         closing_reply="" if event.tool_calls else event.text,
+        api_wait=None,
     )
 
 
-def _used(usage: tuple[Usage, ...], event: ev.ModelReplied) -> tuple[Usage, ...]:
-    """`usage` with the reply's tokens added to its model's."""
+def _charged(state: RunState, event: ev.ModelReplied | ev.ReplyLost) -> RunState:
+    return replace(
+        state,
+        input_tokens=state.input_tokens + event.prompt_tokens,
+        output_tokens=state.output_tokens + event.output_tokens,
+        usage=_used(state.usage, usage_of(event)),
+    )
+
+
+def _used(usage: tuple[Usage, ...], call: Usage) -> tuple[Usage, ...]:
+    """`usage` with a call's tokens added to its model's."""
     for index, used in enumerate(usage):
-        if used.model == event.model:
-            more = replace(
-                used,
-                input=used.input + event.input_tokens,
-                output=used.output + event.output_tokens,
-            )
-            return (*usage[:index], more, *usage[index + 1 :])
-    return (*usage, Usage(event.model, event.input_tokens, event.output_tokens))
+        if used.model == call.model:
+            return (*usage[:index], together(used, call), *usage[index + 1 :])
+    return (*usage, call)
 
 
 def _tool_called(state: RunState, event: ev.ToolCalled, at: float) -> RunState:
@@ -209,10 +207,12 @@ def _tool_called(state: RunState, event: ev.ToolCalled, at: float) -> RunState:
 
 def _tool_answered(state: RunState, event: ev.ToolAnswered, at: float) -> RunState:
     left = tuple(call for call in state.open_calls if call[0] != event.call)
-    refused = state.plans_refused
+    refused, attempts = state.plans_refused, state.diagnosis_attempts
     if event.tool == "submit_plan":
         refused = refused + 1 if event.status == "error" else 0
-    return replace(state, open_calls=left, plans_refused=refused)
+    if event.tool == "report_diagnosis" and event.status == "error":
+        attempts += state.phase is Phase.DIAGNOSE
+    return replace(state, open_calls=left, plans_refused=refused, diagnosis_attempts=attempts)
 
 
 def _turn_interrupted(state: RunState, event: ev.TurnInterrupted, at: float) -> RunState:
@@ -223,17 +223,18 @@ def _turn_interrupted(state: RunState, event: ev.TurnInterrupted, at: float) -> 
 
 
 def _visit_failed(state: RunState, event: ev.VisitFailed, at: float) -> RunState:
-    return replace(state, visits_failed=state.visits_failed + 1, visit_failed_here=True)
+    state = replace(state, visit_failed_here=True, visit_failure=event.reason, api_wait=None)
+    if state.phase is Phase.DIAGNOSE:  # it has a bound of its own, and a way out
+        return replace(state, diagnosis_attempts=state.diagnosis_attempts + 1)
+    return replace(state, visits_failed=state.visits_failed + 1)
 
 
-def _gate_opened(state: RunState, event: ev.GateOpened, at: float) -> RunState:
-    gate = OpenGate(event.gate, event.attempt)
-    return replace(state, gate=gate, gates_opened=event.gate)
+def _session_opened(state: RunState, event: ev.SessionOpened, at: float) -> RunState:
+    return replace(state, api_wait=None, api_failure="")
 
 
-def _gate_answered(state: RunState, event: ev.GateAnswered, at: float) -> RunState:
-    assert state.gate is not None
-    return replace(state, gate=replace(state.gate, answer=event.answer, comment=event.comment))
+def _api_failed(state: RunState, event: ev.ApiFailed, at: float) -> RunState:
+    return replace(state, api_wait=None, api_failure=event.reason)
 
 
 def _chained(state: RunState, measurement: Measurement) -> Interval | None:
@@ -272,11 +273,12 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
         at=at,
         speedup=speedup,
     )
-    best = state.best
+    best, former = state.best, state.former
     if event.verdict is Verdict.KEEP:
+        former = (*former, best)
         gained = speedup or best.speedup
         best = Incumbent(event.attempt, event.blob, event.commit, gained.ratio, gained)
-    state = _items(
+    state = moved(
         state,
         (event.item,),
         SETTLED[event.verdict],
@@ -290,6 +292,7 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
         attempts=state.attempts + (attempt,),  # noqa: RUF005  one copy of a long tuple, not two
         next_attempt=event.attempt + 1,
         best=best,
+        former=former,
         work_blob=best.blob,
         edited=False,
         settled=state.settled + 1,
@@ -304,17 +307,46 @@ def _diagnosis_reported(state: RunState, event: ev.DiagnosisReported, at: float)
     return replace(state, diagnosis=event, diagnosed_here=True, fail_streak=0)
 
 
-def _policy_changed(state: RunState, event: ev.PolicyChanged, at: float) -> RunState:
-    task = replace(state.task, policy=event.policy)
-    return replace(state, task=task, stop_conditions=(), goals_met=False)
-
-
 def _stop_conditions_met(state: RunState, event: ev.StopConditionsMet, at: float) -> RunState:
     return replace(state, stop_conditions=event.reasons, goals_met=event.goals_met)
 
 
+def _run_salvaged(state: RunState, event: ev.RunSalvaged, at: float) -> RunState:
+    commits = dict(event.commits)
+    attempts = tuple(
+        replace(a, commit=commits.get(a.number, a.commit), lost=a.lost or a.number in event.lost)
+        for a in state.attempts
+    )
+    items = tuple(
+        replace(item, commit=commits.get(item.attempt or 0, item.commit)) if item.attempt else item
+        for item in state.items
+    )
+    former = tuple(
+        replace(each, commit=commits.get(each.attempt, each.commit))
+        for each in state.former
+        if each.attempt not in event.lost
+    )
+    state = replace(state, run_id=event.run_id, attempts=attempts, items=items, former=former)
+    if state.best is None:
+        return state
+    if event.best is None:
+        if state.best.attempt in event.lost:
+            raise OutOfOrder(f"attempt {state.best.attempt} cannot be the best: it is lost")
+        commit = commits.get(state.best.attempt, state.best.commit)
+        return replace(state, best=replace(state.best, commit=commit))
+    while former and former[-1].attempt != event.best:
+        former = former[:-1]
+    if not former:
+        raise OutOfOrder(f"attempt {event.best} cannot be the best: it never was, or is lost")
+    best, former = former[-1], former[:-1]
+    work = best.blob
+    return replace(
+        state, best=best, former=former, work_blob=work, edited=False, measured=None, final=None
+    )
+
+
 _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
-    ev.SessionOpened: lambda s, e, at: s,
+    ev.SessionOpened: _session_opened,
     ev.PhaseEntered: _phase_entered,
     ev.EvalStarted: _eval_started,
     ev.EvalFinished: _eval_finished,
@@ -326,24 +358,21 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.ItemsDropped: _items_dropped,
     ev.KernelEdited: _kernel_edited,
     ev.ModelReplied: _model_replied,
+    ev.ReplyLost: lambda s, e, at: _charged(s, e),
+    ev.ApiWaiting: lambda s, e, at: replace(s, api_wait=e),
+    ev.ApiFailed: _api_failed,
+    ev.EndpointProbed: lambda s, e, at: replace(s, capabilities=e.capabilities),
+    ev.ContextRebuilt: lambda s, e, at: s,
     ev.ToolCalled: _tool_called,
     ev.ToolAnswered: _tool_answered,
     ev.TurnEnded: lambda s, e, at: replace(s, turn_open=False),
     ev.TurnInterrupted: _turn_interrupted,
     ev.VisitFailed: _visit_failed,
-    ev.GateOpened: _gate_opened,
-    ev.GateAnswered: _gate_answered,
     ev.Decided: _decided,
     ev.DiagnosisReported: _diagnosis_reported,
-    ev.ModeChanged: lambda s, e, at: replace(s, mode=e.mode, granted=0),
-    ev.Paused: lambda s, e, at: replace(s, paused=True, granted=0),
-    ev.Unpaused: lambda s, e, at: replace(s, paused=False),
-    ev.StepGranted: lambda s, e, at: replace(s, granted=1),
-    ev.HintGiven: lambda s, e, at: replace(s, hints=(*s.hints, e.text), closing_reply=""),
     ev.FinishRequested: lambda s, e, at: replace(s, finish_reason=e.reason),
-    ev.StopRequested: lambda s, e, at: replace(s, stop_reason=e.reason),
     ev.StopConditionsMet: _stop_conditions_met,
-    ev.PolicyChanged: _policy_changed,
-    ev.PlanEdited: lambda s, e, at: replace(s, plan_edits=(*s.plan_edits, e)),
+    ev.RunSalvaged: _run_salvaged,
     ev.RunFinished: lambda s, e, at: replace(s, finished=e.reason, ok=e.ok),
+    **APPLY_LEVERS,
 }

@@ -10,8 +10,9 @@ Run phases
                                                         DIAGNOSE → PLAN
 
     Beside the main road: BASELINE → DONE (the kernel or the reference is unusable),
-    PLAN | EDIT | DIAGNOSE → DONE (finish, a stop, or a spent budget), and
-    EDIT → PLAN (the agent left its item without an edit).
+    PLAN | EDIT | DIAGNOSE → DONE (finish, a stop, or a spent budget),
+    EDIT → PLAN (the agent left its item without an edit, or a person wants a new plan),
+    and PLAN | EDIT → DIAGNOSE (a person calls for one, or the agent says it is blocked).
 
 Plan items
     PENDING → ACTIVE → KEPT | DISCARDED | FAILED. A diagnosis suspends what is not
@@ -19,7 +20,7 @@ Plan items
     …) are never used twice.
 
 Overlays hold a phase still and change nothing else: a pause, a step that was not
-granted, a gate without an answer.
+granted, a gate or a question without an answer, a model's server that does not answer.
 """
 
 from __future__ import annotations
@@ -62,19 +63,37 @@ class Mode(StrEnum):
     STEP = "step"
 
 
+class Gate(StrEnum):
+    """A place where supervision waits for a person's leave. A mode sets all of them."""
+
+    PLAN = "plan"  # before a plan's first item is worked on
+    EDIT = "edit"  # before new code first runs
+    KEEP = "keep"  # before a candidate becomes the best
+    ASK = "ask"  # the agent's questions go to a person
+    SCRIPT = "script"  # before a script of the agent runs
+
+
+MODE_GATES: dict[Mode, tuple[Gate, ...]] = {
+    Mode.AUTO: (),
+    Mode.REVIEW: (Gate.KEEP, Gate.ASK),
+    Mode.STEP: (Gate.KEEP, Gate.ASK),
+}
+
+
 class Overlay(StrEnum):
     """What holds the current phase still, if anything does."""
 
     PAUSED = "PAUSED"
     WAIT_STEP = "WAIT_STEP"
     WAIT_USER = "WAIT_USER"
+    WAIT_API = "WAIT_API"
 
 
 PHASE_TABLE: dict[Phase, frozenset[Phase]] = {
     Phase.INIT: frozenset({Phase.BASELINE}),
     Phase.BASELINE: frozenset({Phase.PLAN, Phase.DONE}),
-    Phase.PLAN: frozenset({Phase.EDIT, Phase.DONE}),
-    Phase.EDIT: frozenset({Phase.EVAL, Phase.PLAN, Phase.DONE}),
+    Phase.PLAN: frozenset({Phase.EDIT, Phase.DIAGNOSE, Phase.DONE}),
+    Phase.EDIT: frozenset({Phase.EVAL, Phase.PLAN, Phase.DIAGNOSE, Phase.DONE}),
     Phase.EVAL: frozenset({Phase.DECIDE, Phase.DONE}),
     Phase.DECIDE: frozenset({Phase.EDIT, Phase.PLAN, Phase.DIAGNOSE, Phase.DONE}),
     Phase.DIAGNOSE: frozenset({Phase.PLAN, Phase.DONE}),
@@ -99,6 +118,7 @@ ITEM_TABLE: dict[ItemState, frozenset[ItemState]] = {
     ItemState.DROPPED: frozenset(),
 }
 
+_TALKING = frozenset({"ask_user", "report_blocked"})
 _LOOKING = frozenset({"read_file", "read_kernel", "search_knowledge"})
 _CHECKING = frozenset({"check_markdown", "check_python_code"})
 _WRITING = frozenset({"execute_script", "write_file"})
@@ -107,12 +127,12 @@ _PROBING = frozenset({"profile_kernel", "verify_kernel"})
 PHASE_TOOLS: dict[Phase, frozenset[str]] = {
     Phase.INIT: frozenset(),
     Phase.BASELINE: frozenset(),
-    Phase.PLAN: _LOOKING | _CHECKING | _WRITING | {"submit_plan", "finish"},
-    Phase.EDIT: _LOOKING | _CHECKING | _WRITING | _PROBING | {"edit_kernel"},
+    Phase.PLAN: _TALKING | _LOOKING | _CHECKING | _WRITING | {"submit_plan", "finish"},
+    Phase.EDIT: _TALKING | _LOOKING | _CHECKING | _WRITING | _PROBING | {"edit_kernel"},
     Phase.EVAL: frozenset(),
     Phase.DECIDE: frozenset(),
     # A diagnosis looks and measures; it writes nothing.
-    Phase.DIAGNOSE: _LOOKING | _PROBING | {"report_diagnosis"},
+    Phase.DIAGNOSE: _TALKING | _LOOKING | _PROBING | {"report_diagnosis"},
     Phase.DONE: frozenset(),
 }
 

@@ -50,7 +50,7 @@ def plan_fault(state: RunState, items: Sequence[PlannedItem]) -> str | None:
         if fault := _form_fault(item):
             return f"item {number}: {fault}"
         if again := texts.get(_words(item.text)) or _same_setting(item, settings):
-            return f"item {number} repeats {again.id}, which was {again.state} ({again.reason})"
+            return f"item {number} repeats {again.id}, which was {again.word} ({again.reason})"
         if any(_same(item, other) for other in seen):
             return f"item {number} repeats another item of this plan: {item.text}"
         seen.append(item)

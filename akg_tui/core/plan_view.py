@@ -27,6 +27,8 @@ SETTLED_ROOM = 8_000
 FOLDED_ROOM = 3_000
 MAX_ADVICE = 20  # lines of a diagnosis, of each kind
 
+PINNED = "!"  # the mark of an item that only a person drops
+
 _OPEN = (ItemState.ACTIVE, ItemState.PENDING)
 _CHECK = "check: "
 
@@ -43,7 +45,7 @@ def _ratio(interval: Interval | None) -> str:
 def _row(item: Item) -> str:
     cells = (
         item.id,
-        item.state.value,
+        item.word,
         _ratio(item.ratio),
         cell(item.text, ITEM_WIDTH),
         cell(item.reason) or "-",
@@ -84,6 +86,7 @@ def _front_matter(state: RunState) -> list[str]:
         f"dsl: {state.task.target.dsl}",
         f"phase: {state.phase}",
         f"rounds: {state.settled}/{state.task.policy.max_rounds}",
+        f"items: {len(state.items)}",
         f"best_attempt: {best.attempt if best else '-'}",
         f"best_commit: {best.commit if best else '-'}",
         f"best_over_seed: {best.over_seed:.3f}" if best else "best_over_seed: -",
@@ -91,18 +94,35 @@ def _front_matter(state: RunState) -> list[str]:
     ]
 
 
-def _open_items(state: RunState) -> list[str]:
-    items = [item for item in state.items if item.state in _OPEN]
-    if not items:
-        return ["No open item."]
-    share = OPEN_ROOM // len(items) - 20  # for the mark, the id and the brackets
+def open_items(state: RunState) -> list[Item]:
+    """The active item, if there is one, and the pending ones in their order."""
+    active = [] if state.active is None else [state.item(state.active)]
+    return active + list(state.pending)
+
+
+def item_words(state: RunState) -> dict[str, tuple[str, str]]:
+    """Text and rationale of each open item as PLAN.md shows them, cut to their room."""
+    items = open_items(state)
+    share = OPEN_ROOM // max(1, len(items)) - 20  # for the mark, the id and the brackets
     width = min(ITEM_WIDTH, max(20, share * 3 // 4))
-    lines: list[str] = []
+    shown: dict[str, tuple[str, str]] = {}
     for item in items:
-        mark = ">" if item.state is ItemState.ACTIVE else " "
         text = cell(item.text, width)
         left = min(REASON_WIDTH, share - len(text))
-        why = f" ({cell(item.rationale, left)})" if item.rationale and left >= 20 else ""
+        shown[item.id] = text, cell(item.rationale, left) if left >= 20 else ""
+    return shown
+
+
+def _open_items(state: RunState) -> list[str]:
+    items = open_items(state)
+    if not items:
+        return ["No open item."]
+    words = item_words(state)
+    lines: list[str] = []
+    for item in items:
+        mark = ">" if item.state is ItemState.ACTIVE else PINNED if item.pinned else " "
+        text, rationale = words[item.id]
+        why = f" ({rationale})" if rationale else ""
         lines.append(f"- [{mark}] {item.id}: {text}{why}")
     return lines
 

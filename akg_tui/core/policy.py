@@ -7,10 +7,13 @@ the state's, so it is the journal's: a restart forgets nothing.
 from __future__ import annotations
 
 from akg_tui.core import automation as auto
+from akg_tui.core.budget import no_room
 from akg_tui.core.goals import Range, goals_met
 from akg_tui.core.machine import Verdict
-from akg_tui.core.prices import UnknownPrice, cost_usd
+from akg_tui.core.plain import one_line
+from akg_tui.core.prices import UnknownPrice, cost_usd, price_of
 from akg_tui.core.state import Attempt, RunState
+from akg_tui.core.task import Policy
 
 NO_PROGRESS_VISITS = 3
 MAX_PLAN_REFUSALS = 12  # as many as the turns of one visit
@@ -38,9 +41,12 @@ def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
     reasons += auto.stop_conditions(policy, facts)
     reasons += _budgets(state, policy, now)
     if state.visits_failed >= NO_PROGRESS_VISITS:
-        reasons.append(f"the agent made no progress in {NO_PROGRESS_VISITS} visits")
+        why = f": {one_line(state.visit_failure, 200)}" if state.visit_failure else ""
+        reasons.append(f"the agent made no progress in {NO_PROGRESS_VISITS} visits{why}")
     if state.finish_reason:
         reasons.append(f"the agent finished: {state.finish_reason}")
+    if full := state.call_refused or no_room(state, ()):
+        reasons.append(full)
     met = bool(reasons)
     if queue_empty and not auto.should_replan(policy, queue_empty=True, stop_condition_met=met):
         reasons.append(auto.QUEUE_EXHAUSTED)
@@ -78,6 +84,17 @@ def _experiments(state: RunState, policy: auto.AutomationPolicy | None) -> int:
     return state.settled
 
 
+def policy_fault(policy: Policy, model: str) -> str | None:
+    """Why `policy` cannot bind a run of `model`, or None."""
+    if policy.automation is None or policy.automation.max_cost_usd is None:
+        return None
+    try:
+        price_of(model)
+    except UnknownPrice as error:
+        return f"a cost budget needs a price: {error}; use a token budget instead"
+    return None
+
+
 def metrics_of(attempt: Attempt) -> dict[str, Range]:
     """An attempt's metrics by name, each with what is in doubt about it.
 
@@ -105,7 +122,9 @@ def reached(state: RunState) -> bool:
     policy = state.task.policy.automation
     if policy is None or not policy.goals:
         return False
-    experiments = [metrics_of(attempt) for attempt in _completed(state)]
+    # What a person took back is no result to stop at.
+    completed = (a for a in _completed(state) if a.number not in state.undone)
+    experiments = [metrics_of(attempt) for attempt in completed]
     best = None
     if state.best is not None and state.best.attempt:
         best = metrics_of(state.attempts[state.best.attempt])

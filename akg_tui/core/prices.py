@@ -16,22 +16,36 @@ class UnknownPrice(ValueError):
 
 
 class Price(Struct, frozen=True):
-    """US dollars per million tokens. `cache_write` is the dearer, one-hour rate."""
+    """US dollars per million tokens. `cache_write` is the one-hour rate."""
 
     input: float
     output: float
     cache_write: float
     cache_read: float
 
+    @property
+    def cache_write_short(self) -> float:
+        """The five-minute rate: 1.25 times the input's, by the same list."""
+        return 1.25 * self.input
+
 
 class Usage(Struct, frozen=True):
-    """Tokens used with one model. `input` are those neither read from nor written to a cache."""
+    """Tokens used with one model. `input` are those neither read from nor written to a cache.
+
+    `cache_write` are those written for an hour, `cache_write_short` those for five minutes.
+    """
 
     model: str
     input: int = 0
     output: int = 0
     cache_write: int = 0
     cache_read: int = 0
+    cache_write_short: int = 0
+
+    @property
+    def prompt(self) -> int:
+        """All tokens of the prompts."""
+        return self.input + self.cache_write + self.cache_write_short + self.cache_read
 
 
 # Source: the public price list of the models' maker (platform.claude.com, "Pricing").
@@ -60,6 +74,18 @@ def price_of(model: str) -> Price:
     return price
 
 
+def together(one: Usage, other: Usage) -> Usage:
+    """The tokens of both, under the first one's model."""
+    return Usage(
+        one.model,
+        input=one.input + other.input,
+        output=one.output + other.output,
+        cache_write=one.cache_write + other.cache_write,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write_short=one.cache_write_short + other.cache_write_short,
+    )
+
+
 def cost_usd(usage: tuple[Usage, ...]) -> float:
     """What all of `usage` costs, in US dollars. Raises `UnknownPrice`."""
     total = 0.0
@@ -69,6 +95,7 @@ def cost_usd(usage: tuple[Usage, ...]) -> float:
             used.input * price.input
             + used.output * price.output
             + used.cache_write * price.cache_write
+            + used.cache_write_short * price.cache_write_short
             + used.cache_read * price.cache_read
         )
     return total / 1_000_000

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from akg_tui.core.events import DiagnosisReported, PlanEdited
-from akg_tui.core.machine import ItemState, Mode, Phase, Verdict
+from akg_tui.core.capabilities import Capabilities
+from akg_tui.core.events import ApiWaiting, DiagnosisReported, Forked, PlanEdited
+from akg_tui.core.machine import Gate, ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.prices import Usage
 from akg_tui.core.task import Task
 
 
 class Item(Struct, frozen=True, gc=False):
-    """A plan item and, once settled, what became of it."""
+    """A plan item and, once settled, what became of it.
+
+    `pinned`: only a person drops it. `undone`: it was kept, and a person took that back.
+    """
 
     id: str
     text: str
@@ -23,6 +27,13 @@ class Item(Struct, frozen=True, gc=False):
     ratio: Interval | None = None
     reason: str = ""
     commit: str = ""
+    pinned: bool = False
+    undone: bool = False
+
+    @property
+    def word(self) -> str:
+        """Its state in a word, for the agent and for people."""
+        return "UNDONE" if self.undone else self.state.value
 
 
 class Attempt(Struct, frozen=True, gc=False):
@@ -44,6 +55,7 @@ class Attempt(Struct, frozen=True, gc=False):
     over_seed: float | None
     at: float
     speedup: Interval | None = None
+    lost: bool = False  # its kernel's text is gone: it can be told of, and never used
 
 
 class Incumbent(Struct, frozen=True):
@@ -55,12 +67,39 @@ class Incumbent(Struct, frozen=True):
 
 
 class OpenGate(Struct, frozen=True):
-    """A question to the person. `answer` is "" until it is given."""
+    """Something waits for a person's leave. `answer` is "" until it is given."""
 
     gate: int
     attempt: int
     answer: str = ""
     comment: str = ""
+    kind: str = "keep"
+    subject: str = ""
+    detail: str = ""
+
+
+class Question(Struct, frozen=True):
+    """A question of the agent. `answer` is None while it is open.
+
+    `until` is when its default is taken (seconds since the epoch), None for never;
+    `source` is who answered, as in `QuestionAnswered`.
+    """
+
+    number: int
+    text: str
+    choices: tuple[str, ...]
+    default: str | None
+    until: float | None
+    attended: bool
+    answer: str | None = None
+    source: str = ""
+
+
+class Demand(Struct, frozen=True):
+    """What somebody called for and the run has not come to yet. `kind` is plan or diagnosis."""
+
+    kind: str
+    reason: str
 
 
 class Running(Struct, frozen=True):
@@ -78,6 +117,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     run_id: str
     task: Task
     mode: Mode
+    gates: tuple[Gate, ...] = ()
     agent: str
     seed_blob: str
     reference_sha256: str
@@ -92,12 +132,19 @@ class RunState(Struct, frozen=True, kw_only=True):
     granted: int = 0
 
     items: tuple[Item, ...] = ()
+    queue: tuple[str, ...] = ()  # the order of the pending items, where it is not their ids'
     active: str | None = None
+    plan_owed: bool = False  # the agent has to plan, whatever is pending
+    plan_approved: bool = False
+    demand: Demand | None = None
+    recalls: int = 0  # how often the agent's visit lost its ground by a person's hand
     round: int = 0
     settled: int = 0
     fail_streak: int = 0
 
     best: Incumbent | None = None
+    former: tuple[Incumbent, ...] = ()  # the bests before, that an undo goes back to
+    undone: tuple[int, ...] = ()  # attempts whose KEEP was undone
     work_blob: str = ""
     edited: bool = False
     turn_open: bool = False
@@ -106,6 +153,12 @@ class RunState(Struct, frozen=True, kw_only=True):
     plans_refused: int = 0  # submit_plan calls in a row that were answered with an error
     closing_reply: str = ""  # the last reply's text, unless it called a tool
     visit_failed_here: bool = False
+    blocked: bool = False  # the agent said so in the turn under way
+    visit_failure: str = ""  # why the last visit that failed did
+
+    api_wait: ApiWaiting | None = None  # the model's server is given time
+    api_failure: str = ""  # why the model cannot be used; a new session tries again
+    capabilities: Capabilities | None = None  # of the model's server, once it was asked
 
     attempts: tuple[Attempt, ...] = ()
     next_attempt: int = 1
@@ -115,21 +168,29 @@ class RunState(Struct, frozen=True, kw_only=True):
     decided_here: bool = False
     gate: OpenGate | None = None
     gates_opened: int = 0
+    approved_blob: str = ""  # the edit that may run
+    scripts: tuple[tuple[str, bool], ...] = ()  # digest, and whether it may run
+    questions: tuple[Question, ...] = ()
 
     baseline: Measurement | None = None
     final: Measurement | None = None
     diagnosis: DiagnosisReported | None = None
     diagnosed_here: bool = False
+    diagnosis_attempts: int = 0  # reports refused and visits failed in this diagnosis
     hints: tuple[str, ...] = ()
 
-    input_tokens: int = 0
+    input_tokens: int = 0  # with what was read from a cache or written to one
     output_tokens: int = 0
-    usage: tuple[Usage, ...] = ()  # the same tokens by model
+    usage: tuple[Usage, ...] = ()  # the same tokens by model and kind
+    recent_calls: tuple[Usage, ...] = ()  # the last few calls, each for itself
+    call_refused: str = ""
     finish_reason: str = ""
     stop_reason: str = ""
     stop_conditions: tuple[str, ...] = ()
     goals_met: bool = False
     plan_edits: tuple[PlanEdited, ...] = ()
+    adopted: tuple[str, ...] = ()  # the plan edits that were taken over, by name
+    forked: Forked | None = None
     finished: str = ""
     ok: bool = True
 
@@ -142,7 +203,18 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     @property
     def pending(self) -> tuple[Item, ...]:
-        return tuple(item for item in self.items if item.state is ItemState.PENDING)
+        """What will be worked on, in that order."""
+        found = [item for item in self.items if item.state is ItemState.PENDING]
+        if self.queue:
+            place = {item_id: at for at, item_id in enumerate(self.queue)}
+            found.sort(key=lambda item: place.get(item.id, len(place)))
+        return tuple(found)
+
+    @property
+    def question(self) -> Question | None:
+        """The question that is open, if one is."""
+        last = self.questions[-1] if self.questions else None
+        return last if last is not None and last.answer is None else None
 
     @property
     def tokens(self) -> int:

@@ -9,6 +9,7 @@ from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Interval
 from akg_tui.core.prices import UnknownPrice, cost_usd
 from akg_tui.core.state import RunState
+from akg_tui.core.usage import cache_read_share
 
 
 def _interval(interval: Interval | None) -> dict[str, float] | None:
@@ -48,7 +49,12 @@ def summarize(state: RunState) -> dict[str, Any]:
     best = state.best
     unchanged = best is not None and best.attempt == 0
     kept = [
-        {"round": a.round, "attempt": a.number, "ratio": _interval(a.measurement.ratio)}
+        {
+            "round": a.round,
+            "attempt": a.number,
+            "ratio": _interval(a.measurement.ratio),
+            "undone": a.number in state.undone,
+        }
         for a in state.attempts
         if a.number and a.verdict is Verdict.KEEP
     ]
@@ -57,8 +63,8 @@ def summarize(state: RunState) -> dict[str, Any]:
         "type": "summary",
         "run_id": state.run_id,
         "op": state.task.op,
-        "ok": state.ok,
-        "reason": state.finished,
+        "ok": state.ok and not state.api_failure,
+        "reason": state.finished or state.api_failure,
         "rounds": state.settled,
         "verdicts": {verdict.value: state.count(verdict) for verdict in Verdict},
         "keeps": kept,
@@ -70,8 +76,14 @@ def summarize(state: RunState) -> dict[str, Any]:
         "seed_ms": baseline.candidate_ms if baseline else None,
         "reference_ms": baseline.baseline_ms if baseline else None,
         "best_ms": state.final.candidate_ms if state.final else None,
+        "forked_from": (
+            {"run": forked.parent, "round": forked.round, "seq": forked.seq, "hash": forked.hash}
+            if (forked := state.forked)
+            else None
+        ),
         "worked_s": round(state.worked_s, 3),
         "tokens": {"input": state.input_tokens, "output": state.output_tokens},
+        "cache_read_share": cache_read_share(state.usage),
         **token_fields(state.tokens, state.task.policy.automation),
         "cost_usd": _cost(state),
         "stop_conditions": list(state.stop_conditions),

@@ -2,7 +2,7 @@
 
 Made when PLAN.md no longer shows them all. Lines of JSON under a heading: first the
 knobs' names, then one line a setting with its values and, last, its speed over the seed
-(null: it failed). A line of names begins a new list.
+(null: it failed, or a person took it back). A line of names begins a new list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 from akg_tui.core.machine import ItemState
 from akg_tui.core.plan_view import split_settled
 from akg_tui.core.setting import Value, read_setting
-from akg_tui.core.state import RunState
+from akg_tui.core.state import Item, RunState
 
 HEADING = "# Tried settings"
 
@@ -24,7 +24,7 @@ _TRIED = (ItemState.KEPT, ItemState.DISCARDED, ItemState.FAILED)
 
 
 class Tried(Struct, frozen=True):
-    """A measured setting. `over_seed` is its speed over the seed's; None when it failed."""
+    """A measured setting. `over_seed` is its speed over the seed's; None: failed or undone."""
 
     setting: dict[str, Value]
     over_seed: float | None
@@ -33,7 +33,8 @@ class Tried(Struct, frozen=True):
 def render_tried(state: RunState) -> str:
     """The list, or "" while PLAN.md shows every setting itself."""
     folded, _ = split_settled(state)
-    if not any(read_setting(item.text) for item in folded):
+    # Rows of PLAN.md compare with the best of their time, which an undo takes back.
+    if not any(read_setting(item.text) for item in (*folded, *_undone(state))):
         return ""
     lines = [HEADING]
     names: list[str] = []
@@ -46,11 +47,15 @@ def render_tried(state: RunState) -> str:
             names = ordered
             lines.append(json.dumps({"knobs": names}, separators=(",", ":")))
         attempt = state.attempts[item.attempt]
-        failed = item.state is ItemState.FAILED or attempt.over_seed is None
+        failed = item.state is ItemState.FAILED or attempt.over_seed is None or item.undone
         speed = None if failed or attempt.over_seed is None else float(f"{attempt.over_seed:.5g}")
         row = [*(setting[name] for name in names), speed]
         lines.append(json.dumps(row, separators=(",", ":"), ensure_ascii=True))
     return "\n".join(lines)
+
+
+def _undone(state: RunState) -> list[Item]:
+    return [item for item in state.items if item.undone]
 
 
 def read_tried(lines: Iterable[str]) -> list[Tried] | None:

@@ -7,23 +7,31 @@ events only through `core.decide`, and each event is durable before it counts.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, assert_never
 
 from akg_tui import __version__
-from akg_tui.agent.chat import ChatModel
+from akg_tui.agent.admission import Admission
+from akg_tui.agent.chat import ChatModel, ServedModel
+from akg_tui.agent.context import Context
+from akg_tui.agent.patience import Patience
 from akg_tui.agent.react import visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
+from akg_tui.core.diagnosis_rules import MAX_CAUSE
 from akg_tui.core.machine import Overlay
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.core.measurement import PRECISE, FailureKind, Measurement, Outcome, Progress
+from akg_tui.core.plain import one_line
+from akg_tui.core.recovery import cut_off, opening
 from akg_tui.core.state import RunState
 from akg_tui.engine.live import Live
 from akg_tui.engine.reporting import Reporter
+from akg_tui.store.plan_edits import read_kept_edit
 from akg_tui.store.run_folder import RunFolder
 
 # After these events a projection (refs, work tree, PLAN.md) shows something else.
@@ -35,8 +43,16 @@ _PROJECTED = (
     ev.ItemsDropped,
     ev.ItemsSuspended,
     ev.KernelEdited,
+    ev.GateAnswered,
+    ev.ItemAdded,
+    ev.ItemEdited,
+    ev.ItemPinned,
+    ev.ItemsReordered,
+    ev.KeepUndone,
     ev.PhaseEntered,
+    ev.PlanEditAdopted,
     ev.PlanSubmitted,
+    ev.PolicyChanged,
     ev.RunFinished,
     ev.TurnInterrupted,
 )
@@ -51,7 +67,9 @@ class Evaluator(Protocol):
 
     async def prepare(self) -> None: ...
 
-    async def evaluate(self, kernel: str, incumbent: str | None) -> Measurement: ...
+    async def evaluate(
+        self, kernel: str, incumbent: str | None, *, precise: float | None = None
+    ) -> Measurement: ...
 
     async def probe(
         self, kernel: str, *, timed: bool, samples: int, warmups: int
@@ -74,16 +92,24 @@ class Engine:
         connect: Callable[[Callable[[Progress], None]], Evaluator],
         *,
         clock: Callable[[], float] = time.time,
+        context: Context | None = None,
+        patience: Patience | None = None,
         reporter: Reporter | None = None,
     ) -> None:
         self._folder = folder
         self._model = model
+        self._context = context
+        self._patience = patience or Patience()
+        self._patience.rest = self._rest
         self._clock = clock
         self._reporter = reporter
         self._live = Live()
         self._judge = connect(self._live.report)
         self._changed = asyncio.Event()
         self._kernels: dict[str, str] = {}
+        self._admission = Admission()
+        self._visit: asyncio.Task[None] | None = None
+        self._visit_began: RunState | None = None
 
     @property
     def state(self) -> RunState:
@@ -126,12 +152,27 @@ class Engine:
         decided = decide(self.state, command, self._clock())
         if isinstance(decided, Rejected):
             return decided
-        for event in decided:
-            self._folder.append(event)
-        if any(isinstance(event, _PROJECTED) for event in decided):
-            self._folder.project()
-        self._changed.set()
+        try:
+            for event in decided:
+                self._folder.append(event)
+            if any(isinstance(event, _PROJECTED) for event in decided):
+                self._folder.project()
+        finally:
+            self._changed.set()  # also when the disk failed: what came before it counts
+        began = self._visit_began
+        if self._visit is not None and began and fx.visit_is_void(began, self.state):
+            self._visit.cancel()
         return None
+
+    def plan_change(self, kept: str) -> ev.PlanChange:
+        """What the hand edit of PLAN.md kept as `kept` comes to now, to be adopted or left.
+
+        Raises
+        ------
+        akg_tui.store.errors.RunFolderError
+            If there is no such file, or it cannot be read as a plan.
+        """
+        return read_kept_edit(self._folder.path, kept, self.state)
 
     async def run(self) -> None:
         """Recover, then work until the run is over. Cancelling it leaves a resumable run."""
@@ -150,29 +191,14 @@ class Engine:
 
     async def close(self) -> None:
         await self._judge.close()
+        if isinstance(self._model, ServedModel):
+            await self._model.close()
         self._folder.close()
 
     def _recover(self) -> None:
         """Say that a session begins, and close what the last one left open."""
-        resumed = self.state.seq > 1
-        opened = ev.SessionOpened(pid=os.getpid(), version=__version__, resumed=resumed)
-        self._observe(opened)
-        if running := self.state.running:
-            self._observe(ev.EvalInterrupted(attempt=running.attempt, reason="session ended"))
-        for call, tool in self.state.open_calls:
-            why = "interrupted: the session ended before the tool answered"
-            answer = ev.ToolAnswered(call=call, tool=tool, status="error", error_information=why)
-            self._observe(answer)
-        # A visit starts afresh, so what an unfinished one had edited is undone.
-        unfinished_edit = self.state.edited and self.state.turn_open
-        if self.state.turn_open or unfinished_edit:
-            self._observe(ev.TurnInterrupted(reason="session ended"))
-
-    def _observe(
-        self,
-        event: ev.SessionOpened | ev.EvalInterrupted | ev.ToolAnswered | ev.TurnInterrupted,
-    ) -> None:
-        self.send(cmd.Observe(event))
+        for event in opening(self.state, os.getpid(), __version__):
+            self.send(cmd.Observe(event))
 
     def _must(self, command: cmd.Command) -> None:
         if refused := self.send(command):
@@ -181,8 +207,8 @@ class Engine:
     async def _perform(self, effect: fx.Effect) -> None:
         match effect:
             case fx.Hold():
-                self._live.show(_waiting(effect))
-                await self._changed.wait()
+                self._live.show(_waiting(self.state, effect))
+                await self._wait(effect.until)
             case fx.Advance():
                 self._must(cmd.Advance(effect.to))
             case fx.Activate():
@@ -195,9 +221,11 @@ class Engine:
                 self._must(cmd.AcceptBaseline(self._commit_seed(effect.blob)))
             case fx.RunAgent():
                 self._live.show(f"{self._model.name} is at work")
-                await visit(self, self._model, clock=self._clock, on_delta=self._live.write)
-            case fx.AskKeep():
-                self._must(cmd.AskKeep())
+                await self._visit_agent()
+            case fx.AskGate():
+                self._must(cmd.AskGate(effect.kind))
+            case fx.TakeDefault():
+                self._must(cmd.TakeDefault(effect.question))
             case fx.Commit():
                 self._must(cmd.Settle(self._commit_attempt(effect)))
             case fx.FallBack():
@@ -207,11 +235,62 @@ class Engine:
             case _:
                 assert_never(effect)
 
+    async def _wait(self, until: float | None) -> None:
+        """Until something changes, or until that time has come."""
+        left = None if until is None else max(0.0, until - self._clock())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await self._changed.wait()
+
+    async def _visit_agent(self) -> None:
+        """One visit of the agent. What a person does meanwhile may take its ground away."""
+        work = asyncio.create_task(
+            visit(
+                self,
+                self._model,
+                clock=self._clock,
+                on_delta=self._live.write,
+                context=self._context,
+                patience=self._patience,
+                admission=self._admission,
+            )
+        )
+        self._visit, self._visit_began = work, self.state
+        try:
+            await asyncio.wait({work})
+        finally:
+            self._visit = self._visit_began = None
+            if not work.done():  # the engine itself is being stopped
+                work.cancel()
+                await asyncio.wait({work})
+        if not work.cancelled():
+            work.result()
+            return
+        for event in cut_off(self.state, "visit ended by a person's hand"):
+            self.send(cmd.Observe(event))
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait for the model's server; a stop or a pause ends the wait at once."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        self._live.show(f"waiting {seconds:.0f} s for the model's server")
+        while (left := until - loop.time()) > 0 and not self._rest_is_over():
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), left)
+        self._live.show(f"{self._model.name} is at work")
+
+    def _rest_is_over(self) -> bool:
+        return self.state.paused or fx.due(self.state, self._clock()) is not None
+
     async def _measure(self, effect: fx.Measure) -> None:
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
         self._live.show(f"{effect.purpose} evaluation")
         incumbent = self.kernel(effect.incumbent) if effect.incumbent else None
-        measurement = await self._judge.evaluate(self.kernel(effect.blob), incumbent)
+        # A candidate needs a verdict; what a run begins and ends with needs a figure.
+        precise = None if effect.purpose is ev.Purpose.CANDIDATE else PRECISE
+        kernel = self.kernel(effect.blob)
+        measurement = await self._judge.evaluate(kernel, incumbent, precise=precise)
         if measurement.outcome is Outcome.ERROR and measurement.failure is FailureKind.JUDGE:
             self._live.show(f"the judge was lost: {measurement.message}")
         self._must(cmd.FinishEval(measurement))
@@ -241,16 +320,23 @@ class Engine:
         )
 
     def _plain_diagnosis(self) -> cmd.ReportDiagnosis:
-        failed = [a for a in self.state.attempts if a.number][-self.state.fail_streak :]
-        cause = "; ".join(f"{a.item}: {a.reason}" for a in failed)
+        tried = [a for a in self.state.attempts if a.number]
+        failed = tried[-max(1, self.state.fail_streak) :]
+        cause = one_line("; ".join(f"{a.item}: {a.reason}" for a in failed), MAX_CAUSE)
         return cmd.ReportDiagnosis(cause or "no report was given", fallback=True)
 
 
-def _waiting(hold: fx.Hold) -> str:
+def _waiting(state: RunState, hold: fx.Hold) -> str:
     """The words for a hold, for the screen."""
     following = f", then {hold.due}" if hold.due else ""
+    if hold.overlay is Overlay.WAIT_USER:
+        if state.question is not None:
+            return f"the agent asks: {one_line(state.question.text, 200)}"
+        what = {"plan": "the plan", "edit": "the edit", "script": "a script"}
+        kind = state.gate.kind if state.gate else "keep"
+        return f"waiting for a review of {what.get(kind, 'the KEEP')}"
     return {
         Overlay.PAUSED: f"paused{following}",
         Overlay.WAIT_STEP: f"waiting for a step{following}",
-        Overlay.WAIT_USER: "waiting for a review",
+        Overlay.WAIT_API: "the model cannot be used",
     }[hold.overlay]

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from akg_tui.core.commands import Command
 from akg_tui.core.decide import Rejected
-from akg_tui.core.events import Record
+from akg_tui.core.events import PlanChange, Record
 from akg_tui.core.state import RunState
 from akg_tui.engine.live import Live
 
@@ -42,6 +42,14 @@ class RunHandle(Protocol):
 
     def kernel(self, blob: str) -> str:
         """The kernel text behind a blob id of the journal."""
+        ...
+
+    def plan_change(self, kept: str) -> PlanChange:
+        """What a hand edit of PLAN.md, kept under this name, comes to in items.
+
+        A screen shows it and sends it back in `AdoptPlanEdit`, or leaves it.
+        Raises `akg_tui.store.errors.RunFolderError` when it cannot be read.
+        """
         ...
 
     async def run(self) -> None:

@@ -5,17 +5,22 @@ The only place that knows which model a name stands for.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from akg_tui import __version__
 from akg_tui.agent.chat import ChatModel
+from akg_tui.agent.context import Context, RunBrief, VisitBrief
+from akg_tui.agent.prompt import system_text
 from akg_tui.core.export_guard import Channel
 from akg_tui.core.machine import Mode
 from akg_tui.core.measurement import Progress
-from akg_tui.core.task import Task
+from akg_tui.core.task import SWEEP, Task
 from akg_tui.engine.engine import Engine, Evaluator
 from akg_tui.engine.reporting import reporter
 from akg_tui.store.run_folder import RunFolder
@@ -35,15 +40,40 @@ def create_run(folder: TaskFolder, task: Task, mode: Mode) -> RunFolder:
     )
 
 
-def engine_for(run: RunFolder, channel: Channel = "ui") -> Engine:
-    """An engine for an open run, new or resumed. `channel` is where a person follows it."""
-    return Engine(run, _model(run.state.task), _connector(run), reporter=reporter(channel))
+def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -> Engine:
+    """An engine for an open run, new or resumed. `channel` is where a person follows it.
+
+    `key_file` goes before the key file that the run's task names. Raises
+    `akg_tui.agent.models.endpoint.KeyMissing` when the run's model needs a key and there is
+    none.
+    """
+    task = run.state.task
+    if key_file:
+        task = replace(task, agent=replace(task.agent, api_key_file=key_file))
+    return Engine(
+        run,
+        _model(task),
+        _connector(run),
+        context=_context(task, run.reference),
+        reporter=reporter(channel),
+    )
 
 
 def _model(task: Task) -> ChatModel:
-    from akg_tui.agent.models.sweep import Sweep
+    if task.agent.model == SWEEP:
+        from akg_tui.agent.models.sweep import Sweep
 
-    return Sweep(task.agent.seed)
+        return Sweep(task.agent.seed)
+    from akg_tui.agent.models.claude import Claude
+    from akg_tui.agent.models.endpoint import endpoint_of
+
+    return Claude(task.agent, endpoint_of(task.agent, os.environ))
+
+
+def _context(task: Task, reference: str) -> Context:
+    searches = task.agent.model == SWEEP
+    brief = VisitBrief() if searches else RunBrief(system_text(task, reference))
+    return Context(brief, budget=task.agent.context_tokens)
 
 
 def _connector(run: RunFolder) -> Callable[[Callable[[Progress], None]], Evaluator]:

@@ -98,6 +98,8 @@ def _serve(channel: socket.socket, held: tuple[str, ...]) -> int:
                 plan, memory = open_plan(fds)
                 server = SERVERS[plan.kind](plan, memory)
                 value = server.start()
+            elif op == wire.Op.BIND and server is not None:
+                server.rebind(*open_plan(fds))
             elif server is not None:
                 value = server.prepare(op, count, tuple(drawing), fds)
         except Fault as fault:

@@ -20,7 +20,7 @@ import msgspec
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.task import Task
-from akg_tui.evaluate import protocol
+from akg_tui.evaluate import guard, protocol
 from akg_tui.evaluate.plaintext import clean, one_line
 from akg_tui.evaluate.protocol import Begin, Cancel, Evaluate, Result
 from akg_tui.evaluate.static import syntax_fault
@@ -113,9 +113,17 @@ class Judge:
                 raise JudgeLost(what) from error
 
     async def evaluate(
-        self, kernel: str, incumbent: str | None = None, *, label: str = "candidate"
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        label: str = "candidate",
+        precise: float | None = None,
     ) -> Measurement:
         """Build, verify and time a kernel; compare with `incumbent`, or with the reference.
+
+        With `precise` no verdict is sought: clusters go on until half of the ratio's interval
+        is this share of the ratio (0.02: ± 2 %), or the task's budget is spent.
 
         Whatever the kernel does, the answer is a Measurement. Cancelling the task that
         awaits this kills what runs and leaves the judge usable.
@@ -126,7 +134,13 @@ class Judge:
             `cancel` was called meanwhile.
         """
         return await self._evaluate(
-            Evaluate(number=next(self._numbers), kernel=kernel, incumbent=incumbent, label=label)
+            Evaluate(
+                number=next(self._numbers),
+                kernel=kernel,
+                incumbent=incumbent,
+                label=label,
+                precise=precise,
+            )
         )
 
     async def probe(
@@ -161,6 +175,18 @@ class Judge:
                 threads=self._task.timing.threads,
                 elapsed_s=time.monotonic() - start,
             )
+        findings = guard.findings(request.kernel, self._task)
+        refused = next((finding for finding in findings if finding.refused), None)
+        if refused is not None:
+            return Measurement(
+                outcome=Outcome.FAILED,
+                failure=FailureKind.GUARD,
+                message=one_line(f"{self._task.files.editable}:{refused.line}: {refused.reason}"),
+                detail=clean("\n".join(str(finding) for finding in findings)),
+                findings=findings,
+                threads=self._task.timing.threads,
+                elapsed_s=time.monotonic() - start,
+            )
         async with self._turn:
             self._tell(Progress(stage="start", message=request.label))
             try:
@@ -178,7 +204,7 @@ class Judge:
                 )
         if found is None:
             raise EvaluationCancelled(request.label)
-        return found
+        return msgspec.structs.replace(found, findings=findings)
 
     async def cancel(self) -> None:
         """End the evaluation under way, if there is one."""

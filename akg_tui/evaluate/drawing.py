@@ -7,16 +7,28 @@ called like any kernel. All that it writes, the judge checks against the first d
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable, Sequence
 
 import msgspec
 import torch
 
+from akg_tui.evaluate import cases
 from akg_tui.evaluate import layout as layouts
+from akg_tui.evaluate.cases import Case
 from akg_tui.evaluate.faults import Fault, located
 from akg_tui.evaluate.layout import Layout
 from akg_tui.evaluate.serving import Memory, Server, first_line, kind, map_fd, seed
-from akg_tui.evaluate.wire import REPORT_BYTES, Description, Op, Plan, Status, Want
+from akg_tui.evaluate.wire import (
+    CASE_SHIFT,
+    REPORT_BYTES,
+    Description,
+    Op,
+    Plan,
+    Status,
+    Variation,
+    Want,
+)
 
 
 class ReferenceServer(Server):
@@ -29,6 +41,9 @@ class ReferenceServer(Server):
         self._given: list[object] = []
         self._weights: dict[str, torch.Tensor] = {}
         self._description: Description | None = None
+        self._varied: tuple[Variation, Description] | None = None
+        self._stock: list[list[object]] = []
+        """Ordinary inputs, of which those of other shapes are parts."""
         self._exact: Callable[..., object] | None = None
 
     def start(self) -> int:
@@ -43,26 +58,39 @@ class ReferenceServer(Server):
         inputs = self._ask("get_inputs")
         results = self._results(self._run(inputs))
         try:
-            self._description = Description(
-                arguments=layouts.lay_out(self._given),
-                weights=layouts.lay_out(list(self._weights.values()), list(self._weights)),
-                inputs=layouts.lay_out(inputs),
-                outputs=layouts.results_in(layouts.lay_out(results)),
-                has_floats=any(r.is_floating_point() or r.is_complex() for r in results),
-            )
+            self._description = self._described(inputs, results)
         except layouts.Unsupported as error:
             raise self._complaint(str(error)) from error
-        text = msgspec.json.encode(self._description)
-        if len(text) > REPORT_BYTES:
+        size = self._report(self._description)
+        if not size:
             raise self._complaint("the reference has too many weights to be described")
-        self.memory["report"][: len(text)] = text
         self.bind()
+        return size
+
+    def _described(self, inputs: Sequence[object], results: Sequence[torch.Tensor]) -> Description:
+        return Description(
+            arguments=layouts.lay_out(self._given),
+            weights=layouts.lay_out(list(self._weights.values()), list(self._weights)),
+            inputs=layouts.lay_out(inputs),
+            outputs=layouts.results_in(layouts.lay_out(results)),
+            has_floats=any(r.is_floating_point() or r.is_complex() for r in results),
+            strides=tuple(layouts.stride_class(r) for r in results),
+        )
+
+    def _report(self, description: Description) -> int:
+        text = msgspec.json.encode(description)
+        if len(text) > REPORT_BYTES:
+            return 0
+        self.memory["report"][: len(text)] = text
         return len(text)
 
     def prepare(self, op: int, count: int, drawing: tuple[int, ...], fds: Sequence[int]) -> int:
         """Write the weights, or draw `count` items: from which seed, from which item, with what."""
         if self._description is None:
             raise self._complaint("it was not loaded")
+        if op == Op.VARY:
+            text = map_fd(fds[0])[:].rstrip(b"\0")
+            return self._vary(msgspec.json.decode(text, type=Variation), drawing[0])
         if fds:
             names = ("state",) if op == Op.STATE else ("inputs", "outputs", "exact")
             self.memory |= {name: map_fd(fd) for name, fd in zip(names, fds, strict=False)}
@@ -73,10 +101,83 @@ class ReferenceServer(Server):
             layouts.store(self._description.weights, weights, state, arguments.size)
             return 0
         drawn_from, item, wanted = drawing
+        case, wanted = Case(wanted >> CASE_SHIFT), wanted & ((1 << CASE_SHIFT) - 1)
+        if self._varied is not None or case is not Case.DRAWN:
+            return self._draw_unusual(case, item, drawn_from, wanted)
         made = wanted
         for step in range(count):
             made &= self._draw(self._description, item + step, drawn_from + step, wanted)
         return made
+
+    def _vary(self, variation: Variation, drawn_from: int) -> int:
+        """Describe other inputs and the results for them; 0 where the reference refuses them."""
+        self._varied = None
+        try:
+            inputs = self._vary_inputs(variation, drawn_from)
+            results = self._results(self.model(*_copies(inputs)))
+            description = self._described(inputs, results)
+        except Exception:  # noqa: BLE001 (that it raises is the answer)
+            return 0
+        if variation.strided:
+            lies = layouts.strided(description.inputs)
+            # From such inputs any kernel's results may come out permuted.
+            description = msgspec.structs.replace(description, inputs=lies, strides=())
+        self._varied = variation, description
+        return self._report(description)
+
+    def _vary_inputs(self, variation: Variation, drawn_from: int) -> list[object]:
+        """Return inputs of other shapes: parts of ordinary ones, from random places.
+
+        What is drawn once serves all cases, because only the part and what is made of it
+        is shown to a candidate, and drawing costs more than all the rest.
+        """
+        dice = random.Random(drawn_from)
+        if not self._stock:
+            seed(drawn_from)
+            self._stock.append(self._ask("get_inputs"))
+        shapes = iter(variation.shapes)
+        wanted = [next(shapes) if isinstance(v, torch.Tensor) else None for v in self._stock[0]]
+        for index, shape in enumerate(wanted):
+            value = self._stock[0][index]
+            if isinstance(value, torch.Tensor) and shape is not None:
+                times = [-(-n // max(m, 1)) for n, m in zip(shape, value.shape, strict=True)]
+                while len(self._stock) < max(times, default=1):
+                    self._stock.append(self._ask("get_inputs"))
+        return [
+            _cut([drawn[index] for drawn in self._stock], shape, dice)
+            if shape is not None
+            else self._stock[0][index]
+            for index, shape in enumerate(wanted)
+        ]
+
+    def _draw_unusual(self, case: Case, item: int, drawn_from: int, wanted: int) -> int:
+        """Draw inputs of a case or of other shapes, as `_draw` does.
+
+        Returns 0 where the reference refuses them: it may, on inputs that are not its own.
+        """
+        try:
+            if self._varied is not None:
+                variation, known = self._varied
+                inputs = self._vary_inputs(variation, drawn_from)
+            elif self._description is not None:
+                known = self._description
+                seed(drawn_from)
+                inputs = self._ask("get_inputs")
+            else:
+                return 0
+            inputs = cases.apply(case, inputs, torch.Generator().manual_seed(drawn_from))
+            seed(drawn_from)
+            result = self.model(*_copies(inputs))
+            self._keep(result, "outputs", known.outputs, item)
+            layouts.store(known.inputs, inputs, self.memory["inputs"], item * known.inputs.size)
+        except Exception:  # noqa: BLE001 (that it raises is the answer)
+            return 0
+        if wanted & Want.EXACT and not (
+            self._draw_exact(known, inputs, drawn_from, 2 * item)
+            and self._draw_exact(known, inputs, drawn_from, 2 * item + 1, nudge=True)
+        ):
+            wanted &= ~Want.EXACT
+        return wanted
 
     def _draw(self, known: Description, item: int, drawn_from: int, wanted: int) -> int:
         """Draw inputs into `item`; beside them, as `wanted`, the results for them.
@@ -100,16 +201,31 @@ class ReferenceServer(Server):
         return wanted
 
     def _draw_exact(
-        self, known: Description, inputs: Sequence[object], drawn_from: int, item: int
+        self,
+        known: Description,
+        inputs: Sequence[object],
+        drawn_from: int,
+        item: int,
+        *,
+        nudge: bool = False,
     ) -> bool:
-        """Put results of the same computation in double precision, where that can be done."""
+        """Put results of the same computation in double precision, where that can be done.
+
+        With `nudge` for inputs that differ by a rounding: how much the results then differ
+        is what no kernel can be blamed for.
+        """
         wide = layouts.results_in(known.outputs, exact=True)
         try:
             if self._exact is None:
                 model = copy.deepcopy(self.model)
                 self._exact = model.double() if isinstance(model, torch.nn.Module) else model
             seed(drawn_from)
-            result = self._exact(*[_widened(value) for value in inputs])
+            wide_inputs = [_widened(value) for value in inputs]
+            if nudge:
+                pairs = zip(wide_inputs, inputs, strict=True)
+                wide_inputs = [cases.nudged(value, native) for value, native in pairs]
+                seed(drawn_from)
+            result = self._exact(*wide_inputs)
             self._keep(result, "exact", wide, item, convert=True)
         except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
             # Told to the judge by the missing flag: it then uses bounds that need no exact results.
@@ -148,9 +264,8 @@ class ReferenceServer(Server):
         return list(values)
 
     def _run(self, inputs: Sequence[object]) -> object:
-        given = [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
         try:
-            return self.model(*given)
+            return self.model(*_copies(inputs))
         except BaseException as error:
             # A call with the wrong arguments fails before any line of the file runs.
             raise self.fault(error, Status.REFERENCE, self._forward) from error
@@ -169,6 +284,21 @@ class ReferenceServer(Server):
 
     def _complaint(self, what: str, function: object = None) -> Fault:
         return Fault(Status.REFERENCE, located(self.plan.filename, first_line(function), what))
+
+
+def _copies(inputs: Sequence[object]) -> list[object]:
+    return [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
+
+
+def _cut(drawn: Sequence[object], shape: tuple[int, ...], dice: random.Random) -> torch.Tensor:
+    """Return a tensor of `shape` from parts of tensors of another one."""
+    tensors = [value for value in drawn if isinstance(value, torch.Tensor)]
+    for axis, extent in enumerate(shape):
+        if extent > tensors[0].shape[axis]:
+            tensors = [torch.cat(tensors[i:] + tensors[:i], axis) for i in range(len(tensors))]
+        start = dice.randint(0, tensors[0].shape[axis] - extent)
+        tensors = [tensor.narrow(axis, start, extent) for tensor in tensors]
+    return tensors[0].clone(memory_format=torch.contiguous_format)
 
 
 def _widened(value: object) -> object:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import random
 import secrets
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,22 +16,19 @@ from dataclasses import dataclass, field
 import torch
 
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
-from akg_tui.evaluate import correctness, timing, verdict
-from akg_tui.evaluate.correctness import Bound, Comparison
+from akg_tui.evaluate import roofline, trials
+from akg_tui.evaluate.comparing import Comparing, Contender, Timed
+from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.nursery import Misjudged, Nursery
 from akg_tui.evaluate.plaintext import one_line
 from akg_tui.evaluate.protocol import Evaluate
-from akg_tui.evaluate.reference import Draw, Reference
-from akg_tui.evaluate.targets import cpu
-from akg_tui.evaluate.timing import Contest, Side
-from akg_tui.evaluate.wire import Op, Plan
-from akg_tui.evaluate.worker import ChildFailed, Worker
-
-DRAW_S = 1.0
-"""How long drawing inputs may take; with fewer of them a cluster has fewer samples."""
-
-LEAST_CLUSTERS = 3
-CALIBRATING_CALLS = 3
+from akg_tui.evaluate.reference import Reference
+from akg_tui.evaluate.roofline import Level
+from akg_tui.evaluate.targets import cpu, fingerprint
+from akg_tui.evaluate.timing import Memory
+from akg_tui.evaluate.verifying import Errors, Verification
+from akg_tui.evaluate.wire import Plan
+from akg_tui.evaluate.worker import ChildFailed
 
 
 @dataclass
@@ -42,13 +38,8 @@ class Findings:
     started: float
     build_s: float = 0.0
     sandbox: tuple[str, ...] = ()
-    error: float | None = None
-    tolerance: float | None = None
-    candidate_ms: float | None = None
-    baseline_ms: float | None = None
-    ratio: Interval | None = None
-    clusters: int = 0
-    samples: int = 0
+    errors: Errors = field(default_factory=Errors)
+    timed: Timed = field(default_factory=Timed)
     held: list[Bound] = field(default_factory=list)
 
 
@@ -61,17 +52,15 @@ class Evaluation:
         reference: Reference,
         request: Evaluate,
         *,
+        memory: Memory,
         report: Callable[[Progress], None],
     ) -> None:
         self._nursery = nursery
         self._task = nursery.task
         self._reference = reference
         self._kernel = request.kernel
-        self._incumbent = request.incumbent
-        self._label = request.label
-        self._timed = request.timed
-        self._samples = request.samples
-        self._warmups = max(request.warmups, CALIBRATING_CALLS)
+        self._request = request
+        self._memory = memory
         self._report = report
         self._dice = random.Random(secrets.randbits(64))
         self._found = Findings(time.monotonic())
@@ -81,9 +70,8 @@ class Evaluation:
         try:
             self._stage("reference")
             self._reference.examine()
-            self._build()
-            call_s = self._verify()
-            if self._timed:
+            call_s = self._verify(self._build())
+            if self._request.timed:
                 self._time(call_s)
         except ChildFailed as failed:
             return self._failed(failed)
@@ -91,168 +79,63 @@ class Evaluation:
             return self._measurement(Outcome.ERROR, broken.kind, broken.message, broken.detail)
         return self._measurement(Outcome.CORRECT)
 
-    def _build(self) -> None:
+    def _build(self) -> Verification:
         """Load the candidate and call it once, giving a compiler the time it needs."""
         self._stage("build")
-        limits = self._task.timing
-        sample = self._reference.sample
-        side = timing.make_side("candidate", self._plan(), 1)
         start = time.monotonic()
-        with contextlib.closing(side), self._nursery.child(self._kernel) as worker:
-            self._found.sandbox = worker.sandbox
-            timing.load_side(self._nursery, worker, side, self._reference.state)
-            self._nursery.await_load(worker)
-            timing.fill(side, 0, sample, 0)
-            worker.send(Op.CALL, count=1)
-            worker.answer(limits.call_timeout_s, "being called", compiling_s=limits.build_timeout_s)
-        self._found.build_s = time.monotonic() - start
-
-    def _verify(self) -> float:
-        """Compare the candidate on fresh inputs; return about how long one call takes."""
-        trials = self._task.correctness.trials
-        self._stage("verify", 0, trials)
-        draw = self._reference.draw(
-            trials,
-            exact=True,
-            checkable=trials,
-            seconds=DRAW_S,
-            at_least=trials,
+        verification = Verification(
+            self._nursery,
+            self._reference,
+            self._plan(),
+            self._found.errors,
+            self._stage,
+            warmups=self._request.warmups,
         )
-        with contextlib.closing(draw):
-            return self._verify_on(draw)
+        try:
+            verification.build()
+        finally:
+            self._found.sandbox = verification.sandbox
+            self._found.build_s = time.monotonic() - start
+        return verification
 
-    def _verify_on(self, draw: Draw) -> float:
-        trials = range(draw.count)
-        wanted = self._task.correctness.tolerance
-        held = [correctness.bounds(draw.results(i), draw.exact_results(i), wanted) for i in trials]
-        self._found.held = correctness.widest(held)
-        side = timing.make_side("candidate", self._plan(), 1)
-        taken: list[float] = []
-        with contextlib.closing(side), self._nursery.child(self._kernel) as worker:
-            timing.load_side(self._nursery, worker, side, self._reference.state)
-            self._nursery.await_load(worker)
-            for item in trials:
-                taken.append(self._call(side, worker, draw, item))
-                self._judge(
-                    correctness.compare(
-                        timing.results(side, 0),
-                        draw.results(item),
-                        draw.exact_results(item),
-                        held[item],
-                    )
-                )
-                timing.check_arguments(side, 0, draw, item)
-                self._stage("verify", item + 1, draw.count)
-            return min([*taken, *self._calibrate(side, worker)])
-
-    def _judge(self, comparison: Comparison) -> None:
-        """Keep the worst error so far; raise if the results do not match."""
-        found = self._found
-        if found.error is None or comparison.error >= found.error:
-            found.error, found.tolerance = comparison.error, comparison.tolerance
-        if comparison.message:
-            raise ChildFailed(FailureKind.WRONG, comparison.message, comparison.detail)
-
-    def _call(self, side: Side, worker: Worker, draw: Draw, item: int) -> float:
-        timing.fill(side, 0, draw, item)
-        timing.poison(side, 0)
-        nanoseconds = worker.timed_call(1, self._task.timing.call_timeout_s)
-        worker.await_stop()
-        return nanoseconds / 1e9
-
-    def _calibrate(self, side: Side, worker: Worker) -> list[float]:
-        """Return the times of a few calls on the sample item: to size samples, no more."""
-        return [self._call(side, worker, self._reference.sample, 0) for _ in range(self._warmups)]
+    def _verify(self, verification: Verification) -> float:
+        """Compare the candidate on fresh inputs; return about how long one call takes."""
+        self._stage("verify", 0, self._task.correctness.trials)
+        with contextlib.closing(trials.draw(self._reference, self._dice)) as drawn:
+            call_s = verification.verify(drawn)
+        self._found.held = verification.held
+        return call_s
 
     def _time(self, candidate_s: float) -> None:
-        self._stage("time", 0, verdict.LOOKS[0].clusters)
-        baseline_s = self._baseline_seconds()
-        known = self._reference.description
-        item_bytes = known.inputs.size + known.outputs.size
-        calls = timing.calls_of_both((baseline_s, candidate_s), item_bytes)
-        pair_s = baseline_s * calls[0] + candidate_s * calls[1]
-        pairs = timing.pairs_per_cluster(pair_s, max(calls), item_bytes)
-        draw = self._reference.draw(
-            (pairs + timing.WARMUPS) * max(calls),
-            exact=False,
-            checkable=(pairs + timing.WARMUPS) * max(calls),
-            seconds=DRAW_S,
-            at_least=(timing.PAIRS_LEAST + timing.WARMUPS) * max(calls),
-        )
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(contextlib.closing(draw))
-            baseline = stack.enter_context(contextlib.closing(self._baseline_side(calls[0])))
-            candidate = timing.make_side("candidate", self._plan(), calls[1])
-            stack.enter_context(contextlib.closing(candidate))
-            contest = Contest(
-                self._nursery,
-                draw,
-                self._found.held,
-                baseline=baseline,
-                candidate=candidate,
-                state=self._reference.state,
-                pairs=pairs,
-                dice=self._dice,
-            )
-            contest.measure_fixed_cost()
-            self._compare(contest, baseline, candidate)
+        def report(stage: str, done: int, total: int, ratio: Interval | None) -> None:
+            self._stage(stage, done, total, ratio)
 
-    def _compare(self, contest: Contest, baseline: Side, candidate: Side) -> None:
-        """Run clusters until the ratio is decided or the budget is spent."""
-        limits = self._task.timing
-        stop = time.monotonic() + limits.budget_s
-        values: list[float] = []
-        found = self._found
-        while True:
-            cluster = contest.run_cluster()
-            values.append(cluster.log_ratio)
-            found.clusters += 1
-            found.samples += cluster.pairs
-            found.candidate_ms = statistics.median(candidate.seconds) * 1e3
-            found.baseline_ms = statistics.median(baseline.seconds) * 1e3
-            spent = len(values) >= LEAST_CLUSTERS and time.monotonic() >= stop
-            if len(values) >= 2:
-                found.ratio = verdict.ratio_interval(values, verdict.alpha_at(len(values)))
-            self._stage("time", len(values), verdict.next_look(len(values) - 1).clusters)
-            look = next((look for look in verdict.LOOKS if look.clusters == len(values)), None)
-            if look is not None:
-                decided = verdict.standing(values, look, limits.min_gain)
-                if decided is not verdict.Standing.OPEN or look is verdict.LOOKS[-1]:
-                    return
-            enough = 0 < self._samples <= found.samples and len(values) >= LEAST_CLUSTERS
-            if spent or enough:
-                return
+        contender = Contender(self._kernel, self._request.incumbent, self._found.held, candidate_s)
+        Comparing(
+            self._nursery,
+            self._reference,
+            contender,
+            self._found.timed,
+            levels=self._levels(),
+            report=report,
+            precise=self._request.precise,
+            samples=self._request.samples,
+            dice=self._dice,
+            memory=self._memory,
+        ).run()
 
-    def _baseline_side(self, calls: int) -> Side:
-        if self._incumbent is None:
-            known = self._reference.description
-            plan = self._reference.plan(inputs=known.inputs, outputs=known.outputs)
-            return timing.make_side("reference", plan, calls, FailureKind.REFERENCE)
-        # The same name as the candidate's: nothing but their text may tell the sides apart.
-        filename = self._task.files.editable
-        plan = self._reference.kernel_plan(self._incumbent, filename, calls)
-        return timing.make_side("incumbent", plan, calls, FailureKind.JUDGE)
-
-    def _baseline_seconds(self) -> float:
-        """Return about how long the baseline takes, from a process of its own."""
-        side = self._baseline_side(1)
-        with (
-            contextlib.closing(side),
-            side.blamed(),
-            self._nursery.child(side.plan.source) as worker,
-        ):
-            timing.load_side(self._nursery, worker, side, self._reference.state)
-            self._nursery.await_load(worker)
-            return min(self._calibrate(side, worker))
+    def _levels(self) -> list[Level]:
+        sizes, machine = fingerprint.caches(), fingerprint.machine_key()
+        return roofline.machine_levels(sizes, machine, cpu.cache_folder())
 
     def _plan(self) -> Plan:
         return self._reference.kernel_plan(self._kernel, self._task.files.editable, 1)
 
-    def _stage(self, name: str, done: int = 0, total: int = 0) -> None:
+    def _stage(
+        self, name: str, done: int = 0, total: int = 0, ratio: Interval | None = None
+    ) -> None:
         self._report(
-            Progress(
-                stage=name, done=done, total=total, message=self._label, ratio=self._found.ratio
-            )
+            Progress(stage=name, done=done, total=total, message=self._request.label, ratio=ratio)
         )
 
     def _failed(self, failed: ChildFailed) -> Measurement:
@@ -273,25 +156,32 @@ class Evaluation:
         message: str = "",
         detail: str = "",
     ) -> Measurement:
-        found = self._found
+        found, timed, errors = self._found, self._found.timed, self._found.errors
         correct = outcome is Outcome.CORRECT
         return Measurement(
             outcome=outcome,
             failure=failure,
             message=one_line(message),
             detail=detail,
-            max_error=found.error if found.error != float("inf") else None,
-            tolerance=found.tolerance,
-            candidate_ms=found.candidate_ms if correct else None,
-            baseline_ms=found.baseline_ms if correct else None,
-            ratio=found.ratio if correct else None,
-            clusters=found.clusters,
-            samples=found.samples,
+            max_error=errors.worst if errors.worst != float("inf") else None,
+            tolerance=errors.tolerance,
+            errors=tuple(errors.by_name.values()),
+            candidate_ms=timed.candidate_ms if correct else None,
+            baseline_ms=timed.baseline_ms if correct else None,
+            ratio=timed.ratio if correct else None,
+            confirmation=timed.confirmation if correct else None,
+            deviation=timed.deviation if correct else None,
+            detectable=timed.detectable if correct else None,
+            roofline=timed.roofline if correct else None,
+            noise=timed.noise,
+            clusters=timed.clusters,
+            samples=timed.samples,
+            sampled_s=timed.sampled_s,
             build_s=found.build_s,
             elapsed_s=time.monotonic() - found.started,
             threads=self._task.timing.threads,
             sandbox=found.sandbox,
-            environment=cpu.describe(str(torch.__version__)),
+            environment=fingerprint.describe(str(torch.__version__), self._task.timing.threads),
         )
 
 
@@ -303,5 +193,6 @@ CANDIDATES_OWN = frozenset(
         FailureKind.CRASH,
         FailureKind.TIMEOUT,
         FailureKind.WRONG,
+        FailureKind.IMPOSSIBLE,
     }
 )

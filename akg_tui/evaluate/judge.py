@@ -114,11 +114,13 @@ def _serve(line: Line) -> None:
         from akg_tui.evaluate.evaluation import Evaluation
         from akg_tui.evaluate.nursery import Nursery
         from akg_tui.evaluate.reference import Reference
+        from akg_tui.evaluate.timing import Memory
 
         # A second thread of ours would keep spinning beside the kernel being timed.
         torch.set_num_threads(1)
         nursery = Nursery(begin.task, scratch, zygote)
         reference = Reference(nursery, begin.reference, begin.task.files.reference)
+        memory = Memory()
         while True:
             request = line.next()
             if not isinstance(request, Evaluate):
@@ -135,6 +137,7 @@ def _serve(line: Line) -> None:
                     nursery,
                     reference,
                     request,
+                    memory=memory,
                     report=report,
                 )
                 found: Measurement | None = evaluation.run()

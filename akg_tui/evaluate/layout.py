@@ -152,6 +152,46 @@ def results_in(layout: Layout, *, exact: bool = False) -> Layout:
     return Layout(tuple(slots), offset)
 
 
+def stride_class(tensor: torch.Tensor) -> str:
+    """Return how a tensor lies: contiguous, dense (only permuted), or strided (gaps, overlaps)."""
+    if tensor.is_contiguous():
+        return "contiguous"
+    step = 1
+    for stride, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if extent > 1:
+            if stride != step:
+                return "strided"
+            step *= extent
+    return "dense"
+
+
+STRIDE_CLASSES = ("contiguous", "dense", "strided")
+"""From the best to use to the worst."""
+
+
+def strided(layout: Layout) -> Layout:
+    """Return a layout whose tensors are not contiguous: permuted, or with gaps where 1-d.
+
+    Every second tensor also has a gap after each element.
+    """
+    slots: list[Slot] = []
+    offset = 0
+    for index, slot in enumerate(layout.slots):
+        if isinstance(slot, TensorSlot):
+            gap = 2 if index % 2 or len(slot.shape) < 2 else 1
+            backwards = _dense(tuple(reversed(slot.shape)))
+            strides = tuple(gap * step for step in reversed(backwards))
+            tensor = TensorSlot(slot.dtype, slot.shape, strides, offset)
+            slots.append(tensor)
+            offset += _aligned(tensor.bytes)
+        elif isinstance(slot, ScalarSlot):
+            slots.append(ScalarSlot(slot.kind, offset))
+            offset += ALIGNMENT
+        else:
+            slots.append(slot)
+    return Layout(tuple(slots), offset, layout.names)
+
+
 def views(layout: Layout, buffer: mmap.mmap, base: int) -> list[torch.Tensor]:
     """Return the tensors of the item at `base`, sharing the buffer's memory."""
     return [_view(slot, buffer, base) for slot in layout.tensors]

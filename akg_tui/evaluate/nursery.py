@@ -66,11 +66,11 @@ class Nursery:
                 worker.end()
             shutil.rmtree(folder, ignore_errors=True)
 
-    def send_plan(self, worker: Worker, plan: Plan, *regions: Region) -> None:
+    def send_plan(self, worker: Worker, plan: Plan, *regions: Region, op: Op = Op.LOAD) -> None:
         """Send a plan with the regions for its report, state, inputs and outputs."""
         blob = region_of(msgspec.json.encode(plan))
         try:
-            worker.send(Op.LOAD, fds=(blob.fd, *(region.fd for region in regions)))
+            worker.send(op, fds=(blob.fd, *(region.fd for region in regions)))
         finally:
             blob.close()
 

@@ -30,14 +30,16 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
 class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
     """Engine to judge: evaluate this kernel; without an incumbent, against the reference.
 
-    A probe may leave the timing out, end it after about so many `samples` (0: when the
-    ratio is decided), and ask for so many untimed calls before it.
+    With `precise`, until half of the interval is this share of the ratio. A probe may leave
+    the timing out, end it after about so many `samples` (0: when the ratio is decided), and
+    ask for so many untimed calls before it.
     """
 
     number: int
     kernel: str
     incumbent: str | None
     label: str
+    precise: float | None = None
     timed: bool = True
     samples: int = 0
     warmups: int = 0

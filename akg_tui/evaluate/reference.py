@@ -17,15 +17,21 @@ import msgspec
 import torch
 
 from akg_tui.core.measurement import FailureKind
-from akg_tui.evaluate import correctness
+from akg_tui.evaluate import correctness, lint, shapes
 from akg_tui.evaluate import layout as layouts
+from akg_tui.evaluate.cases import Case
+from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.layout import Layout
 from akg_tui.evaluate.nursery import Misjudged, Nursery, blamed_on
-from akg_tui.evaluate.region import Region
-from akg_tui.evaluate.wire import REPORT_BYTES, Description, Op, Plan, Want
-from akg_tui.evaluate.worker import Worker
+from akg_tui.evaluate.region import Region, region_of
+from akg_tui.evaluate.shapes import Dimension, Shapes
+from akg_tui.evaluate.wire import REPORT_BYTES, Description, Op, Plan, Variation, Want
+from akg_tui.evaluate.worker import ChildFailed, Worker
 
 RESULTS_SHARE = 0.5
+PARTS = 8
+"""At most so many places of one extent are asked about one by one."""
+
 BATCH_S = 0.05
 """Items are asked for in batches of about this long, so that the time can be kept."""
 
@@ -65,6 +71,41 @@ class Draw:
                 region.close()
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """A reference child at work, with what it said of itself."""
+
+    worker: Worker
+    description: Description
+    _report: Region
+
+    def vary(self, variation: Variation, seed: int, deadline_s: float) -> Description | None:
+        """Draw other shapes from now on; return how they lie, or None if they are refused."""
+        blob = region_of(msgspec.json.encode(variation))
+        try:
+            self.worker.send(Op.VARY, seed=seed, fds=(blob.fd,))
+        finally:
+            blob.close()
+        size = self.worker.answer(deadline_s, "drawing other shapes", stop=False)
+        if not size:
+            return None
+        try:
+            described = described_in(self._report, size)
+            for layout in (described.inputs, described.outputs):
+                layout.check()
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise ChildFailed(
+                FailureKind.REFERENCE, f"it describes other shapes wrongly: {error}"
+            ) from error
+        return described
+
+
+def described_in(report: Region, size: int) -> Description:
+    """Return the description that a child left in its report."""
+    text = bytes(report.map[: min(size, REPORT_BYTES)])
+    return msgspec.json.decode(text, type=Description)
+
+
 class Reference:
     """Makes reference children, and remembers what the first one said of itself."""
 
@@ -76,6 +117,21 @@ class Reference:
         self._description: Description | None = None
         self._state: Region | None = None
         self._sample: Draw | None = None
+        self._refused: Misjudged | None = None
+        self.rules = nursery.task.correctness
+        self.sample_held: list[Bound] = []
+        """What a candidate's results for the sample are held to."""
+        self.is_finite = True
+        """Whether ordinary inputs give finite results."""
+        self.barred: set[Case] = set()
+        """Values on which the reference's process ended: asking again would cost another."""
+        self.free: list[Dimension] = []
+        """The dimensions that can differ; none if the task fixes its shape."""
+
+    @property
+    def shapes(self) -> Shapes:
+        """The declared shapes of the tensors that a kernel is called with."""
+        return tuple(slot.shape for slot in self.description.inputs.tensors)
 
     @property
     def description(self) -> Description:
@@ -116,40 +172,81 @@ class Reference:
             weights=known.weights,
             inputs=known.inputs,
             outputs=known.outputs,
+            strides=known.strides if self.rules.strides != "any" else (),
         )
 
     def examine(self) -> None:
-        """Load the reference once and check that it keeps its contract.
+        """Load the reference once and check that the task can tell right from wrong.
 
         Raises
         ------
         Misjudged
-            It does not load, lacks a part, raises, or gives two results for one input.
+            It does not load, lacks a part, raises, gives two results for one input, or would
+            let a kernel pass that computes nothing (`lint`).
         """
+        if self._refused is not None:
+            raise self._refused
         if self._description is not None:
             return
-        with self._loaded() as (worker, description):
+        with self.loaded() as loaded:
+            worker, description = loaded.worker, loaded.description
             for layout in (description.arguments, description.weights, description.inputs):
                 layout.check()
             state = Region(description.arguments.size + description.weights.size)
             worker.send(Op.STATE, fds=(state.fd,))
-            worker.answer(self._call_s, "writing its weights")
-            sample = self._memory(description, 2, exact=True)
-            wanted = Want.OUTPUT | Want.TWICE
-            if sample.exact is not None:
-                wanted |= Want.EXACT
-            self._ask(worker, 0, 1, wanted, sample.fds)
-            first, second = sample.results(0), sample.results(1)
-            held = correctness.bounds(first, sample.exact_results(0), None)
-            found = correctness.compare(second, first, None, correctness.loosened(held))
-            if found.message:
-                raise Misjudged(
-                    FailureKind.REFERENCE,
-                    f"{self._filename}: Model is not deterministic: called twice on the same "
-                    f"input it gave different results ({found.message})",
-                    found.detail,
-                )
-        self._description, self._state, self._sample = description, state, sample
+            worker.answer(self.call_s, "writing its weights")
+            # The sample, its second result, and two more to tell what a cheat could get by with.
+            sample = self._memory(description, 4, exact=True)
+            wanted = Want.EXACT if sample.exact is not None else 0
+            made = self._ask(worker, 0, 1, Want.OUTPUT | Want.TWICE | wanted, sample.fds)
+            made &= self._ask(worker, 2, 2, Want.OUTPUT | wanted, ())
+            if not made & Want.EXACT:
+                sample = dataclasses.replace(sample, exact=None)
+            self._lint(sample)
+            self.sample_held = correctness.bounds(
+                sample.results(0), sample.exact_results(0), self.rules.tolerance
+            )
+            self._description, self._state, self._sample = description, state, sample
+            inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
+            self.is_finite = correctness.all_finite(inexact)
+            if not self.rules.fixed_shape:
+                self.free = self._free_dimensions(loaded)
+
+    def _lint(self, sample: Draw) -> None:
+        drawn = [
+            lint.Item(
+                layouts.load(sample.description.inputs, sample.inputs.map, at * size),
+                sample.results(at),
+                sample.exact_results(at),
+            )
+            for size in [sample.description.inputs.size]
+            for at in (0, 2, 3)
+        ]
+        fault = lint.fault(drawn, sample.results(1), self.rules.tolerance)
+        if fault is not None:
+            message = f"{self._filename}: {fault.reason}"
+            self._refused = Misjudged(FailureKind.REFERENCE, message, fault.detail)
+            raise self._refused
+
+    def _free_dimensions(self, loaded: Loaded) -> list[Dimension]:
+        """Return the dimensions of which the reference takes other extents."""
+
+        def accepts(dimension: Dimension) -> bool:
+            other = shapes.with_extents(self.shapes, [(dimension, shapes.probe(dimension))])
+            seed = secrets.randbits(63)
+            return loaded.vary(Variation(other), seed, self.call_s) is not None
+
+        free: list[Dimension] = []
+        try:
+            for dimension in shapes.dimensions(self.shapes):
+                if accepts(dimension):
+                    free.append(dimension)
+                else:
+                    free += [part for part in shapes.parts(dimension)[:PARTS] if accepts(part)]
+        except ChildFailed:
+            # A reference that dies of another shape has declared its own, in its way.
+            return free
+        return free
 
     def draw(
         self,
@@ -165,32 +262,53 @@ class Reference:
         Stops after `seconds`, but not before `at_least` items. Half of the time at most goes
         into results: without any left, a slow reference would leave nothing to time with.
         """
-        with self._loaded() as (worker, description):
-            if description != self.description:
-                raise Misjudged(
-                    FailureKind.REFERENCE,
-                    f"{self._filename}: get_inputs() must return the same shapes, dtypes and "
-                    "constants every time",
-                )
-            memory = self._memory(description, count, exact=exact)
-            start = time.monotonic()
-            done = with_results = 0
-            every, batch, fds = True, 1, memory.fds
-            while done < count:
-                spent = time.monotonic() - start
-                if spent > seconds and done >= at_least:
-                    break
-                wanted = 0
-                batch = min(batch, count - done)
-                if done < checkable and (done < at_least or spent < seconds * RESULTS_SHARE):
-                    batch = min(batch, checkable - done)
-                    wanted = Want.OUTPUT | (Want.EXACT if memory.exact is not None else 0)
-                    with_results = done + batch
-                made = self._ask(worker, done, batch, wanted, fds)
-                every, fds = every and made == wanted, ()
-                done += batch
-                if time.monotonic() - start - spent < BATCH_S:
-                    batch *= 2
+        with self.loaded() as loaded:
+            return self.draw_from(
+                loaded,
+                count,
+                exact=exact,
+                checkable=checkable,
+                seconds=seconds,
+                at_least=at_least,
+            )
+
+    def draw_from(
+        self,
+        loaded: Loaded,
+        count: int,
+        *,
+        exact: bool,
+        checkable: int,
+        seconds: float,
+        at_least: int,
+    ) -> Draw:
+        """Draw as `draw` does, from a child that is there already and was not told to vary."""
+        worker, description = loaded.worker, loaded.description
+        if description != self.description:
+            raise Misjudged(
+                FailureKind.REFERENCE,
+                f"{self._filename}: get_inputs() must return the same shapes, dtypes and "
+                "constants every time",
+            )
+        memory = self._memory(description, count, exact=exact)
+        start = time.monotonic()
+        done = with_results = 0
+        every, batch, fds = True, 1, memory.fds
+        while done < count:
+            spent = time.monotonic() - start
+            if spent > seconds and done >= at_least:
+                break
+            wanted = 0
+            batch = min(batch, count - done)
+            if done < checkable and (done < at_least or spent < seconds * RESULTS_SHARE):
+                batch = min(batch, checkable - done)
+                wanted = Want.OUTPUT | (Want.EXACT if memory.exact is not None else 0)
+                with_results = done + batch
+            made = self._ask(worker, done, batch, wanted, fds)
+            every, fds = every and made == wanted, ()
+            done += batch
+            if time.monotonic() - start - spent < BATCH_S:
+                batch *= 2
         return dataclasses.replace(
             memory,
             count=done,
@@ -199,7 +317,8 @@ class Reference:
         )
 
     @contextmanager
-    def _loaded(self) -> Iterator[tuple[Worker, Description]]:
+    def loaded(self) -> Iterator[Loaded]:
+        """Yield a reference child; its failures in the block are blamed on the reference."""
         report = Region(REPORT_BYTES)
         with (
             blamed_on(FailureKind.REFERENCE, self._filename),
@@ -207,18 +326,18 @@ class Reference:
         ):
             self._nursery.send_plan(worker, self.plan(), report)
             size = self._nursery.await_load(worker)
-            text = bytes(report.map[: min(size, REPORT_BYTES)])
             report.close()
             try:
-                description = msgspec.json.decode(text, type=Description)
+                description = described_in(report, size)
             except msgspec.MsgspecError as error:
                 raise Misjudged(
                     FailureKind.REFERENCE, f"{self._filename}: it describes itself wrongly: {error}"
                 ) from error
-            yield worker, description
+            yield Loaded(worker, description, report)
 
     @property
-    def _call_s(self) -> float:
+    def call_s(self) -> float:
+        """How long drawing one item may take."""
         # Drawing makes inputs and calls the model up to three times, once in double precision.
         return 4 * self._nursery.task.timing.call_timeout_s + 10.0
 
@@ -237,4 +356,4 @@ class Reference:
         seed = secrets.randbits(63)
         worker.send(Op.DRAW, count=count, seed=seed, item=item, wanted=wanted, fds=fds)
         # No candidate lives now, so there is nobody to be protected by stopping this one.
-        return worker.answer(count * self._call_s, "drawing inputs", stop=False)
+        return worker.answer(count * self.call_s, "drawing inputs", stop=False)

@@ -62,7 +62,15 @@ class Server:
                 result = self.model(*arguments)
             except BaseException as error:
                 raise self.fault(error, Status.CALL) from error
-            put(result, self._targets[slot])
+            put(result, self._targets[slot], self.plan.strides)
+
+    def rebind(self, plan: Plan, memory: Memory) -> None:
+        """Serve arguments of other shapes, in other memory, with the model as it is."""
+        self.plan = plan
+        self.memory = memory
+        self._arguments.clear()
+        self._targets.clear()
+        self.bind()
 
     def bind(self) -> None:
         """Make the views of every slot, so that a call makes none."""
@@ -159,8 +167,11 @@ class IdleServer(Server):
         return 0
 
 
-def put(result: object, targets: Sequence[torch.Tensor]) -> None:
-    """Copy a kernel's result into `targets`; Fault(WRONG) unless it has just their form."""
+def put(result: object, targets: Sequence[torch.Tensor], strides: Sequence[str] = ()) -> None:
+    """Copy a kernel's result into `targets`; Fault(WRONG) unless it has just their form.
+
+    `strides` says how each may lie at worst.
+    """
     results = result if isinstance(result, tuple | list) else (result,)
     if len(results) != len(targets):
         what = f"wrong result: {kind(result)}, expected {len(targets)} tensor(s)"
@@ -177,7 +188,20 @@ def put(result: object, targets: Sequence[torch.Tensor]) -> None:
             got_type, want_type = (str(t.dtype).removeprefix("torch.") for t in (value, target))
             what = f"wrong dtype: output {index} is {got_type}, expected {want_type}"
             raise Fault(Status.WRONG, what)
+        if value.device != target.device:
+            what = f"wrong device: output {index} is on {value.device}, expected {target.device}"
+            raise Fault(Status.WRONG, what)
+        if strides and not value.is_contiguous():
+            _check_strides(index, value, strides[index])
         target.copy_(value)
+
+
+def _check_strides(index: int, value: torch.Tensor, worst: str) -> None:
+    lies = layouts.stride_class(value)
+    ranks = layouts.STRIDE_CLASSES
+    if ranks.index(lies) > ranks.index(worst):
+        what = f"wrong strides: output {index} is {lies}, the reference's is {worst}"
+        raise Fault(Status.WRONG, f'{what} (the task may say strides = "any")')
 
 
 def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:

@@ -18,6 +18,7 @@ import dataclasses
 import math
 import random
 import statistics
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -41,12 +42,17 @@ CALLS_LIMIT = 64
 PAIRS = 11
 PAIRS_LEAST = 3
 WARMUPS = 2
+WARMUPS_MOST = 6
+WARMING = 0.03
+"""A process is warm when a sample beats the best one before it by less than this."""
+
 CLUSTER_S = 0.25
 """About how long the samples of one pair of processes may take."""
 
 POOL_BYTES = 256 << 20
 FIXED_SAMPLES = 15
 FIXED_SHARE = 0.5
+FIXED_LASTS_S = 30.0
 EQUAL_CALLS_UP_TO = 4.0
 
 
@@ -72,7 +78,7 @@ def calls_of_both(seconds: tuple[float, float], item_bytes: int) -> tuple[int, i
 
 def pairs_per_cluster(sample_s: float, calls: int, item_bytes: int) -> int:
     """Return how many sample pairs a cluster has; `sample_s` is what one pair takes."""
-    fitting = POOL_BYTES // (max(item_bytes, 1) * calls) - WARMUPS
+    fitting = POOL_BYTES // (max(item_bytes, 1) * calls) - WARMUPS_MOST
     return max(PAIRS_LEAST, min(PAIRS, int(CLUSTER_S / max(sample_s, 1e-9)), fitting))
 
 
@@ -91,8 +97,6 @@ class Side:
     inputs: Region
     outputs: Region
     fault: FailureKind | None = None
-    seconds: list[float] = field(default_factory=list)
-    """Median time of a call in each cluster, fixed cost taken off."""
 
     @contextlib.contextmanager
     def blamed(self) -> Iterator[None]:
@@ -149,6 +153,15 @@ def results(side: Side, slot: int) -> list[torch.Tensor]:
     return layouts.views(layout, side.outputs.map, slot * layout.size) if layout else []
 
 
+def call_once(side: Side, worker: Worker, draw: Draw, item: int, limit_s: float) -> float:
+    """Call a side on one item, from poisoned results; return seconds, fixed cost included."""
+    fill(side, 0, draw, item)
+    poison(side, 0)
+    nanoseconds = worker.timed_call(1, limit_s)
+    worker.await_stop()
+    return nanoseconds / 1e9
+
+
 def check_arguments(side: Side, slot: int, draw: Draw, item: int) -> None:
     """Raise ChildFailed if a call changed its arguments."""
     size = draw.description.inputs.size
@@ -163,6 +176,31 @@ class Cluster:
 
     log_ratio: float
     pairs: int
+    baseline_s: float
+    candidate_s: float
+    """Median times of a call, fixed cost taken off."""
+
+    preempted: int
+    """How often another process took the CPU from the two while they ran."""
+
+
+@dataclass
+class Memory:
+    """What a judge remembers from one comparison to the next: sizes, never results.
+
+    `fixed_s` is the fixed cost of a sample by its calls, with the moment it was measured;
+    `call_s` about how long a call of a baseline takes, by its text.
+    """
+
+    fixed_s: dict[int, tuple[float, float]] = field(default_factory=dict)
+    call_s: dict[str | None, float] = field(default_factory=dict)
+
+    def fixed(self, calls: int) -> float | None:
+        """Return a fixed cost, unless it is too old to be that of the machine as it is now."""
+        measured = self.fixed_s.get(calls)
+        if measured is None or time.monotonic() - measured[1] > FIXED_LASTS_S:
+            return None
+        return measured[0]
 
 
 class Contest:
@@ -179,6 +217,7 @@ class Contest:
         state: Region,
         pairs: int,
         dice: random.Random,
+        memory: Memory,
     ) -> None:
         self._nursery = nursery
         self._draw = draw
@@ -186,13 +225,22 @@ class Contest:
         self._baseline = baseline
         self._candidate = candidate
         self._state = state
-        fewest = draw.count // max(baseline.calls, candidate.calls) - WARMUPS
-        self._pairs = max(1, min(pairs, fewest))
+        turns = draw.count // max(baseline.calls, candidate.calls)
+        self._pairs = max(1, min(pairs, turns - WARMUPS))
+        self._warmups = min(WARMUPS_MOST, turns - self._pairs)
         self._dice = dice
-        self._fixed: dict[int, float] = {}
+        self._memory = memory
+        self.sampled_s = 0.0
 
     def measure_fixed_cost(self) -> None:
-        """Time a child whose results are ready beforehand, for both numbers of calls."""
+        """Time a child whose results are ready beforehand, for both numbers of calls.
+
+        It is the machine's and the data's, not the kernels': one of a short while ago will do.
+        """
+        wanted = {self._baseline.calls, self._candidate.calls}
+        wanted = {calls for calls in wanted if self._memory.fixed(calls) is None}
+        if not wanted:
+            return
         wide = max(self._baseline, self._candidate, key=lambda side: side.calls)
         plan = msgspec.structs.replace(wide.plan, kind="idle", source="")
         idle = dataclasses.replace(wide, name="idle process", plan=plan, fault=FailureKind.JUDGE)
@@ -200,11 +248,12 @@ class Contest:
             load_side(self._nursery, worker, idle, self._state)
             self._nursery.await_load(worker)
             self._pin([worker])
-            for calls in {self._baseline.calls, self._candidate.calls}:
+            for calls in wanted:
                 taken = [
                     worker.timed_call(calls, self._limit_s(calls)) for _ in range(FIXED_SAMPLES)
                 ]
-                self._fixed[calls] = statistics.median(taken[WARMUPS:]) / 1e9
+                median = statistics.median(taken[WARMUPS:]) / 1e9
+                self._memory.fixed_s[calls] = (median, time.monotonic())
 
     def run_cluster(self) -> Cluster:
         """Fork both sides, time them in random order, and return what they showed."""
@@ -224,24 +273,35 @@ class Contest:
                 with side.blamed():
                     self._nursery.await_load(workers[side.name])
             self._pin(list(workers.values()))
-            orders = {side.name: self._order() for side in sides}
-            taken: dict[str, list[float]] = {side.name: [] for side in sides}
-            rounds = range(WARMUPS + self._pairs)
-            # One sample of each side, and it can't know which: so neither is favoured.
-            due = {side.name: self._dice.choice(rounds) for side in sides}
-            for turn in rounds:
-                self._dice.shuffle(sides)
-                for side in sides:
-                    items = [orders[side.name].pop() for _ in range(side.calls)]
-                    checked = self._checkable(items) if turn >= due[side.name] else None
-                    if checked is not None:
-                        due[side.name] = len(rounds)
-                    with side.blamed():
-                        seconds = self._sample(side, workers[side.name], items, checked)
-                    taken[side.name].append(seconds)
-        return self._summary(
-            taken[self._baseline.name][WARMUPS:], taken[self._candidate.name][WARMUPS:]
-        )
+            taken, warm = self._alternate(sides, workers)
+            preempted = sum(worker.preemptions() for worker in workers.values())
+        ours, theirs = taken[self._candidate.name][warm:], taken[self._baseline.name][warm:]
+        return self._summary(theirs, ours, preempted)
+
+    def _alternate(
+        self, sides: list[Side], workers: dict[str, Worker]
+    ) -> tuple[dict[str, list[float]], int]:
+        """Time both sides in turns; return their samples and how many of them warmed up."""
+        orders = {side.name: self._order() for side in sides}
+        taken: dict[str, list[float]] = {side.name: [] for side in sides}
+        # One sample of each side, and it can't know which: so neither is favoured.
+        due = {side.name: self._dice.randrange(WARMUPS + self._pairs) for side in sides}
+        turn = warm = 0
+        while turn < warm + self._pairs:
+            self._dice.shuffle(sides)
+            for side in sides:
+                items = [orders[side.name].pop() for _ in range(side.calls)]
+                checked = self._checkable(items) if turn >= due[side.name] else None
+                if checked is not None:
+                    due[side.name] = self._draw.count
+                with side.blamed():
+                    seconds = self._sample(side, workers[side.name], items, checked)
+                taken[side.name].append(seconds)
+                self.sampled_s += seconds
+            turn += 1
+            if turn == warm + 1 and warm < self._warmups and _warms(taken, turn):
+                warm = turn
+        return taken, warm
 
     def _checkable(self, items: Sequence[int]) -> int | None:
         """Return one of the slots whose results are known, or None."""
@@ -253,13 +313,12 @@ class Contest:
     ) -> float:
         """Time one sample on items that this process has not seen; return seconds.
 
-        In the slot `checked` the results, poisoned beforehand, are compared with the
-        reference's, and the arguments with what they were.
+        In the slot `checked` the results are compared with the reference's, and the arguments
+        with what they were. No poison is put there: the child could see it, and compute in
+        that slot alone. What is left of other inputs is as wrong.
         """
         for slot, item in enumerate(items):
             fill(side, slot, self._draw, item)
-        if checked is not None:
-            poison(side, checked)
         nanoseconds = worker.timed_call(side.calls, self._limit_s(side.calls))
         if checked is not None:
             worker.await_stop()
@@ -273,16 +332,20 @@ class Contest:
             raise ChildFailed(FailureKind.WRONG, message, found.detail)
         check_arguments(side, slot, self._draw, item)
 
-    def _summary(self, baseline: list[float], candidate: list[float]) -> Cluster:
+    def _summary(self, baseline: list[float], candidate: list[float], preempted: int) -> Cluster:
         ours = [self._own(value, self._candidate) for value in candidate]
         theirs = [self._own(value, self._baseline) for value in baseline]
-        self._candidate.seconds.append(statistics.median(ours))
-        self._baseline.seconds.append(statistics.median(theirs))
         logs = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
-        return Cluster(statistics.median(logs), len(logs))
+        return Cluster(
+            statistics.median(logs),
+            len(logs),
+            statistics.median(theirs),
+            statistics.median(ours),
+            preempted,
+        )
 
     def _own(self, sample_s: float, side: Side) -> float:
-        fixed = min(self._fixed.get(side.calls, 0.0), FIXED_SHARE * sample_s)
+        fixed = min(self._memory.fixed_s[side.calls][0], FIXED_SHARE * sample_s)
         return (sample_s - fixed) / side.calls
 
     def _order(self) -> list[int]:
@@ -291,11 +354,18 @@ class Contest:
         return items
 
     def _pin(self, workers: Sequence[Worker]) -> None:
-        # One CPU for both sides, another one next time: neither side owns the better one.
-        if self._nursery.task.timing.threads == 1:
-            cpu = self._dice.choice(processors())
-            for worker in workers:
-                worker.pin(cpu)
+        # The same CPUs for both sides, others next time: neither side owns the better ones.
+        usable = processors()
+        cpus = self._dice.sample(usable, min(self._nursery.task.timing.threads, len(usable)))
+        for worker in workers:
+            worker.pin(cpus)
 
     def _limit_s(self, calls: int) -> float:
         return calls * self._nursery.task.timing.call_timeout_s
+
+
+def _warms(taken: dict[str, list[float]], turn: int) -> bool:
+    """Say whether a side still becomes faster from sample to sample, after `turn` of them."""
+    if turn <= WARMUPS:
+        return True
+    return any(samples[-1] < (1 - WARMING) * min(samples[:-1]) for samples in taken.values())

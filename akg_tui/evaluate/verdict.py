@@ -4,14 +4,16 @@ Pure. The unit of observation is the *cluster*: one pair of fresh processes, who
 log ratio over its samples is one value. Samples inside a process are not independent, so
 their number buys no confidence here.
 
-An interval may be looked at several times, so each look has its own one-sided error rate;
-together they stay within 1 %. A comparison that ends between looks because its budget is
-spent gets the rate that is left.
+A comparison is looked at many times, so each look has a one-sided error rate of its own;
+together they stay within `TOTAL_ALPHA`. A KEEP takes two of them: the main one, and after it
+a confirming one on new inputs and new processes, which has a schedule of its own.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -21,20 +23,40 @@ from scipy.special import stdtrit
 from akg_tui.core.measurement import Interval
 
 TOTAL_ALPHA = 0.01
+CONFIRM_ALPHA = 0.05
 TRIM = 0.1
 FUTILITY_ALPHA = 0.02
+HOPELESS_LEAST = 8
 """Giving up early costs power, never a false KEEP, so it may be quicker to believe."""
+
+PRECISE_ALPHA = 0.005
+PRECISE_LEAST = 8
+PRECISE_MOST = 160
+STEADY_CLUSTERS = 12
+DISTURBED_MARGIN = 0.2
+"""On a machine that was disturbed, fewer clusters than this prove only a larger gain."""
+
+PERSISTENCE_LEAST = 6
+PERSISTENCE_DEVIATIONS = 1.0
+PERSISTENCE_MOST = 0.8
+
+POWER_DEVIATIONS = 2.5
+"""A gain this many standard errors beyond the bound is found 95 times in a hundred.
+
+It would be 1.645 if the spread were known; from a dozen or two values it is itself uncertain."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """After `clusters` values, a bound that errs at most `alpha` of the time on one side."""
+    """After `clusters` values, a bound that errs at most `alpha` of the time on one side.
+
+    It must exceed the goal by the factor ``1 + margin``: a handful of processes can all
+    have had the same luck, where there are two or three places for memory to lie.
+    """
 
     clusters: int
     alpha: float
-
-
-LOOKS = (Look(6, 0.0005), Look(12, 0.002), Look(24, 0.003), Look(40, 0.0045))
+    margin: float = 0.0
 
 
 class Standing(Enum):
@@ -45,8 +67,86 @@ class Standing(Enum):
     FUTILE = "futile"
 
 
-def trimmed_bounds(values: Sequence[float], alpha: float) -> tuple[float, float, float]:
-    """Return the trimmed mean with a lower and an upper one-sided bound at level `alpha`.
+@dataclass(frozen=True)
+class Schedule:
+    """When a comparison is looked at, until when, and how often it may err in all."""
+
+    looks: tuple[Look, ...]
+    alpha: float
+
+    @property
+    def last(self) -> Look:
+        """The look after which nothing is open."""
+        return self.looks[-1]
+
+    def at(self, clusters: int) -> Look | None:
+        """Return the look due after `clusters` values, or None between looks."""
+        return next((look for look in self.looks if look.clusters == clusters), None)
+
+    def next(self, clusters: int) -> Look:
+        """Return the first look that needs more than `clusters` values, or the last one."""
+        return next((look for look in self.looks if look.clusters > clusters), self.last)
+
+    def final(self, clusters: int) -> Look:
+        """Return the look at a comparison that ends here, decided or not.
+
+        It has all of the error rate that the looks before have not used: none will follow.
+        """
+        spent = math.fsum(look.alpha for look in self.looks if look.clusters < clusters)
+        alpha = max(self.alpha - spent, self.last.alpha)
+        return Look(clusters, alpha, self.next(clusters - 1).margin)
+
+
+MAIN = Schedule(
+    (
+        Look(4, 0.0002, 0.2),
+        Look(6, 0.0004, 0.02),
+        Look(8, 0.0006),
+        Look(12, 0.0008),
+        Look(16, 0.001),
+        Look(24, 0.0012),
+        Look(32, 0.0013),
+        Look(48, 0.0014),
+        Look(64, 0.0015),
+        Look(96, 0.0016),
+    ),
+    TOTAL_ALPHA,
+)
+
+CONFIRMING = Schedule(
+    (
+        Look(3, 0.002, 0.1),
+        Look(4, 0.004, 0.01),
+        Look(8, 0.009),
+        Look(12, 0.01),
+        Look(20, 0.0125),
+        Look(40, 0.0125),
+    ),
+    CONFIRM_ALPHA,
+)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A trimmed mean of `count` values with its standard error and degrees of freedom."""
+
+    count: int
+    mean: float
+    error: float
+    freedom: int
+
+    def reach(self, alpha: float) -> float:
+        """Return how far a one-sided bound at level `alpha` lies from the mean."""
+        return float(stdtrit(self.freedom, 1 - alpha)) * self.error
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of one value."""
+        return self.error * math.sqrt(self.count)
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return the trimmed mean of `values` with its standard error.
 
     Tukey and McLaughlin's trimmed t: ``g`` values are cut from each end, the standard error
     comes from the winsorized values, with ``n - 2g - 1`` degrees of freedom.
@@ -54,13 +154,11 @@ def trimmed_bounds(values: Sequence[float], alpha: float) -> tuple[float, float,
     Raises
     ------
     ValueError
-        Fewer than two values, or `alpha` outside (0, 0.5).
+        Fewer than two values.
     """
     count = len(values)
     if count < 2:
         raise ValueError(f"an interval needs two values, got {count}")
-    if not 0 < alpha < 0.5:
-        raise ValueError(f"alpha must lie between 0 and 0.5, got {alpha}")
     ordered = sorted(values)
     cut = int(TRIM * count)
     kept = ordered[cut : count - cut]
@@ -69,8 +167,48 @@ def trimmed_bounds(values: Sequence[float], alpha: float) -> tuple[float, float,
     centre = math.fsum(winsorized) / count
     variance = math.fsum((value - centre) ** 2 for value in winsorized) / (count - 1)
     error = math.sqrt(variance) / ((1 - 2 * cut / count) * math.sqrt(count))
-    reach = float(stdtrit(len(kept) - 1, 1 - alpha)) * error
-    return mean, mean - reach, mean + reach
+    return Spread(count, mean, error * persistence(values), len(kept) - 1)
+
+
+def persistence(values: Sequence[float]) -> float:
+    """Return the factor by which neighbours that resemble each other widen an interval.
+
+    Noise that lasts longer than a cluster makes values depend on the ones before, and their
+    mean less certain than their spread tells. For a first-order process with correlation
+    ``r`` of neighbours the factor is ``sqrt((1 + r) / (1 - r))``. Values are clipped at three
+    median deviations, and a correlation that chance alone would give counts as none.
+    """
+    count = len(values)
+    if count < PERSISTENCE_LEAST:
+        return 1.0
+    middle = statistics.median(values)
+    reach = 3 * 1.4826 * statistics.median(abs(value - middle) for value in values)
+    clipped = [min(max(value - middle, -reach), reach) for value in values]
+    centre = math.fsum(clipped) / count
+    steps = [value - centre for value in clipped]
+    square = math.fsum(step * step for step in steps)
+    if square == 0:
+        return 1.0
+    found = math.fsum(a * b for a, b in itertools.pairwise(steps)) / square + 1 / count
+    if found < PERSISTENCE_DEVIATIONS / math.sqrt(count):
+        return 1.0
+    found = min(found, PERSISTENCE_MOST)
+    return math.sqrt((1 + found) / (1 - found))
+
+
+def trimmed_bounds(values: Sequence[float], alpha: float) -> tuple[float, float, float]:
+    """Return the trimmed mean with a lower and an upper one-sided bound at level `alpha`.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two values, or `alpha` outside (0, 0.5).
+    """
+    found = spread(values)
+    if not 0 < alpha < 0.5:
+        raise ValueError(f"alpha must lie between 0 and 0.5, got {alpha}")
+    reach = found.reach(alpha)
+    return found.mean, found.mean - reach, found.mean + reach
 
 
 def ratio_interval(log_ratios: Sequence[float], alpha: float) -> Interval:
@@ -81,38 +219,53 @@ def ratio_interval(log_ratios: Sequence[float], alpha: float) -> Interval:
     )
 
 
-def standing(log_ratios: Sequence[float], look: Look, min_gain: float) -> Standing:
-    """Say whether a comparison is decided at this look.
+def standing(
+    log_ratios: Sequence[float],
+    look: Look,
+    min_gain: float,
+    schedule: Schedule = MAIN,
+    *,
+    least: int = 0,
+) -> Standing:
+    """Say whether a comparison is decided at this look of its schedule.
 
-    FASTER: the lower bound of the ratio exceeds ``1 + min_gain``. FUTILE: the upper one
-    does not reach it.
+    FASTER: the lower bound of the ratio exceeds ``1 + min_gain``, and with fewer than `least`
+    values by far. FUTILE: the upper bound does not reach it; or, in the main schedule, the
+    last look will not find it so even if all values to come lie at the upper bound.
     """
     goal = math.log1p(min_gain)
-    _, low, _ = trimmed_bounds(log_ratios, look.alpha)
-    if low > goal:
+    found = spread(log_ratios)
+    margin = look.margin if look.clusters >= least else max(look.margin, DISTURBED_MARGIN)
+    if found.mean - found.reach(look.alpha) > goal + math.log1p(margin):
         return Standing.FASTER
-    _, _, high = trimmed_bounds(log_ratios, FUTILITY_ALPHA)
-    return Standing.FUTILE if high < goal else Standing.OPEN
+    upper = found.mean + found.reach(FUTILITY_ALPHA)
+    if upper < goal:
+        return Standing.FUTILE
+    last = schedule.last
+    if schedule is not MAIN or look.clusters < HOPELESS_LEAST:
+        return Standing.OPEN
+    to_come = max(last.clusters - found.count, 0)
+    hoped = (found.count * found.mean + to_come * upper) / (found.count + to_come)
+    reach = float(stdtrit(last.clusters - 1, 1 - last.alpha))
+    reach *= found.deviation / math.sqrt(last.clusters)
+    return Standing.FUTILE if hoped - reach < goal else Standing.OPEN
 
 
-def alpha_at(clusters: int) -> float:
-    """Return the error rate of a comparison that ends after `clusters` values.
-
-    At a look it is that look's own. Between looks, where only a spent budget ends a
-    comparison, it is all that the looks before have not used.
-    """
-    spent = 0.0
-    for look in LOOKS:
-        if look.clusters == clusters:
-            return look.alpha
-        if look.clusters < clusters:
-            spent += look.alpha
-    return max(TOTAL_ALPHA - spent, LOOKS[0].alpha)
+def confirms(log_ratios: Sequence[float], look: Look, *, least: int = 0) -> Standing:
+    """Say whether a confirming comparison agrees that the ratio is above 1."""
+    return standing(log_ratios, look, 0.0, CONFIRMING, least=least)
 
 
-def next_look(clusters: int) -> Look:
-    """Return the first look that needs more than `clusters` values, or the last one."""
-    return next((look for look in LOOKS if look.clusters > clusters), LOOKS[-1])
+def half_width(interval: Interval) -> float:
+    """Return half of an interval's width as a fraction of its ratio."""
+    return (interval.high - interval.low) / 2 / interval.ratio
+
+
+def detectable_gain(log_ratios: Sequence[float], alpha: float, min_gain: float) -> float:
+    """Return the gain that this many clusters of this spread would find 95 times in 100."""
+    found = spread(log_ratios)
+    far = math.log1p(min_gain) + found.reach(alpha) + POWER_DEVIATIONS * found.error
+    return _exp(far) - 1
 
 
 def _exp(value: float) -> float:

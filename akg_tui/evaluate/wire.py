@@ -34,6 +34,8 @@ class Op(IntEnum):
     STATE = 2  # write the reference's weights and constructor arguments
     DRAW = 3  # count items, in a row; fds the first time: inputs, outputs, exact
     CALL = 4  # count calls, on slots 0 .. count - 1
+    VARY = 5  # draw other shapes from now on; fds: a Variation
+    BIND = 6  # fds as for LOAD: other shapes and memory for what is loaded
 
 
 class Want(IntEnum):
@@ -42,6 +44,11 @@ class Want(IntEnum):
     OUTPUT = 1
     EXACT = 2
     TWICE = 4
+    NUDGED = 8  # exact results for inputs changed by one rounding; twice as many exact items
+
+
+CASE_SHIFT = 8
+"""Above the bits of Want: which values to draw (`cases.Case`)."""
 
 
 class Status(IntEnum):
@@ -71,6 +78,15 @@ class Plan(Struct, frozen=True, kw_only=True):
     weights: Layout | None = None
     inputs: Layout | None = None
     outputs: Layout | None = None
+    strides: tuple[str, ...] = ()
+    """How each result may lie at worst (`layout.STRIDE_CLASSES`); empty: in any way."""
+
+
+class Variation(Struct, frozen=True):
+    """What the inputs drawn from now on look like: a shape for each tensor, and how they lie."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    strided: bool = False
 
 
 class Description(Struct, frozen=True, kw_only=True):
@@ -81,6 +97,7 @@ class Description(Struct, frozen=True, kw_only=True):
     inputs: Layout
     outputs: Layout
     has_floats: bool
+    strides: tuple[str, ...] = ()
 
 
 class Fork(Struct, frozen=True, tag=True, kw_only=True):

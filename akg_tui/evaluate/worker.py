@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
@@ -229,10 +229,19 @@ class Worker:
         while not process_tree.is_stopped(self.pid):
             os.sched_yield()
 
-    def pin(self, cpu: int) -> None:
-        """Confine the child, all its threads, to one CPU."""
+    def pin(self, cpus: Collection[int]) -> None:
+        """Confine the child, all its threads and those that they will make, to these CPUs."""
         for thread in Path(f"/proc/{self.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {cpu})
+            os.sched_setaffinity(int(thread.name), cpus)
+
+    def preemptions(self) -> int:
+        """Return how often the kernel has taken the CPU from the child's first thread."""
+        try:
+            text = Path(f"/proc/{self.pid}/status").read_text("utf-8", "replace")
+        except OSError:
+            return 0
+        counted = [line for line in text.splitlines() if line.startswith("nonvoluntary_ctxt")]
+        return int(counted[0].split()[1]) if counted else 0
 
     def end(self) -> wire.Ended:
         """Kill the child; return how it ended and what it printed."""
@@ -257,7 +266,7 @@ class Worker:
         while True:
             now = time.monotonic()
             if now >= limit:
-                raise self._timed_out(doing, now - start)
+                raise self._timed_out(doing, limit - start)
             ready = {fd for fd, _ in self._poll.poll(min(step, limit - now) * 1000 + 1)}
             if self._channel.fileno() in ready:
                 return

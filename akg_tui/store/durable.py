@@ -5,6 +5,7 @@ Knows nothing of what the files mean.
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -16,6 +17,18 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Make a folder and all below it durable, but for its own name. Raises `OSError`."""
+    for at, _, files in os.walk(folder, topdown=False):
+        for name in files:
+            descriptor = os.open(Path(at, name), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        sync_folder(Path(at))
 
 
 def write_synced(path: Path, data: bytes) -> None:
@@ -31,6 +44,22 @@ def write_synced(path: Path, data: bytes) -> None:
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+
+
+def seal(path: Path, offset: int, data: bytes) -> None:
+    """Write what stands at `offset` there once more, and make it durable.
+
+    After a failed fsync the kernel takes the pages for clean though the disk lacks them,
+    and a second fsync says nothing: only a page that was written again is written out.
+    The bytes are the same, so a crash in the middle changes nothing. Raises `OSError`.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        if os.pwrite(descriptor, data, offset) != len(data):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def replace_file(path: Path, data: bytes) -> bool:

@@ -19,20 +19,33 @@ class StoreError(Exception):
 
 
 class JournalDamaged(StoreError):
-    """A line of the journal is wrong though good lines follow it; nothing was written.
+    """A line of the journal is wrong though it is no torn end; nothing was written.
 
-    `line` and `seq` count from 1; `seq` is the number the event should have.
+    `line` and `seq` count from 1; `seq` is the number the event should have. `offset` is
+    where the line begins, in bytes; None when only the order of whole events is wrong.
     """
 
-    def __init__(self, path: Path, line: int, seq: int, what: str) -> None:
-        super().__init__(
-            f"{path}:{line}: the journal is damaged at event {seq}: {what}; "
-            "nothing was changed, restore the file from a copy"
-        )
+    fault = "the journal is damaged"
+    remedy = "nothing was changed; to save what is sound: akg-tui salvage {run} --out DIR"
+
+    def __init__(
+        self, path: Path, line: int, seq: int, what: str, offset: int | None = None
+    ) -> None:
+        at = f"event {seq}" if offset is None else f"event {seq}, byte {offset}"
+        remedy = self.remedy.format(run=path.parent)
+        super().__init__(f"{path}:{line}: {self.fault} at {at}: {what}; {remedy}")
         self.path = path
         self.line = line
         self.seq = seq
         self.what = what
+        self.offset = offset
+
+
+class JournalTooNew(JournalDamaged):
+    """A whole line that this version cannot read: a newer one wrote it. Nothing is lost."""
+
+    fault = "the journal was written by a newer akg-tui"
+    remedy = "nothing was changed; update akg-tui to go on with this run"
 
 
 class JournalWriteError(StoreError):

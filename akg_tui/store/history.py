@@ -8,6 +8,7 @@ own repository. Importing it is cheap: pygit2 is loaded when a history is opened
 from __future__ import annotations
 
 import hashlib
+import re
 import zlib
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from akg_tui.core.measurement import Interval
 from akg_tui.core.plain import one_line
+from akg_tui.store.durable import replace_file, sync_folder, sync_tree
 from akg_tui.store.errors import HistoryError
 from akg_tui.store.lock import RunLock
 
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 BEST = "refs/heads/best"
 ATTEMPTS = "refs/akg/attempts/"
 SUBJECT_WIDTH = 100
+_REF = re.compile(rb"[0-9a-f]{40}\n?")
+_FIXED = {
+    "HEAD": b"ref: refs/heads/best\n",
+    "config": b"[core]\n\tbare = true\n\trepositoryformatversion = 0\n\tfilemode = true\n",
+}
 _AUTHOR = "akg-tui <akg-tui@localhost>"
 
 Kind = Literal["blob", "tree", "commit"]
@@ -36,6 +43,7 @@ class History:
         self.path = path
         self.kernel_file = kernel_file
         self._repository = repository
+        self._durable: set[str] = set()
         self._refs = {name: str(repository.references[name].target) for name in self._names()}
 
     @classmethod
@@ -44,6 +52,7 @@ class History:
         pygit2 = _load_pygit2()
         try:
             repository = pygit2.init_repository(path, bare=True, initial_head="best")
+            sync_tree(path)
         except (pygit2.GitError, OSError) as error:
             raise HistoryError(f"cannot make {path}: {error}") from error
         return cls(path, repository, kernel_file)
@@ -60,7 +69,7 @@ class History:
         pygit2 = _load_pygit2()
         try:
             if lock is not None and lock.held:
-                _remove_stale_locks(path)
+                _mend(path)
             repository = pygit2.Repository(str(path), pygit2.enums.RepositoryOpenFlag.NO_SEARCH)
             return cls(path, repository, kernel_file)
         except (pygit2.GitError, KeyError, ValueError, OSError) as error:
@@ -101,6 +110,20 @@ class History:
         lines += [f"author {signature}", f"committer {signature}", "", message]
         return self._write("commit", "\n".join(lines).encode())
 
+    def copy_commit(self, source: History, oid: str) -> None:
+        """Take over a commit of another history, with its tree and its kernel.
+
+        Its parent is not followed: copy that first. Raises `HistoryError`.
+        """
+        kind, data = source._read(oid)
+        if kind != "commit":
+            raise HistoryError(f"{source.path}: {oid} is a {kind}, not a commit")
+        tree = data.split(b"\n", 1)[0].removeprefix(b"tree ").decode("ascii", "replace")
+        _, entries = source._read(tree)
+        self._write("blob", source.read_blob(entries[-20:].hex()))
+        self._write("tree", entries)
+        self._write("commit", data)
+
     def set_best(self, commit: str) -> None:
         """Point `best` at this commit."""
         self._set(BEST, commit)
@@ -127,6 +150,21 @@ class History:
         told = [f"{name}: {one_line(value)}" for name, value in trailers.items() if value]
         return "\n".join([one_line(subject, SUBJECT_WIDTH) or "attempt", "", *told]) + "\n"
 
+    def message_of(self, commit: str) -> str:
+        """A commit's message. Raises `HistoryError`."""
+        _, data = self._read(commit)
+        return data.partition(b"\n\n")[2].decode(errors="replace")
+
+    def time_of(self, commit: str) -> float:
+        """A commit's time, in seconds since the epoch. Raises `HistoryError`."""
+        _, data = self._read(commit)
+        head = data.partition(b"\n\n")[0]
+        signed = head.rpartition(b"\ncommitter ")[2].split()
+        try:
+            return float(signed[-2])
+        except (IndexError, ValueError) as error:
+            raise HistoryError(f"{self.path}: {commit} has no time") from error
+
     def _names(self) -> list[str]:
         return [name for name in self._repository.references if name.startswith("refs/")]
 
@@ -150,18 +188,14 @@ class History:
         Loose objects are unpacked here: libgit2 1.9 spins for ever on one that was cut
         short after its zlib header.
         """
+        if self._loose(oid).exists():
+            return _read_loose(self.path, self._loose(oid), oid)
         pygit2 = _load_pygit2()
         try:
-            if not self._loose(oid).exists():
-                number, data = self._repository.odb.read(oid)
-                return pygit2.enums.ObjectType(number).name.lower(), data
-            frame, _, data = zlib.decompress(self._loose(oid).read_bytes()).partition(b"\0")
-        except (pygit2.GitError, KeyError, ValueError, OSError, zlib.error) as error:
-            raise HistoryError(f"{self.path}: object {oid} is lost: {error}") from error
-        kind = frame.partition(b" ")[0].decode("ascii", "replace")
-        if _identify(kind, data) != oid:
-            raise HistoryError(f"{self.path}: object {oid} is lost: its content is another's")
-        return kind, data
+            number, data = self._repository.odb.read(oid)
+        except (pygit2.GitError, KeyError, ValueError, OSError) as error:
+            raise HistoryError(f"{self.path}: object {oid} is not there") from error
+        return pygit2.enums.ObjectType(number).name.lower(), data
 
     def _write(self, kind: Kind, data: bytes) -> str:
         """Store one object. One that is there but cannot be read is written again.
@@ -172,16 +206,25 @@ class History:
         pygit2 = _load_pygit2()
         oid = _identify(kind, data)
         try:
-            if self._loose(oid).exists():
-                if self._holds(oid):
-                    return oid
+            if self._loose(oid).exists() and not self._holds(oid):
                 self._loose(oid).unlink()
-            written = self._repository.odb.write(pygit2.enums.ObjectType[kind.upper()], data)
+            if not self._loose(oid).exists():
+                self._repository.odb.write(pygit2.enums.ObjectType[kind.upper()], data)
+            if self._loose(oid).exists():  # else git has it in a pack
+                self._sync_names(oid)
         except (pygit2.GitError, ValueError, OSError) as error:
             raise HistoryError(f"{self.path}: cannot store a {kind}: {error}") from error
-        if str(written) != oid:
-            raise HistoryError(f"{self.path}: git stored {written} instead of {oid}")
         return oid
+
+    def _sync_names(self, oid: str) -> None:
+        """Make the object's name durable, folder included: libgit2 leaves that one out.
+
+        Also for an object that is there already: who wrote it may have died before.
+        """
+        if oid not in self._durable:
+            sync_folder(self._loose(oid).parent)
+            sync_folder(self._loose(oid).parent.parent)
+            self._durable.add(oid)
 
     def _holds(self, oid: str) -> bool:
         try:
@@ -191,10 +234,32 @@ class History:
         return True
 
 
+def _read_loose(repository: Path, file: Path, oid: str) -> tuple[str, bytes]:
+    try:
+        frame, _, data = zlib.decompress(file.read_bytes()).partition(b"\0")
+    except (OSError, zlib.error) as error:
+        raise HistoryError(f"{repository}: object {oid} is lost: {error}") from error
+    kind = frame.partition(b" ")[0].decode("ascii", "replace")
+    if _identify(kind, data) != oid:
+        raise HistoryError(f"{repository}: object {oid} is lost: its content is another's")
+    return kind, data
+
+
+def blob_id(content: bytes) -> str:
+    """The id of a kernel with these bytes, stored or not."""
+    return _identify("blob", content)
+
+
 def _identify(kind: str, data: bytes) -> str:
     """The id that git gives to this object."""
     frame = f"{kind} {len(data)}".encode() + b"\0"
     return hashlib.sha1(frame + data, usedforsecurity=False).hexdigest()
+
+
+def library_version() -> str:
+    """What does the work: pygit2 and its libgit2."""
+    pygit2 = _load_pygit2()
+    return f"pygit2 {pygit2.__version__} with libgit2 {pygit2.LIBGIT2_VERSION}"
 
 
 def _load_pygit2() -> ModuleType:
@@ -205,8 +270,33 @@ def _load_pygit2() -> ModuleType:
     return pygit2
 
 
-def _remove_stale_locks(path: Path) -> None:
-    """Under the run's lock no other writer lives, so any `.lock` belongs to a dead one."""
-    for stale in path.rglob("*.lock"):
+def _mend(path: Path) -> None:
+    """Clear away what a killed writer or a power loss left in the way. Raises `OSError`.
+
+    Under the run's lock no other writer lives, so a `.lock` or a temporary object belongs
+    to a dead one. A ref that holds no id would block every later write to it, and is a
+    projection; HEAD and config never change after `create`.
+    """
+    for stale in (*path.rglob("*.lock"), *(path / "objects").rglob("tmp_object_*")):
         if stale.is_file():
             stale.unlink()
+    for ref in broken_refs(path):
+        (path / ref).unlink()
+    if path.is_dir():
+        for name, content in _FIXED.items():
+            if not _intact(path / name, content):
+                replace_file(path / name, content)
+
+
+def broken_refs(path: Path) -> list[str]:
+    """The refs of the repository at `path` that are files without an object's id in them."""
+    return sorted(
+        str(file.relative_to(path))
+        for file in (path / "refs").rglob("*")
+        if file.is_file() and file.suffix != ".lock" and not _REF.fullmatch(file.read_bytes())
+    )
+
+
+def _intact(file: Path, content: bytes) -> bool:
+    """Whether a file made by `create` is there with some content of its kind."""
+    return file.is_file() and file.read_bytes().startswith(content[:5])

@@ -1,62 +1,21 @@
 """`events.jsonl`: the only truth about a run, one event a line, each durable before it counts.
 
-A line is ``crc32 SPACE json NEWLINE``: eight lower-case hex digits over the json's bytes.
-The json holds ``seq`` (1, 2, 3, …), ``at``, ``schema``, ``prev`` and ``event``; ``prev`` is
-the first 16 hex digits of the sha256 of the whole line before (sixteen zeros at first).
-All this guards against accidents, not against forgery. Only this module appends.
+Only this module appends. What a line looks like, and which are sound: `journal_lines`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
-
-import msgspec
-from msgspec import Struct
+from typing import NoReturn
 
 from akg_tui.core.events import AnyEvent, Record
-from akg_tui.store.durable import sync_folder
-from akg_tui.store.errors import JournalDamaged, JournalWriteError, RunFolderError
+from akg_tui.store.durable import seal, sync_folder
+from akg_tui.store.errors import JournalWriteError, RunFolderError
+from akg_tui.store.journal_lines import Prepared, Scanned, digest, prepare, scan
 from akg_tui.store.lock import RunLock
-
-SCHEMA = 1
-_NO_LINE = "0" * 16
-
-
-class _Line(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    seq: int
-    at: float
-    schema: int
-    prev: str
-    event: msgspec.Raw
-
-
-class _Known(Struct, frozen=True, gc=False):
-    """A line as this version writes it: encoded again it gives the same bytes."""
-
-    seq: int
-    at: float
-    schema: int
-    prev: str
-    event: AnyEvent
-
-
-_encoder = msgspec.json.Encoder()
-_known_decoder = msgspec.json.Decoder(_Known)
-_line_decoder = msgspec.json.Decoder(_Line)
-_event_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
-
-
-class Prepared(Struct, frozen=True):
-    """An event as it will be on disk: `record` was read back from `line`."""
-
-    record: Record
-    line: bytes
 
 
 class Journal:
@@ -65,7 +24,7 @@ class Journal:
     `cut` is the number of bytes of a torn tail that `open` removed.
     """
 
-    def __init__(self, path: Path, descriptor: int, scanned: _Scanned, cut: int) -> None:
+    def __init__(self, path: Path, descriptor: int, scanned: Scanned, cut: int) -> None:
         self.path = path
         self.cut = cut
         self._descriptor: int | None = descriptor
@@ -73,10 +32,15 @@ class Journal:
         self._length = scanned.length
         self._prev = scanned.prev
         self._closed_why = "it was closed"
+        found = os.fstat(descriptor)
+        self._file = (found.st_dev, found.st_ino)
 
     @classmethod
     def open(cls, path: Path, *, lock: RunLock) -> Journal:
-        """Open or create; a torn tail is cut off, durably.
+        """Open or create; a torn tail is cut off, and what is left is made durable.
+
+        The last line may be a dead process's, seen here but never fsynced, or left by an
+        fsync that failed: nothing may follow from it before it is on the disk.
 
         Raises
         ------
@@ -97,10 +61,13 @@ class Journal:
             if is_new:
                 sync_folder(path.parent)
             data = path.read_bytes()
-            scanned = _scan(path, data)
+            scanned = scan(path, data)
             if cut := len(data) - scanned.length:
                 os.ftruncate(descriptor, scanned.length)
                 os.fsync(descriptor)
+            if last := data[: scanned.length].rpartition(b"\n")[0]:
+                start = last.rfind(b"\n") + 1
+                seal(path, start, data[start : scanned.length])
         except OSError as error:
             os.close(descriptor)
             raise RunFolderError(f"cannot open {path}: {error.strerror}") from error
@@ -127,13 +94,10 @@ class Journal:
         """
         seq = len(self._records) + 1
         try:
-            plain = msgspec.Raw(_encoder.encode(event))
-            payload = _encoder.encode(_Line(seq, at, SCHEMA, self._prev, plain))
-            record = _record(payload)
+            return prepare(event, seq, at, self._prev)
         except (TypeError, ValueError, OverflowError) as error:
             what = f"{type(event).__name__} has a value that JSON cannot hold: {error}"
             raise JournalWriteError(f"{self.path}: event {seq} was not written: {what}") from error
-        return Prepared(record, b"%08x %b\n" % (zlib.crc32(payload), payload))
 
     def commit(self, prepared: Prepared) -> Record:
         """Make a prepared event durable: one write, one fsync.
@@ -141,15 +105,17 @@ class Journal:
         Raises
         ------
         JournalWriteError
-            If that failed; the event is not in the journal. After a failed write the
-            journal can be appended to again, after a failed fsync it is closed, because
-            what the disk holds is no longer known.
+            If that failed. After a failed write the event is not in the journal, which
+            can be appended to again. After a failed fsync the journal is closed, because
+            what the disk holds is no longer known: opening it again tells. It is closed
+            too when the file is no longer where it was, or is not as it was left.
         """
         if self._descriptor is None:
             raise JournalWriteError(f"{self.path}: nothing was written: {self._closed_why}")
         if prepared.record.seq != len(self._records) + 1:
             raise ValueError(f"event {prepared.record.seq} is not the next one")
         line = prepared.line
+        self._check_place()
         try:
             written = os.write(self._descriptor, line)
         except OSError as error:
@@ -166,9 +132,13 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, self._length)
             os.close(descriptor)
-            raise self._not_written(error.strerror or str(error)) from error
+            seq = prepared.record.seq
+            raise JournalWriteError(
+                f"{self.path}: event {seq} could not be made durable: {error.strerror}; "
+                "resume the run to see what the disk holds"
+            ) from error
         self._length += len(line)
-        self._prev = _digest(line)
+        self._prev = digest(line)
         self._records.append(prepared.record)
         return prepared.record
 
@@ -190,6 +160,27 @@ class Journal:
     def _not_written(self, why: str) -> JournalWriteError:
         seq = len(self._records) + 1
         return JournalWriteError(f"{self.path}: event {seq} was not written: {why}")
+
+    def _check_place(self) -> None:
+        """Refuse to write to a journal that is gone, replaced, or changed by somebody else."""
+        assert self._descriptor is not None
+        try:
+            found = self.path.stat()
+            moved = (found.st_dev, found.st_ino) != self._file
+            changed = not moved and found.st_size != self._length
+        except OSError:
+            moved, changed = True, False
+        if not (moved or changed):
+            return
+        why = (
+            "the run folder was moved or deleted while it was open"
+            if moved
+            else "somebody else wrote in the journal while it was open"
+        )
+        descriptor = self._descriptor
+        self._close(f"{why}; resume the run where it is now")
+        os.close(descriptor)
+        raise self._not_written(why)
 
     def _take_back(self, descriptor: int, why: str) -> NoReturn:
         """Undo a part of a line, so that the next append starts on a clean one."""
@@ -216,100 +207,4 @@ def read(path: Path) -> list[Record]:
         data = path.read_bytes()
     except OSError as error:
         raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
-    return _scan(path, data).records
-
-
-class _Scanned(Struct):
-    """What a journal's bytes hold: the events, where the last ends, the link to the next."""
-
-    records: list[Record]
-    length: int
-    prev: str
-
-
-def _digest(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()[:16]
-
-
-def _payload(line: bytes) -> bytes | None:
-    """The json of a line whose checksum is right, else None."""
-    payload = line[9:]
-    # Compared as bytes: parsing the digits would let `A` pass for `a`.
-    return payload if line[:9] == b"%08x " % zlib.crc32(payload) else None
-
-
-def _scan(path: Path, data: bytes) -> _Scanned:
-    lines = data.split(b"\n")
-    lines.pop()  # after the last line end: nothing, or the part of a line
-    scanned = _Scanned([], 0, _NO_LINE)
-    for index, line in enumerate(lines):
-        number = index + 1
-        payload = _payload(line)
-        if payload is None:
-            if any(_payload(later) is not None for later in lines[number:]):
-                raise JournalDamaged(path, number, number, "its checksum is wrong")
-            break
-        try:
-            found = _known(payload) or _line_decoder.decode(payload)
-            if fault := _misfit(found, number, scanned.prev):
-                raise JournalDamaged(path, number, number, fault)
-            event = found.event if isinstance(found, _Known) else _event(found.event)
-            scanned.records.append(Record(number, found.at, event))
-        except ValueError as error:  # includes msgspec's errors
-            raise JournalDamaged(path, number, number, str(error)) from error
-        whole = line + b"\n"
-        scanned.length += len(whole)
-        scanned.prev = _digest(whole)
-    return scanned
-
-
-def _known(payload: bytes) -> _Known | None:
-    """The line when it is as this version writes it, which most are; else None."""
-    try:
-        known = _known_decoder.decode(payload)
-    except msgspec.ValidationError:
-        return None
-    return known if _encoder.encode(known) == payload else None
-
-
-def _misfit(line: _Known | _Line, number: int, prev: str) -> str:
-    if line.schema != SCHEMA:
-        return f"schema {line.schema} is not the one this version reads ({SCHEMA})"
-    if line.seq != number:
-        return f"its number is {line.seq}, an event is missing or doubled"
-    if line.prev != prev:
-        return "the hash chain is broken: it does not follow the line before it"
-    return ""
-
-
-def _record(payload: bytes) -> Record:
-    line = _line_decoder.decode(payload)
-    return Record(line.seq, line.at, _event(line.event))
-
-
-def _event(raw: msgspec.Raw) -> AnyEvent:
-    """The event in `raw`. A field that this version does not know is an error, not a loss."""
-    event = _event_decoder.decode(raw)
-    # Encoding again is the cheap test: what differs is looked at, field by field.
-    again = _encoder.encode(event)
-    if again != bytes(raw):
-        unknown = _unknown(msgspec.json.decode(raw), msgspec.json.decode(again), "")
-        if unknown:
-            raise ValueError(f"unknown field {unknown} in {type(event).__name__}")
-    return event
-
-
-def _unknown(found: Any, known: Any, at: str) -> str:
-    """The first key of `found` that `known` lacks, as a dotted path, or ""."""
-    if isinstance(found, dict) and isinstance(known, dict):
-        for key, value in found.items():
-            place = f"{at}.{key}" if at else str(key)
-            if key not in known:
-                return place
-            if deeper := _unknown(value, known[key], place):
-                return deeper
-    if isinstance(found, list) and isinstance(known, list):
-        for left, right in zip(found, known, strict=False):
-            if deeper := _unknown(left, right, f"{at}[]"):
-                return deeper
-    return ""
+    return scan(path, data).records

@@ -6,6 +6,7 @@ decides. Readers never take it. A child made by a bare fork inherits it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -60,10 +61,10 @@ class RunLock:
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
-        try:
+        # A name that stays behind misleads nobody: it is compared with the living.
+        with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
-        finally:
-            os.close(descriptor)
+        os.close(descriptor)
 
     def __enter__(self) -> RunLock:
         return self

@@ -78,6 +78,8 @@ def project(run: Path, history: History, state: RunState) -> None:
         If a file cannot be written.
     """
     for attempt in state.attempts:
+        if attempt.lost:
+            continue
         history.set_attempt(attempt.number, attempt.commit)
     if state.best is not None:
         history.set_best(state.best.commit)

@@ -95,7 +95,7 @@ class RunFolder:
             if not runs.is_dir():
                 runs.mkdir(parents=True)
                 sync_folder(runs.parent)
-            staged, path = _reserve(runs, name)
+            staged, path = reserve(runs, name)
             _fill(
                 staged,
                 folder,
@@ -141,7 +141,7 @@ class RunFolder:
             state = fold_journal(path / JOURNAL, journal.records)
             history = History.open(path / HISTORY, kernel_file=state.task.files.editable, lock=lock)
             _check_history(history, state)
-            reference = _reference(path, state)
+            reference = read_reference(path, state)
             opened = cls(
                 path,
                 lock=lock,
@@ -203,7 +203,7 @@ class RunFolder:
         self._lock.release()
 
 
-def _reserve(runs: Path, name: str) -> tuple[Path, Path]:
+def reserve(runs: Path, name: str) -> tuple[Path, Path]:
     """A new folder to build in, and the place it is for. Who made the first owns the second."""
     number = 1
     while True:
@@ -249,10 +249,12 @@ def _check_history(history: History, state: RunState) -> None:
     history.read_blob(state.work_blob)
     history.read_blob(state.seed_blob)
     for attempt in state.attempts:
-        history.check_commit(attempt.commit)
+        if not attempt.lost:
+            history.check_commit(attempt.commit)
 
 
-def _reference(run: Path, state: RunState) -> str:
+def read_reference(run: Path, state: RunState) -> str:
+    """The run's own copy of the reference. Raises `RunFolderError` unless it is the first one."""
     path = run / TASK / state.task.files.reference
     try:
         data = path.read_bytes()

@@ -163,8 +163,14 @@ class WorkbenchApp(Inked, App[int]):
 
     def steer(self, command: Command, told: str) -> bool:
         """Send a command; say `told`, or why it was refused. True when it was taken."""
+        from akg_tui.store.errors import StoreError
+
         assert self._handle is not None
-        refused = self._handle.send(command)
+        try:
+            refused = self._handle.send(command)
+        except StoreError as error:  # a full disk, say: the run itself tells when it stops
+            self._say(f"not done: {_told(error)}")
+            return False
         self._say(refused.why if refused else told)
         self.pull_now()
         return refused is None

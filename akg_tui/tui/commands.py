@@ -157,7 +157,12 @@ def footer(where: Where, state: RunState | None) -> list[tuple[str, str]]:
         label = command.label
         if over and command.group == "Run":
             continue
-        if command.id == "run.pause" and state is not None and state.paused:
+        if command.id == "run.pause" and state is not None and _held(state):
             label = "go on"
         pairs.append((command.hint, label))
     return pairs
+
+
+def _held(state: RunState) -> bool:
+    """Whether the pause key would let the run go on."""
+    return state.paused or bool(state.api_failure)

@@ -177,9 +177,35 @@ def _held(state: RunState, hold: Hold) -> Line:
         case Overlay.WAIT_STEP:
             how = f"WAIT_STEP: n takes one step{to}, m changes the mode"
         case Overlay.WAIT_USER:
-            attempt = state.gate.attempt if state.gate else state.next_attempt
-            how = f"WAIT_USER: the KEEP of attempt {attempt} waits for you, r shows it"
+            how = f"WAIT_USER: {_asked(state)}"
+        case Overlay.WAIT_API:
+            how = f"WAIT_API: {_waiting_api(state)}"
     return line((how, "note"), (" (granted)" if granted else "", "muted"))
+
+
+def _asked(state: RunState) -> str:
+    """What waits for the person, and the key for it."""
+    if state.question is not None:
+        return f"the agent asks, i answers: {one_line(state.question.text)}"
+    attempt = state.gate.attempt if state.gate else state.next_attempt
+    match state.gate.kind if state.gate else "keep":
+        case "plan":
+            return "the plan waits for you, alt+y goes on, alt+n wants another"
+        case "edit":
+            return f"the edit of attempt {attempt} waits for you before it runs, r shows it"
+        case "script":
+            return "a script waits for your leave to run"
+        case _:
+            return f"the KEEP of attempt {attempt} waits for you, r shows it"
+
+
+def _waiting_api(state: RunState) -> str:
+    if state.api_failure:
+        return f"{one_line(state.api_failure)}; space tries again"
+    wait = state.api_wait
+    if wait is None:
+        return "the model's server"
+    return f"try {wait.attempt + 1} in {words.short_time(wait.seconds)}: {one_line(wait.reason)}"
 
 
 def _progress(progress: Progress, doing: str) -> Line:
@@ -209,7 +235,8 @@ def sparkline(state: RunState, room: int) -> Line:
     best = 1.0
     climb: list[float] = []
     for attempt in attempts:
-        if attempt.verdict is Verdict.KEEP and attempt.over_seed:
+        kept = attempt.verdict is Verdict.KEEP and attempt.number not in state.undone
+        if kept and attempt.over_seed:
             best = attempt.over_seed
         climb.append(best)
     last = attempts[-1]
@@ -241,6 +268,7 @@ class Ask:
     about: str
     effect: str
     cost: str
+    verb: str = "keep"
 
 
 def ask(state: RunState, asked_at: float, now: float, added: int, removed: int) -> Ask | None:
@@ -256,6 +284,8 @@ def ask(state: RunState, asked_at: float, now: float, added: int, removed: int) 
         over = words.times(seed * measured.ratio)
         effect = f"{words.sure(measured)}; {over} the seed if kept"
     waited = words.short_time(now - asked_at)
+    if gate.kind != "keep":
+        return _leave(state, waited, added, removed)
     return Ask(
         gate=gate.gate,
         title=f"KEEP attempt {gate.attempt}?",
@@ -263,6 +293,28 @@ def ask(state: RunState, asked_at: float, now: float, added: int, removed: int) 
         effect=effect,
         cost=f"+{added} -{removed} lines against the best. The run has waited {waited}.",
     )
+
+
+def _leave(state: RunState, waited: str, added: int, removed: int) -> Ask:
+    """What is asked before something is done: the plan carried out, an edit or a script run."""
+    gate = state.gate
+    assert gate is not None
+    item = state.item(state.active) if state.active else None
+    about = f"{item.id} {one_line(item.text)}" if item else ""
+    cost = f"The run has waited {waited}."
+    match gate.kind:
+        case "plan":
+            first = state.pending[0] if state.pending else None
+            about = f"first {first.id} {one_line(first.text)}" if first else ""
+            title, effect = "Go on with this plan?", f"{len(state.pending)} items"
+        case "edit":
+            title, effect = f"RUN the edit of attempt {gate.attempt}?", "new code, not run yet"
+            cost = f"+{added} -{removed} lines against the best. {cost}"
+        case _:
+            lines = gate.detail.count("\n") + 1
+            title, effect = f"RUN this script ({gate.subject[:12]})?", f"{lines} lines"
+            about = one_line(gate.detail, 200)
+    return Ask(gate.gate, title, about, effect, cost, "approve")
 
 
 def keys_line(pairs: list[tuple[str, str]], room: int, more: str) -> Line:

@@ -138,12 +138,19 @@ def _visit_failed(event: ev.VisitFailed) -> list[Paragraph]:
     return [((), f"no result in {event.phase}: {one_line(event.reason)}", "log.error")]
 
 
+def _api_waiting(event: ev.ApiWaiting) -> list[Paragraph]:
+    told = f"WAIT_API: try {event.attempt + 1} in {event.seconds:.0f} s: {one_line(event.reason)}"
+    return [((), told, "log.error")]
+
+
 def _gate(event: ev.GateOpened) -> list[Paragraph]:
-    return [((), f"attempt {event.attempt} waits for your review", "log.you")]
+    what = {"plan": "the plan", "edit": f"the edit of attempt {event.attempt}"}
+    what |= {"keep": f"attempt {event.attempt}", "script": "a script"}
+    return [((), f"{what[event.kind]} waits for your review", "log.you")]
 
 
 def _gate_answered(event: ev.GateAnswered) -> list[Paragraph]:
-    answer = "keep" if event.answer == "approve" else "reject"
+    answer = event.answer
     why = f": {one_line(event.comment)}" if event.comment else ""
     return [((("you ", "log.you"),), f"{answer}{why}", "text")]
 
@@ -174,6 +181,29 @@ def _finished(event: ev.RunFinished) -> list[Paragraph]:
     return [((), f"the run is over: {one_line(event.reason)}", role)]
 
 
+def _change(event: ev.PlanEditAdopted) -> list[Paragraph]:
+    told = [f"adds {item.id} {one_line(item.text)}" for item in event.change.added]
+    told += [f"edits {item.id} {one_line(item.text)}" for item in event.change.edited]
+    told += [f"drops {item_id}" for item_id in event.change.dropped]
+    return _you(f"took {one_line(event.kept)} over: {'; '.join(told) or 'another order'}")
+
+
+def _asked(event: ev.QuestionAsked) -> list[Paragraph]:
+    choices = f" [{one_line(', '.join(event.choices))}]" if event.choices else ""
+    return [((("asks ", "log.you"),), f"{one_line(event.text)}{choices}", "text")]
+
+
+def _answered(event: ev.QuestionAnswered) -> list[Paragraph]:
+    if event.source == "user":
+        return _you(one_line(event.answer))
+    told = f"default: {one_line(event.answer)}" if event.source != "denied" else "no answer"
+    return [((), f"nobody answered, {told}", "muted")]
+
+
+def _why(text: str, why: str) -> list[Paragraph]:
+    return _you(f"{text}: {one_line(why)}" if why else text)
+
+
 def _you(text: str) -> list[Paragraph]:
     return [((("you ", "log.you"),), text, "text")]
 
@@ -190,6 +220,9 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.ItemsDropped: _items_left,
     ev.TurnInterrupted: _turn_cut,
     ev.VisitFailed: _visit_failed,
+    ev.ApiWaiting: _api_waiting,
+    ev.ApiFailed: lambda e: [((), f"the model cannot be used: {one_line(e.reason)}", "log.error")],
+    ev.ContextRebuilt: lambda e: [((), f"a new conversation: {one_line(e.reason)}", "muted")],
     ev.GateOpened: _gate,
     ev.GateAnswered: _gate_answered,
     ev.Decided: _decided,
@@ -206,5 +239,24 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.PlanEdited: lambda e: [
         ((), f"PLAN.md was edited by hand; the edit is kept in {one_line(e.kept)}", "text")
     ],
+    ev.GateChanged: lambda e: _you(f"gate {e.gate} {'on' if e.on else 'off'}"),
+    ev.ItemAdded: lambda e: _you(f"add {e.item.id} {one_line(e.item.text)}"),
+    ev.ItemEdited: lambda e: _you(f"edit {e.item.id} {one_line(e.item.text)}"),
+    ev.ItemsReordered: lambda e: _you(f"order {', '.join(e.order)}"),
+    ev.ItemPinned: lambda e: _you(f"{'pin' if e.pinned else 'unpin'} {e.item}"),
+    ev.PlanEditAdopted: _change,
+    ev.ReplanForced: lambda e: _why("a new plan", e.reason),
+    ev.DiagnosisForced: lambda e: _why("a diagnosis", e.reason),
+    ev.KeepUndone: lambda e: _why(f"undo the KEEP of {e.item}", e.comment),
+    ev.QuestionAsked: _asked,
+    ev.QuestionAnswered: _answered,
+    ev.BlockedReported: lambda e: [
+        ((), f"the agent is blocked ({e.kind}): {one_line(e.text)}", "log.error")
+    ],
+    ev.CallRefused: lambda e: [((), one_line(e.reason), "log.error")],
+    ev.Forked: lambda e: [
+        ((), f"forked from {one_line(e.parent)} at the end of round {e.round}", "text")
+    ],
+    ev.RunSalvaged: lambda e: [((), f"salvaged from the run {one_line(e.source)}", "text")],
     ev.RunFinished: _finished,
 }

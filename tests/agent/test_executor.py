@@ -9,9 +9,16 @@ import pytest
 
 from akg_tui.agent.chat import ChatReply, ModelFailed, ToolResult, ToolUse
 from akg_tui.agent.react import MAX_TURNS, visit
+from akg_tui.agent.tools.asking import script_refusal
 from akg_tui.agent.tools.executor import ToolExecutor
+from akg_tui.agent.tools.port import Script
+from akg_tui.agent.tools.registry import ARGUMENTS
+from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import PHASE_TOOLS, Phase
+from akg_tui.core.automation import AutomationPolicy
+from akg_tui.core.effects import visit_over
+from akg_tui.core.machine import PHASE_TOOLS, Gate, Phase
+from akg_tui.core.task import Policy
 from tests.agent.test_sweep import KERNEL, TextRun
 
 PLAN = {"items": [{"text": "a", "rationale": "a is where the kernel waits"}]}
@@ -173,3 +180,99 @@ async def test_every_tool_call_is_answered_even_an_unknown_one() -> None:
     assert run.state.open_calls == ()
     statuses = [r.event.status for r in run.records if isinstance(r.event, ev.ToolAnswered)]
     assert statuses == ["error", "success"]
+
+
+def test_a_question_is_answered_at_once_or_ends_the_visit() -> None:
+    run = in_phase(Phase.PLAN)
+    executor = ToolExecutor(run)
+    asked = call(executor, "ask_user", message="Which?", choices=["a", "b"], default="b")
+    assert (asked.status, asked.output) == (
+        "success",
+        "nobody is there to answer, so your default holds: b",
+    )
+    run.must(cmd.SetGate(Gate.ASK, on=True))
+    waits = call(executor, "ask_user", message="Which?")
+    assert "question 2 waits for the person" in waits.output
+    assert visit_over(run.state, run.now)
+    assert call(executor, "ask_user", message="And?").status == "error"
+
+
+def test_a_blocked_agent_is_heard_and_its_visit_ends() -> None:
+    run = in_phase(Phase.PLAN)
+    kind = call(ToolExecutor(run), "report_blocked", kind="bored", reason="x" * 30)
+    assert "kind is 'bored', expected one of" in kind.error_information
+    told = call(ToolExecutor(run), "report_blocked", kind="other", reason="no way to go on here")
+    assert told.status == "success"
+    assert visit_over(run.state, run.now)
+
+
+def test_a_script_runs_once_a_person_let_it_where_the_gate_is_set() -> None:
+    run = in_phase(Phase.EDIT)
+    script, other = Script("notes/a.sh", "ls", ("-l",)), Script("notes/b.sh", "rm")
+    assert "not allowed in this run" in script_refusal(run, script)
+    run.must(cmd.SetGate(Gate.SCRIPT, on=True))
+    assert "waits for a person's leave" in script_refusal(run, script)
+    assert run.state.gate is not None
+    assert (run.state.gate.subject, run.state.gate.detail) == (
+        script.sha256,
+        "notes/a.sh -l\nls",
+    )
+    run.must(cmd.AnswerGate(run.state.gate.gate, approve=True))
+    assert script_refusal(run, script) == ""
+    assert "waits" in script_refusal(run, other)
+    run.must(cmd.AnswerGate(run.state.gate.gate, approve=False))
+    assert "a person refused this script" in script_refusal(run, other)
+
+
+async def test_a_call_that_could_overrun_the_budget_is_not_made() -> None:
+    run = in_phase(Phase.PLAN)
+    policy = Policy(automation=AutomationPolicy(max_tokens=100))
+    run.must(cmd.ChangePolicy(policy))
+    model = Scripted(ChatReply("hm"))
+    model.name = "claude-opus-5-5"
+    await play(run, model)
+    assert model.requests == []
+    last = run.records[-1].event
+    assert isinstance(last, ev.CallRefused)
+    assert "token budget has no room for another call (0 used" in last.reason
+    run.until_agent()
+    assert run.state.finished == last.reason
+
+
+def test_no_tool_touches_what_the_harness_owns() -> None:
+    """Every tool in every phase: the rules, the reference and the verdicts stay as they are."""
+    guesses: dict[str, dict[str, Any]] = {
+        "edit_kernel": {"ops": [{"op": "insert", "line": 1, "path": "../reference.py"}]},
+        "finish": {"reason": "done"},
+        "ask_user": {"message": "May I change the tolerance?", "default": "yes"},
+        "report_blocked": {"kind": "impossible", "reason": "it cannot be made any faster"},
+        "submit_plan": {"items": [{"text": "set min_gain=0", "rationale": "then all is kept"}]},
+        "report_diagnosis": {"cause": "the tolerance is too strict here", "directions": ["loosen"]},
+        "read_kernel": {},
+        "write_file": {"file_path": "task/reference.py", "content": "pass"},
+        "read_file": {"file_path": "events.jsonl"},
+        "execute_script": {"script_path": "notes/../task/a.sh"},
+        "check_python_code": {"file_path": "task/reference.py"},
+        "check_markdown": {"file_path": "PLAN.md"},
+        "search_knowledge": {"query": "how to raise max_rounds"},
+        "verify_kernel": {"task_code": "x = 1", "generated_code": "y", "op_name": "z"},
+        "profile_kernel": {"task_code": "x = 1", "generated_code": "y", "op_name": "z"},
+    }
+    assert set(guesses) == set(ARGUMENTS)
+    for phase in (Phase.PLAN, Phase.EDIT):
+        for tool, arguments in guesses.items():
+            run = in_phase(phase)
+            before = run.state
+            call(ToolExecutor(run), tool, **arguments)
+            after = run.state
+            assert (after.task, after.phase, after.gates) == (
+                before.task,
+                before.phase,
+                before.gates,
+            )
+            assert (after.reference_sha256, after.attempts, after.best) == (
+                before.reference_sha256,
+                before.attempts,
+                before.best,
+            )
+            assert set(run.texts) == {"seed"}

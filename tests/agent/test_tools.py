@@ -15,9 +15,10 @@ import pytest
 from akg_tui.agent.chat import ToolResult, ToolUse
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.agent.tools.measuring import PROBES_A_VISIT
-from akg_tui.agent.tools.port import MAX_TOLD, Host, Script
+from akg_tui.agent.tools.port import MAX_TOLD, Host
+from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Phase
+from akg_tui.core.machine import Gate, Phase
 from akg_tui.core.task import Agent
 from akg_tui.engine.engine import Engine
 from tests.agent.live import held
@@ -301,36 +302,36 @@ async def test_markdown_is_checked_by_line(tmp_path) -> None:
 
 
 async def test_a_script_is_refused_unless_the_task_or_a_person_allows_it(tmp_path) -> None:
-    asked: list[Script] = []
-
-    async def gate(script: Script) -> str:
-        asked.append(script)
-        return "the person said no" if script.args else ""
-
     async with held(tmp_path) as engine:
         call = Caller(engine)
         path = call.note("a.sh", "touch ran; echo hello\n")
         why = await call.refused("execute_script", script_path=path)
         assert "not allowed in this run" in why
-        assert not (call.run / "notes" / "ran").exists()
-        call = Caller(engine, Host(script_gate=gate))
+        engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
+        assert "waits for a person" in await call.refused(
+            "execute_script", script_path=path, args=["x"]
+        )
+        assert engine.state.gate.detail == f"{path} x\ntouch ran; echo hello\n"
+        engine.send(cmd.AnswerGate(engine.state.gate.gate, approve=False))
         why = await call.refused("execute_script", script_path=path, args=["x"])
-        assert why == "the person said no"
+        assert why == "a person refused this script"
         assert not (call.run / "notes" / "ran").exists()
+        await call.refused("execute_script", script_path=path)
+        engine.send(cmd.AnswerGate(engine.state.gate.gate, approve=True))
         assert await call.good("execute_script", script_path=path) == "hello\n"
-        assert asked[-1] == Script(path, "touch ran; echo hello\n")
         assert (call.run / "notes" / "ran").exists()
 
 
-async def test_what_was_asked_about_is_what_runs(tmp_path) -> None:
+async def test_leave_is_for_the_text_that_was_asked_about(tmp_path) -> None:
     async with held(tmp_path) as engine:
-
-        async def gate(script: Script) -> str:
-            call.note("a.sh", "echo another\n")  # changed while the person was reading
-            return ""
-
-        call = Caller(engine, Host(script_gate=gate))
+        call = Caller(engine)
+        engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
         path = call.note("a.sh", "echo this\n")
+        await call.refused("execute_script", script_path=path)
+        engine.send(cmd.AnswerGate(engine.state.gate.gate, approve=True))
+        call.note("a.sh", "echo another\n")  # changed once the person had read it
+        assert "waits for a person" in await call.refused("execute_script", script_path=path)
+        call.note("a.sh", "echo this\n")
         assert await call.good("execute_script", script_path=path) == "this\n"
         assert call.kept("a.sh") == "echo this\n"
 
@@ -548,7 +549,7 @@ async def test_a_tool_for_which_nobody_is_there_is_not_offered(tmp_path) -> None
     async with held(tmp_path, tools=AGENT) as engine:
         call = Caller(engine)
         offered = {spec.name for spec in call.executor.specs}
-        assert not offered & {"reviewer", "ask_user", "compile_report"}
+        assert not offered & {"reviewer", "compile_report"}
         assert "there is no tool" in await call.refused("reviewer", prompt="look")
 
 

@@ -59,6 +59,9 @@ def test_help_names_every_command_and_loads_neither_textual_nor_torch() -> None:
         "demo",
         "tune",
         "resume",
+        "fork",
+        "undo",
+        "adopt",
         "eval",
         "new",
         "runs",
@@ -67,6 +70,8 @@ def test_help_names_every_command_and_loads_neither_textual_nor_torch() -> None:
         "view",
         "edit",
         "bench",
+        "doctor",
+        "salvage",
     ):
         assert f"\n    {command} " in done.stdout
     assert done.stdout.endswith("[]\n")

@@ -32,6 +32,22 @@ def item(text: str, why: str = "because the figures so far point this way") -> e
     return ev.PlannedItem("", text, why)
 
 
+def report(
+    *avoid: str, cause: str = "the wider blocks overflow the registers", **changes: object
+) -> cmd.ReportDiagnosis:
+    return cmd.ReportDiagnosis(cause, avoid, ("try narrower blocks",), **changes)  # type: ignore[arg-type]
+
+
+TOOL_OF = {
+    cmd.SubmitPlan: "submit_plan",
+    cmd.Edit: "edit_kernel",
+    cmd.ReportDiagnosis: "report_diagnosis",
+    cmd.RequestFinish: "finish",
+    cmd.AskUser: "ask_user",
+    cmd.ReportBlocked: "report_blocked",
+}
+
+
 @dataclass
 class SimulatedRun:
     """Applies commands as the engine does; every event takes one second."""
@@ -65,10 +81,14 @@ class SimulatedRun:
         if isinstance(decided, Rejected):
             return decided
         for event in decided:
-            record = ev.Record(self.state.seq + 1, self.now, event)
-            self.state = evolve(self.state, record)
-            self.records.append(record)
+            self.tell(event)
         return None
+
+    def tell(self, event: ev.AnyEvent) -> None:
+        """One more event, whoever it is from."""
+        record = ev.Record(self.state.seq + 1, self.now, event)
+        self.state = evolve(self.state, record)
+        self.records.append(record)
 
     def must(self, command: cmd.Command) -> None:
         refused = self.send(command)
@@ -91,8 +111,10 @@ class SimulatedRun:
                 self.must(cmd.FinishEval(measurement or faster()))
             case fx.CommitSeed():
                 self.must(cmd.AcceptBaseline("c0"))
-            case fx.AskKeep():
-                self.must(cmd.AskKeep())
+            case fx.AskGate():
+                self.must(cmd.AskGate(effect.kind))
+            case fx.TakeDefault():
+                self.must(cmd.TakeDefault(effect.question))
             case fx.Commit():
                 self.must(cmd.Settle(f"c{effect.attempt}"))
             case fx.FallBack():
@@ -104,10 +126,19 @@ class SimulatedRun:
 
     def turn(self, *wishes: cmd.Command) -> list[Rejected | None]:
         """One model reply that makes these wishes."""
-        self.must(cmd.Observe(ev.ModelReplied(phase=self.state.phase, model="m")))
-        answers = [self.send(wish) for wish in wishes]
+        self.must(cmd.Observe(ev.ModelReplied(phase=self.state.phase, model="sweep")))
+        answers = [self._call(wish) for wish in wishes]
         self.must(cmd.Observe(ev.TurnEnded()))
         return answers
+
+    def _call(self, wish: cmd.Command) -> Rejected | None:
+        """One tool call, with its line before and its answer after."""
+        tool, call = TOOL_OF[type(wish)], f"u{self.state.seq}"  # type: ignore[index]
+        self.must(cmd.Observe(ev.ToolCalled(call=call, tool=tool, arguments={})))
+        refused = self.send(wish)
+        answered = ev.ToolAnswered(call=call, tool=tool, status="error" if refused else "success")
+        self.must(cmd.Observe(answered))
+        return refused
 
     def until_agent(self, *measurements: Measurement) -> fx.Effect | None:
         """Do the harness's work, giving `measurements` in turn, until somebody else is due."""

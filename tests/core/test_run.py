@@ -6,7 +6,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.machine import ItemState, Mode, Overlay, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, broken, failed, faster, item
+from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report
 
 
 def planned(*texts: str, **changes: object) -> SimulatedRun:
@@ -68,7 +68,7 @@ def test_three_failures_in_a_row_suspend_the_plan_and_call_for_a_diagnosis() -> 
     run.until_agent(failed())
     assert run.state.phase is Phase.DIAGNOSE
     assert run.state.item("p4").state is ItemState.SUSPENDED
-    run.turn(cmd.ReportDiagnosis("they overflow", ("A=1",)))
+    run.turn(report("A=1"))
     run.until_agent()
     assert run.state.phase is Phase.PLAN
     assert run.state.fail_streak == 0
@@ -90,7 +90,9 @@ def test_a_diagnosis_that_never_reports_falls_back_to_the_facts() -> None:
         run.until_agent(failed())
         run.edit()
     run.until_agent(failed())
-    run.must(cmd.Observe(ev.VisitFailed(phase=Phase.DIAGNOSE, reason="no result")))
+    for _ in range(3):
+        assert run.next() == fx.RunAgent(Phase.DIAGNOSE)
+        run.must(cmd.Observe(ev.VisitFailed(phase=Phase.DIAGNOSE, reason="no result")))
     assert isinstance(run.next(), fx.FallBack)
     run.until_agent()
     assert run.state.phase is Phase.PLAN
@@ -165,10 +167,10 @@ def test_a_keep_in_review_waits_for_an_answer_and_a_step_does_not_answer_it() ->
     run.edit()
     assert run.until_agent(faster()) == fx.Hold(Overlay.WAIT_USER)
     assert run.send(cmd.Step()) is not None
-    assert run.send(cmd.AnswerKeep(7, approve=True)) is not None
+    assert run.send(cmd.AnswerGate(7, approve=True)) is not None
     gate = run.state.gate
     assert gate is not None
-    run.must(cmd.AnswerKeep(gate.gate, approve=False, comment="too clever"))
+    run.must(cmd.AnswerGate(gate.gate, approve=False, comment="too clever"))
     run.until_agent()
     attempt = run.state.attempts[-1]
     assert attempt.verdict is Verdict.DISCARD
@@ -182,7 +184,7 @@ def test_an_approved_keep_is_kept() -> None:
     run.until_agent()
     run.edit()
     run.until_agent(faster())
-    run.must(cmd.AnswerKeep(1, approve=True))
+    run.must(cmd.AnswerGate(1, approve=True))
     run.until_agent()
     assert run.state.count(Verdict.KEEP) == 1
 
@@ -275,6 +277,11 @@ def test_time_between_sessions_is_not_worked_time() -> None:
     later = evolve(run.state, ev.Record(run.state.seq + 1, 1e6, opened))
     assert later.worked_s == worked
     assert later.worked(1e6 + 5) == worked + 5
+    for change in (
+        ev.PolicyChanged(policy=Policy(max_rounds=40), source=ev.COMMAND_LINE),
+        ev.ModeChanged(mode=Mode.STEP, source=ev.COMMAND_LINE),
+    ):
+        assert evolve(run.state, ev.Record(run.state.seq + 1, 1e6, change)).worked_s == worked
 
 
 def test_a_final_measurement_that_errs_is_not_repeated_for_ever() -> None:

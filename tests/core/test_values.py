@@ -22,7 +22,7 @@ from akg_tui.core.machine import (
     Verdict,
     forbidden_tool,
 )
-from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.core.measurement import Confirmation, Interval, Measurement, Outcome
 from akg_tui.core.plain import one_line
 from akg_tui.core.plan_view import cell, render_plan
 from akg_tui.core.summary import summarize
@@ -71,6 +71,36 @@ def test_a_keep_needs_the_lower_bound_above_the_gain(low, up, min_gain) -> None:
 
 def test_an_incorrect_kernel_fails_however_fast_it_is() -> None:
     assert decide_verdict(failed("wrong"), 0.01).verdict is Verdict.FAIL
+
+
+def test_a_gain_that_was_not_confirmed_is_no_keep() -> None:
+    first = Interval(1.08, 1.03, 1.13, 0.998)
+    again = Interval(1.0, 0.98, 1.02, 0.99)
+    measured = Measurement(outcome=Outcome.CORRECT, ratio=first)
+    assert decide_verdict(measured, 0.01).verdict is Verdict.KEEP
+    agreed = msgspec.structs.replace(measured, confirmation=Confirmation(first, agrees=True))
+    assert decide_verdict(agreed, 0.01).verdict is Verdict.KEEP
+    refuted = msgspec.structs.replace(measured, confirmation=Confirmation(again, agrees=False))
+    decision = decide_verdict(refuted, 0.01)
+    assert decision.verdict is Verdict.DISCARD
+    assert decision.reason == (
+        "+8.0 % (+3.0 to +13.0) at first, not confirmed: measured again it was 1.00 ± 0.02"
+    )
+    unfinished = msgspec.structs.replace(measured, confirmation=Confirmation(None, agrees=False))
+    assert decide_verdict(unfinished, 0.01).verdict is Verdict.DISCARD
+
+
+def test_an_undecided_candidate_is_told_how_large_a_gain_would_have_been_seen() -> None:
+    measured = Measurement(
+        outcome=Outcome.CORRECT, ratio=Interval(1.02, 0.99, 1.05, 0.99), detectable=0.041
+    )
+    assert decide_verdict(measured, 0.01).reason == (
+        "1.02 ± 0.03: within noise; a gain of 4.1 % would have been seen"
+    )
+    small = Measurement(outcome=Outcome.CORRECT, ratio=Interval(1.008, 1.004, 1.012, 0.99))
+    assert decide_verdict(small, 0.01).reason == (
+        "faster, but not by more than 1 % beyond doubt: +0.8 % (+0.4 to +1.2)"
+    )
 
 
 def test_an_error_is_nobodys_verdict() -> None:

@@ -14,12 +14,13 @@ from akg_tui.core import events as ev
 from akg_tui.core.automation import AutomationPolicy
 from akg_tui.core.decide import Rejected
 from akg_tui.core.goals import Goal
-from akg_tui.core.machine import ITEM_TABLE, PHASE_TABLE, ItemState, Mode, Phase, Verdict
+from akg_tui.core.machine import ITEM_TABLE, PHASE_TABLE, Gate, ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Measurement
+from akg_tui.core.plan_edit import read_plan_edit
 from akg_tui.core.plan_view import is_as_rendered, render_plan
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, broken, failed, faster, item
+from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report
 
 MEASUREMENTS = st.sampled_from(
     [faster(1.5), faster(1.0), faster(0.8), failed(), broken(), broken(FailureKind.REFERENCE)]
@@ -35,8 +36,13 @@ POLICIES = st.sampled_from(
         Policy(automation=AutomationPolicy(max_cost_usd=1e-4)),
         Policy(automation=AutomationPolicy(max_wall_clock=5_000.0)),
         Policy(max_hours=0.5),
+        Policy(on_blocked="stop"),
+        Policy(on_blocked="ask", diagnosis_attempts=1),
     ]
 )
+
+TEXTS = st.sampled_from(["A=1", "a new direction", "another one", ""])
+IDS = st.sampled_from(["p1", "p2", "p3", "p4", "p9"])
 
 WILD = st.one_of(
     st.builds(cmd.Advance, st.sampled_from(list(Phase))),
@@ -50,7 +56,7 @@ WILD = st.one_of(
     ),
     st.builds(cmd.FinishEval, MEASUREMENTS),
     st.builds(cmd.AcceptBaseline, st.just("c0")),
-    st.just(cmd.AskKeep()),
+    st.builds(cmd.AskGate, st.sampled_from(list(Gate))),
     st.builds(cmd.Settle, st.just("c9")),
     st.builds(cmd.Finish, st.just("done"), st.booleans()),
     st.builds(
@@ -61,14 +67,38 @@ WILD = st.one_of(
         ).map(tuple),
     ),
     st.builds(cmd.Edit, st.sampled_from(["x1", "x2"]), st.just("sha"), st.just(1), st.just(1)),
-    st.builds(cmd.ReportDiagnosis, st.just("cause")),
+    st.builds(report, st.sampled_from(["A=1", "x" * 400])),
     st.builds(cmd.RequestFinish, st.just("enough")),
+    st.builds(cmd.SetGate, st.sampled_from(list(Gate)), st.booleans()),
+    st.builds(cmd.AddItem, TEXTS, before=st.sampled_from(["", "p1", "p2", "p3"])),
+    st.builds(cmd.EditItem, IDS, TEXTS),
+    st.builds(cmd.DropItem, IDS),
+    st.builds(cmd.ReorderItems, st.permutations(["p1", "p2", "p3", "p4"]).map(tuple)),
+    st.builds(cmd.PinItem, IDS, st.booleans()),
+    st.builds(cmd.ForceReplan, st.sampled_from(["", "think again"])),
+    st.builds(cmd.ForceDiagnosis),
+    st.builds(cmd.UndoKeep, st.sampled_from(["", "not that"])),
+    st.builds(
+        cmd.AskUser,
+        st.sampled_from(["", "May I?"]),
+        st.sampled_from([(), ("yes", "no")]),
+        st.sampled_from([None, "yes"]),
+        st.sampled_from([None, 5.0]),
+    ),
+    st.builds(cmd.AnswerQuestion, st.integers(1, 3), st.sampled_from(["", "yes", "why"])),
+    st.builds(cmd.TakeDefault, st.integers(1, 3)),
+    st.builds(
+        cmd.ReportBlocked,
+        st.just("other"),
+        st.sampled_from(["", "nothing here can be made faster"]),
+    ),
+    st.builds(cmd.RequestScript, st.sampled_from(["s1", "s2"])),
     st.builds(cmd.SetMode, st.sampled_from(list(Mode))),
     st.builds(cmd.ChangePolicy, POLICIES),
     st.just(cmd.Pause()),
     st.just(cmd.Unpause()),
     st.just(cmd.Step()),
-    st.builds(cmd.AnswerKeep, st.integers(1, 4), st.booleans()),
+    st.builds(cmd.AnswerGate, st.integers(1, 4), st.booleans()),
     st.builds(cmd.Hint, st.sampled_from(["", "use smaller blocks"])),
     st.builds(
         cmd.Observe,
@@ -81,6 +111,7 @@ WILD = st.one_of(
                 ev.ModelReplied(phase=Phase.EDIT, model="sweep", text="Shall I proceed?"),
                 ev.ToolAnswered(call="u", tool="submit_plan", status="error"),
                 ev.SessionOpened(pid=1, version="0", resumed=True),
+                ev.CallRefused(reason="no room for another call"),
             ]
         ),
     ),
@@ -100,6 +131,45 @@ def crash_and_recover(run: SimulatedRun) -> None:
         run.must(cmd.Observe(ev.TurnInterrupted(reason="killed")))
 
 
+def check_plan(before: RunState, after: RunState) -> None:
+    """Who may drop what: a pinned item is a person's, and nothing that is closed comes back."""
+    for old, new in zip(before.items, after.items, strict=False):
+        if old.state in (ItemState.DROPPED, ItemState.SUSPENDED):
+            assert new == old
+        if old.pinned and old.state is ItemState.PENDING and new.state is not old.state:
+            by_hand = new.reason.startswith("dropped by a person")
+            assert new.state is ItemState.ACTIVE or (new.state is ItemState.DROPPED and by_hand)
+        if new.undone and not old.undone:
+            assert old.state is ItemState.KEPT
+    order = [item.id for item in after.pending]
+    assert sorted(order) == sorted(i.id for i in after.items if i.state is ItemState.PENDING)
+    if after.active and after.active != before.active:
+        assert after.active == before.pending[0].id
+
+
+def check_best(before: RunState, after: RunState) -> None:
+    """The best moves by a KEEP and by an undo, and is an evaluated, correct kernel always."""
+    if after.best is None:
+        assert before.best is None
+        return
+    standing = [
+        a for a in after.attempts if a.verdict is Verdict.KEEP and a.number not in after.undone
+    ]
+    assert (after.best.blob, after.best.commit) == (standing[-1].blob, standing[-1].commit)
+    assert [b.attempt for b in after.former] == [a.number for a in standing[:-1]]
+    if before.best is not None and after.best != before.best:
+        undo = after.undone == (*before.undone, before.best.attempt)
+        keep = after.settled == before.settled + 1 and after.attempts[-1].verdict is Verdict.KEEP
+        assert undo != keep
+        if undo:
+            assert after.best == before.former[-1]
+            assert not after.edited
+            assert after.running is None or after.phase is Phase.DONE
+    if after.phase in (Phase.PLAN, Phase.DIAGNOSE) or not after.edited:
+        settled = after.phase not in (Phase.EVAL, Phase.DECIDE) or after.decided_here
+        assert not settled or after.work_blob == after.best.blob
+
+
 def check_invariants(before: RunState, after: RunState) -> None:
     if after.phase is not before.phase:
         assert after.phase in PHASE_TABLE[before.phase]
@@ -114,11 +184,10 @@ def check_invariants(before: RunState, after: RunState) -> None:
     assert after.settled == sum(after.count(verdict) for verdict in Verdict)
     assert after.settled >= before.settled
     assert after.input_tokens >= before.input_tokens
-    if after.best is not None:
-        kept = [a for a in after.attempts if a.verdict is Verdict.KEEP]
-        assert (after.best.blob, after.best.commit) == (kept[-1].blob, kept[-1].commit)
-    if before.best is not None and after.best is not None:
-        assert after.best.attempt >= before.best.attempt
+    check_plan(before, after)
+    check_best(before, after)
+    assert after.undone[: len(before.undone)] == before.undone
+    assert sum(question.answer is None for question in after.questions) <= 1
     assert after.tokens == sum(used.input + used.output for used in after.usage)
     assert [u.model for u in after.usage][: len(before.usage)] == [u.model for u in before.usage]
     assert after.worked_s >= before.worked_s
@@ -156,13 +225,16 @@ class Walk(RuleBasedStateMachine):
                     (item(f"direction {self.turns}"), item(f"A={self.turns} B=2"))
                 ),
                 Phase.EDIT: cmd.Edit(f"b{self.turns}", "sha", 1, 1),
-                Phase.DIAGNOSE: cmd.ReportDiagnosis("cause"),
+                Phase.DIAGNOSE: report(),
             }
             run.turn(wishes[effect.phase])
         elif isinstance(effect, fx.Hold):
-            gate = run.state.gate
+            gate, question = run.state.gate, run.state.question
             if gate and not gate.answer:
-                run.must(cmd.AnswerKeep(gate.gate, approve=self.turns % 2 == 0))
+                run.must(cmd.AnswerGate(gate.gate, approve=self.turns % 2 == 0))
+            elif question and run.state.phase is not Phase.DONE:
+                answer = question.choices[0] if question.choices else "go on"
+                run.must(cmd.AnswerQuestion(question.number, answer))
             elif run.state.phase is Phase.DONE:
                 run.must(cmd.Unpause())  # no transition is left to step over
             else:
@@ -177,10 +249,43 @@ class Walk(RuleBasedStateMachine):
     @rule(command=WILD)
     def command(self, command: cmd.Command) -> None:
         self.before = self.run.state
+        if isinstance(command, cmd.ReorderItems):  # of those that there are
+            pending = {item.id for item in self.run.state.pending}
+            command = cmd.ReorderItems(tuple(i for i in command.order if i in pending))
         refused = self.run.send(command)
         if isinstance(refused, Rejected):
             assert self.run.state is self.before
             assert refused.why
+
+    @rule(
+        order=st.permutations(range(6)),
+        left_out=st.integers(0, 2),
+        more=st.sampled_from(["", "- [ ] by hand {} (it is worth a try)", "- H={}"]),
+    )
+    def hand_edit(self, order: list[int], left_out: int, more: str) -> None:
+        """A person moves, drops and adds lines of PLAN.md, and takes the edit over."""
+        run = self.run
+        self.before = run.state
+        if run.state.finished:
+            return
+        head, heading, rest = render_plan(run.state).partition("# Plan\n")
+        lines = rest.split("\n")
+        mine = [line for line in lines if line.startswith("- [") and "] p" in line][:6]
+        moved = [mine[at] for at in order if at < len(mine)][left_out:]
+        text = (
+            head + heading + "\n".join([*moved, more.format(run.state.seq)]) + "\n# Conclusions\n"
+        )
+        kept = f"PLAN.md.edited-{len(run.state.plan_edits) + 1}"
+        run.tell(ev.PlanEdited(kept=kept, sha256="0"))
+        pending = {item.id for item in run.state.pending}
+        wanted = [i for line in moved if (i := line[6:].partition(":")[0]) in pending]
+        change = read_plan_edit(text, run.state)
+        if run.send(cmd.AdoptPlanEdit(kept, change)) is None:
+            ids = [item.id for item in run.state.pending]
+            assert [i for i in ids if i in pending] == wanted
+            assert set(pending) - set(wanted) == set(change.dropped)
+            again = read_plan_edit(text, run.state)
+            assert (again.added, again.edited, again.dropped) == ((), (), ())
 
     @rule()
     def crash(self) -> None:
@@ -237,7 +342,7 @@ def test_folding_in_two_parts_gives_the_same_state(measurements, cut) -> None:
         elif isinstance(effect, fx.RunAgent) and effect.phase is Phase.EDIT:
             run.edit()
         elif isinstance(effect, fx.RunAgent):
-            run.turn(cmd.ReportDiagnosis("cause"))
+            run.turn(report())
         elif isinstance(effect, fx.Measure) and effect.purpose is ev.Purpose.BASELINE:
             run.perform(effect, faster())
         else:

@@ -22,7 +22,9 @@ class FakeJudge:
     async def prepare(self) -> None:
         pass
 
-    async def evaluate(self, kernel: str, incumbent: str | None) -> Measurement:
+    async def evaluate(
+        self, kernel: str, incumbent: str | None, *, precise: float | None = None
+    ) -> Measurement:
         await asyncio.sleep(0)
         self.seen.append(kernel)
         self.on_progress(Progress("time", 1, 1))

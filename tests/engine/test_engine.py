@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.automation import AutomationPolicy
 from akg_tui.core.machine import Mode, Phase, Verdict
 from akg_tui.engine.engine import Engine
+from akg_tui.store.errors import JournalWriteError, StoreError
 from akg_tui.store.run_folder import RunFolder
 from tests.engine.runs import KERNEL, Clock, create, decisions, engine
 
@@ -150,7 +152,7 @@ async def test_step_mode_walks_one_phase_a_step(tmp_path: Path) -> None:
         refused = work.send(cmd.Step())
         gate = work.state.gate
         if refused is not None and gate and not gate.answer:
-            assert work.send(cmd.AnswerKeep(gate.gate, approve=True)) is None
+            assert work.send(cmd.AnswerGate(gate.gate, approve=True)) is None
         await asyncio.sleep(0)
         if work.state.phase is not seen[-1]:
             seen.append(work.state.phase)
@@ -181,7 +183,7 @@ async def test_a_review_waits_and_its_answer_is_in_the_journal(
         await asyncio.sleep(0)
     assert work.state.phase is Phase.DECIDE
     best = work.state.best
-    assert work.send(cmd.AnswerKeep(work.state.gate.gate, approve, "because")) is None
+    assert work.send(cmd.AnswerGate(work.state.gate.gate, approve, "because")) is None
     while work.state.phase is Phase.DECIDE:
         await asyncio.sleep(0)
     answered = [r.event for r in run.records if isinstance(r.event, ev.GateAnswered)]
@@ -268,4 +270,56 @@ async def test_a_hand_edit_of_plan_md_while_the_run_works_is_kept_and_told(tmp_p
     assert (run.path / "PLAN.md.edited-1").read_text() == "do this instead"
     assert len([r for r in run.records if isinstance(r.event, ev.PlanEdited)]) == 1
     check_whole(run)
+    await work.close()
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+async def test_a_full_disk_stops_the_run_and_it_goes_on_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    expected = await unkilled(tmp_path / "unkilled")
+    run = create(tmp_path / "full", rounds=4)
+    work = engine(run)
+    left = 40
+    real = getattr(os, call)
+
+    def full(descriptor: int, *data: bytes) -> object:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(28, "No space left on device")
+        return real(descriptor, *data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, full)
+        with pytest.raises(StoreError, match="No space left on device"):
+            await work.run()
+        await work.close()
+    again = RunFolder.open(run.path, clock=Clock(run.state.last_at))
+    await engine(again).run()
+    assert decisions(again) == expected
+    check_whole(again)
+    again.close()
+
+
+async def test_a_paused_run_wakes_up_though_its_projection_failed(tmp_path: Path) -> None:
+    """The event is durable, so it counts; only the files are late."""
+    run = create(tmp_path / "task", rounds=2)
+    work = engine(run)
+    assert work.send(cmd.Pause()) is None
+    task = asyncio.create_task(work.run())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    append = run.append
+
+    def failing(event: ev.AnyEvent) -> ev.Record:
+        append(event)
+        raise JournalWriteError("the disk is full")
+
+    run.append = failing  # type: ignore[method-assign]
+    with pytest.raises(JournalWriteError):
+        work.send(cmd.Unpause())
+    run.append = append  # type: ignore[method-assign]
+    await asyncio.wait_for(task, 60)
+    assert run.state.settled == 2
     await work.close()

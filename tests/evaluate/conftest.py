@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from akg_tui.core.task import Correctness, Task, Timing
+from akg_tui.core.task import Correctness, Guard, Task, Timing
 from akg_tui.evaluate import Judge
 from tests.evaluate.kernels import REFERENCE
 
@@ -16,7 +16,10 @@ from tests.evaluate.kernels import REFERENCE
 def quick_task(**timing: float) -> Task:
     """Return a task that is judged in as little time as can be."""
     limits = {"budget_s": 0.6, "call_timeout_s": 2.0, "build_timeout_s": 60.0} | timing
-    return Task(op="softmax", correctness=Correctness(trials=2), timing=Timing(**limits))
+    # What these tests are about happens after the static guard.
+    guard = Guard(level="warn")
+    rules = Correctness(trials=2)
+    return Task(op="softmax", correctness=rules, guard=guard, timing=Timing(**limits))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

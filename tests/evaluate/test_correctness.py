@@ -123,3 +123,13 @@ def test_empty_and_scalar_results_compare() -> None:
     for native in (torch.empty(0, 3), torch.tensor(2.5)):
         assert not judged(native.clone(), native).message
     assert "at []: expected 2.5, got 3" in judged(torch.tensor(3.0), torch.tensor(2.5)).message
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-40, 1e25, 1e38, 1e300])
+def test_no_size_of_the_values_hides_an_error(exact: torch.Tensor, size: float) -> None:
+    dtype = torch.float64 if not 1e-37 < size < 1e37 else torch.float32
+    wide = exact.double() / exact.abs().max() * size
+    native = wide.to(dtype)
+    assert not judged(native.clone(), native, wide).message
+    assert judged(native * 1.01, native, wide).message
+    assert judged(torch.zeros_like(native), native, wide).message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -12,21 +13,73 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 
 from akg_tui.evaluate import verdict
-from akg_tui.evaluate.verdict import LOOKS, TOTAL_ALPHA, Look, Standing
+from akg_tui.evaluate.verdict import (
+    CONFIRM_ALPHA,
+    CONFIRMING,
+    MAIN,
+    STEADY_CLUSTERS,
+    TOTAL_ALPHA,
+    Look,
+    Schedule,
+    Standing,
+)
 
 values = st.lists(st.floats(-5, 5), min_size=2, max_size=60)
 alphas = st.floats(1e-4, 0.4)
 
 
-def decide(draw: random.Random, mean: float, spread: float, min_gain: float) -> Standing:
-    """Walk through the looks as an evaluation does, on normal values."""
+Noise = Callable[[], float]
+
+
+def gaussian(dice: random.Random, deviation: float) -> Noise:
+    return lambda: dice.gauss(0, deviation)
+
+
+def heavy_tailed(dice: random.Random, deviation: float) -> Noise:
+    """Student's t with three degrees of freedom: now and then a cluster is far off."""
+    return lambda: (
+        0.6 * deviation * dice.gauss(0, 1) / math.sqrt(max(dice.gammavariate(1.5, 2 / 3), 1e-3))
+    )
+
+
+def bimodal(dice: random.Random, deviation: float) -> Noise:
+    """Memory lies in one of two kinds of places, for either side."""
+    return lambda: 1.2 * deviation * dice.choice((-1, 0, 0, 1)) + dice.gauss(0, 0.3 * deviation)
+
+
+def drifting(dice: random.Random, deviation: float) -> Noise:
+    """What disturbs a cluster still disturbs the next one, by 60 %."""
+    at = 0.0
+
+    def step() -> float:
+        nonlocal at
+        at = 0.6 * at + dice.gauss(0, 0.8 * deviation)
+        return at
+
+    return step
+
+
+NOISES = (gaussian, heavy_tailed, bimodal, drifting)
+
+
+def walk(schedule: Schedule, noise: Noise, mean: float, min_gain: float) -> Standing:
+    """Walk through the looks of a schedule as an evaluation does."""
     seen: list[float] = []
-    for look in LOOKS:
-        seen += [draw.gauss(mean, spread) for _ in range(look.clusters - len(seen))]
-        found = verdict.standing(seen, look, min_gain)
+    found = Standing.OPEN
+    for look in schedule.looks:
+        seen += [mean + noise() for _ in range(look.clusters - len(seen))]
+        found = verdict.standing(seen, look, min_gain, schedule)
         if found is not Standing.OPEN:
             return found
-    return Standing.OPEN
+    return found
+
+
+def keeps(noise: Noise, gain: float, min_gain: float = 0.01) -> bool:
+    """Say whether the whole procedure, the confirming stage included, ends in KEEP."""
+    mean = math.log1p(gain)
+    if walk(MAIN, noise, mean, min_gain) is not Standing.FASTER:
+        return False
+    return walk(CONFIRMING, noise, mean, 0.0) is Standing.FASTER
 
 
 @given(values, alphas)
@@ -37,11 +90,15 @@ def test_the_estimate_lies_within_its_bounds(logs: list[float], alpha: float) ->
 
 
 @given(values, alphas, st.randoms(use_true_random=False))
-def test_the_order_of_clusters_does_not_matter(
+def test_the_order_of_clusters_does_not_move_the_estimate_nor_narrow_its_bounds(
     logs: list[float], alpha: float, dice: random.Random
 ) -> None:
-    shuffled = dice.sample(logs, len(logs))
-    assert verdict.trimmed_bounds(logs, alpha) == verdict.trimmed_bounds(shuffled, alpha)
+    mean, low, high = verdict.trimmed_bounds(dice.sample(logs, len(logs)), alpha)
+    assert mean == verdict.trimmed_bounds(logs, alpha)[0]
+    independent = verdict.spread(logs)
+    reach = independent.reach(alpha) / verdict.persistence(logs)
+    assert high - mean >= reach * (1 - 1e-9) - 1e-12
+    assert mean - low >= reach * (1 - 1e-9) - 1e-12
 
 
 @given(values, alphas)
@@ -84,16 +141,19 @@ def test_one_wild_cluster_among_many_is_cut_off() -> None:
     assert low > 0.02
 
 
-def test_the_error_rates_of_all_looks_stay_within_one_percent() -> None:
-    assert math.fsum(look.alpha for look in LOOKS) == pytest.approx(TOTAL_ALPHA)
-    for clusters in range(2, LOOKS[-1].clusters + 1):
-        before = math.fsum(look.alpha for look in LOOKS if look.clusters < clusters)
-        assert before + verdict.alpha_at(clusters) <= TOTAL_ALPHA + 1e-12
+@pytest.mark.parametrize(("schedule", "alpha"), [(MAIN, TOTAL_ALPHA), (CONFIRMING, CONFIRM_ALPHA)])
+def test_the_error_rates_of_all_looks_stay_within_the_total(
+    schedule: Schedule, alpha: float
+) -> None:
+    assert math.fsum(look.alpha for look in schedule.looks) <= alpha + 1e-12
+    for clusters in range(2, schedule.last.clusters + 1):
+        before = math.fsum(look.alpha for look in schedule.looks if look.clusters < clusters)
+        assert before + schedule.final(clusters).alpha <= alpha + 1e-12
 
 
-@pytest.mark.parametrize(("clusters", "look"), [(0, 6), (5, 6), (6, 12), (24, 40), (40, 40)])
+@pytest.mark.parametrize(("clusters", "look"), [(0, 4), (4, 6), (5, 6), (95, 96), (96, 96)])
 def test_the_next_look_needs_more_clusters(clusters: int, look: int) -> None:
-    assert verdict.next_look(clusters).clusters == look
+    assert MAIN.next(clusters).clusters == look
 
 
 @pytest.mark.parametrize("logs", [[], [0.1]])
@@ -103,26 +163,81 @@ def test_one_cluster_is_no_interval(logs: list[float]) -> None:
 
 
 def test_a_clear_gain_is_decided_at_the_first_look() -> None:
-    logs = [math.log(2) + 0.01 * i for i in range(6)]
-    assert verdict.standing(logs, LOOKS[0], 0.01) is Standing.FASTER
-    assert verdict.standing([-x for x in logs], LOOKS[0], 0.01) is Standing.FUTILE
+    logs = [math.log(2) + 0.01 * i for i in range(4)]
+    assert verdict.standing(logs, MAIN.looks[0], 0.01) is Standing.FASTER
+    assert verdict.standing([-x for x in logs], MAIN.looks[0], 0.01) is Standing.FUTILE
+
+
+def test_a_handful_of_processes_prove_only_a_large_gain() -> None:
+    logs = [math.log(1.1) + 1e-4 * i for i in range(4)]
+    assert verdict.standing(logs, MAIN.looks[0], 0.01) is Standing.OPEN
+
+
+def test_a_disturbed_machine_must_show_more_before_it_is_believed() -> None:
+    logs = [math.log(1.1) + 1e-4 * (i % 3) for i in range(8)]
+    look = MAIN.at(8)
+    assert look is not None
+    assert verdict.standing(logs, look, 0.01) is Standing.FASTER
+    assert verdict.standing(logs, look, 0.01, least=STEADY_CLUSTERS) is Standing.OPEN
 
 
 def test_a_gain_smaller_than_asked_for_is_not_faster() -> None:
-    logs = [0.005 + 1e-5 * i for i in range(12)]
+    logs = [0.005 + 1e-5 * (i % 3) for i in range(12)]
     assert verdict.standing(logs, Look(12, 0.002), 0.0) is Standing.FASTER
     assert verdict.standing(logs, Look(12, 0.002), 0.01) is Standing.FUTILE
 
 
-def test_equal_kernels_are_called_faster_less_than_once_in_a_hundred() -> None:
-    dice = random.Random(0)
-    trials = 1500
-    wrong = sum(decide(dice, 0.0, 0.02, 0.0) is Standing.FASTER for _ in range(trials))
-    # Three standard deviations above the promised rate.
-    assert wrong / trials <= TOTAL_ALPHA + 3 * math.sqrt(TOTAL_ALPHA / trials)
+def test_neighbours_that_resemble_each_other_widen_an_interval() -> None:
+    dice = random.Random(3)
+    step = drifting(dice, 0.02)
+    assert verdict.persistence([step() for _ in range(60)]) > 1.3
+    assert verdict.persistence([dice.gauss(0, 0.02) for _ in range(60)]) < 1.3
+    assert verdict.persistence([0.1] * 20) == 1.0
 
 
-def test_a_gain_of_five_percent_is_nearly_always_found() -> None:
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("deviation", [0.01, 0.035, 0.08])
+def test_equal_kernels_are_kept_less_than_once_in_a_hundred(
+    noise: Callable[[random.Random, float], Noise], deviation: float
+) -> None:
     dice = random.Random(0)
-    found = sum(decide(dice, math.log(1.05), 0.02, 0.01) is Standing.FASTER for _ in range(300))
-    assert found >= 297
+    trials = 1000
+    wrong = sum(keeps(noise(dice, deviation), 0.0) for _ in range(trials))
+    assert wrong <= TOTAL_ALPHA * trials
+
+
+@pytest.mark.parametrize("noise", NOISES[:3])
+def test_equal_kernels_are_kept_as_rarely_when_no_gain_is_asked_for(
+    noise: Callable[[random.Random, float], Noise],
+) -> None:
+    dice = random.Random(1)
+    assert sum(keeps(noise(dice, 0.03), 0.0, min_gain=0.0) for _ in range(300)) <= 3
+
+
+@pytest.mark.parametrize("noise", NOISES[:3])
+def test_a_gain_of_three_percent_is_found_in_19_of_20_trials(
+    noise: Callable[[random.Random, float], Noise],
+) -> None:
+    dice = random.Random(2)
+    trials = 200
+    assert sum(keeps(noise(dice, 0.035), 0.03) for _ in range(trials)) >= 0.95 * trials
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_gain_of_ten_percent_is_nearly_always_found(
+    noise: Callable[[random.Random, float], Noise],
+) -> None:
+    dice = random.Random(4)
+    trials = 100
+    assert sum(keeps(noise(dice, 0.035), 0.1) for _ in range(trials)) >= 99
+
+
+def test_a_gain_that_could_be_seen_is_seen_when_it_is_there() -> None:
+    dice = random.Random(5)
+    seen = 0
+    for _ in range(200):
+        logs = [dice.gauss(0, 0.03) for _ in range(24)]
+        gain = verdict.detectable_gain(logs, 0.0012, 0.01)
+        later = [dice.gauss(math.log1p(gain), 0.03) for _ in range(24)]
+        seen += verdict.ratio_interval(later, 0.0012).low > 1.01
+    assert seen >= 0.94 * 200

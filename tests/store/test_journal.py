@@ -19,6 +19,7 @@ from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.store.errors import JournalDamaged, JournalWriteError, RunFolderError
 from akg_tui.store.journal import Journal, read
 from akg_tui.store.lock import RunLock
+from akg_tui.store.run_list import fold_journal
 
 texts = st.text(max_size=30)
 events = st.one_of(
@@ -272,3 +273,49 @@ def test_damage_is_told_in_one_printable_line(tmp_path: Path) -> None:
     told = str(damage.value)
     assert told.isprintable()
     assert f"{path}:1" in told
+
+
+FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("kept", FIXTURES, ids=lambda path: path.stem)
+def test_a_journal_of_an_earlier_version_reads_folds_and_can_be_added_to(
+    kept: Path, tmp_path: Path
+) -> None:
+    """A change that breaks this breaks runs that people have: give it a reader instead."""
+    records = read(kept)
+    assert len(records) == kept.read_bytes().count(b"\n")
+    state = fold_journal(kept, records)
+    assert state.finished
+    assert state.ok
+    assert state.best is not None
+    (tmp_path / "events.jsonl").write_bytes(kept.read_bytes())
+    with opened(tmp_path) as journal:
+        assert list(journal.records) == records
+        journal.append(ev.HintGiven(text="today"), state.last_at)
+    assert (tmp_path / "events.jsonl").read_bytes().startswith(kept.read_bytes())
+    assert read(tmp_path / "events.jsonl")[:-1] == records
+
+
+def test_the_last_line_is_made_durable_again_when_a_journal_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failed fsync only a page that is written again is written out."""
+    data, _ = written(tmp_path, [ev.Paused(), ev.HintGiven(text="last")])
+    seen: list[tuple[str, object]] = []
+    real_write, real_sync = os.pwrite, os.fsync
+
+    def write(descriptor: int, line: bytes, at: int) -> int:
+        seen.append(("write", (line, at)))
+        return real_write(descriptor, line, at)
+
+    def sync(descriptor: int) -> None:
+        seen.append(("sync", None))
+        real_sync(descriptor)
+
+    monkeypatch.setattr(os, "pwrite", write)
+    monkeypatch.setattr(os, "fsync", sync)
+    with opened(tmp_path):
+        start = line_ends(data)[0]
+        assert seen == [("write", (data[start:], start)), ("sync", None)]
+    assert (tmp_path / "events.jsonl").read_bytes() == data

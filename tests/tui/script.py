@@ -249,8 +249,8 @@ class FakeHandle:
                 self._must(cmd.Activate(effect.item))
             case fx.Abandon():
                 self._must(cmd.Abandon(effect.item, effect.reason))
-            case fx.AskKeep():
-                self._must(cmd.AskKeep())
+            case fx.AskGate():
+                self._must(cmd.AskGate(effect.kind))
             case fx.Finish():
                 self._must(cmd.Finish(effect.reason, effect.ok))
         return True
@@ -280,7 +280,13 @@ class FakeHandle:
             self._edit()
         else:
             self._reply(phase, "Each of them changed the exponential; leave it alone.", 1)
-            self._call("report_diagnosis", cmd.ReportDiagnosis("the exponential loses digits"))
+            self._call(
+                "report_diagnosis",
+                cmd.ReportDiagnosis(
+                    "the exponential loses digits",
+                    directions=("keep the exponential in 64 bits",),
+                ),
+            )
         self.tell(ev.TurnEnded())
 
     def _reply(self, phase: Phase, text: str, calls: int) -> None:

@@ -78,7 +78,7 @@ async def test_in_a_small_terminal_the_question_is_one_line() -> None:
         await stage.arm()
         assert "KEEP attempt 1?" in stage.text()
         await stage.press("alt+y")
-    assert cmd.AnswerKeep(1, approve=True) in handle.sent
+    assert cmd.AnswerGate(1, approve=True) in handle.sent
 
 
 async def test_n_walks_plan_edit_eval_decide_one_at_a_time() -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from akg_tui.core import commands as cmd
+from akg_tui.core.decide import Rejected
 from akg_tui.core.machine import Phase
+from akg_tui.store.errors import JournalWriteError
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Leave
@@ -69,6 +71,23 @@ async def test_a_run_that_breaks_is_told_and_leaves_with_two() -> None:
         await stage.press("q")
     assert stage.app.return_value == 2
     assert handle.closed
+
+
+async def test_a_command_that_the_disk_refused_is_told_and_nothing_else_happens() -> None:
+    class Full(FakeHandle):
+        def send(self, command: cmd.Command) -> Rejected | None:
+            if isinstance(command, cmd.Pause):
+                raise JournalWriteError("event 9 was not written: No space left on device")
+            return super().send(command)
+
+    handle = Full()
+    handle.to_phase(Phase.PLAN)
+    async with on_stage(handle) as stage:
+        await stage.press("space")
+        assert "not done: event 9 was not written: No space left" in " ".join(stage.text().split())
+        assert not handle.state.paused
+        await stage.press("i", "g", "o", "enter")
+        assert handle.state.hints == ("go",)
 
 
 async def test_a_finished_run_is_left_without_a_question() -> None:

@@ -33,7 +33,7 @@ def asking() -> FakeHandle:
     while handle.state.settled < 6:
         handle.work()
         if handle.state.gate is not None:
-            handle.send(cmd.AnswerKeep(handle.state.gate.gate, approve=True))
+            handle.send(cmd.AnswerGate(handle.state.gate.gate, approve=True))
         handle.step()
     handle.work()
     return handle

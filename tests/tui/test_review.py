@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Mode, Phase, Verdict
+from akg_tui.core.machine import Gate, Mode, Phase, Verdict
 from akg_tui.tui.screens.review import Review
 
 from .script import FakeHandle, Try, faster
@@ -19,7 +19,7 @@ def asking() -> FakeHandle:
 
 
 def answers(handle: FakeHandle) -> list[cmd.Command]:
-    return [command for command in handle.sent if isinstance(command, cmd.AnswerKeep)]
+    return [command for command in handle.sent if isinstance(command, cmd.AnswerGate)]
 
 
 async def test_the_card_says_who_asks_and_what_would_happen() -> None:
@@ -42,7 +42,7 @@ async def test_the_card_is_answered_by_its_keys(key: str, approve: bool, verdict
     async with on_stage(handle) as stage:
         await stage.arm()
         await stage.press(key)
-        assert answers(handle) == [cmd.AnswerKeep(1, approve=approve)]
+        assert answers(handle) == [cmd.AnswerGate(1, approve=approve)]
         assert not stage.deck.card.display
         handle.work(lambda s: s.settled == 1)
     assert handle.state.attempts[-1].verdict is verdict
@@ -80,7 +80,7 @@ async def test_a_card_that_has_just_appeared_takes_no_answer() -> None:
         assert answers(handle) == []
         handle.now += 0.2
         await stage.press("alt+y")
-        assert answers(handle) == [cmd.AnswerKeep(1, approve=True)]
+        assert answers(handle) == [cmd.AnswerGate(1, approve=True)]
 
 
 async def test_each_question_is_armed_anew() -> None:
@@ -99,7 +99,7 @@ async def test_without_a_question_the_answer_keys_say_so() -> None:
     handle.to_phase(Phase.EVAL)
     async with on_stage(handle) as stage:
         await stage.press("alt+y")
-        assert "no KEEP waits for an answer" in stage.text()
+        assert "nothing waits for an answer" in stage.text()
 
 
 async def open_review(stage: Stage) -> None:
@@ -125,7 +125,7 @@ async def test_the_review_answers_and_closes(key: str, approve: bool) -> None:
     async with on_stage(handle) as stage:
         await open_review(stage)
         await stage.press(key)
-        assert answers(handle) == [cmd.AnswerKeep(1, approve=approve)]
+        assert answers(handle) == [cmd.AnswerGate(1, approve=approve)]
         assert stage.app.screen is stage.deck
 
 
@@ -136,7 +136,7 @@ async def test_a_comment_goes_with_the_answer() -> None:
         await stage.press("c", *"too Keen", "enter")
         assert "comment: too Keen" in stage.text()
         await stage.press("D")
-        assert answers(handle) == [cmd.AnswerKeep(1, approve=False, comment="too Keen")]
+        assert answers(handle) == [cmd.AnswerGate(1, approve=False, comment="too Keen")]
         handle.work(lambda s: s.settled == 1)
     assert handle.state.attempts[-1].reason == "rejected in review: too Keen"
 
@@ -173,7 +173,7 @@ async def test_a_candidate_can_be_read_before_it_is_measured() -> None:
         await stage.arm()
         assert "the run waits for you" in stage.text()
         await stage.press("K")
-    assert answers(handle) == [cmd.AnswerKeep(1, approve=True)]
+    assert answers(handle) == [cmd.AnswerGate(1, approve=True)]
 
 
 async def test_an_open_review_tells_what_became_of_its_candidate() -> None:
@@ -226,3 +226,33 @@ async def test_a_diff_of_three_thousand_lines_opens_with_a_screenful_of_rows() -
         diff = stage.app.screen.query_one("DiffView")
         assert len(diff.rows) == 6_000  # type: ignore[attr-defined]
         assert len(diff._strips) < 200  # type: ignore[attr-defined]
+
+
+async def test_a_plan_and_an_edit_wait_on_the_same_card_where_their_gates_are_set() -> None:
+    handle = FakeHandle()
+    handle.send(cmd.SetGate(Gate.PLAN, on=True))
+    handle.send(cmd.SetGate(Gate.EDIT, on=True))
+    handle.work(lambda s: s.gate is not None)
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        assert "Go on with this plan?" in stage.text()
+        assert "approve" in stage.text()
+        await stage.press("alt+y")
+        handle.work(lambda s: s.gate is not None)
+        await stage.arm()
+        assert "RUN the edit of attempt 1?" in stage.text()
+        await stage.press("alt+y")
+    assert answers(handle) == [cmd.AnswerGate(1, approve=True), cmd.AnswerGate(2, approve=True)]
+
+
+async def test_the_line_for_hints_answers_the_agents_question() -> None:
+    handle = FakeHandle()
+    handle.send(cmd.SetGate(Gate.ASK, on=True))
+    handle.work(lambda s: s.phase is Phase.PLAN)
+    assert handle.send(cmd.AskUser("Which one?", ("wide", "deep"))) is None
+    async with on_stage(handle) as stage:
+        assert "the agent asks, i answers: Which one?" in stage.text()
+        await stage.press("i", *"round", "enter")
+        assert "'round' is not among the choices: wide, deep" in stage.text()
+        await stage.press("i", *["backspace"] * 5, *"wide", "enter")
+    assert handle.state.questions[0].answer == "wide"

@@ -128,7 +128,7 @@ def test_the_card_says_what_would_happen_in_words() -> None:
     assert asked.title == "KEEP attempt 1?"
     assert asked.effect == "31.0 % faster (27.1 to 34.9), 95 % sure; 1.31× the seed if kept"
     assert asked.cost == "+1 -1 lines against the best. The run has waited 7 s."
-    handle.send(cmd.AnswerKeep(asked.gate, approve=True))
+    handle.send(cmd.AnswerGate(asked.gate, approve=True))
     assert ask(handle.state, 0, 0, 1, 1) is None
 
 

@@ -156,7 +156,9 @@ class Sweep:
             if avoid
             else "the failed settings share no single knob value that the correct ones lack"
         )
-        report = {"cause": cause, "avoid": avoid, "directions": []}
+        untried = "settings that no failed attempt had, chosen by the search"
+        ways = [f"the declared knobs without {', '.join(avoid)}"] if avoid else [untried]
+        report = {"cause": cause, "avoid": avoid, "directions": ways}
         return _reply(request, cause, "report_diagnosis", report)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from akg_tui.agent.chat import ToolResult, ToolSpec, ToolUse
-from akg_tui.agent.tools import files, planning, registry
+from akg_tui.agent.tools import asking, files, planning, registry
 from akg_tui.agent.tools.arguments import BadArguments, checked
 from akg_tui.agent.tools.capture import Captured, capture
 from akg_tui.agent.tools.definitions import Definition, Definitions
@@ -46,8 +46,8 @@ Handler = Callable[[Any, Node], Awaitable[Answer]]
 class ToolExecutor:
     """One visit's tools: it remembers which kernel lines the agent has been shown.
 
-    `host` is what the engine lends; without it the tools that need a person, a report or
-    a subagent are not offered.
+    `host` is what the engine lends; without it the tools that need a report or a
+    subagent are not offered.
     """
 
     def __init__(self, run: RunPort, host: Host | None = None) -> None:
@@ -60,6 +60,7 @@ class ToolExecutor:
         measuring = Measuring(run, self._jail)
         jail = self._jail
         self._own: dict[str, Handler] = {
+            "ask_user": _at_once(lambda given: asking.ask_user(run, given)),
             "check_markdown": self._check_markdown,
             "check_python_code": self._check_python_code,
             "edit_kernel": _at_once(kernel.edit),
@@ -68,6 +69,7 @@ class ToolExecutor:
             "profile_kernel": lambda given, node: measuring.profile(given),
             "read_file": _at_once(lambda given: files.read_file(jail, given)),
             "read_kernel": _at_once(kernel.read),
+            "report_blocked": _at_once(lambda given: asking.report_blocked(run, given)),
             "report_diagnosis": _at_once(lambda given: planning.report_diagnosis(run, given)),
             "search_knowledge": _at_once(lambda given: planning.search_knowledge(run, given)),
             "submit_plan": _at_once(lambda given: planning.submit_plan(run, given)),
@@ -84,6 +86,7 @@ class ToolExecutor:
         """Run one call and journal the call and its answer."""
         name, call = str(_writable(use.name))[:MAX_NAME], str(_writable(use.id))[:MAX_NAME]
         arguments, size, fault = _received(use.arguments)
+        fault = use.fault or fault
         told = arguments if size <= MAX_JOURNALED_ARGUMENTS else {"too_large_bytes": size}
         self._run.send(cmd.Observe(ev.ToolCalled(call=call, tool=name, arguments=told)))
         node = node_for(self._folder, self._run.state.seq, name)
@@ -176,8 +179,7 @@ class ToolExecutor:
     async def _execute_script(self, given: registry.ExecuteScript, node: Node) -> Answer:
         from akg_tui.agent.tools import scripts
 
-        gate = self._host.script_gate
-        return await scripts.execute_script(self._run, self._jail, given, node, gate=gate)
+        return await scripts.execute_script(self._run, self._jail, given, node)
 
 
 def _at_once(act: Callable[[Any], Answer]) -> Handler:

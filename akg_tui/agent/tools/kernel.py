@@ -38,6 +38,17 @@ class KernelTools:
         self._session.observe(document)
         return self._session.view()
 
+    def recall(self) -> Document:
+        """The kernel as it stands, which the agent was shown whole before: its tags hold."""
+        document = self._document()
+        self._session = EditSession(document, self._tagger)
+        self._session.trust()
+        return document
+
+    @property
+    def sha256(self) -> str:
+        return self._document().sha256
+
     def read(self, arguments: registry.ReadKernel) -> Answer:
         return Answer.success(self.show())
 

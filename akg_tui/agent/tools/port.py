@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
@@ -10,8 +11,8 @@ from msgspec import Struct
 
 from akg_tui.agent.chat import ToolResult
 from akg_tui.core import commands as cmd
-from akg_tui.core.decide import Rejected
 from akg_tui.core.measurement import Measurement
+from akg_tui.core.refusal import Rejected
 from akg_tui.core.state import RunState
 
 MAX_TOLD = 50_000
@@ -67,14 +68,16 @@ class Script(Struct, frozen=True):
     args: tuple[str, ...] = ()
 
     @property
+    def told(self) -> str:
+        """What a person is shown before they let it run."""
+        return f"{shlex.join([self.path, *self.args])}\n{self.text}"
+
+    @property
     def sha256(self) -> str:
         """A digest of the text and its arguments, for an answer that is remembered."""
         told = "\0".join((self.text, *self.args))
         return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
 
-
-ScriptGate = Callable[[Script], Awaitable[str]]
-"""Asks whether a script may run: "" when it may, else why it may not."""
 
 HostTool = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
 """A tool whose work belongs to the host of the agent, not to the agent."""
@@ -85,7 +88,6 @@ class Host(Struct, frozen=True):
 
     tools: Mapping[str, HostTool] = {}
     agents: Mapping[str, SubagentRunner] = {}
-    script_gate: ScriptGate | None = None
 
 
 class Answer(Struct, frozen=True):

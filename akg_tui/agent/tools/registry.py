@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from akg_tui.core.events import BlockedKind
+
 
 class ReadKernel(Struct, frozen=True, forbid_unknown_fields=True):
     pass
@@ -40,6 +42,18 @@ class ReportDiagnosis(Struct, frozen=True, forbid_unknown_fields=True):
     cause: str
     avoid: list[str] = []
     directions: list[str] = []
+
+
+class AskUser(Struct, frozen=True, forbid_unknown_fields=True):
+    message: str
+    choices: list[str] = []
+    default: str | None = None
+    timeout: float | None = None
+
+
+class ReportBlocked(Struct, frozen=True, forbid_unknown_fields=True):
+    kind: BlockedKind
+    reason: str
 
 
 class SearchKnowledge(Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,6 +119,7 @@ class ProfileKernel(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 ARGUMENTS: dict[str, type[Struct]] = {
+    "ask_user": AskUser,
     "check_markdown": CheckFile,
     "check_python_code": CheckFile,
     "edit_kernel": EditKernel,
@@ -113,6 +128,7 @@ ARGUMENTS: dict[str, type[Struct]] = {
     "profile_kernel": ProfileKernel,
     "read_file": ReadFile,
     "read_kernel": ReadKernel,
+    "report_blocked": ReportBlocked,
     "report_diagnosis": ReportDiagnosis,
     "search_knowledge": SearchKnowledge,
     "submit_plan": SubmitPlan,

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 from akg_tui.agent.tools import registry
+from akg_tui.agent.tools.asking import script_refusal
 from akg_tui.agent.tools.capture import note
 from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.jail import NOTES, Jail, Refused
-from akg_tui.agent.tools.port import Answer, RunPort, Script, ScriptGate
+from akg_tui.agent.tools.port import Answer, RunPort, Script
 from akg_tui.agent.tools.processes import run_process
 from akg_tui.agent.tools.trace import Node
 from akg_tui.evaluate.targets.cpu import base_environment
@@ -40,7 +41,6 @@ async def execute_script(
     arguments: registry.ExecuteScript,
     node: Node,
     *,
-    gate: ScriptGate | None,
     launcher: Launcher = confined,
 ) -> Answer:
     path = jail.relative(arguments.script_path)
@@ -56,7 +56,7 @@ async def execute_script(
     if len(text) > MAX_SCRIPT:
         raise Refused(f"{path}: has {len(text)} characters; at most {MAX_SCRIPT} are run")
     folder = _folder(run, jail, arguments.working_dir)
-    if refused := await _asked(run, Script(path, text, tuple(arguments.args)), gate):
+    if refused := script_refusal(run, Script(path, text, tuple(arguments.args))):
         return Answer.error(refused)
     name = PurePosixPath(path).name
     node.keep(name, text.encode())
@@ -92,15 +92,3 @@ def _folder(run: RunPort, jail: Jail, wanted: str) -> Path:
     if not jail.is_folder(inside):
         raise Refused(f"{wanted}: is not a folder")
     return Path(run.path).absolute() / inside
-
-
-async def _asked(run: RunPort, script: Script, gate: ScriptGate | None) -> str:
-    """Why the script may not run; "" when it may."""
-    if run.state.task.agent.allow_script:
-        return ""
-    if gate is not None:
-        return await gate(script)
-    return (
-        "Scripts are not allowed in this run: nobody is asked, and task.toml does not say "
-        "agent.allow_script = true. Nothing was run."
-    )

@@ -1,13 +1,12 @@
-"""The CPU target: the environment that kernels run in, where they may run, what ran them.
+"""The CPU target: the environment that kernels run in, where they may run, what builds them.
 
-Owns the settings that make CPU times comparable. May read `/proc`; must never import torch,
+Owns the settings that make CPU times comparable. Must never import torch,
 because the zygote's environment has to be ready before torch is loaded.
 """
 
 from __future__ import annotations
 
 import os
-import platform
 import shlex
 import shutil
 import sys
@@ -76,24 +75,6 @@ def find_compiler() -> str | None:
     return None
 
 
-def describe(torch_version: str) -> dict[str, str]:
-    """Return what a reader of a measurement must know of this machine."""
-    return {
-        "cpu": _cpu_model(),
-        "cpus": str(len(processors())),
-        "torch": torch_version,
-        "python": platform.python_version(),
-        "compiler": find_compiler() or "none",
-        "load": f"{os.getloadavg()[0]:.2f}",
-    }
-
-
-def _cpu_model() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
-    except OSError:
-        return platform.processor() or platform.machine()
-    for line in text.splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+def cache_folder() -> Path:
+    """Return the folder where what was measured of this machine is kept."""
+    return Path.home() / ".cache" / "akg_tui"

@@ -147,7 +147,8 @@ class Deck(Watching):
         return ask(look.state, since, look.now, added, removed)
 
     def action_pause(self) -> None:
-        if self.steering.look().state.paused:
+        state = self.steering.look().state
+        if state.paused or state.api_failure:
             self.steering.steer(cmd.Unpause(), "the run goes on")
         else:
             self.steering.steer(cmd.Pause(), "paused: the work under way ends first")
@@ -175,13 +176,15 @@ class Deck(Watching):
         look = self.steering.look()
         gate = look.state.gate
         if gate is None or not look.waits:
-            self.say("no KEEP waits for an answer")
+            self.say("nothing waits for an answer")
         elif not self.card.arming.armed(gate.gate, look.now):
             self.say("not yet: the keys count once the card has been in sight for a moment")
         else:
             approve = answer == "keep"
-            told = f"attempt {gate.attempt}: {'kept' if approve else 'rejected'}"
-            self.steering.steer(cmd.AnswerKeep(gate.gate, approve), told)
+            yes = "kept" if gate.kind == "keep" else "approved"
+            what = f"attempt {gate.attempt}" if gate.kind in ("keep", "edit") else gate.kind
+            told = f"{what}: {yes if approve else 'rejected'}"
+            self.steering.steer(cmd.AnswerGate(gate.gate, approve), told)
 
     def action_hint(self) -> None:
         if self.steering.look().state.finished:
@@ -190,7 +193,13 @@ class Deck(Watching):
         self.hint.open()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        if self.steering.steer(cmd.Hint(event.value), "the agent reads your hint next"):
+        question = self.steering.look().state.question
+        command: cmd.Command = cmd.Hint(event.value)
+        told = "the agent reads your hint next"
+        if question is not None and question.attended:
+            command = cmd.AnswerQuestion(question.number, event.value)
+            told = "the agent goes on with your answer"
+        if self.steering.steer(command, told):
             self.hint.value = ""
         self.on_one_line_left()
 

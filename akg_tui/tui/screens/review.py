@@ -126,7 +126,8 @@ class Review(Watching):
     def _gate(self, look: Look) -> int | None:
         """The open gate, if it asks about the candidate shown here."""
         gate = look.state.gate
-        mine = look.waits and gate is not None and gate.attempt == self._attempt
+        asks = gate is not None and gate.kind in ("keep", "edit")
+        mine = look.waits and asks and gate is not None and gate.attempt == self._attempt
         return gate.gate if mine and gate is not None else None
 
     def _about(self, state: RunState) -> list[Line]:
@@ -184,7 +185,7 @@ class Review(Watching):
         else:
             approve = answer == "keep"
             told = f"attempt {self._attempt}: {'kept' if approve else 'rejected'}"
-            if self.steering.steer(cmd.AnswerKeep(gate, approve, self._comment), told):
+            if self.steering.steer(cmd.AnswerGate(gate, approve, self._comment), told):
                 self.dismiss()
 
     def action_comment(self) -> None:

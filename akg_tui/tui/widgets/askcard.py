@@ -47,11 +47,8 @@ class Card:
     armed: bool
 
 
-_KEYS: tuple[tuple[str, str], ...] = (
-    ("alt+y", "keep"),
-    ("alt+n", "reject"),
-    ("alt+d", "see the diff"),
-)
+def _offers(ask: Ask) -> tuple[tuple[str, str], ...]:
+    return ("alt+y", ask.verb), ("alt+n", "reject"), ("alt+d", "see the diff")
 
 
 class AskCard(Painted[Card]):
@@ -78,10 +75,12 @@ class AskCard(Painted[Card]):
         if ask is None:
             return ()
         if height < 3:
-            keys = _keys(view.armed, _KEYS[:2], " ")
+            keys = _keys(view.armed, _offers(ask)[:2], " ")
             title = line((f"{ask.title} ", "ask"))
             if columns(title) + columns(keys) > width:
-                title = line(("KEEP? ", "ask"))  # the keys matter more than the number
+                title = line(
+                    (f"{ask.verb.upper()}? ", "ask")
+                )  # the keys matter more than the number
                 return [fit((*title, *keys), width)]
             return [spread((*title, (ask.effect, "text")), keys, width)]
         rows = [
@@ -89,7 +88,9 @@ class AskCard(Painted[Card]):
             line((ask.effect, "strong")),
             line((ask.cost, "muted")),
             spread(
-                _keys(view.armed, _KEYS, "   "), line(("typing never answers this", "faint")), width
+                _keys(view.armed, _offers(ask), "   "),
+                line(("typing never answers this", "faint")),
+                width,
             ),
         ]
         return [fit(row, width) for row in rows]

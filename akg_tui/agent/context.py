@@ -1,0 +1,209 @@
+"""What the model is shown: a conversation that only ever grows, until it is begun anew.
+
+Owns the messages. Nothing that was sent is changed: a request is a prefix of the next, so
+a server's cache holds. When a prompt has grown beyond its budget, the next visit to a phase
+begins a new conversation from the plan and the kernel; it never edits the old one. A
+restart does the same, for nothing here is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from akg_tui.agent.chat import (
+    AssistantMessage,
+    ChatReply,
+    ChatRequest,
+    Message,
+    ToolMessage,
+    ToolResult,
+    ToolSpec,
+    UserMessage,
+)
+from akg_tui.agent.prompt import SYSTEM, kernel_again, kernel_text, opening, situation, visit_prompt
+from akg_tui.agent.tools.executor import ToolExecutor
+from akg_tui.agent.tools.port import Host, RunPort
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Phase
+from akg_tui.core.state import RunState
+from akg_tui.core.told import hints_told
+
+
+class Conversation:
+    """Messages with one model, and the tools that go with them."""
+
+    def __init__(self, system: str, tools: Sequence[ToolSpec]) -> None:
+        self.system = system
+        self.tools = tuple(tools)
+        self._messages: list[Message] = []
+        self._previous_id = ""
+        self.prompt_tokens = 0
+        self.hints_told = 0
+        self.shown: set[str] = set()  # the kernels, by SHA-256, that stand in it whole
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(self._messages)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the model has not replied in it yet."""
+        return not any(isinstance(message, AssistantMessage) for message in self._messages)
+
+    @property
+    def unread(self) -> int:
+        """Characters that the model has not been sent before; at first, all of them."""
+        total = 0
+        for message in reversed(self._messages):
+            if isinstance(message, AssistantMessage):
+                return total
+            total += _characters(message)
+        return total + len(self.system)
+
+    def say(self, text: str) -> None:
+        self._messages.append(UserMessage(text))
+
+    def request(self, hints: Sequence[str]) -> ChatRequest:
+        """The next request; hints that it does not carry yet come last."""
+        for hint in hints_told(hints[self.hints_told :]):
+            self.say(hint)
+        self.hints_told = len(hints)
+        return ChatRequest(self.system, self.tools, self.messages, self._previous_id)
+
+    def take(self, reply: ChatReply, results: Sequence[tuple[str, ToolResult]]) -> None:
+        """A reply with the answers to all of its calls: both or neither."""
+        self._messages.append(AssistantMessage(reply.text, reply.tool_uses, reply.blocks))
+        if results:
+            self._messages.append(ToolMessage(tuple(results)))
+        self._previous_id = reply.id
+        self.prompt_tokens = reply.prompt_tokens
+
+
+def _characters(message: Message) -> int:
+    match message:
+        case UserMessage(text):
+            return len(text)
+        case ToolMessage(results):
+            return sum(len(r.output) + len(r.error_information) for _, r in results)
+        case _:
+            return 0
+
+
+class Brief(Protocol):
+    """What a kind of model is told.
+
+    `keeps`: its conversation goes on over phases and rounds, and it is shown the kernel.
+    """
+
+    @property
+    def keeps(self) -> bool: ...
+
+    @property
+    def system(self) -> str: ...
+
+    def opening(self, state: RunState) -> str:
+        """The first message of a new conversation."""
+        ...
+
+    def situation(self, state: RunState) -> str:
+        """The message that opens a later visit in the same conversation."""
+        ...
+
+
+class VisitBrief:
+    """For a searcher: each visit stands alone, its prompt says everything."""
+
+    keeps = False
+    system = SYSTEM
+
+    def opening(self, state: RunState) -> str:
+        return visit_prompt(state)
+
+    def situation(self, state: RunState) -> str:
+        return visit_prompt(state)
+
+
+class RunBrief:
+    """For a language model: rules and task once, plan and kernel at the start, then the news."""
+
+    keeps = True
+
+    def __init__(self, system: str) -> None:
+        self.system = system
+
+    def opening(self, state: RunState) -> str:
+        return f"{opening(state)}\n\n{situation(state)}"
+
+    def situation(self, state: RunState) -> str:
+        return situation(state)
+
+
+class Context:
+    """The conversation of a run's agent over its visits. `budget` is in tokens of a prompt."""
+
+    def __init__(self, brief: Brief, *, budget: int, host: Host | None = None) -> None:
+        self._brief = brief
+        self._host = host
+        self._budget = budget
+        self._conversation: Conversation | None = None
+        self._spoiled = ""
+        self._aside = False
+
+    def apart(self) -> Context:
+        """A context for one task aside, which this one never sees."""
+        aside = Context(self._brief, budget=self._budget, host=self._host)
+        aside._aside = True
+        return aside
+
+    def spoil(self, why: str) -> None:
+        """The conversation cannot go on; the next visit begins a new one."""
+        self._spoiled = why
+
+    def begin(self, run: RunPort) -> tuple[Conversation, ToolExecutor]:
+        """The conversation for a visit that begins now, and the visit's own tools.
+
+        The tools know no tag of an earlier visit: the kernel may be another one since.
+        """
+        executor = ToolExecutor(run, self._host)
+        old = self._conversation
+        why = self._rebuild_reason(run, old)
+        if why or old is None:
+            if why and self._brief.keeps:
+                tokens = old.prompt_tokens if old else 0
+                run.send(cmd.Observe(ev.ContextRebuilt(reason=why, prompt_tokens=tokens)))
+            self._spoiled = ""
+            now = self._conversation = Conversation(self._brief.system, executor.specs)
+            said = self._brief.opening(run.state)
+        else:
+            now = old
+            said = self._brief.situation(run.state)
+        if self._brief.keeps and (now is not old or run.state.phase is Phase.EDIT):
+            said = f"{said}\n\n{_kernel(now, executor)}"
+        now.say(said)
+        if not self._brief.keeps:
+            now.hints_told = len(run.state.hints)  # its prompt carries them
+        return now, executor
+
+    def _rebuild_reason(self, run: RunPort, old: Conversation | None) -> str:
+        """Why a new conversation must begin; "" when the old one goes on or there is none."""
+        if old is None:
+            return "a new session" if run.state.usage and not self._aside else ""
+        if not self._brief.keeps:
+            return "every visit stands alone"
+        if self._spoiled:
+            return self._spoiled
+        if old.prompt_tokens > self._budget:
+            return f"the prompt grew beyond {self._budget} tokens"
+        return ""
+
+
+def _kernel(conversation: Conversation, executor: ToolExecutor) -> str:
+    """The kernel for an edit. One that stands in the conversation already is only named."""
+    sha = executor.kernel.sha256
+    if sha in conversation.shown:
+        document = executor.kernel.recall()
+        return kernel_again(document.revision, document.sha256)
+    conversation.shown.add(sha)
+    return kernel_text(executor.kernel.show())

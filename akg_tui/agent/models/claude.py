@@ -1,0 +1,151 @@
+"""A chat model behind a server that speaks the Anthropic Messages API, Anthropic's or another.
+
+Always streaming, one request for one reply; when to ask again is the caller's to decide.
+The SDK is imported with the first request, off the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import asdict
+
+from akg_tui.agent.chat import (
+    AssistantMessage,
+    ChatReply,
+    ChatRequest,
+    ModelFailed,
+    ModelUnusable,
+    Spent,
+)
+from akg_tui.agent.models.endpoint import Endpoint
+from akg_tui.agent.models.stream import UNFINISHED, Assembly
+from akg_tui.agent.models.wire import body_of, length
+from akg_tui.core.capabilities import ANTHROPIC, Capabilities
+from akg_tui.core.events import EndpointProbed
+from akg_tui.core.task import Agent
+
+if TYPE_CHECKING:
+    from akg_tui.agent.models.transport import Limits, Transport
+
+SHORT_CACHE_S = 240.0  # turns further apart than this outlive a cache of five minutes
+
+
+class Claude:
+    """See the module's words. `limits` bounds silence; by default the transport's own."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        endpoint: Endpoint,
+        *,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._agent = agent
+        self._endpoint = endpoint
+        self._limits = limits
+        self._clock = clock
+        self._transport: Transport | None = None
+        self._can: Capabilities | None = ANTHROPIC if endpoint.is_anthropic else None
+        self._assembly: Assembly | None = None
+        self._prompt_chars = 0
+        self._last_reply_at: float | None = None
+        self._slow = False
+
+    @property
+    def name(self) -> str:
+        return self._agent.model
+
+    @property
+    def unfinished(self) -> Spent | None:
+        if self._assembly is None or not (self._assembly.id or self._assembly.usage):
+            return None
+        return self._assembly.spent(self._prompt_chars)
+
+    async def prepare(self, known: Capabilities | None) -> EndpointProbed | None:
+        """Ask the server what it can do, unless that is known. Raises `ModelFailed`."""
+        if self._can is None:
+            self._can = known
+        if self._can is not None:
+            return None
+        from akg_tui.agent.models.probe import probe
+
+        can = await probe(self._endpoint, limits=self._limits)
+        if not can.tools:
+            raise ModelUnusable(
+                f"{self._endpoint.base_url} with {self.name} calls no tools, and the agent "
+                "acts only through tools"
+            )
+        self._can = can
+        return EndpointProbed(base_url=self._endpoint.base_url, model=self.name, capabilities=can)
+
+    async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
+        """One whole reply. Raises `ModelFailed`; a cancel closes the socket at once."""
+        self._assembly = None
+        if self._transport is None:
+            self._transport = await asyncio.to_thread(_connect, self._endpoint, self._limits)
+        began = self._clock()
+        if self._last_reply_at is not None and began - self._last_reply_at > SHORT_CACHE_S:
+            self._slow = True
+        body = body_of(request, self._agent, self._can or ANTHROPIC, slow=self._slow)
+        self._prompt_chars = length(body)
+        assembly = self._assembly = Assembly()
+        try:
+            request_id = await self._transport.receive(body, assembly, on_delta, self._prompt_chars)
+        except ModelFailed:
+            self._assembly = None  # the error says what was spent
+            raise
+        self._assembly = None
+        self._last_reply_at = self._clock()
+        return self._reply(request, assembly, request_id, self._last_reply_at - began)
+
+    def _reply(
+        self, request: ChatRequest, assembly: Assembly, request_id: str, seconds: float
+    ) -> ChatReply:
+        taken = {
+            use.id
+            for message in request.messages
+            if isinstance(message, AssistantMessage)
+            for use in message.tool_uses
+        }
+        blocks, uses = assembly.content(taken, self._cut(assembly.stop_reason))
+        return ChatReply(
+            text=assembly.text,
+            tool_uses=tuple(uses),
+            **asdict(assembly.spent(self._prompt_chars)),
+            stop_reason=assembly.stop_reason,
+            id=assembly.id,
+            request_id=request_id,
+            duration_s=round(seconds, 3),
+            estimated=not assembly.counted,
+            cache_miss=assembly.cache_miss,
+            blocks=blocks,
+        )
+
+    def _cut(self, stop_reason: str) -> str:
+        """Why no tool call of a reply with this stop reason may be run, or ""."""
+        if stop_reason not in UNFINISHED:
+            return ""
+        most = self._agent.max_output_tokens
+        if stop_reason == "max_tokens":
+            return (
+                f"not run: your reply was cut off at {most} tokens, so its calls may not be "
+                "whole. Send this one again, in smaller parts"
+            )
+        return f"not run: your reply ended with {stop_reason}"
+
+    async def close(self) -> None:
+        """Give the sockets back."""
+        if self._transport is not None:
+            await self._transport.close()
+            self._transport = None
+
+
+def _connect(endpoint: Endpoint, limits: Limits | None) -> Transport:
+    from akg_tui.agent.models.transport import Limits, Transport
+
+    return Transport(endpoint, limits or Limits())

@@ -1,0 +1,106 @@
+"""Where a model is served, under which name, and with which key.
+
+Owns the key: it is read from a file or from the environment, goes into the request's
+headers, and is taken out of every text that leaves here. It is never stored or logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from akg_tui.core.plain import one_line
+from akg_tui.core.task import Agent
+
+ANTHROPIC_URL = "https://api.anthropic.com"
+KEY_VARIABLE = "ANTHROPIC_API_KEY"
+MAX_KEY = 1_000
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class KeyMissing(ValueError):
+    """There is no key, or it cannot be read; the message says where to put one."""
+
+
+class Endpoint:
+    """A model at a server. Printing it shows no key.
+
+    Parameters
+    ----------
+    base_url : str
+        Without the ``/v1/messages``; "" is Anthropic's own.
+    key : str
+        "" for a server that wants none.
+    """
+
+    def __init__(self, model: str, base_url: str = "", key: str = "") -> None:
+        self.model = model
+        self.base_url = base_url.rstrip("/") or ANTHROPIC_URL
+        self._key = key
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.model!r}, {self.base_url!r})"
+
+    @property
+    def key(self) -> str:
+        return self._key
+
+    @property
+    def is_anthropic(self) -> bool:
+        return self.base_url == ANTHROPIC_URL
+
+    @property
+    def is_loopback(self) -> bool:
+        return urlsplit(self.base_url).hostname in _LOOPBACK
+
+    def scrub(self, text: str, width: int = 300) -> str:
+        """`text` on one line, safe to print, without the key."""
+        return one_line(text.replace(self._key, "[key]") if self._key else text, width)
+
+
+def endpoint_of(agent: Agent, environment: Mapping[str, str]) -> Endpoint:
+    """The endpoint that a task's agent names, with its key.
+
+    The key's file goes before the environment. The environment's key is Anthropic's, so it
+    does not go over plain http to another machine; a key from a file does, being meant for
+    that server. Raises `KeyMissing`.
+    """
+    bare = Endpoint(agent.model, agent.base_url)
+    if agent.api_key_file:
+        return Endpoint(agent.model, agent.base_url, _key_in(agent.api_key_file))
+    in_clear = bare.base_url.startswith("http://") and not bare.is_loopback
+    key = "" if in_clear else environment.get(KEY_VARIABLE, "").strip()
+    if not key and bare.is_anthropic:
+        raise KeyMissing(
+            f"no key for {agent.model}: set {KEY_VARIABLE}, or give --api-key-file; "
+            "the sweep agent (--agent sweep) needs none"
+        )
+    if fault := _key_fault(key):
+        raise KeyMissing(f"{KEY_VARIABLE}: {fault}")
+    return Endpoint(agent.model, agent.base_url, key)
+
+
+def _key_in(name: str) -> str:
+    path = Path(name).expanduser()
+    try:
+        with path.open(encoding="utf-8") as file:
+            key = file.read(MAX_KEY + 1).strip()
+    except OSError as error:
+        raise KeyMissing(f"cannot read the key file {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise KeyMissing(f"the key file {path} is not text") from None
+    fault = "is empty" if not key else _key_fault(key)
+    if fault:
+        raise KeyMissing(f"the key file {path}: {fault}")
+    return key
+
+
+def _key_fault(key: str) -> str:
+    """Why `key` cannot be sent in a header. Never with the key in it."""
+    if len(key) > MAX_KEY:
+        return f"a key has at most {MAX_KEY} characters"
+    if key and not (key.isascii() and key.isprintable() and " " not in key):
+        return "a key is one word of plain letters, digits and marks"
+    return ""

@@ -1,0 +1,189 @@
+"""What a server can do, found by asking it: a few small requests, each for one ability.
+
+Used by a run before its first request to a server that is not Anthropic's, and by the
+doctor. A server that refuses an ability lacks it; one that cannot be reached is an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from akg_tui.agent.chat import ModelFailed, PromptRefused, ServerBusy
+from akg_tui.agent.models.endpoint import Endpoint
+from akg_tui.agent.models.stream import Assembly
+from akg_tui.core.capabilities import Capabilities
+
+if TYPE_CHECKING:
+    from akg_tui.agent.models.transport import Limits, Transport
+
+PROBE_TOKENS = 2_000
+_TOOL = {
+    "name": "report_number",
+    "description": "Report a number to the harness.",
+    "input_schema": {
+        "type": "object",
+        "properties": {"number": {"type": "integer"}},
+        "required": ["number"],
+    },
+}
+_ASK = "Call the tool report_number with the number 7. Say nothing else."
+
+
+class Finding(Struct, frozen=True):
+    """One line of what was found. `ok`: usable as it is; `warn`: works, but at a cost."""
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+
+
+async def probe(endpoint: Endpoint, *, limits: Limits | None = None) -> Capabilities:
+    """Ask the server at `endpoint` what it can do.
+
+    Raises
+    ------
+    ModelFailed
+        `ModelUnusable` when the key, the address or the model is refused, `ServerBusy`
+        when nobody answers or the answer is no reply at all, `PromptRefused` when even the
+        plainest request is not taken.
+    """
+    transport = await asyncio.to_thread(_connect, endpoint, limits)
+    try:
+        return await _asked(transport, endpoint.model)
+    finally:
+        await transport.close()
+
+
+async def _asked(transport: Transport, model: str) -> Capabilities:
+    plain: dict[str, Any] = {
+        "model": model,
+        "max_tokens": PROBE_TOKENS,
+        "tools": [_TOOL],
+        "system": [{"type": "text", "text": "You answer a harness that checks a connection."}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": _ASK}]}],
+    }
+    marked = {
+        **plain,
+        "system": [{**plain["system"][0], "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
+    }
+    marks, reply = True, Assembly()
+    try:
+        await _ask(transport, marked, reply)
+    except PromptRefused:
+        marks, reply = False, Assembly()
+        await _ask(transport, plain, reply)
+    _, uses = reply.content(set(), "")
+    base = marked if marks else plain
+    thinking = await _takes(
+        transport, base, {"thinking": {"type": "enabled", "budget_tokens": 1_024}}
+    )
+    diagnostics = await _takes(transport, base, {"diagnostics": {"previous_message_id": None}})
+    return Capabilities(
+        tools=any(use.name == _TOOL["name"] and not use.fault for use in uses),
+        streaming=reply.streamed,
+        usage=reply.counted,
+        cache_marks=marks,
+        cache_counters="cache_read_input_tokens" in reply.usage,
+        count_tokens=await _counts(transport, plain),
+        thinking=thinking is not None and thinking.thought,
+        diagnostics=diagnostics is not None and diagnostics.diagnosed,
+    )
+
+
+async def _ask(transport: Transport, body: dict[str, Any], reply: Assembly) -> None:
+    await transport.receive(body, reply, lambda text: None, 0)
+
+
+async def _takes(
+    transport: Transport, base: dict[str, Any], more: dict[str, Any]
+) -> Assembly | None:
+    """The reply to `base` with `more` in it; None when the server does not take it."""
+    reply = Assembly()
+    try:
+        await _ask(transport, {**base, **more}, reply)
+    except (PromptRefused, ServerBusy):
+        return None
+    return reply
+
+
+async def _counts(transport: Transport, body: dict[str, Any]) -> bool:
+    asked = {name: body[name] for name in ("model", "tools", "system", "messages")}
+    try:
+        return await transport.count_tokens(asked) > 0
+    except ModelFailed:
+        return False
+
+
+def findings(can: Capabilities) -> list[Finding]:
+    """Capabilities as lines for a person, the ones a run cannot do without first."""
+
+    def told(name: str, has: bool, good: str, bad: str, status: Literal["warn", "fail"]) -> Finding:
+        return Finding(name, "ok" if has else status, good if has else bad)
+
+    return [
+        told(
+            "tools",
+            can.tools,
+            "calls the tools it is told of",
+            "calls no tools: the agent cannot act; start the server with tool calling on",
+            "fail",
+        ),
+        told(
+            "streaming",
+            can.streaming,
+            "replies come as events",
+            "replies come in one piece: nothing is seen while the model writes",
+            "warn",
+        ),
+        told(
+            "usage",
+            can.usage,
+            "counts its tokens",
+            "tells no token counts: budgets go by estimates from lengths",
+            "warn",
+        ),
+        told(
+            "cache marks",
+            can.cache_marks,
+            "takes marks on the prompt",
+            "refuses marks on the prompt: they are left out",
+            "warn",
+        ),
+        told(
+            "cache counters",
+            can.cache_counters,
+            "tells what was read from its cache",
+            "does not tell what was read from its cache: the cost shown is an upper bound",
+            "warn",
+        ),
+        told(
+            "count_tokens",
+            can.count_tokens,
+            "counts a prompt without a reply",
+            "does not count a prompt without a reply; not needed by a run",
+            "warn",
+        ),
+        told(
+            "thinking",
+            can.thinking,
+            "takes a thinking budget",
+            "takes no thinking budget: agent.thinking is left out",
+            "warn",
+        ),
+        told(
+            "diagnostics",
+            can.diagnostics,
+            "says why its cache was missed",
+            "does not say why its cache was missed",
+            "warn",
+        ),
+    ]
+
+
+def _connect(endpoint: Endpoint, limits: Limits | None) -> Transport:
+    from akg_tui.agent.models.transport import Limits, Transport
+
+    return Transport(endpoint, limits or Limits(first_s=120.0))

@@ -1,0 +1,294 @@
+"""One reply put together from the server's events, without trust in any of them. Pure.
+
+Knows the Messages protocol's events and what a reply may be used for: nothing of it
+before `message_stop` with a stop reason, no tool call whose arguments are not whole.
+Blocks of a kind that is not known are kept as they came.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from akg_tui.agent.chat import Spent, ToolUse
+
+# Not run though they came whole: the reply they are part of was cut off or withdrawn.
+UNFINISHED = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
+MAX_ARGUMENTS = 400_000  # characters of JSON
+MAX_DEPTH = 40
+MAX_BLOCKS = 256
+CHARS_PER_TOKEN = 4  # for counts that a server does not give
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LARGEST = 2**63 - 1
+
+
+class BrokenStream(ValueError):
+    """The events are not those of a reply; the message says which is not."""
+
+
+class ReportedError(Exception):
+    """The server sent an `error` event. `kind` is its type, such as ``overloaded_error``."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+class Assembly:
+    """The reply so far. `add` takes each event; `text` of a delta comes back for the screen."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.stop_reason = ""
+        self.stopped = False
+        self.usage: dict[str, Any] = {}
+        self.cache_miss = ""
+        self.streamed = False
+        self.diagnosed = False
+        self._blocks: list[dict[str, Any]] = []
+        self._json: dict[int, list[str]] = {}
+        self._received = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether the reply may be used: it was ended, with a reason."""
+        return self.stopped and bool(self.stop_reason)
+
+    def add(self, event: Mapping[str, Any]) -> str | None:
+        """Take one event. Its new text, "" for other progress, None for none at all.
+
+        Raises `BrokenStream` and `ReportedError`.
+        """
+        kind = event.get("type")
+        if kind == "ping":
+            return None
+        if kind == "error":
+            raise _reported(event)
+        handler = getattr(self, f"_on_{kind}", None) if isinstance(kind, str) else None
+        if handler is None:
+            return None  # a kind of event from the future
+        told = handler(event)
+        return told if isinstance(told, str) else ""
+
+    def _on_message_start(self, event: Mapping[str, Any]) -> None:
+        if self._blocks or self.id:
+            raise BrokenStream("a second message_start in one reply")
+        message = _dict(event.get("message"))
+        told = message.get("id")
+        self.id = told[:200] if isinstance(told, str) else ""
+        self.streamed = not message.get("content")  # a whole message comes with its content
+        self.diagnosed = "diagnostics" in message
+        self._count(message.get("usage"))
+        self._note_miss(message.get("diagnostics"))
+
+    def _on_content_block_start(self, event: Mapping[str, Any]) -> None:
+        block, index = event.get("content_block"), event.get("index")
+        if not isinstance(block, dict) or index != len(self._blocks) or index >= MAX_BLOCKS:
+            raise BrokenStream(f"content_block_start number {index!r:.20} where none can be")
+        self._blocks.append(dict(block))
+
+    def _on_content_block_delta(self, event: Mapping[str, Any]) -> str:
+        index, delta = event.get("index"), event.get("delta")
+        known = isinstance(index, int) and 0 <= index < len(self._blocks)
+        if not known or not isinstance(delta, dict):
+            raise BrokenStream(f"content_block_delta for a block {index!r:.20} that did not start")
+        assert isinstance(index, int)
+        block = self._blocks[index]
+        match delta.get("type"):
+            case "text_delta":
+                return self._grow(block, "text", delta)
+            case "thinking_delta":
+                self._grow(block, "thinking", delta)
+            case "signature_delta":
+                block["signature"] = delta.get("signature", "")
+            case "citations_delta":
+                block.setdefault("citations", [])
+                if isinstance(block["citations"], list):
+                    block["citations"].append(delta.get("citation"))
+            case "input_json_delta":
+                part = delta.get("partial_json")
+                self._json.setdefault(index, []).append(part if isinstance(part, str) else "")
+                self._received += len(self._json[index][-1])
+            case _:
+                pass
+        return ""
+
+    def _grow(self, block: dict[str, Any], field: str, delta: Mapping[str, Any]) -> str:
+        part = delta.get(field)
+        if not isinstance(part, str):
+            return ""
+        have = block.get(field)
+        block[field] = (have if isinstance(have, str) else "") + part
+        self._received += len(part)
+        return part
+
+    def _on_content_block_stop(self, event: Mapping[str, Any]) -> None:
+        pass  # the message's own end is what counts
+
+    def _on_message_delta(self, event: Mapping[str, Any]) -> None:
+        delta = event.get("delta")
+        if isinstance(delta, dict):
+            reason = delta.get("stop_reason")
+            if isinstance(reason, str):
+                self.stop_reason = reason[:60]
+            self._note_miss(delta.get("diagnostics"))
+        self._count(event.get("usage"))
+        self._note_miss(event.get("diagnostics"))
+
+    def _on_message_stop(self, event: Mapping[str, Any]) -> None:
+        self.stopped = True
+
+    def _count(self, usage: object) -> None:
+        """Counts are totals so far: a later one takes the place of an earlier one."""
+        if isinstance(usage, dict):
+            self.usage.update({k: v for k, v in usage.items() if v is not None})
+
+    def _note_miss(self, diagnostics: object) -> None:
+        reason = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
+        if isinstance(reason, dict) and isinstance(reason.get("type"), str):
+            tokens = reason.get("cache_missed_input_tokens")
+            more = f" ({tokens} tokens)" if isinstance(tokens, int) else ""
+            self.cache_miss = f"{reason['type'][:60]}{more}"
+
+    def spent(self, prompt_chars: int) -> Spent:
+        """What the reply took: the server's counts, or where it gives none, by length.
+
+        A cut reply's count of output is still the first event's, so the text that came
+        sets a floor.
+        """
+        short = _tokens(_dict(self.usage.get("cache_creation")), "ephemeral_5m_input_tokens")
+        written = _tokens(self.usage, "cache_creation_input_tokens")
+        counted = _tokens(self.usage, "output_tokens")
+        floor = 0 if self.whole and counted else self._received // CHARS_PER_TOKEN
+        given = "input_tokens" in self.usage
+        return Spent(
+            input_tokens=_tokens(self.usage, "input_tokens")
+            if given
+            else prompt_chars // CHARS_PER_TOKEN,
+            output_tokens=max(counted, floor),
+            cache_read_tokens=_tokens(self.usage, "cache_read_input_tokens"),
+            cache_write_tokens=written,
+            cache_write_short_tokens=min(short, written),
+        )
+
+    @property
+    def counted(self) -> bool:
+        """Whether the server told what the reply took."""
+        return "input_tokens" in self.usage and "output_tokens" in self.usage
+
+    def content(
+        self, taken: set[str], cut: str
+    ) -> tuple[tuple[dict[str, Any], ...], list[ToolUse]]:
+        """The reply's blocks, fit to be sent back, and its tool calls.
+
+        Parameters
+        ----------
+        taken : set of str
+            Ids of earlier calls in the conversation; a call with one of them, or with an id
+            that no server would take back, gets a new one.
+        cut : str
+            Why no call of this reply may be run, or "".
+        """
+        blocks: list[dict[str, Any]] = []
+        uses: list[ToolUse] = []
+        for index, raw in enumerate(self._blocks):
+            block = sound_text(raw)
+            if block.get("type") == "tool_use":
+                use = self._tool_use(index, block, taken, cut)
+                taken.add(use.id)
+                uses.append(use)
+                block = {**block, "id": use.id, "name": use.name, "input": use.arguments}
+            elif block.get("type") == "text" and not str(block.get("text", "")).strip():
+                continue  # the API takes no empty text back
+            elif block.get("type") == "thinking" and not block.get("signature"):
+                continue  # cut off, or from a server that signs none: not to be sent back
+            blocks.append(block)
+        return tuple(blocks), uses
+
+    def _tool_use(self, index: int, block: Mapping[str, Any], taken: set[str], cut: str) -> ToolUse:
+        wanted, name = block.get("id"), block.get("name")
+        fit = isinstance(wanted, str) and _NAME.fullmatch(wanted) and wanted not in taken
+        call = wanted if fit and isinstance(wanted, str) else f"call-{len(taken) + 1}"
+        named = isinstance(name, str) and _NAME.fullmatch(name)
+        arguments, fault = self._arguments(index, block)
+        if not named:
+            fault = f"{str(name)[:60]!r} is not a tool's name"
+        return ToolUse(call, str(name) if named else "unnamed", arguments, cut or fault)
+
+    def _arguments(self, index: int, block: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        given = block.get("input")
+        text = "".join(self._json.get(index, ()))
+        if len(text) > MAX_ARGUMENTS:
+            return {}, f"the arguments have {len(text)} characters, at most {MAX_ARGUMENTS} go"
+        if text.strip():
+            try:
+                given = json.loads(text, parse_constant=_no_constant)
+            except (ValueError, RecursionError) as error:
+                why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+                return {}, f"the arguments are not valid JSON ({why[:120]}); nothing was done"
+        if not isinstance(given, dict):
+            return {}, "the arguments are not a JSON object; nothing was done"
+        if fault := _unfit(given):
+            return {}, f"the arguments {fault}; nothing was done"
+        arguments: dict[str, Any] = sound_text(given)
+        return arguments, ""
+
+    @property
+    def thought(self) -> bool:
+        """Whether the reply holds a thought."""
+        return any(b.get("type") in ("thinking", "redacted_thinking") for b in self._blocks)
+
+    @property
+    def text(self) -> str:
+        """The reply's plain text."""
+        texts = [block.get("text") for block in self._blocks if block.get("type") == "text"]
+        joined = "".join(text for text in texts if isinstance(text, str))
+        return _SURROGATE.sub("�", joined)
+
+
+def sound_text(value: Any) -> Any:
+    """`value` with every lone surrogate replaced, so that it can be written as UTF-8."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("�", value)
+    if isinstance(value, dict):
+        return {sound_text(key): sound_text(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [sound_text(inner) for inner in value]
+    return value
+
+
+def _unfit(value: Any, depth: int = 0) -> str:
+    """Why a value cannot be journaled, or ""."""
+    if depth > MAX_DEPTH:
+        return "are nested too deeply"
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return "hold a number that is too large"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "hold a number that is too large"
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next(filter(None, (_unfit(each, depth + 1) for each in inner)), "")
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _reported(event: Mapping[str, Any]) -> ReportedError:
+    error = _dict(event.get("error"))
+    return ReportedError(str(error.get("type", "")), str(error.get("message", "")))
+
+
+def _dict(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _tokens(usage: Mapping[str, Any], field: str) -> int:
+    count = usage.get(field)
+    good = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _LARGEST
+    return count if good and isinstance(count, int) else 0

@@ -1,0 +1,123 @@
+"""The benchmarks of the judge: how often it errs, and what it finds."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.cli.limits import positive
+from akg_tui.cli.usage import EXIT_NOT_CORRECT, EXIT_OK, UsageError, fail
+
+if TYPE_CHECKING:
+    from akg_tui.evaluate.bench.records import Summary, Trial
+
+KERNELS = ("compute", "mixed", "memory")
+FALSE_KEEPS = 0.01
+FOUND = 0.95
+
+
+def add_judge_benches(add: Callable[..., Any]) -> None:
+    """Declare `bench aa` and `bench power`."""
+    aa = add("aa", _aa, "a kernel against itself: how often the judge would keep it")
+    _common(aa, trials=500)
+    power = add("power", _power, "a planted gain: how often and how soon the judge finds it")
+    _common(power, trials=100)
+    power.add_argument(
+        "--gain", type=_gain, default=0.03, metavar="G", help="0.03 for 3 %% (default)"
+    )
+
+
+def _common(command: argparse.ArgumentParser, *, trials: int) -> None:
+    command.add_argument(
+        "--trials", type=positive, default=trials, metavar="N", help=f"a kernel (default: {trials})"
+    )
+    command.add_argument(
+        "--kernel", choices=KERNELS, action="append", default=[], help="one of three (default: all)"
+    )
+    command.add_argument(
+        "--load", action="store_true", help="beside a noisy neighbour, which the benchmark makes"
+    )
+    command.add_argument(
+        "--resume", type=Path, metavar="FILE", help="keep trials in FILE, and do only those missing"
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object a line")
+
+
+def _gain(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.001 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a gain from 0.001 to 1")
+    return value
+
+
+def _aa(arguments: argparse.Namespace) -> int:
+    cells = _run("aa", arguments, 0.0)
+    held = all(not cell.failed and cell.kept <= FALSE_KEEPS * cell.trials for cell in cells)
+    return EXIT_OK if held else EXIT_NOT_CORRECT
+
+
+def _power(arguments: argparse.Namespace) -> int:
+    cells = _run("power", arguments, arguments.gain)
+    # Where processes differ more than the promise allows for, there is nothing to hold it to.
+    bound = [cell for cell in cells if cell.wide * 2 <= cell.trials]
+    held = all(not cell.failed and cell.kept >= FOUND * cell.trials for cell in bound)
+    return EXIT_OK if held else EXIT_NOT_CORRECT
+
+
+def _run(bench: str, arguments: argparse.Namespace, gain: float) -> list[Summary]:
+    import asyncio
+
+    import msgspec
+
+    from akg_tui.evaluate.bench.records import BadRecords, summarize
+    from akg_tui.evaluate.bench.trials import CannotPlant, run_cell
+
+    def tell(trial: Trial) -> None:
+        if not arguments.json:
+            took = trial.measurement.elapsed_s
+            print(
+                f"{trial.kernel:8} {'KEEP' if trial.kept else '-':5} {took:5.1f} s  {trial.reason}"
+            )
+
+    cells: list[Summary] = []
+    for kernel in arguments.kernel or KERNELS:
+        try:
+            done = asyncio.run(
+                run_cell(
+                    bench=bench,
+                    kernel=kernel,
+                    load=arguments.load,
+                    gain=gain,
+                    trials=arguments.trials,
+                    path=arguments.resume,
+                    tell=tell,
+                )
+            )
+        except BadRecords as error:
+            fail(error)
+        except OSError as error:
+            raise UsageError(f"cannot keep trials in {arguments.resume}: {error}") from error
+        except CannotPlant as error:
+            raise UsageError(f"no gain could be planted: {error}") from error
+        cells += summarize(done)
+        summary = cells[-1]
+        print(msgspec.json.encode(summary).decode() if arguments.json else _line(summary))
+    return cells
+
+
+def _line(cell: Summary) -> str:
+    load = "beside a neighbour" if cell.load else "no neighbour made"
+    return (
+        f"{cell.bench} {cell.kernel}, {load}, true gain {cell.gain:.1%}: "
+        f"{cell.kept} of {cell.trials} kept, with 95 % confidence a rate of {cell.rate_low:.1%} or "
+        f"more and of {cell.rate_high:.1%} or less; ratios {cell.ratio_lowest:.3f} to "
+        f"{cell.ratio_highest:.3f}, median {cell.ratio_median:.3f}; {cell.seconds_median:.1f} s "
+        f"a trial (95 %: {cell.seconds_p95:.1f} s), {cell.clusters_median:.0f} clusters; "
+        f"disturbed {cell.disturbed}, wide {cell.wide}; a gain of "
+        f"{cell.detectable_median:.1%} could be seen; {cell.failed} failed"
+    )

@@ -1,0 +1,107 @@
+"""The commands that look after things: `doctor` for this machine or a run, and `salvage`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.cli.usage import EXIT_NOT_CORRECT, EXIT_OK, UsageError, fail
+
+if TYPE_CHECKING:
+    from akg_tui.core.checks import Check
+
+
+def add_health(add: Callable[..., Any]) -> None:
+    """Declare `doctor` and `salvage`; `add` makes one command."""
+    doctor = add("doctor", _doctor, "check this machine, or with RUN a run; changes nothing")
+    doctor.add_argument("run_folder", type=Path, nargs="?", metavar="RUN")
+    doctor.add_argument("--json", action="store_true", help="one JSON object a check")
+
+    salvage = add("salvage", _salvage, "make a new run of what is sound in a damaged one")
+    salvage.add_argument("run_folder", type=Path, metavar="RUN")
+    salvage.add_argument("--out", type=Path, required=True, metavar="DIR", help="the new run")
+    salvage.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    import sys
+
+    from akg_tui.core.checks import Health
+
+    checks = _of_run(arguments.run_folder) if arguments.run_folder else _of_machine()
+    broken = any(check.health is Health.BAD for check in checks)
+    if arguments.json:
+        _print_json(checks, "damaged" if broken else "sound")
+    else:
+        for check in checks:
+            for line in _lines(check, color=sys.stdout.isatty()):
+                print(line)
+    return EXIT_NOT_CORRECT if broken else EXIT_OK
+
+
+def _of_run(run: Path) -> list[Check]:
+    from akg_tui.store.checkup import check_run
+    from akg_tui.store.errors import StoreError
+
+    try:
+        return check_run(run)
+    except StoreError as error:
+        fail(error)
+
+
+def _of_machine() -> list[Check]:
+    from akg_tui.cli.machine import MACHINE_CHECKS
+
+    return [check() for check in MACHINE_CHECKS]
+
+
+def _print_json(checks: list[Check], status: str) -> None:
+    import json
+
+    import msgspec
+
+    for check in checks:
+        print(json.dumps({"type": "check", **msgspec.to_builtins(check)}))
+    counts = [check.health.value for check in checks]
+    counted = {health: counts.count(health) for health in ("ok", "warn", "bad")}
+    print(json.dumps({"type": "summary", "status": status, **counted}))
+
+
+_MARKS = {"ok": ("✔", "32"), "warn": ("!", "33"), "bad": ("✘", "31")}
+
+
+def _lines(check: Check, *, color: bool) -> list[str]:
+    from akg_tui.core.plain import one_line
+
+    mark, ink = _MARKS[check.health.value]
+    if color:
+        mark = f"\x1b[{ink}m{mark}\x1b[0m"
+    lines = [f"{mark} {check.name:<11} {one_line(check.found)}"]
+    if check.mend:
+        lines.append(f"  {'':<11} → {one_line(check.mend)}")
+    return lines
+
+
+def _salvage(arguments: argparse.Namespace) -> int:
+    import msgspec
+
+    from akg_tui.store.errors import StoreError
+    from akg_tui.store.salvage import salvage
+
+    if not arguments.out.name:
+        raise UsageError(f"--out {arguments.out}: expected the name of a new folder")
+    try:
+        saved = salvage(arguments.run_folder, arguments.out)
+    except StoreError as error:
+        fail(error)
+    if arguments.json:
+        print(msgspec.json.encode(saved).decode())
+        return EXIT_OK
+    best = "none yet" if saved.best is None else f"attempt {saved.best}"
+    print(f"saved {saved.events} events, {saved.rounds} settled rounds, best: {best}")
+    for line in saved.told or ("nothing was lost",):
+        print(f"  {line}")
+    print(f"made {saved.path}; go on with: akg-tui resume {saved.path}")
+    return EXIT_OK

@@ -1,0 +1,162 @@
+"""What the model's calls took, by call, round and item: a fold over the journal. Pure.
+
+Every call counts, also one whose reply was cut off. What is not in the price table has
+tokens and no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Phase
+from akg_tui.core.prices import UnknownPrice, Usage, cost_usd, together
+
+
+class Call(Struct, frozen=True):
+    """One call of the model. `item` is "" in PLAN and DIAGNOSE; `lost` why it gave no reply.
+
+    `round` is the round that the call belongs to, or the next one where none is open.
+    """
+
+    seq: int
+    at: float
+    phase: Phase
+    round: int
+    item: str
+    usage: Usage
+    stop_reason: str = ""
+    request_id: str = ""
+    duration_s: float = 0.0
+    estimated: bool = False
+    cache_miss: str = ""
+    lost: str = ""
+
+    @property
+    def cost_usd(self) -> float | None:
+        return _cost((self.usage,))
+
+
+class Totals(Struct, frozen=True):
+    """The calls of a round, of an item, or of the whole run; `usage` by model."""
+
+    calls: int = 0
+    usage: tuple[Usage, ...] = ()
+    duration_s: float = 0.0
+
+    @property
+    def prompt_tokens(self) -> int:
+        return sum(used.prompt for used in self.usage)
+
+    @property
+    def output_tokens(self) -> int:
+        return sum(used.output for used in self.usage)
+
+    @property
+    def cache_read_share(self) -> float | None:
+        """The part of the prompts' tokens that came from a cache; None without a prompt."""
+        return cache_read_share(self.usage)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """US dollars; None when a model has no price."""
+        return _cost(self.usage)
+
+
+class UsageReport(Struct, frozen=True):
+    """All calls, oldest first, and their sums."""
+
+    calls: tuple[Call, ...]
+    total: Totals
+    by_round: dict[int, Totals]
+    by_item: dict[str, Totals]
+
+    @property
+    def cache_misses(self) -> tuple[Call, ...]:
+        """The calls for which the server said why its cache was missed."""
+        return tuple(call for call in self.calls if call.cache_miss)
+
+
+def usage_of(event: ev.ModelReplied | ev.ReplyLost) -> Usage:
+    """The tokens of one call, by kind."""
+    return Usage(
+        event.model,
+        input=event.input_tokens,
+        output=event.output_tokens,
+        cache_write=event.cache_write_tokens - event.cache_write_short_tokens,
+        cache_read=event.cache_read_tokens,
+        cache_write_short=event.cache_write_short_tokens,
+    )
+
+
+def cache_read_share(usage: Iterable[Usage]) -> float | None:
+    """The part of the prompts' tokens that came from a cache; None without a prompt."""
+    used = tuple(usage)
+    prompt = sum(each.prompt for each in used)
+    return sum(each.cache_read for each in used) / prompt if prompt else None
+
+
+def usage_report(records: Iterable[ev.Record]) -> UsageReport:
+    """What the calls in `records` took, from the first record of a journal on."""
+    calls = tuple(_calls(records))
+    by_round: dict[int, Totals] = {}
+    by_item: dict[str, Totals] = {}
+    total = Totals()
+    for call in calls:
+        total = _plus(total, call)
+        by_round[call.round] = _plus(by_round.get(call.round, Totals()), call)
+        if call.item:
+            by_item[call.item] = _plus(by_item.get(call.item, Totals()), call)
+    return UsageReport(calls, total, by_round, by_item)
+
+
+def _calls(records: Iterable[ev.Record]) -> Iterable[Call]:
+    settled = 0
+    item = ""
+    for record in records:
+        match record.event:
+            case ev.ItemActivated(item=item):
+                pass
+            case ev.ItemsDropped(items=items) if item in items:
+                item = ""
+            case ev.Decided(round=settled):
+                item = ""
+            case ev.ModelReplied() as event:
+                yield Call(
+                    record.seq,
+                    record.at,
+                    event.phase,
+                    settled + 1,
+                    item,
+                    usage_of(event),
+                    stop_reason=event.stop_reason,
+                    request_id=event.request_id,
+                    duration_s=event.duration_s,
+                    estimated=event.estimated,
+                    cache_miss=event.cache_miss,
+                )
+            case ev.ReplyLost(phase=phase, reason=lost) as event:
+                used = usage_of(event)
+                yield Call(record.seq, record.at, phase, settled + 1, item, used, lost=lost)
+            case _:
+                pass
+
+
+def _plus(totals: Totals, call: Call) -> Totals:
+    usage = totals.usage
+    for index, used in enumerate(usage):
+        if used.model == call.usage.model:
+            usage = (*usage[:index], together(used, call.usage), *usage[index + 1 :])
+            break
+    else:
+        usage = (*usage, call.usage)
+    return Totals(totals.calls + 1, usage, totals.duration_s + call.duration_s)
+
+
+def _cost(usage: tuple[Usage, ...]) -> float | None:
+    try:
+        return cost_usd(usage)
+    except UnknownPrice:
+        return None

@@ -1,0 +1,1 @@
+"""Benchmarks of the judge by the judge: its errors, its power, its overhead."""

@@ -1,0 +1,155 @@
+"""Trials on disk, one JSON object a line, and what they prove about a rate.
+
+A trial is written as soon as it ends, so a benchmark that was stopped goes on where it
+stopped. A line that was torn by the stop is left out, and its trial done again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from scipy.special import betaincinv
+
+from akg_tui.core.measurement import Interval, Measurement
+
+
+class Trial(Struct, frozen=True, kw_only=True):
+    """One evaluation by the judge of a kernel whose true gain is known."""
+
+    bench: str
+    kernel: str
+    load: bool
+    gain: float
+    kept: bool
+    reason: str
+    measurement: Measurement
+
+    @property
+    def ratio(self) -> Interval | None:
+        """What the judge measured."""
+        return self.measurement.ratio
+
+
+class BadRecords(Exception):
+    """A file that was to be resumed holds something else."""
+
+
+def read(path: Path) -> list[Trial]:
+    """Return the trials in a file; none when it is not there.
+
+    Raises
+    ------
+    BadRecords
+        A line other than the last is not a trial.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    found: list[Trial] = []
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            found.append(msgspec.json.decode(line, type=Trial))
+        except msgspec.MsgspecError as error:
+            if number == len(lines):
+                break
+            raise BadRecords(f"{path}:{number}: not a trial: {error}") from error
+    return found
+
+
+def append(path: Path, trial: Trial) -> None:
+    """Write one more trial, after cutting off what a stop has left of another."""
+    with path.open("a+b") as file:
+        end = file.tell()
+        if end:
+            file.seek(0)
+            data = file.read()
+            whole = data.rfind(b"\n") + 1
+            if whole != end:
+                file.truncate(whole)
+        file.write(msgspec.json.encode(trial) + b"\n")
+
+
+def clopper_pearson(hits: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return one-sided lower and upper bounds of a rate, each at `confidence`.
+
+    Clopper and Pearson, Biometrika 26 (1934): quantiles of the beta distribution.
+    """
+    if not 0 <= hits <= trials or trials < 1:
+        raise ValueError(f"{hits} of {trials} is no rate")
+    alpha = 1 - confidence
+    low = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, alpha))
+    high = 1.0 if hits == trials else float(betaincinv(hits + 1, trials - hits, 1 - alpha))
+    return low, high
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """What a cell of the benchmark shows: so many trials of one kernel under one load."""
+
+    bench: str
+    kernel: str
+    load: bool
+    gain: float
+    trials: int
+    kept: int
+    failed: int
+    rate_low: float
+    rate_high: float
+    ratio_median: float
+    ratio_lowest: float
+    ratio_highest: float
+    detectable_median: float
+    wide: int
+    seconds_median: float
+    seconds_p95: float
+    clusters_median: float
+    disturbed: int
+
+
+def summarize(trials: Iterable[Trial]) -> list[Summary]:
+    """Return one summary for each kernel, load and gain, in the order they first appear."""
+    cells: dict[tuple[str, str, bool, float], list[Trial]] = {}
+    for trial in trials:
+        cells.setdefault((trial.bench, trial.kernel, trial.load, trial.gain), []).append(trial)
+    return [_summary(cell) for cell in cells.values()]
+
+
+def _summary(cell: list[Trial]) -> Summary:
+    first = cell[0]
+    judged = [trial for trial in cell if trial.ratio is not None]
+    ratios = sorted(t.ratio.ratio for t in judged if t.ratio) or [float("nan")]
+    seconds = sorted(t.measurement.elapsed_s for t in judged) or [float("nan")]
+    clusters = sorted(t.measurement.clusters for t in judged) or [0]
+    seen = sorted(t.measurement.detectable or 0.0 for t in judged) or [float("nan")]
+    kept = sum(trial.kept for trial in judged)
+    low, high = clopper_pearson(kept, len(judged)) if judged else (0.0, 1.0)
+    return Summary(
+        bench=first.bench,
+        kernel=first.kernel,
+        load=first.load,
+        gain=first.gain,
+        trials=len(judged),
+        kept=kept,
+        failed=len(cell) - len(judged),
+        rate_low=low,
+        rate_high=high,
+        ratio_median=ratios[len(ratios) // 2],
+        ratio_lowest=ratios[0],
+        ratio_highest=ratios[-1],
+        detectable_median=seen[len(seen) // 2],
+        wide=sum((t.measurement.deviation or 0.0) > WIDE for t in judged),
+        seconds_median=seconds[len(seconds) // 2],
+        seconds_p95=seconds[math.ceil(0.95 * len(seconds)) - 1],
+        clusters_median=float(clusters[len(clusters) // 2]),
+        disturbed=sum(bool(t.measurement.noise) for t in judged),
+    )
+
+
+WIDE = 0.035
+"""Between pairs of processes: above it, the judge promises no more than to say what it saw."""

@@ -1,0 +1,309 @@
+"""The timing stage: sizes the samples, runs clusters until decided, and confirms a gain.
+
+Owns the order of looks, the budgets, and the notes on noise. It runs what `timing` offers
+and believes what `verdict` computes; it takes neither times nor ratios from anywhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from akg_tui.core.measurement import Confirmation, FailureKind, Interval, Roofline
+from akg_tui.evaluate import roofline, timing, verdict
+from akg_tui.evaluate.correctness import Bound
+from akg_tui.evaluate.noise import Machine, Watch
+from akg_tui.evaluate.nursery import Nursery
+from akg_tui.evaluate.reference import Reference
+from akg_tui.evaluate.roofline import Level
+from akg_tui.evaluate.timing import Contest, Memory, Side
+from akg_tui.evaluate.trials import DRAW_S
+from akg_tui.evaluate.verdict import CONFIRMING, MAIN, Schedule, Standing
+from akg_tui.evaluate.worker import ChildFailed
+
+LEAST_CLUSTERS = 4
+CALIBRATING_CALLS = 3
+CHECKABLE = 0.3
+"""Of the inputs: those that have results beside them, so that a timed call can be checked."""
+
+CONFIRM_SHARE = 0.5
+"""Of the budget of the comparison, on top of it."""
+
+PRECISE_EVERY = 4
+
+
+@dataclass
+class Timed:
+    """What the stage has found so far."""
+
+    candidate_ms: float | None = None
+    baseline_ms: float | None = None
+    ratio: Interval | None = None
+    confirmation: Confirmation | None = None
+    deviation: float | None = None
+    detectable: float | None = None
+    noise: tuple[str, ...] = ()
+    roofline: Roofline | None = None
+    clusters: int = 0
+    samples: int = 0
+    sampled_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Contender:
+    """The two kernels of a comparison; without an incumbent the reference is the baseline."""
+
+    kernel: str
+    incumbent: str | None
+    held: Sequence[Bound]
+    call_s: float
+    """About how long a call of the candidate takes."""
+
+
+class Comparing:
+    """One comparison; `found` is filled as it goes, so that a failure can tell of it.
+
+    Parameters
+    ----------
+    report
+        Told the stage, clusters done, clusters until the next look, and the estimate.
+    precise
+        Go on until half of the interval is this share of the ratio, and seek no verdict.
+    samples
+        End after about so many timed samples of each side; 0: when it is decided.
+    """
+
+    def __init__(
+        self,
+        nursery: Nursery,
+        reference: Reference,
+        contender: Contender,
+        found: Timed,
+        *,
+        levels: Sequence[Level],
+        report: Callable[[str, int, int, Interval | None], None],
+        precise: float | None,
+        samples: int = 0,
+        dice: random.Random,
+        memory: Memory,
+    ) -> None:
+        self._nursery = nursery
+        self._timing = nursery.task.timing
+        self._reference = reference
+        self._contender = contender
+        self._levels = levels
+        self._found = found
+        self._report = report
+        self._precise = precise
+        self._samples = samples
+        self._dice = dice
+        self._memory = memory
+        self._candidate_s: list[float] = []
+        self._baseline_s: list[float] = []
+
+    def run(self) -> None:
+        """Time both kernels, and confirm a gain on new inputs.
+
+        Raises
+        ------
+        ChildFailed
+            The candidate failed in a timed call, or is faster than memory allows.
+        """
+        self._report("time", 0, MAIN.looks[0].clusters, None)
+        calls, pairs = self._sizes()
+        with self._arena(calls, pairs) as contest:
+            found = self._sharpen(contest) if self._precise else self._decide(contest)
+        self._weigh()
+        if found is Standing.FASTER:
+            with self._arena(calls, pairs) as contest:
+                self._confirm(contest)
+
+    def _decide(self, contest: Contest) -> Standing:
+        """Run clusters until the ratio is decided or the budget is spent."""
+        stop = time.monotonic() + self._timing.budget_s
+        watch = Watch(Machine())
+        values: list[float] = []
+        while True:
+            spent = self._step(contest, watch, values, MAIN, stop)
+            count = len(values)
+            self._report("time", count, MAIN.next(count).clusters, self._found.ratio)
+            look = MAIN.final(count) if spent else MAIN.at(count)
+            if look is None:
+                continue
+            self._note(watch, values)
+            least = verdict.STEADY_CLUSTERS if self._found.noise else 0
+            standing = verdict.standing(values, look, self._timing.min_gain, least=least)
+            if standing is Standing.FASTER:
+                self._found.ratio = verdict.ratio_interval(values, look.alpha)
+                return standing
+            if standing is Standing.FUTILE or spent or look is MAIN.last:
+                return standing
+
+    def _confirm(self, contest: Contest) -> None:
+        """Measure a gain again; it holds if the lower bound is above 1 in time."""
+        stop = time.monotonic() + CONFIRM_SHARE * self._timing.budget_s
+        watch = Watch(Machine())
+        values: list[float] = []
+        least = verdict.STEADY_CLUSTERS if self._found.noise else 0
+        self._found.confirmation = Confirmation(None, agrees=False)
+        while True:
+            spent = self._step(contest, watch, values, CONFIRMING, stop)
+            count = len(values)
+            self._report("confirm", count, CONFIRMING.next(count).clusters, self._found.ratio)
+            look = CONFIRMING.final(count) if spent else CONFIRMING.at(count)
+            if look is None:
+                continue
+            standing = verdict.confirms(values, look, least=0 if spent else least)
+            interval = verdict.ratio_interval(values, look.alpha)
+            self._found.confirmation = Confirmation(interval, standing is Standing.FASTER)
+            if standing is not Standing.OPEN or spent or look is CONFIRMING.last:
+                return
+
+    def _sharpen(self, contest: Contest) -> Standing:
+        """Run clusters until the interval is narrow enough, or the budget is spent."""
+        stop = time.monotonic() + self._timing.budget_s
+        watch = Watch(Machine())
+        values: list[float] = []
+        while True:
+            spent = self._step(contest, watch, values, None, stop)
+            count = len(values)
+            due = max(verdict.PRECISE_LEAST, -(-count // PRECISE_EVERY) * PRECISE_EVERY)
+            self._report("time", count, due, self._found.ratio)
+            if count == due or spent:
+                self._note(watch, values)
+                ratio = self._found.ratio
+                sharp = ratio is not None and verdict.half_width(ratio) <= (self._precise or 0)
+                steady = not self._found.noise or count >= verdict.STEADY_CLUSTERS
+                if (sharp and steady) or spent or count >= verdict.PRECISE_MOST:
+                    return Standing.OPEN
+
+    def _step(
+        self,
+        contest: Contest,
+        watch: Watch,
+        values: list[float],
+        schedule: Schedule | None,
+        stop: float,
+    ) -> bool:
+        """Run one cluster; return whether the budget is spent."""
+        before = contest.sampled_s
+        cluster = contest.run_cluster()
+        values.append(cluster.log_ratio)
+        watch.cluster(cluster.preempted, contest.sampled_s)
+        found = self._found
+        found.clusters += 1
+        found.samples += cluster.pairs
+        found.sampled_s += contest.sampled_s - before
+        self._candidate_s.append(cluster.candidate_s)
+        self._baseline_s.append(cluster.baseline_s)
+        found.candidate_ms = statistics.median(self._candidate_s) * 1e3
+        found.baseline_ms = statistics.median(self._baseline_s) * 1e3
+        if schedule is not CONFIRMING and len(values) > 1:
+            alpha = schedule.final(len(values)).alpha if schedule else verdict.PRECISE_ALPHA
+            found.ratio = verdict.ratio_interval(values, alpha)
+        enough = time.monotonic() >= stop or 0 < self._samples <= found.samples
+        return len(values) >= LEAST_CLUSTERS and enough
+
+    def _note(self, watch: Watch, values: Sequence[float]) -> None:
+        """Write down what disturbed the machine, and how large a gain could be seen."""
+        found = self._found
+        found.deviation = verdict.spread(values).deviation
+        alpha = MAIN.final(len(values)).alpha
+        found.detectable = verdict.detectable_gain(values, alpha, self._timing.min_gain)
+        found.noise = watch.disturbances(self._baseline_s)
+
+    def _weigh(self) -> None:
+        """Compare the candidate's time with what memory allows; refuse the impossible."""
+        found, known = self._found, self._reference.description
+        if found.candidate_ms is None or not self._levels:
+            return
+        seconds, threads = found.candidate_ms / 1e3, self._timing.threads
+        must_move = known.outputs.size
+        if self._timing.reads_all_inputs:
+            must_move += known.inputs.size
+        why = roofline.refusal(self._levels, must_move=must_move, seconds=seconds, threads=threads)
+        if why:
+            raise ChildFailed(FailureKind.IMPOSSIBLE, why)
+        moved = known.inputs.size + known.outputs.size
+        found.roofline = roofline.share(self._levels, moved=moved, seconds=seconds, threads=threads)
+
+    @contextlib.contextmanager
+    def _arena(self, calls: tuple[int, int], pairs: int) -> Iterator[Contest]:
+        """Yield a contest on inputs that were drawn for it alone."""
+        turns = pairs + timing.WARMUPS_MOST
+        count = turns * max(calls)
+        draw = self._reference.draw(
+            count,
+            exact=False,
+            # A sample needs one known result at most, and it can't tell which that is.
+            checkable=max(turns, int(CHECKABLE * count)),
+            seconds=DRAW_S,
+            at_least=(timing.PAIRS_LEAST + timing.WARMUPS) * max(calls),
+        )
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(contextlib.closing(draw))
+            baseline = stack.enter_context(contextlib.closing(self._baseline_side(calls[0])))
+            plan = self._reference.kernel_plan(self._contender.kernel, self._filename, calls[1])
+            candidate = timing.make_side("candidate", plan, calls[1])
+            stack.enter_context(contextlib.closing(candidate))
+            contest = Contest(
+                self._nursery,
+                draw,
+                self._contender.held,
+                baseline=baseline,
+                candidate=candidate,
+                state=self._reference.state,
+                pairs=pairs,
+                dice=self._dice,
+                memory=self._memory,
+            )
+            contest.measure_fixed_cost()
+            yield contest
+
+    def _sizes(self) -> tuple[tuple[int, int], int]:
+        """Return the calls in a sample of either side, and the sample pairs in a cluster."""
+        baseline_s, candidate_s = self._baseline_seconds(), self._contender.call_s
+        known = self._reference.description
+        item_bytes = known.inputs.size + known.outputs.size
+        calls = timing.calls_of_both((baseline_s, candidate_s), item_bytes)
+        pair_s = baseline_s * calls[0] + candidate_s * calls[1]
+        return calls, timing.pairs_per_cluster(pair_s, max(calls), item_bytes)
+
+    def _baseline_side(self, calls: int) -> Side:
+        if self._contender.incumbent is None:
+            known = self._reference.description
+            plan = self._reference.plan(inputs=known.inputs, outputs=known.outputs)
+            return timing.make_side("reference", plan, calls, FailureKind.REFERENCE)
+        # The same name as the candidate's: nothing but their text may tell the sides apart.
+        plan = self._reference.kernel_plan(self._contender.incumbent, self._filename, calls)
+        return timing.make_side("incumbent", plan, calls, FailureKind.JUDGE)
+
+    def _baseline_seconds(self) -> float:
+        """Return about how long the baseline takes: only to size samples, so any day's will do."""
+        text = self._contender.incumbent
+        if text not in self._memory.call_s:
+            self._memory.call_s[text] = self._call_baseline()
+        return self._memory.call_s[text]
+
+    def _call_baseline(self) -> float:
+        side = self._baseline_side(1)
+        with (
+            contextlib.closing(side),
+            side.blamed(),
+            self._nursery.child(side.plan.source) as worker,
+        ):
+            timing.load_side(self._nursery, worker, side, self._reference.state)
+            self._nursery.await_load(worker)
+            sample = self._reference.sample
+            limit_s = self._timing.call_timeout_s
+            return min(
+                timing.call_once(side, worker, sample, 0, limit_s) for _ in range(CALIBRATING_CALLS)
+            )
+
+    @property
+    def _filename(self) -> str:
+        return self._nursery.task.files.editable

@@ -1,0 +1,187 @@
+"""Whether a task can tell a kernel from one that computes nothing.
+
+Runs in the judge, once for each reference, before any candidate. Pure: reads what the
+reference drew. The kernels that it tries are the cheap ones that were seen elsewhere: zeros,
+the input itself, a constant, yesterday's answer, half of the digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from akg_tui.evaluate import correctness
+from akg_tui.evaluate.correctness import FLOORS
+
+PERTURBATION = 0.1
+WIDE = (torch.float32, torch.float64)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One draw: the arguments, the results for them, and these in double precision."""
+
+    inputs: Sequence[object]
+    results: Sequence[torch.Tensor]
+    exact: Sequence[torch.Tensor] | None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a task is refused."""
+
+    reason: str
+    detail: str = ""
+
+
+Answer = Callable[[int], Sequence[torch.Tensor] | None]
+"""What a cheat returns for the item with this number; None if it can't be formed."""
+
+
+def fault(
+    items: Sequence[Item], again: Sequence[torch.Tensor], given: float | None
+) -> Fault | None:
+    """Return what is wrong with a task, or None.
+
+    `items` are draws from different seeds, at least two; `again` a second result for the
+    first of them; `given` the task's own tolerance.
+    """
+    return (
+        _unsteady(items[0], again, given)
+        or _undefined(items)
+        or _undrawn(items)
+        or _too_easy(items, given)
+        or _too_loose(items[0], given)
+    )
+
+
+def _unsteady(item: Item, again: Sequence[torch.Tensor], given: float | None) -> Fault | None:
+    held = correctness.bounds(item.results, item.exact, given)
+    found = correctness.compare(again, item.results, None, correctness.loosened(held))
+    if not found.message:
+        return None
+    return Fault(
+        "Model is not deterministic: called twice on the same input it gave different "
+        f"results ({found.message})",
+        found.detail,
+    )
+
+
+def _undefined(items: Sequence[Item]) -> Fault | None:
+    for index, results in enumerate(zip(*(item.results for item in items), strict=True)):
+        inexact = results[0].dtype in FLOORS and results[0].numel() > 0
+        if inexact and all(bool(torch.isnan(result).all()) for result in results):
+            return Fault(f"output {index} is NaN everywhere, so nothing can be checked")
+    if not any(result.numel() for result in items[0].results):
+        return Fault("every output is empty, so nothing can be checked")
+    return None
+
+
+def _undrawn(items: Sequence[Item]) -> Fault | None:
+    """Complain of inputs that are the same whatever the seed."""
+    first = items[0].inputs
+    if any(not _same(first, item.inputs) for item in items[1:]):
+        return None
+    why = (
+        "get_inputs() returns nothing, so a kernel could return what it returned before"
+        if not first
+        else "get_inputs() returns the same values every time, so a kernel could remember the "
+        "answer: draw them from torch's, NumPy's or Python's global generator, and seed none"
+    )
+    return Fault(why)
+
+
+def _too_easy(items: Sequence[Item], given: float | None) -> Fault | None:
+    answers: list[tuple[str, Answer]] = [
+        ("zeros", lambda at: [torch.zeros_like(r) for r in items[at].results]),
+        ("the mean of the results, everywhere", lambda at: [_mean(r) for r in items[0].results]),
+        ("ones", lambda at: [torch.ones_like(r) for r in items[at].results]),
+    ]
+    for index in range(len(items[0].inputs)):
+        answers.append((f"input {index} itself", _passing_on(items, index)))
+    answers.append(("its first result, for every other input", lambda _: items[0].results))
+    for what, answer in answers:
+        # The first result is the right one for the first input.
+        others = range(1 if what.startswith("its first") else 0, len(items))
+        if all(_passes(answer(at), items[at], given) for at in others):
+            hint = _hint(what)
+            return Fault(f"a kernel would pass that returns {what}{hint}")
+    return None
+
+
+def _hint(what: str) -> str:
+    if what.startswith("input"):
+        return ": draw inputs of both signs and of more than one kind, or it is no task"
+    if what.startswith("its first"):
+        return ": the results hardly depend on the inputs"
+    return ": the results must differ from place to place by more than the tolerance"
+
+
+def _too_loose(item: Item, given: float | None) -> Fault | None:
+    """Complain of a tolerance that hides half of the digits, or a tenth of the value."""
+    fine = [r for r in item.results if r.dtype in FLOORS]
+    if not fine:
+        return None
+    held = correctness.bounds(item.results, item.exact, given)
+    widest = max(bound.tolerance for bound in held)
+    trials = [
+        ("is wrong by 10 %", [_scaled(r) for r in item.results]),
+        ("has only 16 bits of the result", [_halved(r) for r in item.results]),
+    ]
+    for what, results in trials:
+        if correctness.compare(results, item.results, item.exact, held).message:
+            continue
+        lost = correctness.compare(results, item.results, None, held).error
+        # Small whole numbers have no more bits than that, and lose nothing.
+        if lost > max(FLOORS[r.dtype] for r in fine):
+            return Fault(
+                f"the tolerance of {widest:.2g} is too loose: a kernel would pass that {what} "
+                f"(error {lost:.2g})"
+            )
+    return None
+
+
+def _passes(answer: Sequence[torch.Tensor] | None, item: Item, given: float | None) -> bool:
+    if answer is None:
+        return False
+    held = correctness.bounds(item.results, item.exact, given)
+    return not correctness.compare(answer, item.results, item.exact, held).message
+
+
+def _passing_on(items: Sequence[Item], index: int) -> Answer:
+    def answer(at: int) -> list[torch.Tensor] | None:
+        value, results = items[at].inputs[index], items[at].results
+        if not isinstance(value, torch.Tensor):
+            return None
+        fits = all(r.shape == value.shape and r.dtype == value.dtype for r in results)
+        return [value] * len(results) if fits else None
+
+    return answer
+
+
+def _mean(result: torch.Tensor) -> torch.Tensor:
+    if result.dtype not in FLOORS or result.numel() == 0:
+        return result.reshape(-1)[0].expand(result.shape) if result.numel() else result
+    wide = torch.nan_to_num(result) if not result.is_complex() else result
+    return torch.full_like(result, wide.mean().item())
+
+
+def _scaled(result: torch.Tensor) -> torch.Tensor:
+    return result * (1 + PERTURBATION) if result.dtype in FLOORS else result
+
+
+def _halved(result: torch.Tensor) -> torch.Tensor:
+    if result.dtype not in WIDE:
+        return result
+    rounded = result.half().to(result.dtype)
+    return torch.where(torch.isfinite(rounded), rounded, result)
+
+
+def _same(first: Sequence[object], other: Sequence[object]) -> bool:
+    for a, b in zip(first, other, strict=True):
+        tensors = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
+        if not (torch.equal(a, b) if tensors else a == b):  # type: ignore[arg-type]
+            return False
+    return True

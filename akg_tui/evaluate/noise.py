@@ -1,0 +1,143 @@
+"""Notices what disturbs a measurement: other work, a hypervisor, a falling clock, drift.
+
+Owns the counters of the machine that tell of it, and the sentences. May read `/proc` and
+`/sys`; must never decide anything: the caller takes more clusters when `disturbed` says so.
+What a machine does not offer to be read is left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+STOLEN = 0.02
+CROWDED = 0.1
+CLOCK_RANGE = 0.1
+DRIFT = 0.05
+DRIFT_CLUSTERS = 6
+DRIFT_DEVIATIONS = 4.0
+PREEMPTED_A_SECOND = 100.0
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the machine has counted up to a moment; None where it does not tell."""
+
+    at: float
+    ticks: int | None
+    stolen: int | None
+    crowded_us: int | None
+    throttled: int | None
+
+
+class Machine:
+    """Reads the counters of this machine; `root` is where `/proc` and `/sys` hang."""
+
+    def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
+        self._root = root
+        self._clock = clock
+
+    def counters(self) -> Counters:
+        """Return what it has counted so far."""
+        ticks = stolen = crowded = None
+        fields = self._text("proc/stat").partition("\n")[0].split()
+        if len(fields) > 8 and fields[0] == "cpu":
+            counted = [int(field) for field in fields[1:9]]
+            ticks, stolen = sum(counted), counted[7]
+        for line in self._text("proc/pressure/cpu").splitlines():
+            if line.startswith("some") and "total=" in line:
+                crowded = int(line.rpartition("total=")[2])
+        return Counters(self._clock(), ticks, stolen, crowded, self._throttled())
+
+    def clock_khz(self) -> int | None:
+        """Return the mean frequency of the CPUs, or None."""
+        found = self._numbers("cpufreq/scaling_cur_freq")
+        return sum(found) // len(found) if found else None
+
+    def _throttled(self) -> int | None:
+        found = self._numbers("thermal_throttle/core_throttle_count")
+        return sum(found) if found else None
+
+    def _numbers(self, name: str) -> list[int]:
+        folder = self._root / "sys/devices/system/cpu"
+        texts = [
+            self._text(f"sys/devices/system/cpu/cpu{cpu}/{name}")
+            for cpu in range(os.cpu_count() or 1)
+            if (folder / f"cpu{cpu}" / name).exists()
+        ]
+        return [int(text) for text in texts if text.strip().isdigit()]
+
+    def _text(self, path: str) -> str:
+        try:
+            return (self._root / path).read_text("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+class Watch:
+    """Follows one comparison, cluster by cluster."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._first = machine.counters()
+        self._clocks: list[int] = []
+        self._preempted = 0
+        self._sampled_s = 0.0
+
+    def cluster(self, preempted: int, sampled_s: float) -> None:
+        """Take note of a cluster; `sampled_s` is what all samples so far have taken."""
+        self._preempted += preempted
+        self._sampled_s = sampled_s
+        clock = self._machine.clock_khz()
+        if clock is not None:
+            self._clocks.append(clock)
+
+    def disturbances(self, baseline_s: Sequence[float]) -> tuple[str, ...]:
+        """Return what makes the values so far less certain than their spread tells."""
+        now = self._machine.counters()
+        first, told = self._first, []
+        if now.ticks and first.ticks and now.stolen is not None and first.stolen is not None:
+            share = (now.stolen - first.stolen) / max(now.ticks - first.ticks, 1)
+            if share > STOLEN:
+                told.append(f"the hypervisor kept {share:.0%} of the CPU time for others")
+        if now.crowded_us is not None and first.crowded_us is not None:
+            share = (now.crowded_us - first.crowded_us) / 1e6 / max(now.at - first.at, 1e-9)
+            if share > CROWDED:
+                told.append(f"other work waited for a CPU {min(share, 1):.0%} of the time")
+        if now.throttled is not None and first.throttled is not None:
+            times = now.throttled - first.throttled
+            if times > 0:
+                told.append(f"heat throttled the CPU {times} times")
+        if self._clocks and max(self._clocks) > (1 + CLOCK_RANGE) * min(self._clocks):
+            low, high = (value / 1e6 for value in (min(self._clocks), max(self._clocks)))
+            told.append(f"the CPU's clock moved between {low:.2f} and {high:.2f} GHz")
+        rate = self._preempted / self._sampled_s if self._sampled_s else 0.0
+        if rate > PREEMPTED_A_SECOND:
+            told.append(f"the kernels lost their CPU {rate:.0f} times a second")
+        moved = drift(baseline_s)
+        if abs(moved) > DRIFT:
+            told.append(f"the baseline drifted by {moved:+.0%} while it was timed")
+        return tuple(told)
+
+
+def drift(seconds: Sequence[float]) -> float:
+    """Return by what fraction times moved from the first third to the last; 0 within noise."""
+    count = len(seconds)
+    if count < DRIFT_CLUSTERS:
+        return 0.0
+    logs = [math.log(value) for value in seconds]
+    third = count // 3
+    first, last = logs[:third], logs[-third:]
+    steps = [abs(b - a) for a, b in itertools.pairwise(logs)]
+    # Neighbours differ by noise alone, whatever the trend; a median pays no heed to a jump.
+    deviation = 1.4826 * statistics.median(steps) / math.sqrt(2)
+    moved = statistics.median(last) - statistics.median(first)
+    if abs(moved) < DRIFT_DEVIATIONS * deviation * math.sqrt(2 / third):
+        return 0.0
+    return math.expm1(moved)

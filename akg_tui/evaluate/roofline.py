@@ -1,0 +1,146 @@
+"""What memory allows at best: a floor under every time, and the share a kernel reaches.
+
+Owns the measured bandwidths of this machine and their cache. Measured in the judge, which
+is trusted, with nothing but NumPy; must never let an honest kernel be refused, so the floor
+asks only for what must be written, at several times the measured speed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from akg_tui.core.measurement import Roofline
+
+MARGIN = 4.0
+"""A result must be this many times faster than the measured peak to be called impossible.
+
+NumPy's loops reach a third to all of what a core's stores can do, and a smaller margin
+would gain nothing: a forged time is off by orders of magnitude."""
+
+REPEATS_S = 0.02
+BANDWIDTH_BOUNDS = (1e8, 1e14)
+SMALLEST_BYTES = 1 << 15
+DEEP_BYTES = 64 << 20
+"""For main memory where the caches are larger: an array that no core has for itself."""
+
+
+class Level(Struct, frozen=True):
+    """One level of memory: what it holds for one core, and the bytes a second it moves."""
+
+    name: str
+    size: int
+    bandwidth: float
+
+
+def level_for(levels: Sequence[Level], size: int) -> Level:
+    """Return the nearest level that holds `size` bytes, or the last one."""
+    return next((level for level in levels if size <= level.size), levels[-1])
+
+
+def floor_s(levels: Sequence[Level], *, must_move: int, threads: int) -> float:
+    """Return a time below which `must_move` bytes can't have been moved by `threads` threads.
+
+    The fastest level that is at least as large counts, so what overlaps or stays in a nearer
+    cache than expected is forgiven.
+    """
+    fastest = max(level.bandwidth for level in levels)
+    level = level_for(levels, must_move)
+    # Deeper levels are never faster than nearer ones; noise while measuring may say so.
+    bandwidth = min(max(level.bandwidth, 0.0), fastest)
+    return must_move / (bandwidth * max(threads, 1) * MARGIN)
+
+
+def refusal(levels: Sequence[Level], *, must_move: int, seconds: float, threads: int) -> str | None:
+    """Return why a call can't have taken only `seconds`, or None if it can."""
+    floor = floor_s(levels, must_move=must_move, threads=threads)
+    if seconds >= floor:
+        return None
+    return (
+        f"impossible: {must_move} bytes in {seconds * 1e6:.3g} µs a call, which memory can't move "
+        f"in less than {floor * 1e6:.3g} µs"
+    )
+
+
+def share(levels: Sequence[Level], *, moved: int, seconds: float, threads: int) -> Roofline:
+    """Return how near a call of `seconds` that moves `moved` bytes comes to the bandwidth."""
+    level = level_for(levels, moved)
+    bandwidth = level.bandwidth * (threads if level is not levels[-1] else 1)
+    return Roofline(moved, level.name, bandwidth, moved / seconds / bandwidth)
+
+
+def measured_levels(sizes: Mapping[str, int]) -> list[Level]:
+    """Measure how fast one core copies within each of the caches `sizes`, and in memory.
+
+    Counted are bytes read plus bytes written. The best of several repeats: what is wanted is
+    what the machine can do, not what it does beside other work.
+    """
+    ordered = sorted(sizes.items(), key=lambda item: item[1])
+    largest = ordered[-1][1] if ordered else 0
+    found: list[Level] = []
+    nearer = largest
+    for name, size in ordered:
+        # Room for everything else, and well beyond the nearer cache, but no further: the
+        # first megabytes of a large shared cache are its fastest.
+        used, nearer = min(int(size * 0.8), 4 * nearer, DEEP_BYTES), size
+        if used >= SMALLEST_BYTES:
+            found.append(Level(name, size, _copy_bandwidth(used)))
+    if largest < DEEP_BYTES:
+        found.append(Level("memory", 1 << 62, _copy_bandwidth(max(2 * largest, DEEP_BYTES))))
+    else:
+        # A shared cache this large is a slice of a server's: a copy beyond it costs too much.
+        found[-1] = msgspec.structs.replace(found[-1], size=1 << 62)
+    return found
+
+
+def _copy_bandwidth(total: int) -> float:
+    half = max(total // 2, 64)
+    source, target = np.ones(half, np.uint8), np.zeros(half, np.uint8)
+    best = math.inf
+    # Many copies a reading, so that reading the clock and calling NumPy cost next to nothing.
+    count = max(1, (4 << 20) // half)
+    stop = time.perf_counter() + REPEATS_S
+    np.copyto(target, source)
+    while True:
+        start = time.perf_counter()
+        for _ in range(count):
+            np.copyto(target, source)
+        end = time.perf_counter()
+        best = min(best, (end - start) / count)
+        if end >= stop:
+            return 2 * half / best
+
+
+def machine_levels(sizes: Mapping[str, int], machine: str, folder: Path) -> list[Level]:
+    """Return the levels of this machine, measured once and kept in `folder`.
+
+    `machine` names the machine: a file made for another one is not read. A file that can't
+    be read, or whose numbers no machine has, is measured anew; one that can't be written
+    costs the next judge a few hundred milliseconds, and nothing else.
+    """
+    key = hashlib.sha256(f"{machine} {sorted(sizes.items())}".encode()).hexdigest()[:16]
+    path = folder / f"bandwidth-{key}.json"
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=list[Level])
+    except (OSError, msgspec.MsgspecError):
+        kept = []
+    low, high = BANDWIDTH_BOUNDS
+    if kept and all(low < level.bandwidth < high for level in kept):
+        return kept
+    levels = measured_levels(sizes)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(f".{os.getpid()}")
+        fresh.write_bytes(msgspec.json.encode(levels))
+        fresh.replace(path)
+    except OSError:
+        return levels
+    return levels

@@ -1,0 +1,215 @@
+"""What a candidate is verified on: ordinary inputs, then unusual values and hidden shapes.
+
+Owns the choice, made afresh for every evaluation, and the question whether a case is fair.
+Everything is drawn before the candidate's process exists, so none of it waits in another
+process that the candidate could reach.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from akg_tui.evaluate import cases, correctness, shapes
+from akg_tui.evaluate import layout as layouts
+from akg_tui.evaluate.cases import SPECIAL, WORDS, Case
+from akg_tui.evaluate.correctness import Bound
+from akg_tui.evaluate.layout import DTYPES
+from akg_tui.evaluate.reference import Draw, Loaded, Reference
+from akg_tui.evaluate.region import Region
+from akg_tui.evaluate.wire import CASE_SHIFT, Description, Op, Variation, Want
+from akg_tui.evaluate.worker import ChildFailed
+
+DRAW_S = 1.0
+"""How long drawing inputs may take; with fewer of them a cluster has fewer samples."""
+
+UNUSUAL_S = 0.5
+"""After this long no further unusual case is drawn. They come in random order, so that over
+several evaluations of a slow reference all have their turn."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One input: what it is called, where it lies, and what the result is held to."""
+
+    name: str
+    draw: Draw
+    item: int
+    held: list[Bound]
+
+
+@dataclass
+class Group:
+    """Trials whose inputs have the same shapes."""
+
+    draw: Draw
+    trials: list[Trial] = field(default_factory=list)
+
+
+@dataclass
+class Trials:
+    """All that one verification needs. `skipped` has names of trials, and why."""
+
+    ordinary: Draw
+    unusual: list[Group] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """The number of trials."""
+        return self.ordinary.count + sum(len(group.trials) for group in self.unusual)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for draw in (self.ordinary, *(group.draw for group in self.unusual)):
+            draw.close()
+
+
+class TwiceExact(Draw):
+    """A draw with two exact items for each: for the inputs, and for inputs nudged a little."""
+
+    def exact_results(self, item: int) -> list[torch.Tensor] | None:
+        """Return the results in double precision."""
+        return super().exact_results(2 * item)
+
+    def nudged_results(self, item: int) -> list[torch.Tensor] | None:
+        """Return the results in double precision for inputs that differ by a rounding."""
+        return super().exact_results(2 * item + 1)
+
+
+def draw(reference: Reference, dice: random.Random) -> Trials:
+    """Return fresh trials, drawn from secret seeds in one process of the reference."""
+    rules = reference.rules
+    with reference.loaded() as loaded:
+        ordinary = reference.draw_from(
+            loaded,
+            rules.trials,
+            exact=True,
+            checkable=rules.trials,
+            seconds=DRAW_S,
+            at_least=rules.trials,
+        )
+        trials = Trials(ordinary)
+        unusual = _Unusual(reference, loaded, trials)
+        for variation, wanted in _plan(reference, dice):
+            if not unusual.add(variation, wanted):
+                break
+    return trials
+
+
+def _plan(reference: Reference, dice: random.Random) -> list[tuple[Variation | None, list[Case]]]:
+    """Return groups of cases: shapes (None for the declared ones) and which values."""
+    dtypes = [DTYPES[slot.dtype] for slot in reference.description.inputs.tensors]
+    possible = cases.possible(reference.rules.values, dtypes)
+    values = [case for case in possible if case not in reference.barred]
+    dice.shuffle(values)
+    hidden = shapes.hidden(reference.shapes, reference.free, dice)
+    plan: list[tuple[Variation | None, list[Case]]] = []
+    if reference.rules.noncontiguous:
+        at = hidden[0] if hidden else reference.shapes
+        plan.append((Variation(at, strided=True), [Case.DRAWN]))
+    if hidden:
+        plan += [(Variation(other), [Case.DRAWN]) for other in hidden[1:]]
+        # Small, and so the cheapest to try all values on.
+        plan.append((Variation(hidden[0]), [Case.DRAWN, *values]))
+    elif values:
+        plan.append((None, values))
+    return plan
+
+
+class _Unusual:
+    """Draws groups of unusual inputs from a reference child, as long as there is time."""
+
+    def __init__(self, reference: Reference, loaded: Loaded, trials: Trials) -> None:
+        self._reference = reference
+        self._loaded = loaded
+        self._trials = trials
+        self._stop = time.monotonic() + UNUSUAL_S
+
+    def add(self, variation: Variation | None, wanted: Sequence[Case]) -> bool:
+        """Draw one group into the trials; False when the reference's process is lost."""
+        reference, skipped = self._reference, self._trials.skipped
+        case = wanted[0]
+        try:
+            known: Description | None = self._loaded.description
+            if variation is not None:
+                seed = secrets.randbits(63)
+                known = self._loaded.vary(variation, seed, reference.call_s)
+            if known is None:
+                skipped[self._name(case, variation)] = "the reference refuses this shape"
+                return True
+            drawn = _memory(known, len(wanted))
+            group = Group(drawn)
+            self._trials.unusual.append(group)
+            fds = drawn.fds
+            for item, case in enumerate(wanted):
+                name = self._name(case, variation)
+                if time.monotonic() > self._stop:
+                    skipped[name] = "no time left; the next evaluation may come to it"
+                    continue
+                made = self._ask(drawn, item, case, fds)
+                fds = ()
+                held = self._fair(drawn, item, case, made)
+                if isinstance(held, str):
+                    skipped[name] = held
+                else:
+                    group.trials.append(Trial(name, drawn, item, held))
+        except ChildFailed as failed:
+            reference.barred.add(case)
+            skipped[self._name(case, variation)] = f"the reference fails: {failed.message}"
+            return False
+        return True
+
+    def _ask(self, drawn: Draw, item: int, case: Case, fds: tuple[int, ...]) -> int:
+        wanted = Want.OUTPUT | (Want.EXACT if drawn.exact is not None else 0)
+        self._loaded.worker.send(
+            Op.DRAW,
+            count=1,
+            seed=secrets.randbits(63),
+            item=item,
+            wanted=wanted | case << CASE_SHIFT,
+            fds=fds,
+        )
+        deadline_s = self._reference.call_s
+        return self._loaded.worker.answer(deadline_s, "drawing unusual inputs", stop=False)
+
+    def _fair(self, drawn: TwiceExact, item: int, case: Case, made: int) -> list[Bound] | str:
+        """Return what a candidate is held to, or why it would be unfair to try it on this."""
+        if not made:
+            return "the reference refuses these values"
+        native = drawn.results(item)
+        exact = drawn.exact_results(item) if made & Want.EXACT else None
+        nudged = drawn.nudged_results(item) if made & Want.EXACT else None
+        inexact = [result for result in native if result.dtype in correctness.FLOORS]
+        usual = case not in SPECIAL and self._reference.is_finite
+        if usual and not correctness.all_finite(inexact):
+            return "the reference has no finite result"
+        held = correctness.conditioned(native, exact, nudged, self._reference.rules.tolerance)
+        return held if held is not None else "the result depends on how it is rounded"
+
+    def _name(self, case: Case, variation: Variation | None) -> str:
+        if variation is None:
+            return WORDS[case]
+        words = [] if case is Case.DRAWN else [WORDS[case]]
+        if variation.strided:
+            words.append("not contiguous")
+        if variation.shapes != self._reference.shapes:
+            words.append("shape " + ", ".join(str(list(shape)) for shape in variation.shapes))
+        return ", ".join(words)
+
+
+def _memory(known: Description, count: int) -> TwiceExact:
+    wide = layouts.results_in(known.outputs, exact=True).size
+    return TwiceExact(
+        known,
+        count,
+        count,
+        Region(count * known.inputs.size),
+        Region(count * known.outputs.size),
+        Region(2 * count * wide) if known.has_floats else None,
+    )

@@ -1,0 +1,219 @@
+"""Builds a candidate and compares what it computes with the reference.
+
+Runs in the judge. Cheap failures come first: one call on a known sample right after the
+build, then ordinary trials, then unusual values and shapes, all in one process; the same
+input in two processes and twice in one tells of races.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import torch
+
+from akg_tui.core.measurement import FailureKind, InputError
+from akg_tui.evaluate import correctness, timing
+from akg_tui.evaluate.correctness import Bound, Comparison
+from akg_tui.evaluate.nursery import Nursery
+from akg_tui.evaluate.reference import Draw, Reference
+from akg_tui.evaluate.timing import Side
+from akg_tui.evaluate.trials import Group, Trial, Trials
+from akg_tui.evaluate.wire import Op, Plan
+from akg_tui.evaluate.worker import ChildFailed, Worker
+
+DRAWN = "as drawn"
+AGAIN = "the same input again"
+
+
+@dataclass
+class Errors:
+    """How far the candidate was off, by kind of input; the worst of all beside it."""
+
+    worst: float | None = None
+    tolerance: float | None = None
+    by_name: dict[str, InputError] = field(default_factory=dict)
+
+    def add(self, name: str, found: Comparison) -> None:
+        """Keep the worst of each kind."""
+        if self.worst is None or found.error >= self.worst:
+            self.worst, self.tolerance = found.error, found.tolerance
+        known = self.by_name.get(name)
+        finite = found.error if found.error != float("inf") else None
+        if known is None or finite is None or (known.error or 0.0) <= finite:
+            note = "" if finite is not None else "NaN, infinite or unequal where it may not be"
+            self.by_name[name] = InputError(name, finite, found.tolerance, note)
+
+    def skip(self, name: str, why: str) -> None:
+        """Say that a kind of input was not tried."""
+        self.by_name.setdefault(name, InputError(name, note=f"not tried: {why}"))
+
+
+class Verification:
+    """Verifies one candidate. `held` is then what its timed results are held to.
+
+    `warmups` is the least number of repeated calls, besides those that a comparison needs.
+    """
+
+    def __init__(
+        self,
+        nursery: Nursery,
+        reference: Reference,
+        plan: Plan,
+        errors: Errors,
+        stage: Callable[[str, int, int], None],
+        *,
+        warmups: int,
+    ) -> None:
+        self._nursery = nursery
+        self._reference = reference
+        self._plan = plan
+        self._errors = errors
+        self._stage = stage
+        self._rules = nursery.task.correctness
+        self._warmups = warmups
+        self._first: list[torch.Tensor] = []
+        self.held: list[Bound] = []
+        self.sandbox: tuple[str, ...] = ()
+
+    def build(self) -> None:
+        """Load the candidate and call it once on the sample, giving a compiler its time."""
+        with self._loaded() as (worker, side):
+            sample = self._sample
+            self._call_slowly(worker, side, sample)
+            self._first = [result.clone() for result in timing.results(side, 0)]
+            self._compare(sample, side)
+
+    def verify(self, drawn: Trials) -> float:
+        """Compare the candidate on every trial; return about how long one call takes."""
+        ordinary = [self._trial(drawn.ordinary, item) for item in range(drawn.ordinary.count)]
+        self.held = correctness.widest([trial.held for trial in ordinary])
+        for name, why in drawn.skipped.items():
+            self._errors.skip(name, why)
+        with self._loaded() as (worker, side):
+            taken: list[float] = []
+            for done, trial in enumerate(ordinary, 1):
+                taken.append(self._call(worker, side, trial))
+                self._compare(trial, side)
+                self._stage("verify", done, drawn.count)
+            taken += self._repeat(worker, side, ordinary[0])
+            done = len(ordinary)
+            for group in drawn.unusual:
+                self._try_group(worker, group)
+                done += len(group.trials)
+                self._stage("verify", done, drawn.count)
+        return min(taken)
+
+    @property
+    def _sample(self) -> Trial:
+        return Trial(DRAWN, self._reference.sample, 0, self._reference.sample_held)
+
+    def _trial(self, draw: Draw, item: int) -> Trial:
+        exact = draw.exact_results(item)
+        held = correctness.bounds(draw.results(item), exact, self._rules.tolerance)
+        return Trial(DRAWN, draw, item, held)
+
+    def _repeat(self, worker: Worker, side: Side, trial: Trial) -> list[float]:
+        """Call again on the sample, tried in another process, and on a trial of this one."""
+        taken = []
+        sample = self._sample
+        for where in ("in another process", "at the next call"):
+            taken.append(self._call(worker, side, sample))
+            self._check_again(sample, side, where)
+            self._check_bits(timing.results(side, 0), where)
+        taken.append(self._call(worker, side, trial))
+        self._check_again(trial, side, "after other inputs")
+        taken += [self._call(worker, side, trial) for _ in range(self._warmups - len(taken))]
+        return taken
+
+    def _check_again(self, trial: Trial, side: Side, where: str) -> None:
+        """Hold a repeated result to the reference.
+
+        A sum may be taken in another order each time, so it need not have the same bits: it
+        must be right within the tolerance each time.
+        """
+        results = timing.results(side, 0)
+        exact = trial.draw.exact_results(trial.item)
+        found = correctness.compare(results, trial.draw.results(trial.item), exact, trial.held)
+        self._errors.add(AGAIN, found)
+        if found.message:
+            what = "a moving result, probably a race or memory that was not written"
+            message = f"{what}: right at first, {where} {found.message}"
+            raise ChildFailed(FailureKind.WRONG, message, found.detail)
+
+    def _check_bits(self, results: list[torch.Tensor], where: str) -> None:
+        """Hold a repeated result to the bits of the first, if the task demands that."""
+        if not self._rules.deterministic:
+            return
+        for result, first in zip(results, self._first, strict=True):
+            if not _same_bits(result, first):
+                moved = correctness.compare([result], [first], None, [Bound(0.0)])
+                what = "not deterministic, which this task demands: the same input gave other bits"
+                message = f"{what} {where} ({moved.message})"
+                raise ChildFailed(FailureKind.WRONG, message, moved.detail)
+
+    def _try_group(self, worker: Worker, group: Group) -> None:
+        """Call the candidate on inputs of other shapes, in the process that it has."""
+        if not group.trials:
+            return
+        known = group.draw.description
+        plan = msgspec.structs.replace(
+            self._plan,
+            inputs=known.inputs,
+            outputs=known.outputs,
+            strides=known.strides if self._plan.strides else (),
+        )
+        side = timing.make_side("candidate", plan, 1)
+        with contextlib.closing(side):
+            regions = (side.report, self._reference.state, side.inputs, side.outputs)
+            self._nursery.send_plan(worker, side.plan, *regions, op=Op.BIND)
+            worker.answer(self._nursery.task.timing.call_timeout_s, "taking other shapes")
+            for trial in group.trials:
+                try:
+                    self._call_slowly(worker, side, trial)
+                    self._compare(trial, side)
+                except ChildFailed as failed:
+                    message = f"{failed.message} (inputs: {trial.name})"
+                    raise ChildFailed(failed.kind, message, failed.detail) from failed
+
+    def _compare(self, trial: Trial, side: Side) -> None:
+        """Keep the error; raise if results do not match or arguments were changed."""
+        results, expected = timing.results(side, 0), trial.draw.results(trial.item)
+        exact = trial.draw.exact_results(trial.item)
+        found = correctness.compare(results, expected, exact, trial.held)
+        self._errors.add(trial.name, found)
+        if found.message:
+            raise ChildFailed(FailureKind.WRONG, found.message, found.detail)
+        timing.check_arguments(side, 0, trial.draw, trial.item)
+
+    def _call(self, worker: Worker, side: Side, trial: Trial) -> float:
+        timing.fill(side, 0, trial.draw, trial.item)
+        timing.poison(side, 0)
+        nanoseconds = worker.timed_call(1, self._nursery.task.timing.call_timeout_s)
+        worker.await_stop()
+        return nanoseconds / 1e9
+
+    def _call_slowly(self, worker: Worker, side: Side, trial: Trial) -> None:
+        """Call once, with time for a compiler: at first, and for another shape."""
+        limits = self._nursery.task.timing
+        timing.fill(side, 0, trial.draw, trial.item)
+        timing.poison(side, 0)
+        worker.send(Op.CALL, count=1)
+        worker.answer(limits.call_timeout_s, "being called", compiling_s=limits.build_timeout_s)
+        worker.await_stop()
+
+    @contextlib.contextmanager
+    def _loaded(self) -> Iterator[tuple[Worker, Side]]:
+        side = timing.make_side("candidate", self._plan, 1)
+        with contextlib.closing(side), self._nursery.child(self._plan.source) as worker:
+            self.sandbox = worker.sandbox
+            timing.load_side(self._nursery, worker, side, self._reference.state)
+            self._nursery.await_load(worker)
+            yield worker, side
+
+
+def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    plain = (t.contiguous().reshape(-1).view(torch.uint8) for t in (one, other))
+    return torch.equal(*plain)

@@ -1,0 +1,168 @@
+"""Looks a run over, on disk, and says what is damaged and what that means.
+
+Reads only: no lock is taken, nothing is mended, so it may look at a run at work.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from akg_tui.core.checks import Check, bad, ok, warn
+from akg_tui.core.plan_view import render_plan
+from akg_tui.core.state import RunState
+from akg_tui.store.errors import HistoryError, JournalDamaged, JournalTooNew, StoreError
+from akg_tui.store.history import ATTEMPTS, BEST, History, blob_id, broken_refs
+from akg_tui.store.journal_lines import Inspected, inspect
+from akg_tui.store.lock import holder
+from akg_tui.store.project import PLAN, WORK, hand_edit
+from akg_tui.store.run_folder import HISTORY, read_reference
+from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
+
+_REDONE = "nothing to do: the next resume makes it anew"
+
+
+def check_run(run: Path) -> list[Check]:
+    """Everything that can be said of the run on disk, the journal first.
+
+    What follows from the journal (objects, refs, work tree, PLAN.md) is held against its
+    sound part, and only looked at when that can be folded.
+
+    Raises
+    ------
+    RunFolderError
+        If `run` is not a run.
+    """
+    check_is_run(run)
+    inspected = inspect(run / JOURNAL)
+    found = [_lock(run), _journal(run, inspected)]
+    try:
+        state = fold_journal(run / JOURNAL, inspected.records)
+    except JournalDamaged as error:
+        return [*found, bad("rules", str(error), _salvage(run))]
+    except StoreError as error:
+        return [*found, bad("rules", str(error), "nothing can be saved: begin a new run")]
+    found.append(ok("rules", f"folds to phase {state.phase}, {state.settled} rounds settled"))
+    found += _history(run, state)
+    return [*found, _work(run, state), _plan(run, state), _task(run, state)]
+
+
+def _salvage(run: Path) -> str:
+    return f"save what is sound with: akg-tui salvage {run} --out DIR"
+
+
+def _lock(run: Path) -> Check:
+    pid = holder(run)
+    if pid is None:
+        return ok("lock", "no process is at work on the run")
+    return warn("lock", f"process {pid} is at work: what it has not finished may look wrong here")
+
+
+def _journal(run: Path, inspected: Inspected) -> Check:
+    count = f"{len(inspected.records)} events"
+    if inspected.fault is not None:
+        after = len(inspected.data) - inspected.length
+        told = f"{inspected.fault}; {count} before it are sound, {after} bytes are not"
+        newer = isinstance(inspected.fault, JournalTooNew)
+        return bad("journal", told, "update akg-tui" if newer else _salvage(run))
+    if torn := len(inspected.data) - inspected.length:
+        told = f"{count}, then {torn} bytes at byte {inspected.length} that are no whole event"
+        mend = "a write was cut off; the next resume takes them away"
+        return warn("journal", told, mend)
+    return ok("journal", f"{count}, {inspected.length} bytes: checksums, order and chain are right")
+
+
+def _history(run: Path, state: RunState) -> list[Check]:
+    path = run / HISTORY
+    try:
+        history = History.open(path, kernel_file=state.task.files.editable)
+        left = sorted(str(lock.relative_to(path)) for lock in path.rglob("*.lock"))
+        broken = broken_refs(path)
+    except (HistoryError, OSError) as error:
+        if (path / "objects").is_dir() and not (path / "HEAD").exists():
+            return [warn("history", "HEAD is gone, so the objects cannot be looked at", _REDONE)]
+        return [bad("history", str(error), _salvage(run))]
+    found = []
+    if left or broken:
+        names = ", ".join([*left, *broken])
+        found.append(warn("history", f"left behind or without content: {names}", _REDONE))
+    else:
+        found.append(ok("history", "the repository opens, without a stale lock"))
+    return [*found, _objects(run, history, state), _refs(history, state)]
+
+
+def _objects(run: Path, history: History, state: RunState) -> Check:
+    lost = []
+    told = [("the seed", state.seed_blob), ("the kernel at work", state.work_blob)]
+    for what, blob in told:
+        if not _reads(history, blob):
+            lost.append(f"{what} ({blob[:10]})")
+    gone = [attempt for attempt in state.attempts if attempt.lost]
+    for attempt in state.attempts:
+        if attempt.lost:
+            continue
+        try:
+            history.check_commit(attempt.commit)
+        except HistoryError as error:
+            text = "" if _reads(history, attempt.blob) else ", its kernel's text too"
+            lost.append(f"attempt {attempt.number}, {attempt.verdict}: {error}{text}")
+    if lost:
+        return bad("objects", "; ".join(lost), _salvage(run))
+    count = f"{len(state.attempts) - len(gone)} attempts"
+    if gone:
+        numbers = ", ".join(str(attempt.number) for attempt in gone)
+        return warn("objects", f"{count} are whole; lost before this run was salvaged: {numbers}")
+    return ok("objects", f"{count}: every commit, tree and kernel is whole")
+
+
+def _reads(history: History, blob: str) -> bool:
+    try:
+        history.read_blob(blob)
+    except HistoryError:
+        return False
+    return True
+
+
+def _refs(history: History, state: RunState) -> Check:
+    due = {f"{ATTEMPTS}{a.number}": a.commit for a in state.attempts if not a.lost}
+    if state.best is not None:
+        due[BEST] = state.best.commit
+    refs = history.refs()
+    wrong = sorted(name for name, commit in due.items() if refs.get(name) != commit)
+    if wrong:
+        return warn("refs", f"not as the journal says: {', '.join(wrong)}", _REDONE)
+    return ok("refs", f"{len(due)} refs point where the journal says")
+
+
+def _work(run: Path, state: RunState) -> Check:
+    file = run / WORK / state.task.files.editable
+    try:
+        same = blob_id(file.read_bytes()) == state.work_blob
+    except OSError as error:
+        return warn("work tree", f"cannot read {file}: {error.strerror}", _REDONE)
+    if same:
+        return ok("work tree", "holds the kernel that the journal says")
+    mend = "the next resume writes over it: copy it first if it is yours"
+    return warn("work tree", f"{file} holds another kernel than the journal says", mend)
+
+
+def _plan(run: Path, state: RunState) -> Check:
+    try:
+        if edit := hand_edit(run):
+            return warn("PLAN.md", "was edited by hand", f"the next resume keeps it as {edit.kept}")
+        text = (run / PLAN).read_bytes()
+    except StoreError as error:
+        return warn("PLAN.md", str(error), _REDONE)
+    except OSError as error:
+        return warn("PLAN.md", f"cannot be read: {error.strerror}", _REDONE)
+    if text != render_plan(state).encode():
+        return warn("PLAN.md", "shows an earlier state", _REDONE)
+    return ok("PLAN.md", "shows the state of the journal")
+
+
+def _task(run: Path, state: RunState) -> Check:
+    try:
+        read_reference(run, state)
+    except StoreError as error:
+        mend = "put the old file back: the task folder may have it"
+        return bad("reference", str(error), mend)
+    return ok("reference", "the copy is the one that the run began with")

@@ -1,0 +1,132 @@
+"""A new run from another one's history: everything up to the end of a round, and its origin.
+
+The parent is read, without its lock, and never written. The fork is self-contained: its
+journal holds the parent's events, line by line, and its history the commits they name. It
+is built beside its place and renamed into it, so there is never half a run.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from akg_tui.core import events as ev
+from akg_tui.core.state import RunState
+from akg_tui.store.durable import sync_folder, write_synced
+from akg_tui.store.errors import RunFolderError
+from akg_tui.store.history import History
+from akg_tui.store.journal_lines import continued, digest, inspect, lines_of
+from akg_tui.store.run_folder import HISTORY, TASK, RunFolder, reserve
+from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
+
+
+class Fork(Struct, frozen=True):
+    """A fork that was made. `seq` and `hash` name the parent's last line in it."""
+
+    path: Path
+    parent: Path
+    round: int
+    seq: int
+    hash: str
+    state: RunState
+
+
+def fork_run(parent: Path, round_number: int, *, version: str, clock: Callable[[], float]) -> Fork:
+    """Make a run of its own from `parent`, as it stood when `round_number` was settled.
+
+    Round 0 is the accepted baseline. The new folder stands beside the parent's; it can be
+    resumed at once.
+
+    Raises
+    ------
+    RunFolderError
+        If there is no such round, or the folder cannot be written.
+    JournalDamaged, HistoryError
+        If the parent cannot be trusted.
+    """
+    check_is_run(parent)
+    journal = parent / JOURNAL
+    inspected = inspect(journal)
+    if inspected.fault is not None:
+        raise inspected.fault
+    records = inspected.records
+    history = records[: _end_of(parent, records, round_number)]
+    state = fold_journal(journal, history)
+    lines = lines_of(inspected.data, len(history))
+    runs = parent.resolve().parent
+    staged: Path | None = None
+    try:
+        staged, path = reserve(runs, f"{parent.resolve().name}-r{round_number}")
+        forked = ev.Forked(
+            run_id=path.name,
+            parent=state.run_id,
+            parent_path=str(parent.resolve()),
+            round=round_number,
+            seq=len(history),
+            hash=digest(lines[-1]),
+            version=version,
+        )
+        _copy_task(parent, staged)
+        _copy_history(parent, staged, state, history)
+        now = clock()
+        made = fold_journal(journal, [*history, ev.Record(len(history) + 1, now, forked)])
+        write_synced(staged / JOURNAL, continued(lines, forked, now))
+        sync_folder(staged)
+        staged.rename(path)
+        sync_folder(runs)
+    except OSError as error:
+        where = error.filename or runs
+        raise RunFolderError(f"cannot make a fork: {where}: {error.strerror}") from error
+    finally:
+        if staged is not None:
+            shutil.rmtree(staged, ignore_errors=True)  # gone already, unless it failed
+    RunFolder.open(path, clock=clock).close()  # the refs, the work tree and PLAN.md
+    return Fork(path, parent, round_number, forked.seq, forked.hash, made)
+
+
+def _end_of(parent: Path, records: Sequence[ev.Record], round_number: int) -> int:
+    """How many events there are up to the end of the round."""
+    last = 0
+    for record in records:
+        match record.event:
+            case ev.BaselineAccepted() if round_number == 0:
+                return record.seq
+            case ev.Decided(round=number):
+                last = number
+                if number == round_number:
+                    return record.seq
+            case _:
+                pass
+    if round_number == 0:
+        raise RunFolderError(f"{parent}: has no accepted baseline, so there is nothing to fork")
+    settled = f"its rounds are 1 to {last}" if last else "no round is settled yet"
+    raise RunFolderError(f"{parent}: has no round {round_number}: {settled}")
+
+
+def _copy_task(parent: Path, staged: Path) -> None:
+    copies = staged / TASK
+    copies.mkdir()
+    for path in sorted((parent / TASK).iterdir()):
+        if path.is_file() and not path.is_symlink():
+            write_synced(copies / path.name, path.read_bytes())
+    sync_folder(copies)
+
+
+def _copy_history(
+    parent: Path, staged: Path, state: RunState, records: Sequence[ev.Record]
+) -> None:
+    """The kernels that the events name, and the commits, each after the one it follows."""
+    kernel_file = state.task.files.editable
+    source = History.open(parent / HISTORY, kernel_file=kernel_file)
+    target = History.create(staged / HISTORY, kernel_file=kernel_file)
+    blobs = [state.seed_blob]
+    blobs += [r.event.blob for r in records if isinstance(r.event, ev.KernelEdited)]
+    for blob in dict.fromkeys(blobs):
+        target.write_blob(source.read_blob(blob))
+    for attempt in state.attempts:
+        if attempt.lost:
+            continue
+        target.copy_commit(source, attempt.commit)

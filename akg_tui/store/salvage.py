@@ -1,0 +1,305 @@
+"""Makes a new run of what is sound in a damaged one, which is left as it is.
+
+The journal's longest sound prefix from which a resume works is copied line by line, so
+it stays the same chain; the kernels that still exist go into a new history. What is lost
+is told by an event, never filled in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from akg_tui.core.events import Decided, KeepUndone, RunSalvaged
+from akg_tui.core.fold import evolve
+from akg_tui.core.machine import Phase, Verdict
+from akg_tui.core.plain import one_line
+from akg_tui.core.state import Attempt, RunState
+from akg_tui.store.durable import sync_folder, sync_tree, write_synced
+from akg_tui.store.errors import HistoryError, JournalTooNew, RunFolderError, RunLocked
+from akg_tui.store.history import History, blob_id
+from akg_tui.store.journal_lines import Inspected, continued, inspect, lines_of
+from akg_tui.store.lock import holder
+from akg_tui.store.project import PLAN, WORK
+from akg_tui.store.run_folder import HISTORY, TASK, RunFolder
+from akg_tui.store.run_list import JOURNAL, check_is_run
+from akg_tui.store.task_folder import TASK_FILE
+
+
+class Salvaged(Struct, frozen=True):
+    """What a salvage came to. `dropped` are whole events that could not be kept."""
+
+    path: str
+    events: int
+    rounds: int
+    dropped: int
+    lost: tuple[int, ...]
+    best: int | None
+    told: tuple[str, ...]
+
+
+def salvage(run: Path, out: Path) -> Salvaged:
+    """Write a new run to `out`, which must not exist yet, and open it once.
+
+    Raises
+    ------
+    RunFolderError
+        If there is nothing to save, or `out` cannot be made.
+    JournalTooNew
+        If a newer version wrote the journal: nothing is damaged then.
+    RunLocked
+        If a process is at work on the run.
+    """
+    check_is_run(run)
+    if (pid := holder(run)) is not None:
+        raise RunLocked(run, pid)
+    if out.exists():
+        raise RunFolderError(f"{out}: is there already, expected a new folder")
+    inspected = inspect(run / JOURNAL)
+    if isinstance(inspected.fault, JournalTooNew):
+        raise inspected.fault
+    wreck = _Wreck(run, inspected)
+    staged = out.with_name(f".{out.name}.new")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(staged, ignore_errors=True)  # a salvage that was killed left it
+        staged.mkdir()
+        event = _fill(staged, out.name, wreck)
+        sync_tree(staged)
+        staged.rename(out)
+        sync_folder(out.parent)
+    except OSError as error:
+        where = error.filename or out
+        raise RunFolderError(f"cannot write {where}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)  # gone already, unless it failed
+    opened = RunFolder.open(out)  # a salvaged run that does not open would be no help
+    try:
+        best = opened.state.best.attempt if opened.state.best else None
+        rounds = opened.state.settled
+    finally:
+        opened.close()
+    return Salvaged(
+        path=str(out),
+        events=wreck.state.seq,
+        rounds=rounds,
+        dropped=wreck.dropped,
+        lost=event.lost,
+        best=best,
+        told=wreck.told(event),
+    )
+
+
+class _Wreck:
+    """A damaged run: its last usable state, and the kernels that can still be found."""
+
+    def __init__(self, run: Path, inspected: Inspected) -> None:
+        self.run = run
+        self.inspected = inspected
+        if not inspected.records:
+            raise RunFolderError(f"{run}: no event can be read, so there is nothing to save")
+        first = evolve(None, inspected.records[0])
+        self.history = _open(run / HISTORY, first.task.files.editable)
+        self._found: dict[str, bytes | None] = {}
+        # A kernel is known by its id, wherever its bytes are.
+        name = first.task.files.editable
+        for file in (run / WORK / name, self._task_folder() / name):
+            if file.is_file():
+                data = file.read_bytes()
+                self._found[blob_id(data)] = data
+        if self.text(first.seed_blob) is None:
+            raise RunFolderError(f"{run}: the first kernel's text is lost, so no run can go on")
+        self.reference = self._reference(first)
+        self.folded, self.state = self._last_usable(first)
+        self.dropped = len(inspected.records) - self.state.seq
+
+    def text(self, blob: str) -> bytes | None:
+        """The kernel with this id, or None when it is lost."""
+        if self._found.get(blob) is None:
+            self._found[blob] = self._read(blob)
+        return self._found[blob]
+
+    def _read(self, blob: str) -> bytes | None:
+        if self.history is None:
+            return None
+        try:
+            return self.history.read_blob(blob)
+        except HistoryError:
+            return None
+
+    def _task_folder(self) -> Path:
+        """Where a run is by default: TASK/runs/RUN. What is there is only taken by its hash."""
+        return self.run.resolve().parent.parent
+
+    def _reference(self, state: RunState) -> bytes:
+        name = state.task.files.reference
+        for file in (self.run / TASK / name, self._task_folder() / name):
+            if file.is_file():
+                data = file.read_bytes()
+                if hashlib.sha256(data).hexdigest() == state.reference_sha256:
+                    return data
+        raise RunFolderError(
+            f"{self.run}: the reference that the run began with is lost; put it back as "
+            f"{self.run / TASK / name}, nothing can be measured without it"
+        )
+
+    def _last_usable(self, state: RunState) -> tuple[int, RunState]:
+        """How many events fold, and the last state that a resume can go on from."""
+        usable, folded = state, state.seq
+        for record in self.inspected.records[1:]:
+            try:
+                state = evolve(state, record)
+            except (ValueError, KeyError, AssertionError):
+                break
+            folded = state.seq
+            if self._usable(state):
+                usable = state
+        return folded, usable
+
+    def _usable(self, state: RunState) -> bool:
+        if state.best is None or self.text(state.best.blob) is not None:
+            return self.text(state.work_blob) is not None
+        # The incumbent is lost: only between rounds does nothing depend on it.
+        between = state.active is None and state.running is None and not state.turn_open
+        return between and state.phase is not Phase.DONE
+
+    def fallback(self) -> int | None:
+        """The best before it that exists, when the best is lost; else None."""
+        best = self.state.best
+        if best is None or self.text(best.blob) is not None:
+            return None
+        whole = [each.attempt for each in self.state.former if self.text(each.blob) is not None]
+        return whole[-1]  # the seed, which is there, is the first of them
+
+    def builds_on(self) -> dict[int, int]:
+        """By attempt: the one that was the best when it was made."""
+        found: dict[int, int] = {}
+        bests = [0]
+        for record in self.inspected.records[: self.state.seq]:
+            match record.event:
+                case Decided(attempt=attempt, verdict=verdict):
+                    found[attempt] = bests[-1]
+                    if verdict is Verdict.KEEP:
+                        bests.append(attempt)
+                case KeepUndone():
+                    bests.pop()
+                case _:
+                    pass
+        return found
+
+    def damage(self) -> str:
+        """What was wrong with the journal, in a line; "" when it was sound."""
+        if self.inspected.fault is not None:
+            return str(self.inspected.fault.what)
+        if self.folded < len(self.inspected.records):
+            return f"event {self.folded + 1} breaks the rules of a run"
+        return ""
+
+    def told(self, event: RunSalvaged) -> tuple[str, ...]:
+        """What a person should know was lost, a line each."""
+        lines = []
+        if damage := self.damage():
+            lines.append(f"the journal ends before event {self.folded + 1}: {damage}")
+        after = len(self.inspected.data) - self.inspected.length
+        if after:
+            lines.append(f"{after} bytes of the journal are not sound and were left out")
+        if self.dropped:
+            count = f"{self.dropped} sound events after event {self.state.seq}"
+            lines.append(f"{count} were left out: a kernel that they build on is lost")
+        if event.lost:
+            numbers = ", ".join(str(number) for number in event.lost)
+            lines.append(f"the kernel's text is lost of attempt {numbers}; the results are kept")
+        if event.commits:
+            lines.append(f"{len(event.commits)} commits were made anew, with other ids")
+        if event.best is not None:
+            lines.append(f"the best kernel is lost: attempt {event.best} is the incumbent again")
+        return tuple(lines)
+
+
+def _open(path: Path, kernel_file: str) -> History | None:
+    try:
+        return History.open(path, kernel_file=kernel_file)
+    except HistoryError:
+        return None
+
+
+def _fill(staged: Path, name: str, wreck: _Wreck) -> RunSalvaged:
+    """Everything the new run is made of, its journal last."""
+    state = wreck.state
+    task = staged / TASK
+    task.mkdir()
+    toml = wreck.run / TASK / TASK_FILE
+    if toml.is_file():
+        write_synced(task / TASK_FILE, toml.read_bytes())
+    write_synced(task / state.task.files.reference, wreck.reference)
+    for edit in sorted(wreck.run.glob(f"{PLAN}.edited-*")):
+        shutil.copyfile(edit, staged / edit.name)
+    history = History.create(staged / HISTORY, kernel_file=state.task.files.editable)
+    for blob in (state.seed_blob, state.work_blob):
+        if (text := wreck.text(blob)) is not None:
+            history.write_blob(text)
+    lost = tuple(a.number for a in state.attempts if a.lost or wreck.text(a.blob) is None)
+    event = RunSalvaged(
+        run_id=name,
+        source=one_line(wreck.run.name, 200),
+        damage=wreck.damage(),
+        lost=lost,
+        commits=tuple(_rebuild(wreck, history, lost)),
+        best=wreck.fallback(),
+    )
+    _write_journal(staged, wreck.inspected, state, event)
+    return event
+
+
+def _rebuild(wreck: _Wreck, history: History, lost: tuple[int, ...]) -> Iterable[tuple[int, str]]:
+    """Write each attempt's commit; those that have another id than before, with the new one.
+
+    A commit names its parent, so what follows a lost attempt has a new id too.
+    """
+    builds_on = wreck.builds_on()
+    made: dict[int, str] = {}
+    for attempt in wreck.state.attempts:
+        if attempt.number in lost:
+            continue
+        text = wreck.text(attempt.blob)
+        assert text is not None
+        blob = history.write_blob(text)
+        message, at = _told_by(wreck, attempt)
+        parent = builds_on.get(attempt.number)
+        while parent in lost:
+            parent = builds_on[parent]
+        commit = history.commit(blob, None if parent is None else made[parent], message, at)
+        made[attempt.number] = commit
+        if commit != attempt.commit:
+            yield attempt.number, commit
+
+
+def _told_by(wreck: _Wreck, attempt: Attempt) -> tuple[str, float]:
+    """The old commit's message and time, or as much of them as the journal knows."""
+    if wreck.history is not None:
+        try:
+            return wreck.history.message_of(attempt.commit), wreck.history.time_of(attempt.commit)
+        except HistoryError:
+            pass
+    item = next((i for i in wreck.state.items if i.id == attempt.item), None)
+    message = History.message_for(
+        subject=f"{item.id}: {item.text}" if item else "seed kernel",
+        round_number=attempt.round,
+        item=attempt.item,
+        verdict=attempt.verdict,
+        ratio=attempt.measurement.ratio,
+    )
+    return message, attempt.at
+
+
+def _write_journal(staged: Path, inspected: Inspected, state: RunState, event: RunSalvaged) -> None:
+    """The first `state.seq` lines as they are, then `event`.
+
+    It has the time of the last line: nobody worked between the two.
+    """
+    lines = lines_of(inspected.data, state.seq)
+    write_synced(staged / JOURNAL, continued(lines, event, state.last_at))

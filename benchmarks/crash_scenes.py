@@ -1,0 +1,210 @@
+"""The run that the crash lab's victims work on: real, but for the judge and the person.
+
+Both are functions of the journal, so a run that was killed and resumed must end like one
+that was not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from akg_tui.agent.chat import ChatReply, ChatRequest, ModelFailed
+from akg_tui.agent.models.sweep import Sweep
+from akg_tui.core import commands as cmd
+from akg_tui.core import effects as fx
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Mode, Phase
+from akg_tui.core.measurement import Measurement, Progress
+from akg_tui.core.plan_view import render_plan
+from akg_tui.core.task import Policy, Task
+from akg_tui.engine.engine import Engine
+from akg_tui.store.run_folder import RunFolder, read_state
+from akg_tui.store.task_folder import load_task
+from tests.engine.fake_judge import FakeJudge
+from tests.engine.runs import REFERENCE, Clock
+
+ROUNDS = 6
+KERNEL = """\
+SPEED = "A"  # tune: ["A", "B", "C", "WRONG"]
+WIDTH = 1  # tune: [1, 2]
+
+
+class ModelNew:
+    pass
+"""
+
+
+class Person:
+    """Sends commands at the keyboard, each due by the state alone, so a resumed run has them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def before(self, attempt: int) -> None:
+        """What is pressed while this attempt is measured."""
+        modes = {1: Mode.STEP, 2: Mode.REVIEW, 4: Mode.AUTO}
+        if attempt in modes:
+            self.engine.send(cmd.SetMode(modes[attempt]))
+        if attempt == 2:
+            policy = self.engine.state.task.policy
+            self.engine.send(cmd.ChangePolicy(replace(policy, max_hours=100.0)))
+        if attempt == 3:
+            self.engine.send(cmd.Hint("think of the caches"))
+            self.engine.send(cmd.Pause())
+        if attempt == ROUNDS:
+            self.engine.send(cmd.Stop("enough for today"))
+
+    def answer(self) -> None:
+        """What is pressed when the run waits."""
+        state = self.engine.state
+        if state.gate and not state.gate.answer:
+            self.engine.send(cmd.AnswerGate(state.gate.gate, approve=True))
+        elif state.paused:
+            self.engine.send(cmd.Unpause())
+        elif state.mode is Mode.STEP:
+            self.engine.send(cmd.Step())
+
+
+class AttendedEngine(Engine):
+    """The engine, with a person in front of it who answers as soon as it waits."""
+
+    person: Person | None = None
+
+    async def _perform(self, effect: fx.Effect) -> None:
+        if isinstance(effect, fx.Hold) and self.person is not None:
+            self.person.answer()
+        await super()._perform(effect)
+
+
+class WatchedFakeJudge(FakeJudge):
+    """The tests' fake judge; while it measures, the person presses keys.
+
+    A wide kernel is wrong too, so that runs have failures to diagnose.
+    """
+
+    person: Person | None = None
+
+    async def evaluate(self, kernel: str, incumbent: str | None) -> Measurement:
+        if self.person is not None and incumbent is not None:
+            self.person.before(self.person.engine.state.next_attempt)
+            if "WIDTH = 2" in kernel:
+                kernel = kernel.replace('SPEED = "', 'SPEED = "WRONG"  # "')
+        return await super().evaluate(kernel, incumbent)
+
+
+class FaintheartedSweep(Sweep):
+    """The sweep agent, which gives up once: when it is to edit after the second round."""
+
+    engine: Engine | None = None
+
+    async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
+        assert self.engine is not None
+        state = self.engine.state
+        gave_up = any(isinstance(record.event, ev.VisitFailed) for record in self.engine.records)
+        if state.phase is Phase.EDIT and state.settled == 2 and not gave_up:
+            raise ModelFailed("no reply came")
+        return await super().complete(request, on_delta)
+
+
+def make_task(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "task.toml").write_text('op = "speed"\n')
+    (folder / "reference.py").write_text(REFERENCE)
+    (folder / "kernel.py").write_text(KERNEL)
+
+
+def find_run(folder: Path) -> Path | None:
+    found = sorted(folder.glob("task/runs/[!.]*/events.jsonl"))
+    return found[0].parent if found else None
+
+
+def open_run(folder: Path) -> RunFolder:
+    """The run in the folder, made when there is none yet."""
+    path = find_run(folder)
+    if path is not None:
+        last = read_state(path).last_at
+        return RunFolder.open(path, clock=Clock(last))
+    task = Task(op="speed", policy=Policy(max_rounds=ROUNDS, fail_streak=1))
+    return RunFolder.create(
+        load_task(folder / "task"),
+        task=task,
+        mode=Mode.AUTO,
+        agent="sweep",
+        version="0",
+        clock=Clock(),
+        name="r",
+    )
+
+
+def session(folder: Path) -> RunFolder:
+    """What one process does: open, recover, work to the end, close."""
+    run = open_run(folder)
+    judges: list[WatchedFakeJudge] = []
+
+    def connect(on_progress: Callable[[Progress], None]) -> WatchedFakeJudge:
+        judges.append(WatchedFakeJudge(on_progress))
+        return judges[0]
+
+    model = FaintheartedSweep(0)
+    engine = AttendedEngine(run, model, connect, clock=run._clock)
+    model.engine = engine
+    judges[0].person = engine.person = Person(engine)
+
+    async def work() -> None:
+        try:
+            await engine.run()
+        finally:
+            await engine.close()
+
+    asyncio.run(work())
+    return run
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """What must not depend on when the run was killed, from a run at rest; checked whole."""
+    path = find_run(folder)
+    assert path is not None
+    run = RunFolder.open(path)
+    try:
+        state = run.state
+        assert state.best is not None
+        refs = run.history.refs()
+        assert refs.pop("refs/heads/best") == state.best.commit, "best is not the journal's"
+        assert refs == {f"refs/akg/attempts/{a.number}": a.commit for a in state.attempts}
+        kernel = (path / "work" / "kernel.py").read_bytes()
+        assert kernel == run.history.read_blob(state.best.blob), "the work tree is not the best"
+        assert (path / "PLAN.md").read_text() == render_plan(state), "PLAN.md is stale"
+        left = [p.name for p in path.rglob("*") if p.name.startswith("tmp_object")]
+        left += [p.name for p in path.rglob("*.lock")]
+        assert not left, f"left behind: {left}"
+    finally:
+        run.close()
+    return {
+        "attempts": [
+            [a.number, a.round, a.item, a.verdict, a.reason, a.blob] for a in state.attempts
+        ],
+        "items": [[item.id, item.text, item.state] for item in state.items],
+        "best": state.best.blob,
+        "ended": [state.finished, state.ok],
+        "events": state.seq,
+    }
+
+
+def spoil(run: Path | None) -> None:
+    """What a killed writer, a power loss and a person leave behind, all at once."""
+    assert run is not None
+    with (run / "events.jsonl").open("ab") as journal:
+        journal.write(b"deadbeef {" + bytes(500))
+    (run / "PLAN.md").write_text("my own plan")
+    (run / "work" / "kernel.py").write_text("my own kernel")
+    refs = run / "history.git" / "refs"
+    (refs / "heads" / "best").write_bytes(b"")
+    (refs / "heads" / "best.lock").touch()
+    (refs / "akg" / "attempts" / "0").write_bytes(bytes(41))
+    (run / "history.git" / "HEAD").write_bytes(b"")
+    (run / "history.git" / "objects" / "tmp_object_git2_dead").write_bytes(b"x")

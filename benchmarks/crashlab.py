@@ -1,0 +1,153 @@
+"""A run killed, or its disk failed, at every step: it ends as one that was left alone.
+
+The engine, the store, git and the files are what users get; the judge is the tests' fake
+one, so that a run takes a moment. `python -m benchmarks crashlab [--points N] [--kills N]
+[--losses N] [--seed S]` starts one process, warmed up, whose forks are the victims.
+
+A *point* is a step on the disk (`disk_faults`) with what happens there: a kill before it,
+in the middle of it or after it, or a full disk or a failing one, for once or from there
+on. A *kill* is a SIGKILL from outside at a random moment. A *loss* is a power loss after a
+step: what was not made durable is gone, or a part of it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks import disk_faults
+from benchmarks.disk_faults import How
+
+POINTS, KILLS, LOSSES = 400, 500, 100
+ROOT = Path(__file__).parents[1]
+
+
+class Case(NamedTuple):
+    """What is done to one victim, and where. `point` is empty for a random kill."""
+
+    scene: str
+    how: How
+    step: int
+    error: int
+    point: str
+
+
+def main(arguments: list[str]) -> bool:
+    """Start the lab with the watch under it; whether every case ended well."""
+    options = _options(arguments)
+    # In memory where there is one: a fsync's time is no part of what is asked here.
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="akg-crashlab-", dir=place) as folder:
+        command = [sys.executable, "-m", "benchmarks.crashlab", folder]
+        command += [f"--{name}={value}" for name, value in vars(options).items()]
+        environment = disk_faults.environment(Path(folder))
+        done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    return done.returncode == 0
+
+
+def run() -> bool:
+    """With all options at their defaults."""
+    return main([])
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks crashlab")
+    parser.add_argument("--points", type=int, default=POINTS, help="0 for every one there is")
+    parser.add_argument("--kills", type=int, default=KILLS)
+    parser.add_argument("--losses", type=int, default=LOSSES)
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    return parser.parse_args(arguments)
+
+
+def chosen(cases: list[Case], count: int, dice: random.Random) -> list[Case]:
+    """`count` of `cases`, as many different kinds of point as there is room for; 0 for all."""
+    if not 0 < count < len(cases):
+        return cases
+    kinds: dict[str, list[Case]] = {}
+    for case in cases:
+        kinds.setdefault(f"{case.scene} {case.how} {case.error} {case.point}", []).append(case)
+    for of_a_kind in kinds.values():
+        dice.shuffle(of_a_kind)
+    order = list(kinds.values())
+    dice.shuffle(order)
+    picked: list[Case] = []
+    while len(picked) < count:
+        for of_a_kind in order:
+            if of_a_kind and len(picked) < count:
+                picked.append(of_a_kind.pop())
+    return picked
+
+
+def _progress(total: int) -> Iterator[None]:
+    """A line on stderr now and then, where somebody may be watching."""
+    began, told = time.monotonic(), 0.0
+    for done in range(total + 1):
+        now = time.monotonic()
+        if done and (now - told > 5 or done == total):
+            told = now
+            print(f"{done}/{total} cases, {now - began:.0f} s", file=sys.stderr, flush=True)
+        yield
+
+
+def work(folder: Path, options: argparse.Namespace) -> bool:
+    """In the watched process: make the scenes, do every case, print the figures."""
+    from benchmarks.crash_victims import Lab
+
+    began = time.monotonic()
+    dice = random.Random(options.seed)
+    lab = Lab(folder)
+    every = lab.cases()
+    cases = chosen(every, options.points, dice)
+    losses = lab.losses(options.losses, dice)
+    progress = _progress(len(cases) + options.kills + len(losses))
+    told: Counter[str] = Counter()
+    faults: list[str] = []
+    for case in cases:
+        next(progress)
+        told["points"] += 1
+        told[f"points: {case.how.name.lower()}"] += 1
+        lab.judge(lambda case=case: lab.point(case), str(case), told, faults)
+    for number in range(options.kills):
+        next(progress)
+        told["kills"] += 1
+        lab.judge(lambda: lab.kill(dice), f"random kill {number}", told, faults)
+    for loss in losses:
+        next(progress)
+        told["power_losses"] += 1
+        lab.judge(lambda loss=loss: lab.power_loss(loss), f"power loss {loss}", told, faults)
+    for _ in progress:
+        pass
+    figures: dict[str, Any] = {
+        "benchmark": "crashlab",
+        "seed": options.seed,
+        "points_there_are": len(every),
+        **{name: told[name] for name in ("points", "kills", "power_losses")},
+        "kinds_of_point": len({(case.how, case.error, case.point) for case in cases}),
+        "event_types": lab.event_types(cases)[0],
+        "event_types_without": lab.event_types(cases)[1],
+        "killed": told["killed"],
+        "stopped_by_an_error": told["stopped"],
+        "went_on_past_an_error": told["ended"],
+        **{name: told[name] for name in ("lost", "doubled", "unevaluated_bests", "diverged")},
+        "other_faults": told["other"],
+        "took_s": round(time.monotonic() - began, 1),
+        "faults": faults[:20],
+    }
+    print(json.dumps(figures), flush=True)
+    return not faults
+
+
+if __name__ == "__main__":
+    scratch = Path(sys.argv[1])
+    os.environ.pop("LD_PRELOAD", None)  # the victims' own children need not be watched
+    sys.exit(0 if work(scratch, _options(sys.argv[2:])) else 1)

@@ -1,0 +1,54 @@
+"""How long a server is waited for: pure figures, no server and no clock."""
+
+from __future__ import annotations
+
+from akg_tui.agent.patience import Patience
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.effects import Hold, RunAgent
+from akg_tui.core.machine import Overlay, Phase
+from akg_tui.headless import narrate
+from akg_tui.tui.snapshot import status
+from akg_tui.tui.spans import plain
+from tests.agent.test_sweep import TextRun
+from tests.tui.script import FakeHandle
+
+
+def test_waits_grow_twofold_to_their_cap_and_differ_by_a_quarter_at_most() -> None:
+    calm = Patience(jitter=lambda attempt: 0.5)
+    assert [calm.wait_for(n, None) for n in (1, 2, 3, 6, 7, 8, 99)] == [
+        2.0, 4.0, 8.0, 64.0, 120.0, 120.0, 120.0,
+    ]  # fmt: skip
+    assert Patience(jitter=lambda attempt: 0.0).wait_for(1, None) == 1.5
+    assert Patience(jitter=lambda attempt: 1.0).wait_for(1, None) == 2.5
+    assert [Patience().wait_for(n, None) for n in range(1, 9)] == [
+        Patience().wait_for(n, None) for n in range(1, 9)
+    ]
+
+
+def test_what_a_server_asks_for_is_granted_up_to_a_cap_and_never_shortens_a_wait() -> None:
+    calm = Patience(jitter=lambda attempt: 0.5)
+    assert calm.wait_for(1, 30.0) == 30.0
+    assert calm.wait_for(1, 7_200.0) == 300.0
+    assert calm.wait_for(5, 0.0) == 32.0
+
+
+def test_a_wait_and_a_failure_hold_the_phase_in_sight_and_a_new_session_ends_both() -> None:
+    run = TextRun()
+    run.until_agent()
+    assert run.state.phase is Phase.PLAN
+    run.send(cmd.Observe(ev.ApiWaiting(reason="529 overloaded", attempt=3, seconds=8.0)))
+    assert run.next() == Hold(Overlay.WAIT_API)
+    told = plain(status(run.state, "", None, run.now, 118))
+    assert told == "WAIT_API: try 4 in 8 s: 529 overloaded"
+    assert narrate(run.records[-1:], FakeHandle()) == ["WAIT_API  try 4 in 8 s: 529 overloaded"]
+    run.send(cmd.Observe(ev.ApiFailed(reason="the key was refused")))
+    told = plain(status(run.state, "", None, run.now, 118))
+    assert told == "WAIT_API: the key was refused; space tries again"
+    assert run.state.api_wait is None
+    assert run.next() == Hold(Overlay.WAIT_API)
+    assert run.send(cmd.Unpause()) is None
+    assert run.next() == RunAgent(Phase.PLAN)
+    run.send(cmd.Observe(ev.ApiFailed(reason="again")))
+    run.send(cmd.Observe(ev.SessionOpened(pid=1, version="0", resumed=True)))
+    assert run.next() == RunAgent(Phase.PLAN)

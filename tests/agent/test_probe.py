@@ -1,0 +1,145 @@
+"""What a server can do is found by asking it, and a run uses what was found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from akg_tui.agent.chat import ModelFailed, ModelUnusable, ServerBusy
+from akg_tui.agent.models.endpoint import Endpoint, KeyMissing, endpoint_of
+from akg_tui.agent.models.probe import findings, probe
+from akg_tui.agent.models.transport import Limits
+from akg_tui.core import events as ev
+from akg_tui.core.capabilities import ANTHROPIC, Capabilities
+from akg_tui.core.task import Agent
+from tests.lab.player import Player
+from tests.lab.replies import Reply, Send, call, message, refuse, say
+from tests.lab.runs import KEY, Held, create, directions, engine, of, play
+from tests.lab.server import Lab, Request, able
+
+LIMITS = Limits(connect_s=2.0, first_s=2.0, stall_s=2.0)
+
+
+def unused(request: Request) -> Reply:
+    raise AssertionError("only probes are asked")
+
+
+async def found(on_probe: Callable[[Request], Reply], **lab_is: Any) -> Capabilities:
+    async with Lab(unused) as lab:
+        lab.on_probe = on_probe
+        for name, value in lab_is.items():
+            setattr(lab, name, value)
+        return await probe(Endpoint("m", lab.url, KEY), limits=LIMITS)
+
+
+async def test_a_server_that_can_do_all_is_found_to() -> None:
+    assert await found(able) == ANTHROPIC
+    assert {line.status for line in findings(ANTHROPIC)} == {"ok"}
+
+
+def plainest(request: Request) -> Reply:
+    """A server that knows nothing but the old, plain request."""
+    body = request.body
+    marked = any("cache_control" in block for block in body["system"])
+    if marked or "thinking" in body or "diagnostics" in body:
+        return refuse(400, "invalid_request_error", "extra inputs are not permitted")
+    return message([call("report_number", {"number": 7})], usage=None)
+
+
+async def test_what_a_server_refuses_it_lacks() -> None:
+    can = await found(plainest, count_tokens=None)
+    assert can == Capabilities(
+        tools=True, streaming=True, usage=False, cache_marks=False, cache_counters=False,
+        count_tokens=False, thinking=False, diagnostics=False,
+    )  # fmt: skip
+    told = {line.name: line.status for line in findings(can)}
+    assert told["tools"] == "ok"
+    assert set(told.values()) == {"ok", "warn"}
+
+
+async def test_a_parameter_that_is_taken_and_ignored_is_no_ability() -> None:
+    can = await found(lambda request: message([call("report_number", {"number": 7})]))
+    assert can.cache_marks
+    assert not can.cache_counters
+    assert not can.thinking
+    assert not can.diagnostics
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "why"),
+    [
+        (refuse(401, "authentication_error"), ModelUnusable, "refused by"),
+        (refuse(404, "not_found_error"), ModelUnusable, "knows no model m"),
+        (refuse(529, "overloaded_error"), ServerBusy, "529"),
+        (Reply([Send(b"<html>")], headers={"content-type": "text/html"}), ServerBusy, "text/html"),
+    ],
+)
+async def test_a_server_that_gives_no_answer_is_an_error(
+    reply: Reply, kind: type[ModelFailed], why: str
+) -> None:
+    with pytest.raises(kind, match=why):
+        await found(lambda request: reply)
+
+
+async def test_a_run_without_tool_calls_is_held_before_it_begins(tmp_path: Path) -> None:
+    async with Lab(unused) as lab:
+        lab.on_probe = lambda request: say("7")
+        run = create(tmp_path / "task", lab.url, probes=True)
+        with pytest.raises(Held, match="calls no tools"):
+            await play(engine(run, lab.url))
+    assert lab.requests == []
+
+
+async def test_a_run_sends_only_what_the_server_takes_and_asks_it_once(tmp_path: Path) -> None:
+    async with Lab(Player(directions())) as lab:
+        lab.on_probe = plainest
+        agent = Agent(model="lab", base_url=lab.url, thinking="adaptive")
+        run = create(tmp_path / "task", lab.url, rounds=2, agent=agent, probes=True)
+        await play(engine(run, lab.url))
+    assert len(of(run, ev.EndpointProbed)) == 1
+    asked = len(lab.probes)
+    assert asked == 4
+    for request in lab.requests:
+        assert set(request.body) == {
+            "model", "max_tokens", "tools", "system", "messages", "stream"
+        }  # fmt: skip
+        assert b"cache_control" not in request.raw
+    assert run.state.ok
+
+
+def test_the_keys_place_and_the_address_decide_whether_it_is_sent(tmp_path: Path) -> None:
+    kept = {"ANTHROPIC_API_KEY": "sk-env"}
+    (tmp_path / "key").write_text("sk-file\n")
+    own = Agent(model="m", base_url="http://gpu-box:8000")
+    assert endpoint_of(Agent(model="m"), kept).key == "sk-env"
+    assert endpoint_of(Agent(model="m", base_url="https://other.example"), kept).key == "sk-env"
+    assert endpoint_of(Agent(model="m", base_url="http://127.0.0.1:1"), kept).key == "sk-env"
+    assert endpoint_of(own, kept).key == ""  # never in clear text to another machine
+    filed = Agent(model="m", base_url=own.base_url, api_key_file=str(tmp_path / "key"))
+    assert endpoint_of(filed, kept).key == "sk-file"
+    with pytest.raises(KeyMissing, match="ANTHROPIC_API_KEY"):
+        endpoint_of(Agent(model="m"), {})
+    endpoint = endpoint_of(filed, {})
+    assert "sk-file" not in repr(endpoint)
+    assert endpoint.scrub("bad sk-file\x1b[31m") == "bad [key]␛[31m"
+
+
+def test_the_sdk_is_imported_only_for_a_served_model() -> None:
+    code = (
+        "import sys, akg_tui.cli, akg_tui.engine.launch, akg_tui.agent.models.claude,"
+        " akg_tui.agent.models.probe, akg_tui.agent.models.endpoint;"
+        "print([m for m in ('anthropic', 'httpx2', 'pydantic') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,434 @@
+"""Whatever a server does on the wire, the run goes on or stops with the reason.
+
+One test for each thing that servers are known to do, through the real SDK over a real
+socket. After each, the journal opens and folds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from akg_tui.agent.models.transport import Limits
+from akg_tui.core import events as ev
+from akg_tui.core.task import Agent
+from akg_tui.engine.engine import Engine
+from akg_tui.store.run_folder import RunFolder
+from tests.lab.player import Player
+from tests.lab.replies import (
+    PING,
+    HalfClose,
+    Hold,
+    Pings,
+    Reply,
+    Reset,
+    Send,
+    begin,
+    block_events,
+    call,
+    events,
+    message,
+    refuse,
+    say,
+    sse,
+    stream,
+)
+from tests.lab.runs import (
+    KEY,
+    Held,
+    brave,
+    check_sound,
+    create,
+    directions,
+    engine,
+    of,
+    play,
+)
+from tests.lab.server import Lab, Request
+
+EDIT_CALL = 2  # the first reply plans, the second edits
+STALL = Limits(connect_s=2.0, first_s=5.0, stall_s=0.15)
+
+PLAN = list(itertools.islice(directions(), 3))
+SUBMIT = call(
+    "submit_plan",
+    {"items": [{"text": each.text, "rationale": each.why} for each in PLAN]},
+    "toolu_cut",
+)
+
+
+class Faulty:
+    """A competent model whose server fails at its second call, once for each reply given."""
+
+    def __init__(self, *replies: Reply | Callable[[Request], Reply], at: int = EDIT_CALL) -> None:
+        self.player = Player(directions())
+        self.player.know(PLAN)
+        self.left = list(replies)
+        self.at = at
+        self.calls = 0
+
+    def __call__(self, request: Request) -> Reply:
+        self.calls += 1
+        if self.calls >= self.at and self.left:
+            reply = self.left.pop(0)
+            return reply if isinstance(reply, Reply) else reply(request)
+        return self.player(request)
+
+
+async def played(
+    folder: Path, script: Any, *, rounds: int = 1, agent: Agent | None = None, **how: Any
+) -> tuple[RunFolder, Lab]:
+    """A run against the script, to its end."""
+    async with Lab(script) as lab:
+        run = create(folder, lab.url, rounds=rounds, agent=agent)
+        try:
+            await play(engine(run, lab.url, **how))
+        finally:
+            check_sound(run)
+    return run, lab
+
+
+def cut(after: int, *more: Any, ends: bool = True) -> Reply:
+    """A reply with a tool call that is cut off after so many of its events."""
+    whole = events([call("read_kernel", {"path": "kernel.py"})])
+    return Reply([Send(stream(whole[:after])), *more], ends=ends)
+
+
+def reported(kind: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": "x"}}
+
+
+ERRORS = [
+    ("429", refuse(429, "rate_limit_error")),
+    ("529", refuse(529, "overloaded_error")),
+    ("500", refuse(500, "api_error")),
+    ("503 without a body of the API", Reply([Send(b"busy")], 503, {"content-type": "text/plain"})),
+    ("408", refuse(408, "timeout_error")),
+    ("an error event", Reply([Send(sse(reported("overloaded_error")))])),
+    ("an error event in the middle", Reply([Send(stream([begin(), reported("api_error")]))])),
+    ("a clean end in a tool call", cut(5)),
+    ("a clean end before the stop reason", cut(6)),
+    ("a clean end before message_stop", cut(7)),
+    ("an end that is cut", cut(5, HalfClose(), ends=False)),
+    ("a reset", cut(5, Reset(), ends=False)),
+    ("a reset before the first byte", Reply([Reset()], ends=False)),
+    ("half an event", Reply([Send(stream(events([SUBMIT]))[:700]), HalfClose()], ends=False)),
+    ("an empty stream", Reply([])),
+    ("only pings, then an end", Reply([Send(PING * 5)])),
+    ("an event that is no JSON", Reply([Send(b"event: message_start\ndata: {oops\n\n")])),
+    ("bytes that are no text", Reply([Send(b"event: x\ndata: \xff\xfe\x00\n\n")])),
+    ("a delta without its block", Reply([Send(stream([begin(), *block_events(3, SUBMIT)]))])),
+    ("two replies in one", Reply([Send(stream([*events([SUBMIT])[:-1], begin("msg_2")]))])),
+    ("a page of HTML", Reply([Send(b"<html>hello</html>")], 200, {"content-type": "text/html"})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "reply"), ERRORS, ids=[name for name, _ in ERRORS])
+async def test_a_passing_fault_is_waited_out_in_sight_and_the_run_goes_on(
+    tmp_path: Path, name: str, reply: Reply
+) -> None:
+    run, lab = await played(tmp_path / "task", Faulty(reply, reply))
+    assert run.state.finished == "max rounds reached (1)"
+    waits = of(run, ev.ApiWaiting)
+    assert [wait.attempt for wait in waits] == [1, 2]
+    assert all(wait.reason and wait.seconds > 0 for wait in waits)
+    assert len(of(run, ev.ToolCalled)) == 2  # a plan, an edit; nothing of a broken reply
+    again = [request.raw for request in lab.requests[1:4]]
+    assert again[0] == again[1] == again[2]  # the same request, to the byte
+    assert lab.refused == lab.memory.faults == []
+
+
+async def test_silence_in_the_middle_of_a_reply_ends_it(tmp_path: Path) -> None:
+    silent = cut(5, Hold(asyncio.Event()), ends=False)
+    run, _ = await played(tmp_path / "task", Faulty(silent), limits=STALL)
+    (wait,) = of(run, ev.ApiWaiting)
+    assert "no progress" in wait.reason
+    (lost,) = of(run, ev.ReplyLost)
+    assert lost.input_tokens == 100
+    assert run.state.ok
+
+
+async def test_a_flood_of_pings_is_no_progress(tmp_path: Path) -> None:
+    flood = cut(4, Pings(), ends=False)
+    run, _ = await played(tmp_path / "task", Faulty(flood), limits=STALL)
+    (wait,) = of(run, ev.ApiWaiting)
+    assert "no progress" in wait.reason
+    assert run.state.ok
+
+
+async def test_a_reply_that_never_begins_is_given_up(tmp_path: Path) -> None:
+    mute = Reply([Send(PING), Hold(asyncio.Event())], ends=False)
+    limits = Limits(connect_s=2.0, first_s=0.3, stall_s=0.3)
+    run, _ = await played(tmp_path / "task", Faulty(mute), limits=limits)
+    assert "no progress" in of(run, ev.ApiWaiting)[0].reason
+    assert of(run, ev.ReplyLost) == []
+
+
+async def test_what_a_server_asks_to_wait_is_capped_and_told(tmp_path: Path) -> None:
+    busy = refuse(429, "rate_limit_error", headers={"retry-after": "7200"})
+    run, _ = await played(tmp_path / "task", Faulty(busy))
+    (wait,) = of(run, ev.ApiWaiting)
+    assert wait.asked_s == 7200
+    assert wait.seconds < 0.01
+    assert run.state.api_wait is None
+
+
+async def test_a_wait_longer_than_our_own_is_granted(tmp_path: Path) -> None:
+    busy = refuse(429, "rate_limit_error", headers={"retry-after": "0.05"})
+    patience = brave(asked_cap_s=1.0)
+    run, _ = await played(tmp_path / "task", Faulty(busy), patience=patience)
+    assert of(run, ev.ApiWaiting)[0].seconds == 0.05
+
+
+GOOD = [
+    ("one byte at a time", {"piece": 1}, {}),
+    ("seven bytes at a time", {"piece": 7}, {}),
+    ("no event lines", {}, {"named": False}),
+    ("CRLF", {}, {"newline": "\r\n"}),
+    ("CRLF, three bytes at a time", {"piece": 3}, {"newline": "\r\n"}),
+]
+
+
+@pytest.mark.parametrize(("name", "send", "how"), GOOD, ids=[name for name, _, _ in GOOD])
+async def test_the_form_of_the_bytes_changes_nothing(
+    tmp_path: Path, name: str, send: dict[str, int], how: dict[str, Any]
+) -> None:
+    reply = Reply(
+        [Send(stream(events([{"type": "text", "text": "größer ✔"}, SUBMIT]), **how), **send)]
+    )
+    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
+    assert of(run, ev.ApiWaiting) == []
+    assert [item.text for item in run.state.items] == [each.text for each in PLAN]
+    assert of(run, ev.ModelReplied)[0].text == "größer ✔"
+
+
+async def test_a_split_anywhere_in_the_bytes_gives_the_same_reply(tmp_path: Path) -> None:
+    data = stream([begin(), *block_events(0, call("finish", {"reason": "ü"})), *events([])[-2:]])
+    edges = iter(range(1, len(data), 5))
+
+    def script(request: Request) -> Reply:
+        at = next(edges, None)
+        if at is None:
+            return message([SUBMIT])
+        return Reply([Send(data[:at]), Send(data[at:])])
+
+    run, _ = await played(tmp_path / "task", script)
+    finishes = [c for c in of(run, ev.ToolCalled) if c.tool == "finish"]
+    assert len(finishes) > 30
+    assert all(c.arguments == {"reason": "ü"} for c in finishes)
+    assert of(run, ev.ApiWaiting) == []
+
+
+async def test_a_server_that_does_not_stream_is_understood(tmp_path: Path) -> None:
+    whole = {
+        "id": "m", "type": "message", "role": "assistant", "content": [SUBMIT],
+        "stop_reason": "tool_use", "usage": {"input_tokens": 5, "output_tokens": 7},
+    }  # fmt: skip
+    reply = Reply([Send(json.dumps(whole).encode())], headers={"content-type": "application/json"})
+    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
+    replied = of(run, ev.ModelReplied)[0]
+    assert (replied.input_tokens, replied.output_tokens) == (5, 7)
+    assert len(run.state.items) == 3
+
+
+async def test_a_server_that_counts_nothing_is_charged_by_length(tmp_path: Path) -> None:
+    reply = message([SUBMIT], usage=None)
+    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
+    replied = of(run, ev.ModelReplied)[0]
+    assert replied.estimated
+    assert replied.input_tokens > 500
+    assert replied.output_tokens > 20
+
+
+async def test_counts_of_a_later_event_take_the_place_of_earlier_ones(tmp_path: Path) -> None:
+    sent = events([SUBMIT], usage={"input_tokens": 1, "output_tokens": 1})
+    sent[-2]["usage"] = {
+        "input_tokens": 70, "output_tokens": 9, "cache_read_input_tokens": 5,
+        "cache_creation_input_tokens": 4, "cache_creation": {"ephemeral_5m_input_tokens": 3},
+    }  # fmt: skip
+    reply = Reply([Send(stream(sent))])
+    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
+    replied = of(run, ev.ModelReplied)[0]
+    assert (replied.input_tokens, replied.output_tokens) == (70, 9)
+    assert (replied.cache_read_tokens, replied.cache_write_tokens) == (5, 4)
+    assert replied.cache_write_short_tokens == 3
+    assert replied.prompt_tokens == 79
+
+
+BAD_CALLS = [
+    ("max_tokens in the arguments", [call("read_kernel", '{"o": [')], "max_tokens", "cut off"),
+    ("max_tokens after a whole call", [call("read_kernel", {})], "max_tokens", "cut off"),
+    ("arguments that are no JSON", [call("read_kernel", '{"a": }')], None, "not valid JSON"),
+    ("arguments that are a list", [call("read_kernel", "[1, 2]")], None, "not a JSON object"),
+    ("a number that is none", [call("read_kernel", '{"a": NaN}')], None, "no JSON number"),
+    ("a number without end", [call("read_kernel", '{"a": 1e999}')], None, "too large"),
+    ("a number too long", [call("read_kernel", '{"a": %s}' % ("9" * 400))], None, "too large"),
+    ("nested without end", [call("read_kernel", '{"a":' * 5_000)], None, "JSON"),
+    ("nested deeply", [call("read_kernel", '{"a":' * 60 + "1" + "}" * 60)], None, "too deeply"),
+    ("huge arguments", [call("read_kernel", {"a": "x" * 500_000})], None, "at most"),
+    ("half a character", [call("nothing", '{"a": "\\ud800"}')], None, "no tool"),
+    ("a name that is none", [call("read kernel; rm -rf", {})], None, "not a tool's name"),
+    ("an unknown tool", [call("shell", {"cmd": "ls"})], None, "no tool 'shell'"),
+    ("an empty id", [call("shell", {}, "")], None, "no tool"),
+    ("an id twice", [call("shell", {}, "a"), call("shell", {}, "a")], None, "no tool"),
+    ("a refusal with a call", [call("shell", {})], "refusal", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks", "stop", "told"), BAD_CALLS, ids=[name for name, *_ in BAD_CALLS]
+)
+async def test_a_call_that_is_not_whole_is_answered_and_never_run(
+    tmp_path: Path, name: str, blocks: list[dict[str, Any]], stop: str | None, told: str
+) -> None:
+    run, lab = await played(tmp_path / "task", Faulty(message(blocks, stop_reason=stop)))
+    assert run.state.finished == "max rounds reached (1)"
+    assert lab.refused == lab.memory.faults == []
+    answers = [a for a in of(run, ev.ToolAnswered) if a.status == "error"]
+    assert len(answers) == (len(blocks) if told else 0)
+    assert all(told in answer.error_information for answer in answers)
+    assert of(run, ev.ApiWaiting) == []
+
+
+async def test_a_block_of_an_unknown_kind_goes_back_as_it_came(tmp_path: Path) -> None:
+    strange = {"type": "dream", "of": ["sheep", {"electric": True}]}
+    run, lab = await played(tmp_path / "task", Faulty(message([strange, SUBMIT]), at=1))
+    said = lab.requests[1].body["messages"][1]
+    assert said["role"] == "assistant"
+    assert said["content"][0] == strange
+    assert run.state.ok
+
+
+async def test_an_unknown_event_is_passed_over(tmp_path: Path) -> None:
+    sent = events([SUBMIT])
+    sent.insert(3, {"type": "message_dream", "of": "sheep"})
+    sent.insert(5, {"type": "content_block_delta", "index": 0, "delta": {"type": "dream_delta"}})
+    reply = Reply([Send(stream(sent))])
+    run, _ = await played(tmp_path / "task", Faulty(reply, at=1))
+    assert len(run.state.items) == 3
+
+
+async def test_thoughts_go_back_unchanged(tmp_path: Path) -> None:
+    player = Player(directions(), thinks=True)
+
+    def script(request: Request) -> Reply:
+        reply = player(request)
+        for block in player.last:
+            if block["type"] == "thinking":
+                lab_memory[0].thoughts[block["signature"]] = block["thinking"]
+        return reply
+
+    lab_memory: list[Any] = []
+    async with Lab(script) as lab:
+        lab_memory.append(lab.memory)
+        agent = Agent(model="lab", base_url=lab.url, thinking="budget", thinking_tokens=2_000)
+        run = create(tmp_path / "task", lab.url, rounds=4, agent=agent)
+        await play(engine(run, lab.url))
+    assert lab.refused == lab.memory.faults == []
+    assert lab.requests[0].body["thinking"] == {"type": "enabled", "budget_tokens": 2_000}
+    sent = [b for m in lab.requests[-1].body["messages"] for b in m["content"]]
+    thoughts = [b for b in sent if b["type"] == "thinking"]
+    assert len(thoughts) == len(lab.memory.thoughts) - 1 > 3
+    assert all(set(thought) == {"type", "thinking", "signature"} for thought in thoughts)
+    check_sound(run)
+
+
+async def test_an_empty_reply_is_answered_with_what_is_wanted(tmp_path: Path) -> None:
+    run, lab = await played(tmp_path / "task", Faulty(message([]), say("   "), at=1))
+    assert run.state.ok
+    assert lab.refused == []
+    asked = lab.requests[1].body["messages"][-1]["content"][-1]["text"]
+    assert "Phase PLAN is not done" in asked
+
+
+async def test_a_refusal_ends_the_visit_and_begins_a_new_conversation(tmp_path: Path) -> None:
+    no = say("I would rather not.", stop_reason="refusal")
+    run, lab = await played(tmp_path / "task", Faulty(no))
+    (failed,) = of(run, ev.VisitFailed)
+    assert failed.reason == "the model refused to go on: I would rather not."
+    (rebuilt,) = of(run, ev.ContextRebuilt)
+    assert "refused" in rebuilt.reason
+    texts = [b.get("text", "") for r in lab.requests[2:] for m in r.body["messages"] for b in m["content"]]  # fmt: skip  # noqa: E501
+    assert not any("I would rather not" in text for text in texts)
+    assert run.state.ok
+
+
+async def test_a_full_context_window_begins_a_new_conversation(tmp_path: Path) -> None:
+    full = message([call("read_kernel", {})], stop_reason="model_context_window_exceeded")
+    run, _ = await played(tmp_path / "task", Faulty(full))
+    assert "context window" in of(run, ev.ContextRebuilt)[0].reason
+    assert run.state.ok
+
+
+@pytest.mark.parametrize("status", [400, 413])
+async def test_a_prompt_that_is_refused_is_made_anew_from_the_plan(
+    tmp_path: Path, status: int
+) -> None:
+    kind = {400: "invalid_request_error", 413: "request_too_large"}[status]
+    run, lab = await played(tmp_path / "task", Faulty(refuse(status, kind)))
+    assert "refused the prompt" in of(run, ev.ContextRebuilt)[0].reason
+    assert len(lab.requests[2].body["messages"]) == 1
+    assert run.state.ok
+    assert of(run, ev.VisitFailed) == []
+
+
+STOPS = [
+    (refuse(400, "invalid_request_error", "max_tokens: too large"), "takes no request.*max_tokens"),
+    (refuse(401, "authentication_error", f"bad key {KEY}"), r"refused by http.*bad key \[key\]"),
+    (refuse(402, "billing_error", "no credit"), "refuses to serve.*no credit"),
+    (refuse(403, "permission_error"), "refused by"),
+    (refuse(404, "not_found_error"), "knows no model lab"),
+    (Reply([Send(b"<html>")], 200, {"content-type": "text/html"}), "6 broken replies in a row"),
+    (refuse(529, "overloaded_error"), "no reply in .* tries"),
+    (Reply([Send(b"moved")], 302, {"location": "http://127.0.0.1:9/"}), "302"),
+]
+
+
+@pytest.mark.parametrize(("reply", "why"), STOPS)
+async def test_a_lasting_fault_holds_the_run_with_its_reason_and_it_can_be_resumed(
+    tmp_path: Path, reply: Reply, why: str
+) -> None:
+    script = Faulty(*[reply] * 40)
+    async with Lab(script) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=1)
+        with pytest.raises(Held, match=why):
+            await play(engine(run, lab.url))
+        check_sound(run)
+        assert not run.state.finished
+        script.left.clear()
+        again = RunFolder.open(run.path)
+        await play(engine(again, lab.url))
+        assert again.state.finished == "max rounds reached (1)"
+        check_sound(again)
+        assert lab.memory.faults == []
+
+
+async def test_a_cancel_closes_the_socket_at_once_and_charges_what_came(tmp_path: Path) -> None:
+    talking = asyncio.Event()
+
+    def script(request: Request) -> Reply:
+        talking.set()
+        return Reply([Send(stream(events([SUBMIT])[:6])), Hold(asyncio.Event())], ends=False)
+
+    async with Lab(script) as lab:
+        run = create(tmp_path / "task", lab.url)
+        work: Engine = engine(run, lab.url)
+        running = asyncio.create_task(work.run())
+        await talking.wait()
+        while not work._model.unfinished:  # type: ignore[attr-defined]
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait({running})
+        async with asyncio.timeout(1.0):
+            await lab.hung_up.wait()
+        await work.close()
+    (lost,) = of(run, ev.ReplyLost)
+    assert (lost.reason, lost.input_tokens) == ("cancelled", 100)
+    assert lost.output_tokens > 1
+    check_sound(run)

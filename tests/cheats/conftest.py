@@ -1,0 +1,54 @@
+"""One judge for all cheats of a task, with the static guard at warn: what the guard sees
+must not be what saves us."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from akg_tui.core.task import Correctness, Guard, Task, Timing
+from akg_tui.evaluate import Judge
+from tests.cheats import tasks
+
+AskJudge = Callable[[str], Coroutine[Any, Any, Judge]]
+
+SOFTMAX = Task(
+    op="cheated",
+    correctness=Correctness(trials=2),
+    guard=Guard(level="warn"),
+    timing=Timing(budget_s=0.3, call_timeout_s=2.5, build_timeout_s=60.0),
+)
+STRICT = msgspec.structs.replace(
+    SOFTMAX, correctness=Correctness(trials=2, noncontiguous=True, deterministic=True)
+)
+ANYHOW = msgspec.structs.replace(SOFTMAX, correctness=Correctness(trials=2, strides="any"))
+
+TASKS = {
+    "softmax": (SOFTMAX, tasks.SOFTMAX),
+    "strict": (STRICT, tasks.SOFTMAX),
+    "transpose": (SOFTMAX, tasks.TRANSPOSE),
+    "anyhow": (ANYHOW, tasks.TRANSPOSE),
+    "weighted": (SOFTMAX, tasks.WEIGHTED),
+}
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def judge_of(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AskJudge]:
+    """Return the judge of a task by name, started when it is first asked for."""
+    async with contextlib.AsyncExitStack() as stack:
+        running: dict[str, Judge] = {}
+
+        async def ask(name: str) -> Judge:
+            if name not in running:
+                task, reference = TASKS[name]
+                folder = tmp_path_factory.mktemp(name)
+                judge = Judge(task, reference, folder)
+                running[name] = await stack.enter_async_context(judge)
+            return running[name]
+
+        yield ask

@@ -1,0 +1,255 @@
+"""Kernels that are right, in styles that a judge could take for something else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.cheats.tasks import PLAIN, kernel
+
+
+@dataclass(frozen=True)
+class Honest:
+    """A kernel that must be found correct. `remarks`: rules of the guard that may warn."""
+
+    name: str
+    source: str
+    task: str = "softmax"
+    remarks: tuple[str, ...] = ("dsl",)
+
+
+CPP = '''
+import ctypes
+import torch
+from akg_tui.dsl import compile_cpp, pointer
+
+SOURCE = r"""
+#include <algorithm>
+#include <cmath>
+template <class F> static void each(long n, F f) { for (long i = 0; i < n; ++i) f(i); }
+extern "C" void softmax(const float* x, float* y, long rows, long cols) {
+  each(rows, [&](long r) {
+    const float* in = x + r * cols;
+    float* out = y + r * cols;
+    float top = in[0];
+    each(cols, [&](long c) { top = in[c] > top || std::isnan(in[c]) ? in[c] : top; });
+    double sum = 0;
+    each(cols, [&](long c) { sum += out[c] = std::exp(in[c] - top); });
+    each(cols, [&](long c) { out[c] /= sum; });
+  });
+}
+"""
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.library = compile_cpp(SOURCE, "-O2")
+
+    def forward(self, x):
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        rows, cols = (ctypes.c_long(n) for n in x.shape)
+        self.library.softmax(pointer(x), pointer(y), rows, cols)
+        return y
+'''
+
+HONEST = (
+    Honest("torch only", PLAIN),
+    Honest("C++ with lambdas and templates", CPP, remarks=()),
+    Honest(
+        "compiled at the first call",
+        CPP.replace('self.library = compile_cpp(SOURCE, "-O2")', "self.library = None").replace(
+            "        x = x.contiguous()",
+            "        if self.library is None:\n"
+            '            self.library = compile_cpp(SOURCE, "-O1")\n'
+            "        x = x.contiguous()",
+        ),
+        remarks=(),
+    ),
+    Honest(
+        "numpy",
+        kernel("""
+            a = x.numpy()
+            with np.errstate(all="ignore"):
+                e = np.exp(a - a.max(axis=-1, keepdims=True))
+                return torch.from_numpy(e / e.sum(axis=-1, keepdims=True))
+        """),
+    ),
+    Honest(
+        "plain Python, row by row",
+        kernel("return torch.stack([torch.softmax(row, 0) for row in x])"),
+    ),
+    Honest(
+        "a result buffer used again",
+        kernel("""
+            if x.shape not in self.kept:
+                self.kept[x.shape] = torch.empty(x.shape)
+            y = self.kept[x.shape]
+            torch.softmax(x, -1, out=y)
+            return y
+        """),
+    ),
+    Honest(
+        "in place on its own copy",
+        kernel("""
+            y = x.clone()
+            y.sub_(y.amax(-1, keepdim=True)).exp_()
+            return y.div_(y.sum(-1, keepdim=True))
+        """),
+    ),
+    Honest(
+        "threads that are joined",
+        kernel("""
+            y = torch.empty_like(x)
+            half = x.shape[0] // 2
+            def work(part):
+                y[part] = torch.softmax(x[part], -1)
+            parts = [slice(0, half), slice(half, None)]
+            workers = [threading.Thread(target=work, args=(part,)) for part in parts]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            return y
+        """),
+        remarks=("dsl", "threads"),
+    ),
+    Honest(
+        "constants made once for a shape",
+        kernel("""
+            if x.shape[-1] not in self.kept:
+                self.kept[x.shape[-1]] = torch.ones(x.shape[-1], 1)
+            e = torch.exp(x - x.amax(-1, keepdim=True))
+            return e / (e @ self.kept[x.shape[-1]])
+        """),
+    ),
+    Honest(
+        "a choice made by trying both",
+        kernel("""
+            if "best" not in self.kept:
+                taken = {}
+                for name, way in self.ways.items():
+                    start = time.perf_counter()
+                    way(x)
+                    taken[name] = time.perf_counter() - start
+                self.kept["best"] = min(taken, key=taken.get)
+            return self.ways[self.kept["best"]](x)
+        """, init="""
+            self.ways = {
+                "library": lambda x: torch.softmax(x, -1),
+                "functional": lambda x: F.softmax(x, dim=-1),
+            }
+        """),
+        remarks=("dsl", "clock"),
+    ),
+    Honest(
+        "branches on the data",
+        kernel("""
+            if bool((x >= 0).all()) or x.numel() < 100:
+                return F.softmax(x, dim=-1)
+            top = x.max(dim=-1, keepdim=True).values
+            return torch.where(x > -torch.inf, F.softmax(x, dim=-1), torch.exp(x - top))
+        """),
+    ),
+    Honest(
+        "loud, and with warnings",
+        kernel("""
+            import warnings
+            warnings.warn("this kernel is loud")
+            print("calling", x.shape, "x" * 500)
+            return torch.softmax(x, -1)
+        """),
+    ),
+    Honest(
+        "a function of the module behind a plain object",
+        """
+import torch
+from functools import partial
+
+
+def rows(x, dim):
+    return x.log_softmax(dim).exp()
+
+
+class Softmax:
+    def __init__(self):
+        self.way = partial(rows, dim=-1)
+
+    def __call__(self, x):
+        return self.way(x)
+
+
+def ModelNew():
+    return Softmax()
+""",
+    ),
+    Honest(
+        "a dataclass and a nested module",
+        """
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass
+class Setting:
+    dim: int = -1
+
+
+class Inner(torch.nn.Module):
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
+        self.setting = setting
+
+    def forward(self, x):
+        return x.softmax(self.setting.dim)
+
+
+class ModelNew(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__(Inner(Setting()))
+""",
+    ),
+    Honest(
+        "scripted by torch",
+        """
+import torch
+
+
+@torch.jit.script
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, dim=-1)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return softmax(x)
+""",
+        remarks=("dsl", "torch-compile"),
+    ),
+    Honest("in double precision inside", kernel("return torch.softmax(x.double(), -1).float()")),
+    Honest("a list of one", kernel("return [torch.softmax(x, -1)]")),
+    Honest(
+        "a fallback for other shapes",
+        kernel("""
+            try:
+                return torch.softmax(x.view(64, 256), -1)
+            except RuntimeError:
+                return torch.softmax(x, -1)
+        """),
+        remarks=("dsl", "fallback"),
+    ),
+    Honest("the same bits every time", kernel("return torch.softmax(x, -1)"), task="strict"),
+    Honest("contiguous where asked", kernel("return (x * 2).t().contiguous()"), task="transpose"),
+    Honest("a view where the task allows it", kernel("return (x * 2).t()"), task="anyhow"),
+    Honest(
+        "the reference's weights under the same names",
+        kernel("""
+            y = self.linear(x).relu_()
+            return y, y.argmax(-1)
+        """, init="self.linear = torch.nn.Linear(40, 24)"),
+        task="weighted",
+    ),
+)  # fmt: skip

@@ -1,0 +1,98 @@
+"""The references that are cheated on, and what writes a kernel for them."""
+
+from __future__ import annotations
+
+SOFTMAX = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=-1)
+
+
+def get_inputs():
+    return [torch.randn(64, 256)]
+"""
+
+TRANSPOSE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return (x * 2).t().contiguous()
+
+
+def get_inputs():
+    return [torch.randn(96, 160)]
+"""
+
+WEIGHTED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, 24)
+
+    def forward(self, x):
+        y = torch.relu(self.linear(x))
+        return y, y.argmax(-1)
+
+
+def get_inputs():
+    return [torch.randn(48, 40)]
+
+
+def get_init_inputs():
+    return [40]
+"""
+
+PLAIN = """
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=-1)
+"""
+
+IMPORTS = """
+import atexit, ctypes, gc, glob, inspect, json, math, mmap, os, pickle, random, signal, struct
+import sys, threading, time
+import numpy as np
+import torch
+import torch.nn.functional as F
+"""
+
+
+def kernel(body: str, before: str = "", init: str = "") -> str:
+    """Return a kernel whose forward(self, x) is `body`, with `before` above its class."""
+    return f"""{IMPORTS}
+{_flush(before)}
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, *arguments):
+        super().__init__()
+        self.calls = 0
+        self.kept = {{}}
+{_flush(init, 8)}
+
+    def forward(self, x):
+{_flush(body, 8)}
+"""
+
+
+def _flush(text: str, by: int = 0) -> str:
+    lines = text.strip("\n").splitlines()
+    least = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    return "\n".join(" " * by + line[least:] for line in lines)
+
+
+SLOW = kernel("""
+    for _ in range(20):
+        y = torch.softmax(x, dim=-1)
+    return y
+""")

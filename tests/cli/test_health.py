@@ -1,0 +1,150 @@
+"""`akg-tui doctor` and `akg-tui salvage` as people and scripts call them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from akg_tui.cli import machine, main
+from akg_tui.core.checks import Health
+from akg_tui.store.run_folder import RunFolder
+from tests.engine.runs import create, engine
+
+
+@pytest.fixture
+async def run(tmp_path: Path) -> Path:
+    made = create(tmp_path / "task", rounds=4)
+    work = engine(made)
+    await work.run()
+    await work.close()
+    return made.path
+
+
+def damage(run: Path) -> None:
+    journal = run / "events.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    lines[20] = b"x" + lines[20]
+    journal.write_bytes(b"".join(lines))
+
+
+Told = Callable[[], tuple[list[str], str]]
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
+    def read() -> tuple[list[str], str]:
+        captured = capsys.readouterr()
+        return captured.out.splitlines(), captured.err
+
+    return read
+
+
+async def test_a_sound_run_gets_a_mark_a_line_and_exit_code_0(run: Path, told: Told) -> None:
+    assert main(["doctor", str(run)]) == 0
+    lines, errors = told()
+    assert errors == ""
+    assert all(line.startswith("✔ ") for line in lines)
+    names = [line.split()[1] for line in lines]
+    assert names[:3] == ["lock", "journal", "rules"]
+    assert {"objects", "refs", "PLAN.md", "reference"} <= set(names)
+
+
+async def test_a_damaged_run_is_told_with_its_place_and_a_way_out(run: Path, told: Told) -> None:
+    damage(run)
+    assert main(["doctor", str(run)]) == 1
+    lines, _ = told()
+    (journal,) = [line for line in lines if line.startswith("✘ journal")]
+    assert "event 21, byte " in journal
+    assert any(f"→ save what is sound with: akg-tui salvage {run} --out DIR" in x for x in lines)
+
+
+async def test_json_is_an_object_a_check_and_a_summary(run: Path, told: Told) -> None:
+    damage(run)
+    assert main(["doctor", str(run), "--json"]) == 1
+    lines = [json.loads(line) for line in told()[0]]
+    assert {line["type"] for line in lines[:-1]} == {"check"}
+    assert set(lines[0]) == {"type", "name", "health", "found", "mend"}
+    assert lines[-1]["type"] == "summary"
+    assert lines[-1]["status"] == "damaged"
+    assert lines[-1]["bad"] == sum(line.get("health") == "bad" for line in lines)
+
+
+async def test_what_is_no_run_is_exit_code_2(tmp_path: Path, told: Told) -> None:
+    for words in (["doctor", str(tmp_path)], ["salvage", str(tmp_path), "--out", "x"]):
+        assert main(words) == 2
+        lines, errors = told()
+        assert lines == []
+        assert errors.count("\n") == 1
+        assert "is not a run" in errors
+
+
+async def test_a_salvaged_run_resumes_and_is_sound(run: Path, told: Told, tmp_path: Path) -> None:
+    damage(run)
+    out = tmp_path / "saved"
+    assert main(["salvage", str(run), "--out", str(out)]) == 0
+    lines, _ = told()
+    assert lines[0].startswith("saved 20 events, ")
+    assert "  the journal ends before event 21: its checksum is wrong" in lines
+    assert lines[-1] == f"made {out}; go on with: akg-tui resume {out}"
+    work = engine(RunFolder.open(out))
+    await work.run()
+    assert work.state.settled == 4
+    assert work.state.ok
+    await work.close()
+    assert main(["doctor", str(out)]) == 0
+    told()
+    assert main(["salvage", str(run), "--out", str(out)]) == 2
+    assert "is there already" in told()[1]
+    assert main(["salvage", str(run), "--out", str(tmp_path / "json"), "--json"]) == 0
+    (line,) = told()[0]
+    assert json.loads(line)["events"] == 20
+
+
+def test_the_machine_is_checked_without_loading_torch() -> None:
+    script = (
+        "import sys; from akg_tui.cli import main; code = main(['doctor', '--json'])\n"
+        "print('torch' in sys.modules); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
+    )
+    *lines, loaded = done.stdout.splitlines()
+    assert loaded == "False"
+    found = {told["name"]: told["health"] for told in map(json.loads, lines[:-1])}
+    names = ["python", "packages", "compiler", "git", "terminal", "disk", "start"]
+    assert [name for name in found if name in names] == names
+    assert done.returncode == (1 if "bad" in found.values() else 0)
+    assert found["git"] == found["packages"] == found["compiler"] == "ok"
+
+
+def test_a_compiler_that_does_not_work_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "/nonexistent/c++")
+    found = machine.check_compiler()
+    assert found.health is Health.BAD
+    assert "/nonexistent/c++" in found.found
+    assert "install g++" in found.mend
+
+
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_PACKAGES", ("msgspec", "no-such-package-of-ours"))
+    found = machine.check_packages()
+    assert found.health is Health.BAD
+    assert "no-such-package-of-ours" in found.found
+    assert "msgspec" not in found.found
+
+
+@pytest.mark.parametrize(
+    ("free", "health"), [(50 << 30, Health.OK), (1 << 30, Health.WARN), (1 << 20, Health.BAD)]
+)
+def test_a_disk_that_fills_up_is_told_before_it_is_full(
+    monkeypatch: pytest.MonkeyPatch, free: int, health: Health
+) -> None:
+    usage = shutil.disk_usage("/")._replace(free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    assert machine.check_disk().health is health

@@ -1,0 +1,175 @@
+"""A served model on the command line: keys, addresses, and a whole run with the real judge."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from akg_tui.resources import sample_kernels
+from tests.engine.runs import make_task
+from tests.lab.player import Direction, Player
+from tests.lab.server import Lab
+
+KEY = "sk-lab-secret"
+
+
+async def akg(
+    *arguments: str, cwd: Path, key: str | None = KEY, limit_s: float = 120.0
+) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of one command."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ANTHROPIC_")}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+    if key is not None:
+        environment["ANTHROPIC_API_KEY"] = key
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "akg_tui", *arguments,
+        cwd=cwd, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        out, errors = await asyncio.wait_for(process.communicate(), limit_s)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode or 0, out.decode(), errors.decode()
+
+
+def one_line(errors: str) -> str:
+    lines = [line for line in errors.splitlines() if line.strip()]
+    assert len(lines) == 1, errors
+    assert lines[0].startswith("akg-tui: ")
+    return lines[0]
+
+
+async def test_without_a_key_there_is_one_line_and_no_run(tmp_path: Path) -> None:
+    make_task(tmp_path / "task")
+    code, _, errors = await akg("tune", "task", "--agent", "claude", cwd=tmp_path, key=None)
+    assert code == 2
+    assert "no key for claude-opus-5-5: set ANTHROPIC_API_KEY" in one_line(errors)
+    assert not (tmp_path / "task" / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "No such file"),
+        (b"", "is empty"),
+        (b"two words", "one word"),
+        (b"\xff\xfe", "not text"),
+    ],
+)
+async def test_a_key_file_that_holds_no_key_is_named(
+    tmp_path: Path, content: bytes | None, told: str
+) -> None:
+    make_task(tmp_path / "task")
+    if content is not None:
+        (tmp_path / "key").write_bytes(content)
+    code, _, errors = await akg(
+        "tune", "task", "--agent", "claude", "--api-key-file", "key", cwd=tmp_path
+    )
+    assert code == 2
+    line = one_line(errors)
+    assert told in line
+    assert "key" in line
+    assert "two words" not in line
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--base-url", "ftp://x", "--base-url 'ftp://x'"),
+        ("--base-url", "http://user:pass@x", "--base-url"),
+        ("--agent", "two words", "--agent 'two words'"),
+    ],
+)
+async def test_a_bad_option_is_named(tmp_path: Path, option: str, value: str, told: str) -> None:
+    make_task(tmp_path / "task")
+    given = ["--agent", "m", option, value] if option != "--agent" else [option, value]
+    code, _, errors = await akg("tune", "task", *given, cwd=tmp_path)
+    assert code == 2
+    assert told in one_line(errors)
+
+
+def sample(folder: Path) -> None:
+    """The sample with a short timing budget."""
+    shutil.copytree(sample_kernels() / "row_softmax", folder, ignore=shutil.ignore_patterns("runs"))
+    toml = folder / "task.toml"
+    toml.write_text(toml.read_text().replace("budget_s = 8.0", "budget_s = 1.0"))
+
+
+def softmax() -> Iterator[Direction]:
+    """One direction that helps, then three that are wrong one after the other."""
+    yield Direction(
+        "let the compiler use the vector units of this machine", '^FLAGS = "-O1"',
+        'FLAGS = "-O3 -march=native -ffast-math"',
+    )  # fmt: skip
+    for number in (2, 3, 4):
+        yield Direction(
+            f"scale the sum by {number} so that the division is cheaper",
+            r"static_cast<float>\(sum\)",
+            f"static_cast<float>(sum * {number})",
+        )
+
+
+async def test_a_refused_key_is_told_in_one_line_and_the_run_goes_on_with_a_good_one(
+    tmp_path: Path,
+) -> None:
+    sample(tmp_path / "task")
+    async with Lab(Player(softmax(), batch=4)) as lab:
+        code, out, errors = await akg(
+            "tune", "task", "--agent", "claude", "--base-url", lab.url, "--headless",
+            "--max-rounds", "5", cwd=tmp_path, key="sk-wrong-key",
+        )  # fmt: skip
+        assert code == 2
+        line = one_line(errors)
+        assert "was refused by http://127.0.0.1" in line
+        assert "sk-wrong-key" not in out + errors
+        run = line.split("akg-tui resume ")[1]
+
+        (tmp_path / "key").write_text(f"{KEY}\n")
+        code, out, errors = await akg(
+            "resume", run, "--api-key-file", "key", "--headless", "--json", cwd=tmp_path,
+            key=None,
+        )  # fmt: skip
+    assert code == 0, errors
+    lines = [json.loads(each) for each in out.splitlines()]
+    summary = lines[-1]
+    assert summary["type"] == "summary"
+    assert summary["verdicts"] == {"KEEP": 1, "DISCARD": 0, "FAIL": 3}
+    assert summary["speedup_vs_seed"] > 1.2
+    assert summary["reason"] == "the agent finished: no direction is left"
+    assert 0.3 < summary["cache_read_share"] < 1
+    kinds = [each.get("type") for each in lines]
+    assert "DiagnosisReported" in kinds
+    assert "EndpointProbed" in kinds
+    assert lab.refused == lab.memory.faults == []
+    for path in (tmp_path / run).rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert KEY.encode() not in data
+            assert b"sk-wrong-key" not in data
+
+
+async def test_an_endpoint_that_cannot_be_reached_is_told_in_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: a connection is refused
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        sample(tmp_path / "task")
+        code, out, errors = await akg(
+            "tune", "task", "--agent", "m", "--base-url", url, "--headless", "--json",
+            cwd=tmp_path,
+        )  # fmt: skip
+    assert code == 2
+    line = one_line(errors)
+    assert f"cannot reach the server at {url}" in line
+    assert "akg-tui resume" in line
+    summary = json.loads(out.splitlines()[-1])
+    assert (summary["type"], summary["ok"]) == ("summary", False)

@@ -1,0 +1,145 @@
+"""Benchmarks of the judge: trials that survive a stop, rates that are proved, planted gains."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from akg_tui.cli import main
+from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.evaluate.bench import records
+from akg_tui.evaluate.bench.kernels import KERNELS
+from akg_tui.evaluate.bench.neighbour import noisy
+from akg_tui.evaluate.bench.records import BadRecords, Trial, clopper_pearson
+
+
+def trial(kept: bool, kernel: str = "mixed", *, correct: bool = True) -> Trial:
+    measured = Measurement(
+        outcome=Outcome.CORRECT if correct else Outcome.ERROR,
+        ratio=Interval(1.02, 1.0, 1.04, 0.99) if correct else None,
+        deviation=0.05,
+        elapsed_s=1.5,
+        clusters=8,
+    )
+    return Trial(
+        bench="aa",
+        kernel=kernel,
+        load=False,
+        gain=0.0,
+        kept=kept,
+        reason="",
+        measurement=measured,
+    )
+
+
+def test_trials_are_read_back_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "aa.jsonl"
+    assert records.read(path) == []
+    written = [trial(True), trial(False, "memory")]
+    for one in written:
+        records.append(path, one)
+    assert records.read(path) == written
+
+
+def test_a_line_torn_by_a_stop_is_done_again(tmp_path: Path) -> None:
+    path = tmp_path / "aa.jsonl"
+    records.append(path, trial(True))
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[: len(whole) // 2])
+    assert records.read(path) == [trial(True)]
+    records.append(path, trial(False))
+    assert records.read(path) == [trial(True), trial(False)]
+
+
+def test_another_file_is_refused_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "aa.jsonl"
+    path.write_text("not a trial\n" * 3)
+    with pytest.raises(BadRecords, match=r"aa\.jsonl:1: not a trial"):
+        records.read(path)
+
+
+def test_the_command_refuses_another_file_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "aa.jsonl"
+    path.write_text("not a trial\n\n")
+    assert main(["bench", "aa", "--kernel", "mixed", "--resume", str(path)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"akg-tui: {path}:1: not a trial")
+    assert told.err.count("\n") == 1
+
+
+def test_trials_of_a_file_are_not_done_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "aa.jsonl"
+    for _ in range(3):
+        records.append(path, trial(False))
+    command = ["bench", "aa", "--trials", "3", "--kernel", "mixed", "--resume", str(path)]
+    assert main(command) == 0
+    assert "0 of 3 kept" in capsys.readouterr().out
+    records.append(path, trial(True))
+    assert main([*command[:3], "4", *command[4:], "--json"]) == 1
+    assert '"kept":1' in capsys.readouterr().out
+
+
+def test_an_evaluation_that_did_not_happen_counts_as_failed_not_as_no_keep() -> None:
+    (cell,) = records.summarize([trial(False), trial(False, correct=False)])
+    assert (cell.trials, cell.failed, cell.kept) == (1, 1, 0)
+
+
+def tail(least: int, trials: int, rate: float) -> float:
+    """Return the chance of `least` hits or more, by the binomial's own sum."""
+    return math.fsum(
+        math.comb(trials, hits) * rate**hits * (1 - rate) ** (trials - hits)
+        for hits in range(least, trials + 1)
+    )
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 500), (1, 500), (5, 60), (95, 100), (60, 60)])
+def test_the_bounds_are_the_rates_that_make_such_a_result_one_in_twenty(
+    hits: int, trials: int
+) -> None:
+    low, high = clopper_pearson(hits, trials)
+    assert low <= hits / trials <= high
+    assert low == 0 if hits == 0 else tail(hits, trials, low) == pytest.approx(0.05)
+    fewer = 1 - tail(hits + 1, trials, high)
+    assert high == 1 if hits == trials else fewer == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_a_planted_kernel_is_right_and_does_its_extra_rows(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AKG_CACHE_DIR", str(tmp_path))
+    planted = KERNELS[name]
+    reference: dict[str, object] = {}
+    exec(compile(planted.reference, "reference.py", "exec"), reference)
+    (x,) = reference["get_inputs"]()  # type: ignore[operator]
+    expected = reference["Model"]()(x)  # type: ignore[operator]
+    for extra in (0, 7, planted.rows):
+        kernel: dict[str, object] = {}
+        exec(compile(planted.kernel(extra), "kernel.py", "exec"), kernel)
+        torch.testing.assert_close(kernel["ModelNew"]()(x), expected)  # type: ignore[operator]
+    # The same with a row that counts its calls: the extra work is seen to be done.
+    counting = planted.kernel(7).replace(
+        "static void __attribute__((noinline)) one(const float* x, float* y) {",
+        'extern "C" { long done = 0; }\n'
+        "static void __attribute__((noinline)) one(const float* x, float* y) { ++done;",
+    )
+    counted: dict[str, object] = {}
+    exec(compile(counting, "kernel.py", "exec"), counted)
+    counted["ModelNew"]()(x)  # type: ignore[operator]
+    done = ctypes.c_long.in_dll(counted["library"], "done")  # type: ignore[arg-type]
+    assert done.value == planted.rows + 7
+
+
+def test_a_neighbour_ends_with_its_block() -> None:
+    with noisy(1) as made:
+        assert made[0].poll() is None
+    assert made[0].returncode == 0

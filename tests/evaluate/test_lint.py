@@ -1,0 +1,146 @@
+"""A task that can't tell a kernel from nothing is refused before any kernel runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from akg_tui.core.measurement import FailureKind, Outcome
+from akg_tui.evaluate import Judge, lint
+from akg_tui.evaluate.lint import Item
+from tests.evaluate.conftest import quick_task
+from tests.evaluate.kernels import PLAIN, REFERENCE
+
+
+def items(function: object, *inputs: torch.Tensor) -> list[Item]:
+    assert callable(function)
+    made = []
+    for x in inputs:
+        result = function(x)
+        exact = function(x.double()) if x.is_floating_point() else None
+        made.append(Item([x], [result], [exact] if exact is not None else None))
+    return made
+
+
+def draws(count: int = 3) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(40, 30, generator=generator) for _ in range(count)]
+
+
+def refused(made: list[Item], given: float | None = None) -> str:
+    found = lint.fault(made, made[0].results, given)
+    return found.reason if found is not None else ""
+
+
+def test_ordinary_tasks_pass() -> None:
+    for function in (
+        torch.relu,
+        lambda x: torch.softmax(x, -1),
+        lambda x: x.argmax(-1),
+        lambda x: (x * 2).t().contiguous(),
+        lambda x: x > 0.5,
+        lambda x: x.sum(),
+    ):
+        assert not refused(items(function, *draws()))
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda x: x * 0, "returns zeros"),
+        (lambda x: x.clone(), "returns input 0 itself"),
+        (lambda x: x * 0 + 3.0, "returns the mean of the results, everywhere"),
+        (lambda x: torch.ones(5, dtype=x.dtype), "returns the mean of the results"),
+        (lambda x: x * float("nan"), "NaN everywhere"),
+        (lambda x: x * 1e-9 + torch.arange(30.0), "its first result, for every other input"),
+        (lambda x: x[:, :0], "every output is empty"),
+        (lambda x: x > 100, "returns zeros"),
+    ],
+)
+def test_a_task_that_a_cheat_would_pass_is_refused(function: object, says: str) -> None:
+    assert says in refused(items(function, *draws()))
+
+
+def test_inputs_that_never_change_are_refused() -> None:
+    same = draws(1) * 3
+    assert "the same values every time" in refused(items(torch.relu, *same))
+    nothing = [Item([], [torch.arange(3.0)], None)] * 3
+    assert "returns nothing" in refused(nothing)
+
+
+def test_relu_of_inputs_that_are_never_negative_is_the_input_itself() -> None:
+    positive = [x.abs() for x in draws()]
+    assert "input 0 itself" in refused(items(torch.relu, *positive))
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "says"),
+    [(0.2, "wrong by 10 %"), (1e-3, "only 16 bits of the result")],
+)
+def test_a_loose_tolerance_is_refused(tolerance: float, says: str) -> None:
+    made = items(lambda x: torch.softmax(x, -1), *draws())
+    reason = refused(made, tolerance)
+    assert f"the tolerance of {tolerance:.2g} is too loose" in reason
+    assert says in reason
+    assert not refused(made, 1e-5)
+
+
+def test_whole_numbers_lose_nothing_in_16_bits() -> None:
+    small = [x.round() for x in draws()]
+    assert not refused(items(lambda x: x * 2, *small))
+
+
+def test_a_reference_that_moves_is_refused() -> None:
+    made = items(torch.relu, *draws())
+    found = lint.fault(made, [made[0].results[0] + 1], None)
+    assert found is not None
+    assert "not deterministic" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("reference", "says"),
+    [
+        (
+            REFERENCE.replace("    return [torch", "    torch.manual_seed(0)\n    return [torch"),
+            "get_inputs() returns the same values every time",
+        ),
+        (REFERENCE.replace("torch.softmax(x, dim=-1)", "x.clone()"), "returns input 0 itself"),
+    ],
+    ids=["seeded", "identity"],
+)
+async def test_the_judge_refuses_the_task_and_runs_no_kernel(
+    tmp_path: Path, reference: str, says: str
+) -> None:
+    stages: list[str] = []
+
+    async with Judge(
+        quick_task(), reference, tmp_path, on_progress=lambda p: stages.append(p.stage)
+    ) as judge:
+        for _ in range(2):
+            found = await judge.evaluate(PLAIN)
+            assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
+            assert says in found.message
+    assert set(stages) == {"start", "reference"}
+
+
+def test_no_run_is_tuned_on_a_task_that_is_refused(tmp_path: Path) -> None:
+    task = tmp_path / "task"
+    task.mkdir()
+    (task / "task.toml").write_text('op = "nothing"\n')
+    (task / "reference.py").write_text(REFERENCE.replace("torch.softmax(x, dim=-1)", "x * 0"))
+    (task / "kernel.py").write_text(PLAIN + "\nBLOCK = 1  # tune: [1, 2, 4]\n")
+    for command in (["eval", str(task)], ["tune", str(task), "--headless"]):
+        told = subprocess.run(
+            [sys.executable, "-m", "akg_tui", *command],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=Path(__file__).parents[2],
+            check=False,
+        )
+        assert told.returncode == 2, (command, told.stdout, told.stderr)
+        assert "a kernel would pass that returns zeros" in told.stdout + told.stderr

@@ -1,0 +1,205 @@
+"""Unusual values and hidden shapes: what they are, and when they would be unfair."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from akg_tui.core.measurement import Measurement, Outcome
+from akg_tui.core.task import Correctness
+from akg_tui.evaluate import Judge, cases, correctness, shapes
+from akg_tui.evaluate import layout as layouts
+from akg_tui.evaluate.cases import Case
+from tests.evaluate.conftest import quick_task
+
+TALL = ((64, 256), (256,))
+
+
+def dice(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@given(st.integers(0, 1000))
+def test_hidden_shapes_are_small_odd_and_keep_what_belongs_together(seed: int) -> None:
+    free = shapes.dimensions(TALL)
+    for first, second in shapes.hidden(TALL, free, random.Random(seed)):
+        assert first[1] == second[0]  # one dimension, two places
+        assert (first, second) != TALL
+        assert math.prod(first) <= 2 * shapes.SMALL
+    odd, one, larger = shapes.hidden(TALL, free, random.Random(seed))
+    assert odd[0][0] % 2 == odd[0][1] % 2 == 1
+    assert 1 in one[0]
+    assert larger[0][0] > 64 or larger[0][1] > 256
+
+
+def test_without_a_free_dimension_there_is_no_hidden_shape() -> None:
+    assert shapes.hidden(TALL, [], random.Random(0)) == []
+
+
+def test_a_long_tensor_is_cut_down() -> None:
+    long = ((1 << 24,),)
+    for hidden in shapes.hidden(long, shapes.dimensions(long), random.Random(0))[:2]:
+        assert hidden[0][0] <= shapes.SMALL
+
+
+@pytest.mark.parametrize("case", sorted(cases.FLOATING))
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64]
+)
+def test_every_case_keeps_shape_and_dtype_and_changes_no_input_in_place(
+    case: Case, dtype: torch.dtype
+) -> None:
+    x = torch.randn(6, 10, generator=dice()).to(dtype)
+    for value in (x, x[0], x[0, 0]):
+        before = value.clone()
+        (made,) = cases.apply(case, [value], dice(1))
+        assert isinstance(made, torch.Tensor)
+        assert (made.shape, made.dtype) == (value.shape, value.dtype)
+        assert torch.equal(value, before)
+        finite = bool(torch.isfinite(made).all())
+        assert finite is (case not in cases.SPECIAL)
+
+
+def test_integers_go_to_the_ends_of_what_was_drawn() -> None:
+    index = torch.randint(3, 90, (50,), generator=dice())
+    (made,) = cases.apply(Case.EDGES, [index], dice())
+    assert isinstance(made, torch.Tensor)
+    assert set(made.tolist()) == {int(index.min()), int(index.max())}
+
+
+@pytest.mark.parametrize(
+    ("values", "has", "has_not"),
+    [
+        ("any", {Case.NAN, Case.INFINITE, Case.ZEROS}, set()),
+        ("finite", {Case.ZEROS, Case.LARGE}, {Case.NAN, Case.INFINITE}),
+        ("drawn", set(), set(Case)),
+    ],
+)
+def test_a_task_says_how_unusual_values_may_be(
+    values: str, has: set[Case], has_not: set[Case]
+) -> None:
+    possible = set(cases.possible(values, [torch.float32]))
+    assert has <= possible
+    assert not has_not & possible
+    assert cases.possible(values, [torch.bool]) == []
+
+
+def test_what_hangs_on_a_rounding_is_not_held_against_a_kernel() -> None:
+    wide = torch.tensor([[0.1, 0.1, 0.1], [1.0, 2.0, 4.0]], dtype=torch.float64)
+    nudged = cases.nudged(wide, wide.float())
+    assert isinstance(nudged, torch.Tensor)
+
+    def normed(x: torch.Tensor) -> torch.Tensor:
+        return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-12).sqrt()
+
+    constant = [normed(each[:1]) for each in (wide.float(), wide.float().double(), nudged)]
+    assert correctness.conditioned(constant[:1], constant[1:2], constant[2:], None) is None
+    other = [normed(each[1:]) for each in (wide.float(), wide, nudged)]
+    held = correctness.conditioned(other[:1], other[1:2], other[2:], None)
+    assert held is not None
+    assert held[0].tolerance < 1e-4
+
+
+def test_a_tie_has_no_right_answer() -> None:
+    zeros = torch.zeros(1, 5)
+    first, other = torch.tensor([0]), torch.tensor([3])
+    assert correctness.conditioned([first], [first], [other], None) is None
+    assert correctness.conditioned([first], [first], [first], None) is not None
+    nudged = cases.nudged(zeros.double(), zeros)
+    assert isinstance(nudged, torch.Tensor)
+    assert len(set(nudged.flatten().tolist())) == 5
+
+
+def test_strided_layouts_are_not_contiguous_and_hold_the_same_values() -> None:
+    tensors = [torch.randn(5, 7), torch.randn(3, 4), torch.randn(9)]
+    layout = layouts.strided(layouts.lay_out([tensors[0], 2.5, *tensors[1:], "x"]))
+    layout.check()
+    import mmap
+
+    memory = mmap.mmap(-1, max(layout.size, 1))
+    layouts.store(layout, [tensors[0], 2.5, *tensors[1:], "x"], memory, 0)
+    loaded = layouts.load(layout, memory, 0)
+    assert [loaded[1], loaded[4]] == [2.5, "x"]
+    for given_, back in zip(tensors, (loaded[0], loaded[2], loaded[3]), strict=True):
+        assert isinstance(back, torch.Tensor)
+        assert torch.equal(given_, back)
+        assert not back.is_contiguous()
+
+
+@pytest.mark.parametrize(
+    ("tensor", "lies"),
+    [
+        (torch.empty(3, 4), "contiguous"),
+        (torch.empty(3, 4).t(), "dense"),
+        (torch.empty(2, 3, 4).permute(1, 2, 0), "dense"),
+        (torch.empty(3, 8)[:, ::2], "strided"),
+        (torch.empty(3, 1).expand(3, 4), "strided"),
+        (torch.empty(0, 4).t(), "contiguous"),
+        (torch.tensor(1.0), "contiguous"),
+    ],
+)
+def test_how_a_tensor_lies(tensor: torch.Tensor, lies: str) -> None:
+    assert layouts.stride_class(tensor) == lies
+
+
+FUSSY = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 8)
+
+    def forward(self, x, index):
+        assert x.shape[0] % 2 == 0
+        return self.linear(x.log()).sum(-1)[index]
+
+
+def get_inputs():
+    return [torch.rand(40, 16) + 0.5, torch.randint(40, (30,))]
+"""
+
+
+async def evaluated(tmp_path: Path, reference: str, **rules: object) -> Measurement:
+    task = quick_task(budget_s=0.2)
+    task = msgspec.structs.replace(task, correctness=Correctness(trials=1, **rules))  # type: ignore[arg-type]
+    kernel = reference.replace("class Model(", "class ModelNew(").replace(
+        "assert", "assert True or"
+    )
+    async with Judge(task, reference, tmp_path) as judge:
+        found = await judge.evaluate(kernel)
+        assert found.outcome is Outcome.CORRECT, found
+        return found
+
+
+async def test_the_reference_says_which_values_and_shapes_make_sense(tmp_path: Path) -> None:
+    found = await evaluated(tmp_path, FUSSY)
+    notes = {each.name.partition(", shape")[0]: each.note for each in found.errors}
+    # log of what is not positive is not finite, so such values prove nothing.
+    assert "no finite result" in notes["negative values"]
+    assert "no finite result" in notes["all zeros"]
+    assert notes["large values"] == notes["sorted rows"] == notes["as drawn"] == ""
+    shaped = [each.name for each in found.errors if "shape" in each.name]
+    # Only the number of indices is free: 16 is the weights', and 40 may not be odd.
+    assert shaped
+    assert all("[40, 16]" in name for name in shaped)
+
+
+async def test_a_task_may_fix_its_shape_and_keep_to_what_is_drawn(tmp_path: Path) -> None:
+    found = await evaluated(tmp_path, FUSSY, fixed_shape=True, values="drawn")
+    assert {each.name for each in found.errors} == {"as drawn", "the same input again"}
+
+
+async def test_with_a_fixed_shape_unusual_values_come_in_that_shape(tmp_path: Path) -> None:
+    found = await evaluated(tmp_path, FUSSY, fixed_shape=True)
+    names = {each.name for each in found.errors}
+    assert {"large values", "sorted rows", "integers at the ends of their range"} <= names
+    assert not [name for name in names if "shape" in name]

@@ -1,0 +1,149 @@
+"""Runs against the lab: a real folder, engine, SDK and socket; only the judge is a fake."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from akg_tui.agent.context import Context, RunBrief
+from akg_tui.agent.models.claude import Claude
+from akg_tui.agent.models.endpoint import Endpoint
+from akg_tui.agent.models.transport import Limits
+from akg_tui.agent.patience import Patience
+from akg_tui.agent.prompt import system_text
+from akg_tui.core import events as ev
+from akg_tui.core.capabilities import ANTHROPIC
+from akg_tui.core.machine import Mode
+from akg_tui.core.task import Agent, Policy, Task
+from akg_tui.engine.engine import Engine
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.task_folder import load_task
+from tests.engine.fake_judge import FakeJudge
+from tests.engine.runs import Clock, make_task
+from tests.lab.player import Direction
+
+KEY = "sk-lab-secret"
+QUICK = Limits(connect_s=2.0, first_s=5.0, stall_s=5.0)
+
+
+def brave(**changes: Any) -> Patience:
+    """Patience for tests: the same rules, waits of milliseconds."""
+    settings: dict[str, Any] = {"base_s": 0.001, "cap_s": 0.004, "asked_cap_s": 0.004}
+    return Patience(**{**settings, "total_s": 0.05, **changes})
+
+
+def directions() -> Iterator[Direction]:
+    """What to try on the fake kernel: two that help, then ever new ones that do not."""
+    yield Direction("use the faster form B", '^SPEED = "A"', 'SPEED = "B"')
+    yield Direction("a wider line of 3", r"^WIDTH = \d+", "WIDTH = 3")
+    yield Direction("use the fastest form C", '^SPEED = "[AB]"', 'SPEED = "C"')
+    for number in itertools.count(4):
+        yield Direction(f"a wider line of {number}", r"^WIDTH = \d+", f"WIDTH = {number}")
+
+
+def wrong() -> Iterator[Direction]:
+    """Directions whose kernels are all wrong."""
+    for number in itertools.count(1):
+        text = f"a shortcut, number {number}"
+        yield Direction(text, '^SPEED = "A".*', f'SPEED = "WRONG"  # number {number}')
+
+
+def create(
+    folder: Path,
+    url: str,
+    *,
+    rounds: int = 5,
+    agent: Agent | None = None,
+    kernel: str = "",
+    probes: bool = False,
+) -> RunFolder:
+    """A new run whose agent is served at `url`; it knows what the server can do, or asks."""
+    made = make_task(folder)
+    if kernel:
+        (made / "kernel.py").write_text(kernel)
+    who = agent or Agent(model="lab", base_url=url)
+    task = Task(op="speed", policy=Policy(max_rounds=rounds), agent=who)
+    run = RunFolder.create(
+        load_task(made),
+        task=task,
+        mode=Mode.AUTO,
+        agent=who.model,
+        version="0",
+        clock=Clock(),
+        name="r",
+    )
+    if not probes:
+        known = ev.EndpointProbed(base_url=url, model=who.model, capabilities=ANTHROPIC)
+        run.append(known)
+    return run
+
+
+def engine(
+    run: RunFolder,
+    url: str,
+    *,
+    key: str = KEY,
+    patience: Patience | None = None,
+    limits: Limits = QUICK,
+    budget: int | None = None,
+    clock: Any = None,
+) -> Engine:
+    """An engine for `run` whose model is at `url`."""
+    agent = run.state.task.agent
+    endpoint = Endpoint(agent.model, url, key)
+    extra = {"clock": clock} if clock else {}
+    model = Claude(agent, endpoint, limits=limits, **extra)
+    brief = RunBrief(system_text(run.state.task, run.reference))
+    context = Context(brief, budget=budget or agent.context_tokens)
+    return Engine(
+        run,
+        model,
+        FakeJudge,
+        clock=run._clock,
+        context=context,
+        patience=patience or brave(),
+    )
+
+
+class Held(AssertionError):
+    """The model was given up, and nobody watches."""
+
+
+async def play(work: Engine, *, limit_s: float = 60.0) -> None:
+    """Work until the run is over. Raises `Held` when it holds for want of a model."""
+    running = asyncio.create_task(work.run())
+    try:
+        async with asyncio.timeout(limit_s):
+            await asyncio.sleep(0)  # the new session forgets why the last one held
+            while not running.done() and not work.state.api_failure:
+                await asyncio.wait({running}, timeout=0.01)
+        if not running.done():
+            raise Held(work.state.api_failure)
+        await running
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await work.close()
+
+
+def of(run: RunFolder, kind: type) -> list[Any]:
+    """The run's events of one kind."""
+    return [record.event for record in run.records if isinstance(record.event, kind)]
+
+
+def check_sound(run: RunFolder) -> None:
+    """The journal opens again and folds to the same state, and the key is nowhere in it."""
+    run.close()
+    again = RunFolder.open(run.path, clock=Clock(run.state.last_at))
+    try:
+        assert again.state == run.state
+        calls = {e.call for e in of(again, ev.ToolCalled)}
+        assert calls == {e.call for e in of(again, ev.ToolAnswered)}
+    finally:
+        again.close()
+    for path in run.path.rglob("*"):
+        if path.is_file():
+            assert KEY.encode() not in path.read_bytes(), path

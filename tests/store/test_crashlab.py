@@ -1,0 +1,108 @@
+"""The crash lab at a size for every day; `python -m benchmarks crashlab` is the whole."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import disk_faults
+from benchmarks.disk_faults import Step
+from benchmarks.power_loss import Disk
+from tests.store import scripted
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.timeout(600)
+def test_runs_killed_failed_and_cut_off_from_power_end_as_if_nothing_had_been() -> None:
+    command = [sys.executable, "-m", "benchmarks", "crashlab", "--seed", "1"]
+    command += ["--points", "60", "--kills", "20", "--losses", "10"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=580
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    told = json.loads(done.stdout)
+    assert (told["points"], told["kills"], told["power_losses"]) == (60, 20, 10)
+    assert told["points_there_are"] > 1000
+    assert told["killed"] > 30
+    assert told["stopped_by_an_error"] > 10
+    for kind in ("lost", "doubled", "unevaluated_bests", "diverged", "other_faults"):
+        assert told[kind] == 0
+
+
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from akg_tui.store.errors import StoreError
+from akg_tui.store.run_folder import RunFolder, read_state
+from benchmarks import disk_faults
+from tests.store import scripted
+run, error = Path(sys.argv[1]), int(sys.argv[2])
+disk_faults.arm(run, disk_faults.How.FAIL_FROM_HERE, 1, error=error)
+print(read_state(run).seq)
+try:
+    RunFolder.open(run)
+except StoreError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EIO])
+def test_a_run_on_a_disk_that_takes_nothing_can_be_read_and_is_refused_in_a_line(
+    code: int, tmp_path: Path
+) -> None:
+    run = scripted.create_run(scripted.make_task(tmp_path / "task"))
+    run.close()
+    before = (run.path / "events.jsonl").read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(run.path), str(code)],
+        cwd=ROOT,
+        env=disk_faults.environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    seq, told = done.stdout.splitlines()
+    assert seq == "1"
+    assert told.startswith("cannot ")
+    assert os.strerror(code) in told
+    assert (run.path / "events.jsonl").read_bytes() == before
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "old").write_bytes(b"old")
+    return Disk(tmp_path / "real", tmp_path / "begun")
+
+
+def left(disk: Disk, tmp_path: Path) -> dict[str, bytes]:
+    disk.survive("all", random.Random(0))
+    return {file.name: file.read_bytes() for file in (tmp_path / "real").iterdir()}
+
+
+def test_the_labs_disk_forgets_what_was_not_synced(disk: Disk, tmp_path: Path) -> None:
+    old, new = str(tmp_path / "real" / "old"), str(tmp_path / "real" / "new")
+    disk.take(Step("write", old, "", b"er"))
+    disk.take(Step("create", new, "-", b""))
+    disk.take(Step("write", new, "", b"new"))
+    disk.take(Step("sync", new, "", b""))
+    assert left(disk, tmp_path) == {"old": b"old"}
+
+
+def test_the_labs_disk_keeps_what_was_synced(disk: Disk, tmp_path: Path) -> None:
+    old, new = str(tmp_path / "real" / "old"), str(tmp_path / "real" / "new")
+    disk.take(Step("create", new, "-", b""))
+    disk.take(Step("write", new, "", b"new"))
+    disk.take(Step("sync", new, "", b""))
+    disk.take(Step("rename", new, old, b""))
+    disk.take(Step("sync", str(tmp_path / "real"), "", b""))
+    assert left(disk, tmp_path) == {"old": b"new"}
