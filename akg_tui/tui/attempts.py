@@ -62,8 +62,8 @@ class AttemptRows(Sequence[Line]):
             return fit(line((heads, "faint")), self._room)
         values = _values(attempt)
         pieces: list[tuple[str, str]] = []
-        for (text, role), (_, width) in zip(values, _HEADS[: self._shown], strict=False):
-            text = cut(text, width)
+        for (value, role), (_, width) in zip(values, _HEADS[: self._shown], strict=False):
+            text = cut(value, width)
             pieces.append((" " * (width - cells(text)) + text + " ", role))
         if self._room - self._used > 12:
             pieces.append((f" {one_line(attempt.reason)}", "faint"))
@@ -83,7 +83,7 @@ def _values(attempt: Attempt) -> list[tuple[str, str]]:
         ("seed" if seed else one_line(attempt.item), "muted"),
         (f"{glyph} {attempt.verdict}", role),
         (words.times(interval.ratio) if interval else "", role),
-        (f"{interval.low:.3f}–{interval.high:.3f}" if interval else "", "muted"),  # noqa: RUF001
+        (f"{interval.low:.3f}–{interval.high:.3f}" if interval else "", "muted"),
         (words.milliseconds(found.candidate_ms) if found.candidate_ms is not None else "", "text"),
         (off, "verdict.fail" if attempt.verdict is Verdict.FAIL else "muted"),
         (str(found.clusters) if found.clusters else "", "muted"),

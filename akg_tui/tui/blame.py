@@ -46,7 +46,7 @@ def lineage(state: RunState, blob: str) -> tuple[Version, ...]:
 def carry(
     owners: Sequence[int], old: Sequence[str], new: Sequence[str], newcomer: int
 ) -> tuple[int, ...]:
-    """The owner of each line of `new`, given those of `old`: a line that is new is the newcomer's."""
+    """Who wrote each line of `new`, given that of `old`; the newcomer where it was not there."""
     least = min(len(old), len(new))
     head = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), least)
     foot = 0
@@ -61,9 +61,7 @@ def carry(
     return (*owners[:head], *middle, *owners[len(old) - foot :])
 
 
-def blame(
-    versions: Sequence[Version], lines_of: Callable[[str], Sequence[str]]
-) -> tuple[int, ...]:
+def blame(versions: Sequence[Version], lines_of: Callable[[str], Sequence[str]]) -> tuple[int, ...]:
     """For each line of the last version, the index of the version that wrote it.
 
     Raises what `lines_of` raises for a blob that cannot be read.

@@ -218,7 +218,9 @@ def _some_lines(text: str) -> list[str]:
     lines = split_clean(text)
     hidden = len(lines) - MAX_OUTPUT_LINES
     shown = lines[:MAX_OUTPUT_LINES]
-    return [*shown, f"({words.count(hidden, 'more line')}: in the journal)"] if hidden > 0 else shown
+    return (
+        [*shown, f"({words.count(hidden, 'more line')}: in the journal)"] if hidden > 0 else shown
+    )
 
 
 def skipped_line(count: int, room: int) -> Line:

@@ -42,9 +42,7 @@ class Narrowing:
                 self.estimates = [*self.estimates[:-1:2], self.estimates[-1]]
 
 
-def eval_rows(
-    state: RunState, seen: Narrowing, now: float, room: int, height: int
-) -> list[Line]:
+def eval_rows(state: RunState, seen: Narrowing, now: float, room: int, height: int) -> list[Line]:
     """The evaluation under way; between two, what the last one found."""
     running = state.running
     if running is None:
@@ -111,8 +109,8 @@ def funnel(estimates: list[Interval], room: int, height: int) -> list[Line]:
     if height < 2 or room < 16 or not estimates:
         return []
     shown = estimates[-(height - 1) :]
-    low = min(1.0, min(each.low for each in shown))
-    high = max(1.0, max(each.high for each in shown))
+    low = min(1.0, *(each.low for each in shown))
+    high = max(1.0, *(each.high for each in shown))
     span = (high - low) or 0.02
 
     def at(value: float) -> int:

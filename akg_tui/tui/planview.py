@@ -28,9 +28,7 @@ class PlanView:
     at: int
 
 
-def plan_view(
-    state: RunState, room: int, page: int, unfolded: Collection[str] = ()
-) -> PlanView:
+def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] = ()) -> PlanView:
     """Glyph, id, text, ratio and the word for its state: one row an item.
 
     Where `page` rows have room for it, an item has two: its text, and below it what became

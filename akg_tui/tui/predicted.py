@@ -1,4 +1,4 @@
-"""The gain that a plan item promises in its own words, so that it can stand beside the measured one.
+"""The gain that a plan item promises in its words, to stand beside the measured one.
 
 Pure. Reads only what is plainly a promise: a signed or approximate percentage, or a factor.
 """
@@ -10,7 +10,9 @@ from functools import lru_cache
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _HOPE = r"(?:expect\w*|predict\w*|promis\w*|should give|hope\w*|gain\w*|up to|about)"
-_PERCENT = re.compile(rf"(?:[~≈]\s*)?(?<![\d.])([+\-−]|[~≈]|{_HOPE}\s+)\s*[~≈]?\s*{_NUMBER}\s*%", re.I)  # noqa: RUF001
+_PERCENT = re.compile(
+    rf"(?:[~≈]\s*)?(?<![\d.])([+\-−]|[~≈]|{_HOPE}\s+)\s*[~≈]?\s*{_NUMBER}\s*%", re.I
+)
 _FACTOR = re.compile(rf"(?:[~≈]|{_HOPE})\s*{_NUMBER}\s*(?:x\b|×)", re.I)
 _SLOWER = re.compile(r"^\s*(?:slower|worse)", re.I)
 _MOST = 100.0
@@ -26,7 +28,7 @@ def predicted(*texts: str) -> float | None:
     for text in texts:
         if found := _PERCENT.search(text):
             share = float(found[2]) / 100
-            less = found[1] in "-−" or _SLOWER.match(text[found.end() :])  # noqa: RUF001
+            less = found[1] in "-−" or _SLOWER.match(text[found.end() :])
             ratio = 1 - share if less else 1 + share
         elif found := _FACTOR.search(text):
             ratio = float(found[1])

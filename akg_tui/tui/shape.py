@@ -5,7 +5,7 @@ Owns the presets: which pane stands where for each shape of terminal. Knows no w
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -177,3 +177,23 @@ def _share(wanted: list[int], room: int) -> list[int]:
     rest = room - fixed
     parts = [rest * (n + 1) // flexible - rest * n // flexible for n in range(flexible)]
     return [w or parts.pop() for w in wanted]
+
+
+def beside(places: Mapping[str, Place], active: str, side: str) -> str | None:
+    """The pane next to the active one on a side (left, right, up, down); None where none is.
+
+    Of several, the one whose middle is nearest.
+    """
+    here = places[active]
+    middle = (here.x + here.width / 2, here.y + here.height / 2)
+    found: list[tuple[float, str]] = []
+    for name, there in places.items():
+        across = {"left": there.x + there.width <= here.x, "right": there.x >= here.x + here.width}
+        down = {"up": there.y + there.height <= here.y, "down": there.y >= here.y + here.height}
+        if name != active and {**across, **down}[side]:
+            dx = abs(there.x + there.width / 2 - middle[0])
+            dy = abs(there.y + there.height / 2 - middle[1])
+            # A cell is about twice as high as wide; what lies straight ahead comes first.
+            ahead, aside = (dx, 2 * dy) if side in across else (2 * dy, dx)
+            found.append((ahead + 2 * aside, name))
+    return min(found)[1] if found else None

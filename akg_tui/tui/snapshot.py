@@ -271,8 +271,13 @@ class Ask:
     verb: str = "keep"
 
 
-def ask(state: RunState, asked_at: float, now: float, added: int, removed: int) -> Ask | None:
-    """The question that waits for the person; None when none does."""
+def ask(
+    state: RunState, asked_at: float, now: float, added: int | None, removed: int | None
+) -> Ask | None:
+    """The question that waits for the person; None when none does.
+
+    The lines that the candidate changes are None where they cannot be read.
+    """
     gate = state.gate
     if gate is None or gate.answer or state.finished:
         return None
@@ -285,17 +290,23 @@ def ask(state: RunState, asked_at: float, now: float, added: int, removed: int) 
         effect = f"{words.sure(measured)}; {over} the seed if kept"
     waited = words.short_time(now - asked_at)
     if gate.kind != "keep":
-        return _leave(state, waited, added, removed)
+        return _leave(state, waited, _lines(added, removed))
     return Ask(
         gate=gate.gate,
         title=f"KEEP attempt {gate.attempt}?",
         about=f"{item.id} {one_line(item.text)}" if item else "",
         effect=effect,
-        cost=f"+{added} -{removed} lines against the best. The run has waited {waited}.",
+        cost=f"{_lines(added, removed)} The run has waited {waited}.",
     )
 
 
-def _leave(state: RunState, waited: str, added: int, removed: int) -> Ask:
+def _lines(added: int | None, removed: int | None) -> str:
+    if added is None or removed is None:
+        return "Its lines cannot be read."
+    return f"+{added} -{removed} lines against the best."
+
+
+def _leave(state: RunState, waited: str, changed: str) -> Ask:
     """What is asked before something is done: the plan carried out, an edit or a script run."""
     gate = state.gate
     assert gate is not None
@@ -309,7 +320,7 @@ def _leave(state: RunState, waited: str, added: int, removed: int) -> Ask:
             title, effect = "Go on with this plan?", f"{len(state.pending)} items"
         case "edit":
             title, effect = f"RUN the edit of attempt {gate.attempt}?", "new code, not run yet"
-            cost = f"+{added} -{removed} lines against the best. {cost}"
+            cost = f"{changed} {cost}"
         case _:
             lines = gate.detail.count("\n") + 1
             title, effect = f"RUN this script ({gate.subject[:12]})?", f"{lines} lines"

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Phase
+from akg_tui.tui.chronicle import MAX_ENTRIES
+from akg_tui.tui.chronicle import Chronicle as Story
 from akg_tui.tui.panes.log import unsaid
 from akg_tui.tui.spans import plain, width
-from akg_tui.tui.story import MAX_ENTRIES, MAX_TEXT_LINES, Story, tail
+from akg_tui.tui.story import MAX_TEXT_LINES, tail
 
 from .script import FakeHandle
 

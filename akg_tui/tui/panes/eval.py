@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from textual.content import Content
 
@@ -26,13 +26,16 @@ class EvalPane(Painted[View | None], can_focus=True):
         self.narrowing = Narrowing()
         self.border_title = Content("8 evaluation")
 
+    def see(self, look: Look) -> None:
+        """Take in the estimates, also while the pane is not on screen."""
+        self.narrowing.see(look.state, look.progress)
+
     def pull(self, look: Look) -> None:
         state = look.state
         seconds = int(look.now) if state.running else 0
         seen = (state.running, state.measured, len(state.attempts), state.final, state.phase)
         if not self.moved((*seen, look.progress, seconds)):
             return
-        self.narrowing.see(state, look.progress)
         self.show(View(state, look.now))
 
     def paint(self, view: View | None, width: int, height: int) -> Sequence[Line]:

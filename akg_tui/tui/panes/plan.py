@@ -62,6 +62,13 @@ class PlanPane(LineView):
         place = names.index(item.id) + (step if self._pick is not None else 0)
         self.choose(names[min(len(names) - 1, max(0, place))])
 
+    def unfold(self, name: str) -> None:
+        """Pick an item and show its evidence."""
+        self._unfolded |= {name}
+        self._pick = name
+        self.forget()
+        self.call_after_refresh(lambda: self.choose(name))
+
     def open(self) -> str:
         item = self.picked
         if item is None:

@@ -79,7 +79,7 @@ class SourcePane(LineView):
 
         try:
             self._blamed = versions, await asyncio.to_thread(work)
-        except Exception as error:  # a pane must not end the run, whatever its mistake
+        except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
             self.broke(error)
             return
         if self.blaming:
@@ -111,7 +111,7 @@ class SourcePane(LineView):
         try:
             for blob, text in texts.items():
                 self._colours.keep(blob, await asyncio.to_thread(self._colours.lex, text))
-        except Exception as error:  # a text that the lexer cannot take must not end the run
+        except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
             self.broke(error)
             return
         if self._shown is not None and isinstance(self.rows, CodeRows):

@@ -50,7 +50,7 @@ class Guarded(Widget):
     def attempt(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:  # a pane must not end the run, whatever its mistake
+        except Exception as error:  # noqa: BLE001 - whatever a pane's mistake, the run goes on
             self.broke(error)
 
     def broke(self, error: Exception) -> None:

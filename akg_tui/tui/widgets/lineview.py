@@ -191,7 +191,7 @@ class LineView(Guarded, ScrollView, can_focus=True):
         if not self.broken:
             try:
                 return self._row_strip(y, columns, ground)
-            except Exception as error:  # a row that cannot be drawn must not end the run
+            except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
                 self.broke(error)
         rows = self.fault_lines(columns)
         shown = rows[y] if y < len(rows) else ()

@@ -67,7 +67,7 @@ class Painted(Guarded, Generic[View]):
                 return self._painted[1]
             try:
                 self._painted = room, self.paint(self._view, *room)
-            except Exception as error:  # what cannot be drawn must not end the run
+            except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
                 self.broke(error)
             else:
                 return self._painted[1]

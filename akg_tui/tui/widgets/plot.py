@@ -44,7 +44,9 @@ class Series:
     def __len__(self) -> int:
         return len(self.xs) + len(self.floor)
 
-    def add(self, x: int, y: float | None, low: float | None = None, high: float | None = None) -> None:
+    def add(
+        self, x: int, y: float | None, low: float | None = None, high: float | None = None
+    ) -> None:
         """A point, with the ends of its error bar where it has one."""
         if y is None:
             self.floor.append(x)
@@ -58,9 +60,7 @@ class Series:
         self.reach = _stretched(self.reach, low if low > 0 else y, high)
 
 
-def _stretched(
-    bounds: tuple[float, float] | None, low: float, high: float
-) -> tuple[float, float]:
+def _stretched(bounds: tuple[float, float] | None, low: float, high: float) -> tuple[float, float]:
     return (low, high) if bounds is None else (min(bounds[0], low), max(bounds[1], high))
 
 

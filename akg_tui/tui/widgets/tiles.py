@@ -28,7 +28,7 @@ class _TileLayout(Layout):
         return [
             WidgetPlacement(Region(*places[child.id]), NULL_OFFSET, NULL_SPACING, child)
             for child in children
-            if child.id in places
+            if child.id is not None and child.id in places
         ]
 
 
@@ -39,5 +39,6 @@ class Tiles(Widget):
         super().__init__(*children, id=id)
         self._tiles = _TileLayout(places)
 
-    def on_mount(self) -> None:
-        self.styles.layout = self._tiles
+    @property
+    def layout(self) -> Layout:
+        return self._tiles
