@@ -31,7 +31,8 @@ def lineage(state: RunState, blob: str) -> tuple[Version, ...]:
     """The seed, every version that was kept after it, and last `blob` where it is not one."""
     versions = [Version(state.seed_blob, "", None)]
     for attempt in state.attempts:
-        if attempt.number and attempt.verdict is Verdict.KEEP:
+        kept = attempt.verdict is Verdict.KEEP and attempt.number not in state.undone
+        if attempt.number and kept:
             gained = attempt.measurement.ratio
             versions.append(Version(attempt.blob, attempt.item, gained.ratio if gained else None))
     blobs = [version.blob for version in versions]

@@ -122,7 +122,8 @@ COMMANDS: tuple[Command, ...] = (
         "follow", hint="f",
     ),
     Command(
-        "chart.cycle", ("c",), "chart unit", "The chart's unit: ratio, time, tokens",
+        "chart.cycle", ("c",), "chart unit",
+        "The chart's unit: ratio, time, tokens, roofline; or the other table of attempts",
         "Panes", "cycle", hint="c",
     ),
     Command(

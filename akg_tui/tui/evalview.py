@@ -13,7 +13,7 @@ from akg_tui.tui import words
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE, bar
 from akg_tui.tui.spans import BLANK, Line, Span, fit, line, spread
 
-STAGES = ("start", "reference", "build", "verify", "time")
+STAGES = ("start", "reference", "build", "verify", "time", "confirm")
 _AGAINST = {"baseline": "the reference", "candidate": "the best", "final": "the seed"}
 KEPT = 256
 
@@ -144,7 +144,11 @@ def _last(state: RunState, seen: Narrowing, room: int, height: int) -> list[Line
         return [line((waits, "muted"))]
     which = "the final measurement"
     if state.final is None:
-        number = state.next_attempt if state.measured else state.attempts[-1].number
+        last = state.attempts[-1] if state.attempts else None
+        settled = last is not None and (state.measured in (None, last.measurement))
+        number = last.number if settled and last is not None else state.next_attempt
+        if not state.attempts:
+            number = 0
         which = "the seed" if number == 0 else f"attempt {number}"
     rows = [line((which, "strong"), (" was measured", "muted")), *_found(found)]
     if seen.estimates and height - len(rows) > 2:

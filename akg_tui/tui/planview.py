@@ -10,7 +10,7 @@ from akg_tui.core.measurement import digits
 from akg_tui.core.plain import one_line, split_clean
 from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.tui import words
-from akg_tui.tui.glyphs import ITEM
+from akg_tui.tui.glyphs import ITEM, PIN
 from akg_tui.tui.predicted import predicted
 from akg_tui.tui.spans import INDENT, Line, fit, hang, line, spread
 
@@ -41,7 +41,10 @@ def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] =
     rows: list[Line] = []
     spans: dict[str, range] = {}
     at: int | None = None
-    for item in state.items:
+    coming = iter(state.pending)
+    for each in state.items:
+        # The pending ones in the order in which they will be worked on.
+        item = next(coming) if each.state is ItemState.PENDING else each
         begin = len(rows)
         if item.id == state.active or (at is None and item.state is ItemState.PENDING):
             at = begin
@@ -70,7 +73,17 @@ def _head(item: Item, digits_of_id: int) -> Line:
     glyph, _, _, role = ITEM[item.state]
     roles = {ItemState.ACTIVE: "item.active", ItemState.PENDING: "text"}
     text_role = roles.get(item.state, "muted")
-    return line((f"{glyph} {item.id:<{digits_of_id}} ", role), (one_line(item.text), text_role))
+    return line(
+        (f"{glyph} {item.id:<{digits_of_id}} ", role),
+        (f"{PIN} " if item.pinned and item.state is ItemState.PENDING else "", "note"),
+        (one_line(item.text), text_role),
+    )
+
+
+def _words(item: Item) -> tuple[str, str, str]:
+    """Its state in a word, in a short one, and their role."""
+    _, _, short, role = ITEM[item.state]
+    return (item.word, "UNDO", "note") if item.undone else (item.word, short, role)
 
 
 def _promise(item: Item) -> str:
@@ -79,7 +92,7 @@ def _promise(item: Item) -> str:
 
 
 def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
-    _, word, _, role = ITEM[item.state]
+    word, _, role = _words(item)
     ratio = f"{words.times(item.ratio.ratio)} " if item.ratio else ""
     told = "" if item.state is ItemState.PENDING else f"{ratio}{word} "
     promise = "" if item.ratio else _promise(item)
@@ -94,7 +107,7 @@ def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
 
 
 def _one_row(item: Item, digits_of_id: int, room: int) -> Line:
-    _, word, short, role = ITEM[item.state]
+    word, short, role = _words(item)
     ratio = words.times(item.ratio.ratio) if item.ratio else _promise(item)
     roomy = room >= ROOMY
     left = _head(item, digits_of_id)
@@ -113,7 +126,8 @@ def _one_row(item: Item, digits_of_id: int, room: int) -> Line:
 
 def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[Line]:
     """All that speaks for and against an item: its words, its measurement, its verdict."""
-    glyph, word, _, role = ITEM[item.state]
+    glyph = ITEM[item.state][0]
+    word, _, role = _words(item)
     lead = line((f"{glyph} {item.id:<{digits_of_id}} ", role))
     rows = hang(one_line(item.text), room, lead, "strong")
     pad = " " * INDENT

@@ -18,7 +18,7 @@ from akg_tui.tui.predicted import predicted
 from akg_tui.tui.snapshot import no_attempt
 from akg_tui.tui.widgets.plot import Plot, Series
 
-UNITS = ("ratio", "ms", "tokens")
+UNITS = ("ratio", "ms", "tokens", "roof")
 LEAST_X = 8
 NOISE_OF = 20  # the newest attempts that tell the noise
 
@@ -32,6 +32,7 @@ class Trace:
         self._spent: list[int] = []  # tokens, by attempt
         self._tokens = 0
         self._records = 0
+        self._undone: tuple[int, ...] = ()
         self._clear()
 
     def _clear(self) -> None:
@@ -59,7 +60,9 @@ class Trace:
     def read(self, state: RunState, records: Sequence[ev.Record]) -> None:
         """Read what is new. Of an earlier moment of the run, everything."""
         attempts = state.attempts
-        if len(attempts) < self._read or len(records) < self._records:
+        earlier = len(attempts) < self._read or len(records) < self._records
+        if earlier or state.undone != self._undone:
+            self._undone = state.undone
             self._clear()
         self._count_tokens(records)
         for attempt in attempts[self._read :]:
@@ -84,7 +87,7 @@ class Trace:
 
     def _add(self, state: RunState, attempt: Attempt) -> None:
         x, y = self._x(attempt), self._y(attempt)
-        kept = attempt.verdict is Verdict.KEEP
+        kept = attempt.verdict is Verdict.KEEP and attempt.number not in self._undone
         if y is not None and kept:
             self._steps.append((x, y))
         if not attempt.number:
@@ -104,7 +107,14 @@ class Trace:
                 self._promised.add(x, y / interval.ratio * promised)
 
     def _y(self, attempt: Attempt) -> float | None:
-        return attempt.measurement.candidate_ms if self.unit == "ms" else attempt.over_seed
+        found = attempt.measurement
+        match self.unit:
+            case "ms":
+                return found.candidate_ms
+            case "roof":
+                return found.roofline.share * 100 if found.roofline else None
+            case _:
+                return attempt.over_seed
 
     def plot(self, state: RunState, running: Interval | None) -> Plot:
         """The chart now. `running` is the estimate of the evaluation under way."""
@@ -112,13 +122,15 @@ class Trace:
         now, best = _live(state, running), state.best
         tokens = self.unit == "tokens"
         next_x = max(self._tokens, 1) if tokens else state.next_attempt
-        if self.unit != "ms" and now is not None and best is not None:
+        if self.unit in ("ratio", "tokens") and now is not None and best is not None:
             live = Series(LIVE, "chart.live")
             live.add(next_x, *(best.over_seed * v for v in (now.ratio, now.low, now.high)))
             series.append(live)
         empty = no_attempt(state)
         if tokens and not self._tokens:
             empty = "this agent uses no tokens: c shows another unit"
+        if self.unit == "roof" and self._read > 1 and not self._steps:
+            empty = "no measurement tells its share of the roofline: c shows another unit"
         band = None
         if self._steps and self.noise and len(self._halves) > 1:
             at, value = self._steps[-1]
@@ -127,7 +139,7 @@ class Trace:
             tuple(series),
             () if tokens and not self._tokens else tuple(self._steps),
             next_x if tokens else max(LEAST_X, next_x),
-            "" if self.unit == "ms" else "×",
+            {"ms": "", "roof": "%"}.get(self.unit, "×"),
             empty,
             band,
             words.tokens if tokens else str,

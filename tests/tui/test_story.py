@@ -25,6 +25,68 @@ def test_a_tool_call_and_its_answer_are_one_line() -> None:
     assert "› edit_kernel 1 op +1 -1 FLAGS = -O3 ok" in rows
 
 
+def test_an_unfolded_call_tells_its_arguments_and_its_answer() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL)
+    story = Story(80)
+    story.read(handle.records)
+    row = told(story).index("› edit_kernel 1 op +1 -1 FLAGS = -O3 ok")
+    number = story.at(row)
+    assert number is not None
+    before = told(story)
+    story.fold(number)
+    rows = told(story)
+    assert rows[row] == "▾ edit_kernel success"
+    assert '      "op": "replace"' in rows
+    assert [rows[n] for n in story.span(number)][-1] == "  ok"
+    story.fold(number)
+    assert told(story) == before
+
+
+def test_every_row_belongs_to_one_entry_whatever_is_unfolded_and_dropped() -> None:
+    story = Story(40)
+    records: list[ev.Record] = []
+    for number in range(2 * MAX_ENTRIES + 50):
+        text = "\n".join(f"{number} {n}" for n in range(9))
+        records.append(
+            ev.Record(number, 0.0, ev.ModelReplied(phase=Phase.PLAN, model="m", text=text))
+        )
+        if number % 500 == 3:
+            story.read(records)
+            story.fold(story.numbers[-1])
+    story.read(records)
+    assert len(story.numbers) <= 2 * MAX_ENTRIES
+    assert story.dropped_rows > 0
+    rows = told(story)
+    for number in story.numbers:
+        span = story.span(number)
+        assert story.at(span.start) == story.at(span.stop - 1) == number
+        assert rows[span.start].endswith(f"{number} 0")
+    assert sum(len(story.span(n)) for n in story.numbers) == len(rows)
+
+
+def test_turning_the_pages_stops_at_each_reply() -> None:
+    handle = FakeHandle()
+    handle.work()
+    story = Story(80)
+    story.read(handle.records)
+    number: int | None = -1
+    replies = 0
+    while (number := story.turn(number, 1)) is not None:
+        replies += 1
+    assert replies == sum(isinstance(r.event, ev.ModelReplied) for r in handle.records)
+
+
+def test_records_of_an_earlier_moment_are_told_from_their_beginning() -> None:
+    handle = FakeHandle()
+    handle.work()
+    story, fresh = Story(60), Story(60)
+    story.read(handle.records)
+    story.read(handle.records[:20])
+    fresh.read(handle.records[:20])
+    assert told(story) == told(fresh)
+
+
 def test_a_refused_call_tells_why() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.PLAN)
@@ -88,7 +150,12 @@ def test_a_long_reply_is_cut_and_says_so() -> None:
     handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="m", text=text))
     story = Story(60)
     story.read(handle.records)
+    assert told(story)[-1] == "(60 more lines: enter unfolds)"
+    story.fold(story.numbers[-1])
     assert told(story)[-1] == "(5 more lines: in the journal)"
+    assert "line 40" in told(story)
+    story.fold(story.numbers[-1])
+    assert "line 40" not in told(story)
 
 
 def test_model_text_shows_markup_and_escape_codes_literally() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 
 from akg_tui.core.state import Attempt
-from akg_tui.tui.attempts import AttemptRows
+from akg_tui.tui.attempts import AttemptRows, InputRows
 from akg_tui.tui.look import Look
 from akg_tui.tui.widgets.lineview import LineView
 
@@ -17,11 +17,18 @@ class AttemptsPane(LineView):
         super().__init__("attempts")
         self._attempts: tuple[Attempt, ...] = ()
         self._pick: int | None = None  # an attempt's number
+        self.by_input = False
         self.border_title = Content("6 attempts")
 
     def pull(self, look: Look) -> None:
         attempts = look.state.attempts
-        if not self.moved((len(attempts), self.room, look.state.run_id, look.state.undone)):
+        if not self.moved((len(attempts), self.room, look.state.run_id, self.by_input)):
+            return
+        self.border_title = Content("6 inputs × attempts" if self.by_input else "6 attempts")
+        self.border_subtitle = Content("error as a share of what is allowed")
+        if self.by_input:
+            self._attempts, self._picked = attempts, range(0)
+            self.put(InputRows(attempts, self.room))
             return
         top = self.top
         grown = len(attempts) - len(self._attempts)
@@ -30,7 +37,10 @@ class AttemptsPane(LineView):
         if top > 0 and grown > 0:
             self.to_row(top + grown)  # newest first: what is being read moves down
         self._mark()
-        self.border_subtitle = Content("error as a share of what is allowed")
+
+    def cycle(self) -> None:
+        """The other table: by attempt, or by kind of input."""
+        self.by_input = not self.by_input
 
     def _mark(self) -> None:
         row = self._row_of_pick()
@@ -43,7 +53,7 @@ class AttemptsPane(LineView):
         return numbers.index(self._pick) + 1 if self._pick in numbers else 0
 
     def pick_step(self, step: int) -> None:
-        if not self._attempts:
+        if not self._attempts or self.by_input:
             return
         row = self._row_of_pick()
         row = min(len(self._attempts), max(1, row + step if row else 1))

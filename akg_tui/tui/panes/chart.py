@@ -18,6 +18,7 @@ _WHAT = {
     "ratio": "× over the seed",
     "ms": "time a call",
     "tokens": "× by tokens spent",
+    "roof": "% of the memory roofline",
 }
 
 
@@ -50,7 +51,9 @@ class ChartPane(Painted[Plot], can_focus=True):
         state = look.state
         running = look.progress.ratio if look.progress and state.running else None
         tokens = state.tokens if self.unit == "tokens" else 0
-        if self.moved((len(state.attempts), state.phase, state.measured, running, tokens)):
+        if self.moved(
+            (len(state.attempts), state.phase, state.measured, running, tokens, state.undone)
+        ):
             self.trace.read(state, look.records)
             self.show(self.trace.plot(state, running))
             self._title()

@@ -49,13 +49,15 @@ class LogPane(LineView):
             # What was streamed is an entry now.
             self._said = look.stream
         dropped, self._dropped = story.dropped_rows - self._dropped, story.dropped_rows
+        head = self._head
         self._put(look, since=0 if resized or dropped or story.skipped else before)
+        moved = self._head - head - dropped
         if self.follow:
             return
         if resized and anchor is not None:
             self.to_row(self._head + story.span(anchor).start)
-        elif dropped:
-            self.to_row(max(0, self.top - dropped))
+        elif moved:
+            self.to_row(max(0, self.top + moved))
 
     def _put(self, look: Look, since: int) -> None:
         stream = unsaid(look.stream, self._said) if look.state.phase in AGENT_PHASES else ""

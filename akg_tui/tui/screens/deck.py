@@ -342,10 +342,10 @@ class Deck(Watching):
     def action_beside(self, side: str) -> None:
         size = self.body.size
         name = beside(self._places((size.width, size.height)), self.active, side)
-        if name is None:
-            self.action_cycle_pane(-1 if side in ("left", "up") else 1)
-        else:
+        if name is not None:
             self.action_pane(name)
+        elif len(self.shown) == 1:
+            self.action_cycle_pane(-1 if side in ("left", "up") else 1)
 
     def action_zoom(self) -> None:
         self.zoomed = not self.zoomed
@@ -387,7 +387,10 @@ class Deck(Watching):
         self.log_pane.set_follow(not self.log_pane.follow)
 
     def action_cycle(self) -> None:
-        self.chart.cycle()
+        if self.active == "attempts":
+            self.attempts.cycle()
+        else:
+            self.chart.cycle()
         self.steering.pull_now()
 
 

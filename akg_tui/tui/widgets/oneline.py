@@ -29,7 +29,7 @@ class OneLine(Input):
             self.step = step
 
     def __init__(self, name: str, placeholder: str) -> None:
-        super().__init__(id=name, placeholder=placeholder, compact=True)
+        super().__init__(id=name, placeholder=placeholder, compact=True, select_on_focus=False)
         self.display = False
 
     def open(self, placeholder: str | None = None, value: str | None = None) -> None:
