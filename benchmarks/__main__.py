@@ -9,7 +9,17 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("startup", "responsive", "overhead", "fold", "context", "kills", "crashlab", "report")
+NAMES = (
+    "startup",
+    "responsive",
+    "workbench",
+    "overhead",
+    "fold",
+    "context",
+    "kills",
+    "crashlab",
+    "report",
+)
 
 
 def main() -> int:

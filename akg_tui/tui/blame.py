@@ -48,18 +48,11 @@ def carry(
     owners: Sequence[int], old: Sequence[str], new: Sequence[str], newcomer: int
 ) -> tuple[int, ...]:
     """Who wrote each line of `new`, given that of `old`; the newcomer where it was not there."""
-    least = min(len(old), len(new))
-    head = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), least)
-    foot = 0
-    while foot < least - head and old[-1 - foot] == new[-1 - foot]:
-        foot += 1
-    middle: list[int] = []
-    for row in compare(old[head : len(old) - foot], new[head : len(new) - foot]):
-        if row.kind is Kind.SAME:
-            middle.append(owners[head + row.old - 1])
-        elif row.kind is Kind.ADDED:
-            middle.append(newcomer)
-    return (*owners[:head], *middle, *owners[len(old) - foot :])
+    return tuple(
+        owners[row.old - 1] if row.kind is Kind.SAME else newcomer
+        for row in compare(old, new)
+        if row.kind is not Kind.REMOVED
+    )
 
 
 def blame(versions: Sequence[Version], lines_of: Callable[[str], Sequence[str]]) -> tuple[int, ...]:

@@ -25,6 +25,8 @@ MAX_ENTRIES = 2_000
 BRIEF_LINES = 6  # of a reply, before the rest of it is folded
 MAX_OUTPUT_LINES = 200
 
+_FOLDING = {ev.ToolCalled, ev.ToolAnswered, ev.KernelEdited, ev.ModelReplied}
+
 Paragraphs = list[Paragraph]
 
 
@@ -152,6 +154,9 @@ class Chronicle:
         return None
 
     def _entry(self, event: ev.AnyEvent) -> Entry | None:
+        if type(event) not in _FOLDING:
+            told = tell(event)
+            return Entry(told) if told else None
         if isinstance(event, ev.ToolCalled):
             self._calls[event.call] = event
             return None
@@ -161,10 +166,8 @@ class Chronicle:
             return None
         if isinstance(event, ev.ToolAnswered):
             return self._answered(event)
-        if isinstance(event, ev.ModelReplied):
-            return _reply(event)
-        told = tell(event)
-        return Entry(told) if told else None
+        assert isinstance(event, ev.ModelReplied)
+        return _reply(event)
 
     def _answered(self, event: ev.ToolAnswered) -> Entry:
         call = self._calls.pop(event.call, None)

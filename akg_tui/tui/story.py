@@ -44,6 +44,9 @@ def paragraphs(text: str, role: str, lead: Span = ("", "text")) -> list[Paragrap
 
 def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
     """The rows of an entry. A paragraph without text is its lead alone, on one row."""
+    if len(entry) == 1 and entry[0][1]:
+        lead, text, role = entry[0]
+        return hang(text, room, lead, role)
     rows: list[Line] = []
     for lead, text, role in entry:
         if text:
@@ -78,10 +81,6 @@ def _phase(event: ev.PhaseEntered) -> list[Paragraph]:
     why = f" {one_line(event.reason)}" if event.reason else ""
     rule = line(("── ", "phase.rule"), (event.phase.value, "log.rule"), (why, "log.rule"))
     return [(rule, "", "text")]
-
-
-def _replied(event: ev.ModelReplied) -> list[Paragraph]:
-    return paragraphs(event.text, "log.model") if event.text.strip() else []
 
 
 _AGAINST = {
@@ -211,7 +210,6 @@ def _you(text: str) -> list[Paragraph]:
 _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.SessionOpened: _session,
     ev.PhaseEntered: _phase,
-    ev.ModelReplied: _replied,
     ev.EvalFinished: _evaluated,
     ev.EvalInterrupted: _interrupted,
     ev.PlanSubmitted: _planned,

@@ -197,7 +197,7 @@ async def test_what_is_found_is_lit_and_shifts_nothing() -> None:
         ]
         assert lit.count("needle") == 2
         body = stage.text().splitlines()[3:50]
-        await stage.press("escape")
+        await stage.press(*["backspace"] * len("needle"))
         assert stage.text().splitlines()[3:50] == body
 
 

@@ -32,9 +32,9 @@ from akg_tui.tui.screens.finding import Finding
 from akg_tui.tui.screens.planhand import PlanHand
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.watching import Watching, bindings
-from akg_tui.tui.shape import LEAST, PANES, PRESETS, TABS, Place, Shape, beside, place, shape_of
+from akg_tui.tui.shape import PANES, PRESETS, TABS, Place, Shape, beside, place, shape_of
 from akg_tui.tui.snapshot import Ask, ask, sparkline
-from akg_tui.tui.spans import Line, Span, fit, line
+from akg_tui.tui.tabs import tabs, too_small
 from akg_tui.tui.widgets.askcard import AskCard
 from akg_tui.tui.widgets.lineview import LineView
 from akg_tui.tui.widgets.oneline import OneLine
@@ -155,27 +155,14 @@ class Deck(Watching):
         room = self.app.size.width - 2
         shape = self.shape
         if shape is Shape.TABS:
-            self.tab_row.show((self._tabs(room),))
+            self.tab_row.show((tabs(self.active, room),))
             self.spark.show((sparkline(look.state, room),))
         if shape is Shape.TINY:
-            self.note.show((self._small(),))
+            self.note.show((too_small(*self.app.size),))
         self.footer.pull(footer("deck", look.state), look.now)
 
     def _pull_pane(self, pane: Pane, look: Look) -> None:
         pane.take(look.state.seq, lambda: pane.pull(look))
-
-    def _tabs(self, room: int) -> Line:
-        spans: list[Span] = [(" ", "text")]
-        for name, digit, label in TABS:
-            role = "phase.live" if name == self.active else "muted"
-            spans += [(f" {digit} {label} ", role), (" ", "text")]
-        return fit(tuple(spans), room)
-
-    def _small(self) -> Line:
-        width, height = self.app.size
-        least = f"{LEAST[0]}×{LEAST[1]}"
-        text = f"{width}×{height} is small: one pane, 1-8 change it; the deck needs {least}"
-        return fit(line((text, "note")), width)
 
     def _ask(self, look: Look) -> Ask | None:
         gate = look.state.gate

@@ -15,7 +15,12 @@ from itertools import pairwise
 from akg_tui.tui.spans import Line, Span, fit, line
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-_BRAILLE = 0x2800
+_CHARS = [chr(0x2800 + bits) for bits in range(256)]
+# The dots of a cell's left or right column, from one row of it to another.
+_RUNS = [
+    [[sum(_DOTS[y][side] for y in range(a, b + 1)) for b in range(4)] for a in range(4)]
+    for side in range(2)
+]
 _LOG_FROM = 8.0
 _LABEL = 6  # columns of a label of the vertical axis
 
@@ -82,41 +87,65 @@ class Plot:
 
 
 class _Canvas:
-    """Dots with a role each; in one cell the role drawn last wins, and a glyph beats dots."""
+    """Dots with a role each; in one cell the role drawn last wins, and a glyph beats dots.
+
+    Only cells with something in them are kept, a row at a time.
+    """
 
     def __init__(self, columns: int, rows: int) -> None:
         self.columns, self.rows = columns, rows
-        self._dots = [[0] * columns for _ in range(rows)]
-        self._roles = [["chart.axis"] * columns for _ in range(rows)]
-        self._glyphs: dict[tuple[int, int], Span] = {}
+        self._cells: list[dict[int, tuple[int, str]]] = [{} for _ in range(rows)]
+        self._glyphs: list[dict[int, Span]] = [{} for _ in range(rows)]
 
     def dot(self, x: int, y: int, role: str) -> None:
         if 0 <= x < 2 * self.columns and 0 <= y < 4 * self.rows:
-            self._dots[y // 4][x // 2] |= _DOTS[y % 4][x % 2]
-            self._roles[y // 4][x // 2] = role
+            cells, column = self._cells[y // 4], x // 2
+            bits = cells[column][0] if column in cells else 0
+            cells[column] = bits | _DOTS[y % 4][x % 2], role
 
     def upright(self, x: int, y0: int, y1: int, role: str) -> None:
-        for y in range(min(y0, y1), max(y0, y1) + 1):
-            self.dot(x, y, role)
-
-    def level(self, x0: int, x1: int, y: int, role: str) -> None:
-        for x in range(x0, x1 + 1):
-            self.dot(x, y, role)
+        """All dots of a column from one row to another, a cell at a time."""
+        top, bottom = (y0, y1) if y0 < y1 else (y1, y0)
+        column, masks = x // 2, _RUNS[x % 2]
+        first, last = top // 4, min(bottom // 4, self.rows - 1)
+        if not 0 <= column < self.columns:
+            return
+        full = masks[0][3], role
+        for row in range(max(0, first), last + 1):
+            cells = self._cells[row]
+            if first < row < last and column not in cells:
+                cells[column] = full
+                continue
+            begin = top % 4 if row == first else 0
+            end = bottom % 4 if row == bottom // 4 else 3
+            bits = cells[column][0] if column in cells else 0
+            cells[column] = bits | masks[begin][end], role
 
     def glyph(self, x: int, y: int, text: str, role: str) -> None:
-        self._glyphs[y // 4, x // 2] = (text, role)
+        self._glyphs[y // 4][x // 2] = (text, role)
 
     def row(self, number: int) -> Line:
+        cells, glyphs = self._cells[number], self._glyphs[number]
         spans: list[Span] = []
-        for column, bits in enumerate(self._dots[number]):
-            span = self._glyphs.get((number, column))
-            if span is None:
-                span = (chr(_BRAILLE + bits) if bits else " ", self._roles[number][column])
-            if spans and spans[-1][1] == span[1]:
-                spans[-1] = (spans[-1][0] + span[0], span[1])
+        text, role = "", "chart.axis"
+        done = 0
+        for column in sorted(cells.keys() | glyphs.keys()):
+            if column in glyphs:
+                char, its_role = glyphs[column]
             else:
-                spans.append(span)
-        return tuple(spans)
+                bits, its_role = cells[column]
+                char = _CHARS[bits]
+            if column > done:
+                text += " " * (column - done)
+            if its_role == role:
+                text += char
+            else:
+                if text:
+                    spans.append((text, role))
+                text, role = char, its_role
+            done = column + 1
+        text += " " * (self.columns - done)
+        return (*spans, (text, role)) if text else tuple(spans)
 
 
 class Scale:
@@ -132,16 +161,20 @@ class Scale:
         self._low = low - margin * (high - low)
         self._high = high + margin * (high - low)
         self._dots = dots
+        self._dots_each = (dots - 1) / (self._high - self._low)
 
     def _in(self, value: float) -> float:
         return math.log(value) if self.log else value
 
     def dot(self, value: float) -> int:
         """The dot row of a value, 0 at the top; values outside go to the edge."""
-        if self.log and value <= 0:
-            return self._dots - 1
-        share = (self._in(value) - self._low) / (self._high - self._low)
-        return min(self._dots - 1, max(0, round((1 - share) * (self._dots - 1))))
+        last = self._dots - 1
+        if self.log:
+            if value <= 0:
+                return last
+            value = math.log(value)
+        dot = round((self._high - value) * self._dots_each)
+        return 0 if dot < 0 else min(dot, last)
 
     def ticks(self, wanted: int) -> list[float]:
         """Round values inside the range, about `wanted` of them."""
@@ -179,9 +212,8 @@ def draw(plot: Plot, width: int, height: int) -> list[Line]:
         return 1 + round(x * across)
 
     _draw_band(canvas, plot, scale, at)
-    _draw_bars(canvas, plot, scale, across)
+    _draw_series(canvas, plot, scale, across)
     _draw_steps(canvas, plot, scale, across)
-    _draw_points(canvas, plot, scale, across)
     labels = _labels(plot, scale, rows)
     drawn = [
         ((labels.get(n, " " * _LABEL), "chart.axis"), ("┤" if n in labels else "│", "chart.axis"),
@@ -227,29 +259,23 @@ def _columns(xs: Sequence[int], columns: int, across: float) -> Iterator[tuple[i
         begin = end
 
 
-def _draw_bars(canvas: _Canvas, plot: Plot, scale: Scale, across: float) -> None:
-    """Where points crowd into a column, one bar stands for all their bars."""
+def _draw_series(canvas: _Canvas, plot: Plot, scale: Scale, across: float) -> None:
+    """Every point by its glyph, with its bar.
+
+    Where more than a few crowd into a column, one bar stands for all their bars, and the
+    best and the worst for all of them.
+    """
+    floor = 4 * canvas.rows - 1
     for each in plot.series:
-        for _, begin, end in _columns(each.xs, canvas.columns, across):
+        for column, _, _ in _columns(each.floor, canvas.columns, across):
+            canvas.glyph(2 * column, floor, each.glyph, each.role)
+        for column, begin, end in _columns(each.xs, canvas.columns, across):
             low, high = min(each.lows[begin:end]), max(each.highs[begin:end])
             if low < high:
                 x = 1 + round(each.xs[begin] * across)
                 canvas.upright(x, scale.dot(low), scale.dot(high), "chart.error")
-
-
-def _draw_points(canvas: _Canvas, plot: Plot, scale: Scale, across: float) -> None:
-    """Every point by its glyph; of a crowd in one column, the whole range and the best."""
-    last = 4 * canvas.rows - 1
-    for each in plot.series:
-        for column, _, _ in _columns(each.floor, canvas.columns, across):
-            canvas.glyph(2 * column, last, each.glyph, each.role)
-        for column, begin, end in _columns(each.xs, canvas.columns, across):
             ys = each.ys[begin:end]
-            if len(ys) > CROWD:
-                top, bottom = scale.dot(max(ys)), scale.dot(min(ys))
-                canvas.upright(2 * column, top, bottom, each.role)
-                ys = [max(ys)]
-            for y in ys:
+            for y in ys if len(ys) <= CROWD else (min(ys), max(ys)):
                 canvas.glyph(2 * column, scale.dot(y), each.glyph, each.role)
 
 
