@@ -148,8 +148,9 @@ def folded(rows: Sequence[Row], context: int) -> tuple[Row, ...]:
 
 def hunks(rows: Sequence[Row]) -> tuple[int, ...]:
     """Where each run of changed rows begins."""
-    changed = [row.kind in (Kind.ADDED, Kind.REMOVED) for row in rows]
-    return tuple(i for i, now in enumerate(changed) if now and (i == 0 or not changed[i - 1]))
+    still = (Kind.SAME, Kind.GAP)
+    changed = [i for i, row in enumerate(rows) if row[0] not in still]
+    return tuple(i for n, i in enumerate(changed) if n == 0 or changed[n - 1] != i - 1)
 
 
 def size(rows: Sequence[Row]) -> tuple[int, int]:

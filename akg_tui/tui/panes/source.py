@@ -15,7 +15,7 @@ from akg_tui.core.plain import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.blame import Version, blame, lineage
-from akg_tui.tui.code import CodeRows, Colours
+from akg_tui.tui.code import CodeRows, Colours, Texts, Unchanged
 from akg_tui.tui.compare import Kind, Row, compare, hunks, size, split_lines
 from akg_tui.tui.look import Look
 from akg_tui.tui.spans import Span
@@ -25,11 +25,14 @@ from akg_tui.tui.widgets.lineview import LineView
 class SourcePane(LineView):
     """With `working` it shows the kernel under work, else the best one."""
 
-    def __init__(self, name: str, digit: str, colours: Colours, *, working: bool) -> None:
+    def __init__(
+        self, name: str, digit: str, colours: Colours, texts: Texts, *, working: bool
+    ) -> None:
         super().__init__(name)
         self._digit = digit
         self._working = working
         self._colours = colours
+        self._texts = texts
         self._shown: tuple[str, str] | None = None
         self._blamed: tuple[tuple[Version, ...], tuple[int, ...]] | None = None
         self._changed = (0, 0)
@@ -53,24 +56,28 @@ class SourcePane(LineView):
         self._titles(state, blob, best)
 
     def _build(self, look: Look, blob: str, best: str, versions: tuple[Version, ...]) -> None:
-        new, old = look.kernel(blob), look.kernel(best)
+        new, widest = self._texts.of(blob, look.kernel)
+        old, _ = self._texts.of(best, look.kernel)
         known = self._blamed is not None and self._blamed[0] == versions
+        compared = Unchanged(new) if blob == best else compare(old, new)
         rows = CodeRows(
-            compare(split_lines(old), split_lines(new)),
+            compared,
             look.tag_key,
             old=self._colours.of(best),
             new=self._colours.of(blob),
             origins=self._origins() if versions and known else None,
+            widest=widest,
         )
-        self._changed = size(rows.compared)
-        self._changes = hunks(rows.compared)
+        self._changed, self._changes = (0, 0), ()
+        if blob != best:
+            self._changed, self._changes = size(compared), hunks(compared)
         self.put(rows, columns=rows.columns)
-        missing = {b: t for b, t in ((blob, new), (best, old)) if self._colours.of(b) is None}
+        missing = {b: look.kernel(b) for b in (blob, best) if self._colours.of(b) is None}
         if missing:
             self.run_worker(self._colour(missing), exclusive=True, group="colour")
         if versions and not known:
             # Read here: only the thread's own work, the comparing, is free of the run.
-            texts = {version.blob: look.kernel(version.blob) for version in versions}
+            texts = {v.blob: look.kernel(v.blob) for v in versions}
             self.run_worker(self._blame(versions, texts), exclusive=True, group="blame")
 
     async def _blame(self, versions: tuple[Version, ...], texts: dict[str, str]) -> None:

@@ -15,7 +15,7 @@ from textual.widgets import Input
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Mode
-from akg_tui.tui.code import Colours
+from akg_tui.tui.code import Colours, Texts
 from akg_tui.tui.commands import footer
 from akg_tui.tui.compare import compare, size, split_lines
 from akg_tui.tui.look import Look
@@ -56,7 +56,7 @@ class Deck(Watching):
         self.zoomed = False
         self.preset = "deck"
         self.hidden: set[str] = set()
-        self.colours = Colours()
+        self.colours, texts = Colours(), Texts()
         self.header = Header("header")
         self.rail = Rail("rail")
         self.tab_row = Rows("tabs")
@@ -68,8 +68,8 @@ class Deck(Watching):
         # In the order in which tab goes through them.
         self.panes: dict[str, Pane] = {
             "plan": self.plan,
-            "best": SourcePane("best", "5", self.colours, working=False),
-            "source": SourcePane("source", "2", self.colours, working=True),
+            "best": SourcePane("best", "5", self.colours, texts, working=False),
+            "source": SourcePane("source", "2", self.colours, texts, working=True),
             "chart": self.chart,
             "attempts": self.attempts,
             "eval": self.evaluation,

@@ -211,12 +211,14 @@ class LineView(Guarded, ScrollView, can_focus=True):
             self._strips[index] = strip
         strip = strip.crop_extend(across, across + columns, ground + self._tint(index))
         if index in self._picked and self.has_focus:
-            strip = strip.apply_style(Style(bold=True)).apply_style(self._pick_ground)
+            strip = self._marked(strip)
         return strip
 
-    @property
-    def _pick_ground(self) -> Style:
-        return Style(bgcolor=inks_of(self).theme.palette["gold_deep"])
+    def _marked(self, strip: Strip) -> Strip:
+        """The strip on the ground of what is picked; bold too, so that it shows without colour."""
+        mark = Style(bgcolor=inks_of(self).theme.palette["gold_deep"], bold=True)
+        spans = [Segment(s.text, s.style + mark if s.style else mark) for s in strip]
+        return Strip(spans, strip.cell_length)
 
     def _tint(self, index: int) -> Style:
         """The ground of a row's last piece goes on to the edge, as a changed line's does."""
