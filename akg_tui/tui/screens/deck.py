@@ -85,6 +85,7 @@ class Deck(Watching):
         self._asked: tuple[int, float, tuple[int, int] | None] | None = None
         self._answered: Callable[[str], None] | None = None
         self._finding: Finding | None = None
+        self._arranged: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -135,13 +136,17 @@ class Deck(Watching):
     def _arrange(self) -> None:
         shape = self.shape
         shown = self.shown
+        self.call_after_refresh(self.steering.pull_now)
+        arranged = (shape, tuple(shown), self.preset, self.zoomed, self.app.size)
+        if arranged == self._arranged:
+            return  # the focus moved: a layout of the whole screen is dear
+        self._arranged = arranged
         for each in Shape:
             self.set_class(each is shape, f"-{each}")
         for name, pane in self.panes.items():
             if pane.display != (name in shown):
                 pane.display = name in shown
         self.body.refresh(layout=True)
-        self.call_after_refresh(self.steering.pull_now)
 
     def pull(self, look: Look) -> None:
         seq = look.state.seq
