@@ -12,6 +12,7 @@ import sys
 NAMES = (
     "startup",
     "responsive",
+    "workbench",
     "review",
     "overhead",
     "fold",

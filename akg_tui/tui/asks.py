@@ -56,7 +56,7 @@ class Ask:
 
 
 def asks(
-    state: RunState, since: Callable[[str], float], now: float, changed: tuple[int, int]
+    state: RunState, since: Callable[[str], float], now: float, changed: tuple[int, int] | None
 ) -> tuple[Ask, ...]:
     """Everything that waits for the person now, in the order in which it was asked.
 
@@ -64,8 +64,9 @@ def asks(
     ----------
     since : callable
         When the ask with this ident was opened, in seconds since the epoch.
-    changed : tuple of int
-        Lines added and removed by the candidate against the best kernel.
+    changed : tuple of int, or None
+        Lines added and removed by the candidate against the best kernel; None where one of
+        the two cannot be read.
     """
     if state.finished:
         return ()
@@ -83,11 +84,15 @@ def _waits(seconds: float, still: str) -> str:
     return f"The run has waited {words.short_time(seconds)}: {still}."
 
 
-def _gate(state: RunState, since: float, now: float, changed: tuple[int, int]) -> Ask:
+def _gate(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Ask:
     gate = state.gate
     assert gate is not None
     make = {"plan": _plan, "edit": _edit, "script": _script}.get(gate.kind, _keep)
     return make(state, since, now, changed)
+
+
+def _lines(changed: tuple[int, int] | None) -> str:
+    return "Its lines cannot be read." if changed is None else "+{} -{} lines.".format(*changed)
 
 
 def _item(state: RunState) -> str:
@@ -105,7 +110,7 @@ def _answers(state: RunState, yes: str, done: str) -> tuple[Answer, ...]:
     )
 
 
-def _keep(state: RunState, since: float, now: float, changed: tuple[int, int]) -> Ask:
+def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Ask:
     gate = state.gate
     assert gate is not None
     measured = state.measured.ratio if state.measured else None
@@ -117,7 +122,6 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int]) -
         after = f", {words.times(seed * measured.ratio)} the seed"
     number = state.best.attempt if state.best else 0
     best = f"attempt {number}" if number else "the seed"
-    added, removed = changed
     return Ask(
         ident=f"gate {gate.gate}",
         kind="keep",
@@ -128,7 +132,7 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int]) -
             told,
             f"keep: it becomes the best{after}; reject: {best} stays the best",
         ),
-        cost=f"+{added} -{removed} lines. {_waits(now - since, 'no work goes on')}",
+        cost=f"{_lines(changed)} {_waits(now - since, 'no work goes on')}",
         answers=_answers(state, "keep", "kept"),
         gate=gate.gate,
         diff=True,
@@ -136,10 +140,9 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int]) -
     )
 
 
-def _edit(state: RunState, since: float, now: float, changed: tuple[int, int]) -> Ask:
+def _edit(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Ask:
     gate = state.gate
     assert gate is not None
-    added, removed = changed
     return Ask(
         ident=f"gate {gate.gate}",
         kind="edit",
@@ -150,7 +153,7 @@ def _edit(state: RunState, since: float, now: float, changed: tuple[int, int]) -
             "approve: new code is built and run in the sandbox, checked, and timed",
             "reject: the edit is undone before it ever ran, and the agent edits again",
         ),
-        cost=f"+{added} -{removed} lines. {_waits(now - since, 'the code has not run yet')}",
+        cost=f"{_lines(changed)} {_waits(now - since, 'the code has not run yet')}",
         answers=_answers(state, "approve", "approved"),
         gate=gate.gate,
         diff=True,
@@ -158,7 +161,7 @@ def _edit(state: RunState, since: float, now: float, changed: tuple[int, int]) -
     )
 
 
-def _plan(state: RunState, since: float, now: float, changed: tuple[int, int]) -> Ask:
+def _plan(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Ask:
     gate = state.gate
     assert gate is not None
     pending = state.pending
@@ -182,7 +185,7 @@ def _plan(state: RunState, since: float, now: float, changed: tuple[int, int]) -
     )
 
 
-def _script(state: RunState, since: float, now: float, changed: tuple[int, int]) -> Ask:
+def _script(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Ask:
     gate = state.gate
     assert gate is not None
     lines = gate.detail.count("\n") + 1

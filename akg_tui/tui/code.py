@@ -7,12 +7,12 @@ file's own text: where the lexer's differs from it, the row stays without colour
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import overload
 
 from akg_tui.core.plain import TAB_WIDTH, clean
 from akg_tui.hashline.tags import Tagger
-from akg_tui.tui.compare import Kind, Row
+from akg_tui.tui.compare import Kind, Row, split_lines
 from akg_tui.tui.spans import Line, Span, cells, plain
 
 Coloured = tuple[Line, ...]
@@ -46,8 +46,56 @@ class Colours:
         return highlight(text)
 
 
+class Texts:
+    """The newest versions of a kernel as lines, by blob, and the columns of the longest."""
+
+    def __init__(self) -> None:
+        self._versions: OrderedDict[str, tuple[tuple[str, ...], int]] = OrderedDict()
+
+    def of(self, blob: str, text: Callable[[str], str]) -> tuple[tuple[str, ...], int]:
+        """Lines and columns. Raises what `text` raises for a blob that cannot be read."""
+        known = self._versions.get(blob)
+        if known is None:
+            lines = split_lines(text(blob))
+            known = lines, max(map(columns_of, lines), default=0)
+            self._versions[blob] = known
+            while len(self._versions) > KEPT_VERSIONS:
+                self._versions.popitem(last=False)
+        return known
+
+
+class Unchanged(Sequence[Row]):
+    """A text compared with itself: its rows are made when they are asked for."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self.last = max(1, len(lines))
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(len(self)))]
+        text = self._lines[index]
+        number = index + 1 if index >= 0 else len(self._lines) + index + 1
+        return Row(Kind.SAME, number, number, text)
+
+
+def _largest(compared: Sequence[Row]) -> int:
+    return max((old if old > new else new for _, old, new, _ in compared), default=1)
+
+
 class CodeRows(Sequence[Line]):
-    """Rows for `compared`, built one by one. `both` shows the old and the new number."""
+    """Rows for `compared`, built one by one. `both` shows the old and the new number.
+
+    `origins` tells for each new line who wrote it: a label and its role. `widest` is the
+    columns of the longest line, where that is known.
+    """
 
     def __init__(
         self,
@@ -57,15 +105,23 @@ class CodeRows(Sequence[Line]):
         old: Coloured | None,
         new: Coloured | None,
         both: bool = False,
+        origins: Sequence[Span] | None = None,
+        widest: int | None = None,
     ) -> None:
         self.compared = compared
         self._tagger = Tagger(tag_key)
         self._old, self._new = old, new
         self._both = both
-        last = max((max(row.old, row.new) for row in compared), default=1)
+        self._origins = origins
+        self._label = max((len(label) for label, _ in origins), default=0) if origins else 0
+        # A gap tells a count in place of a number, so any row may hold the largest.
+        last = compared.last if isinstance(compared, Unchanged) else _largest(compared)
         self._digits = max(3, len(str(last)))
         gutter = self._digits + 6 + (self._digits + 1 if both else 0)
-        self.columns = gutter + max((columns_of(row.text) for row in compared), default=0)
+        gutter += self._label + 2 if self._label else 0
+        if widest is None:
+            widest = max((columns_of(row.text) for row in compared), default=0)
+        self.columns = gutter + widest
 
     def recolour(self, *, old: Coloured | None, new: Coloured | None) -> None:
         self._old, self._new = old, new
@@ -96,8 +152,20 @@ class CodeRows(Sequence[Line]):
             digits = self._digits
             gutter = [(f"{old:>{digits}} {new:>{digits}} ", _on("number", ground))]
         gutter.append((tag, _on("tag", ground)))
+        if self._label:
+            gutter.append(self._origin(row, ground))
         gutter.append((f" {row.kind.value} ", _on(_MARK[row.kind], ground)))
         return (*gutter, *self._code(row, number, ground))
+
+    def _origin(self, row: Row, ground: str) -> Span:
+        """Who wrote the line; a run of lines by one hand says so once."""
+        origins, width = self._origins, self._label
+        if origins is None or not 0 < row.new <= len(origins):
+            return (" " * (width + 2), _on("text", ground))
+        label, role = origins[row.new - 1]
+        if row.new > 1 and origins[row.new - 2] == (label, role):
+            label = "│" if label else ""
+        return (f" {label:<{width}} ", _on(role, ground))
 
     def _code(self, row: Row, number: int, ground: str) -> Line:
         spans = self._spans(row, number)

@@ -184,8 +184,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("pane.log", ("4",), "log", "The agent's log", "Panes", "pane('log')"),
     Command("pane.best", ("5",), "best", "The best kernel so far", "Panes", "pane('best')"),
     Command(
-        "pane.next", ("tab",), "next pane", "Focus the next pane; shift+tab the one before",
-        "Panes", "app.focus_next", hint="tab",
+        "pane.next", ("tab",), "next pane", "Focus the next pane", "Panes", "cycle_pane(1)",
+        hint="tab",
     ),
     Command(
         "pane.zoom", ("z",), "zoom", "Give the focused pane all the room, or take it back",
@@ -212,7 +212,8 @@ COMMANDS: tuple[Command, ...] = (
         "follow", hint="f",
     ),
     Command(
-        "chart.cycle", ("c",), "chart unit", "The chart's unit: ratio over the seed, or time",
+        "chart.cycle", ("c",), "chart unit",
+        "The chart's unit: ratio, time, tokens, roofline; or the other table of attempts",
         "Panes", "cycle", hint="c",
     ),
     Command(
@@ -372,6 +373,64 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "app.quit", ("q", "ctrl+q"), "quit", "Leave; a run under way can be resumed", "Workbench",
         "app.leave", hint="q",
+    ),
+    Command("pane.attempts", ("6",), "tries", "The table of attempts", "Panes", "pane('attempts')"),
+    Command(
+        "pane.agents", ("7",), "agents", "The agents: who works, at what cost", "Panes",
+        "pane('agents')",
+    ),
+    Command("pane.eval", ("8",), "eval", "The evaluation under way", "Panes", "pane('eval')"),
+    Command(
+        "pane.previous", ("shift+tab",), "pane before", "Focus the pane before", "Panes",
+        "cycle_pane(-1)",
+    ),
+    Command(
+        "pane.left", ("shift+left",), "left", "The pane to the left", "Panes", "beside('left')",
+    ),
+    Command(
+        "pane.right", ("shift+right",), "right", "The pane to the right", "Panes",
+        "beside('right')",
+    ),
+    Command("pane.above", ("shift+up",), "above", "The pane above", "Panes", "beside('up')"),
+    Command("pane.below", ("shift+down",), "below", "The pane below", "Panes", "beside('down')"),
+    Command(
+        "pane.layout", ("w",), "layout", "Next layout: deck, kernel, agent, numbers", "Panes",
+        "preset", hint="w",
+    ),
+    Command("pane.hide", ("minus",), "hide", "Hide the focused pane", "Panes", "hide"),
+    Command("pane.show", ("equals_sign",), "show all", "Bring all panes back", "Panes", "show_all"),
+    Command(
+        "pane.open", ("enter",), "unfold", "Unfold what is picked, or fold it again", "Panes",
+        "open",
+    ),
+    Command(
+        "pane.find", ("slash",), "find", "Find words in the pane; :120 goes to a line", "Panes",
+        "find", hint="/",
+    ),
+    Command(
+        "source.line", ("l",), "line", "Go to a line of the kernel by its number", "Panes",
+        "find(':')",
+    ),
+    Command(
+        "pane.forward", ("right_square_bracket",), "next change",
+        "The next change in the kernel, the next reply in the log", "Panes", "turn(1)",
+    ),
+    Command(
+        "pane.back", ("left_square_bracket",), "change before",
+        "The change before in the kernel, the reply before in the log", "Panes", "turn(-1)",
+    ),
+    Command(
+        "source.blame", ("b",), "blame", "Which item wrote each line, and what it gained",
+        "Panes", "blame", hint="b",
+    ),
+    Command("plan.add", ("a",), "add", "A new plan item", "Plan", "plan('add')"),
+    Command("plan.edit", ("e",), "edit", "Other words for the picked item", "Plan", "plan('edit')"),
+    Command("plan.drop", ("x",), "drop", "Drop the picked item", "Plan", "plan('drop')"),
+    Command("plan.up", ("K",), "earlier", "Try the picked item earlier", "Plan", "plan('up')"),
+    Command("plan.down", ("J",), "later", "Try the picked item later", "Plan", "plan('down')"),
+    Command(
+        "plan.pin", ("p",), "pin", "Pin the picked item: it comes next, only you drop it",
+        "Plan", "plan('pin')",
     ),
 )  # fmt: skip
 

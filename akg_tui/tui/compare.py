@@ -9,9 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import Enum
+from typing import NamedTuple
 
 from akg_tui.hashline.document import Document
 
@@ -23,8 +23,7 @@ class Kind(Enum):
     GAP = "~"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A line of the comparison. `old` and `new` are its numbers from 1, where it has one.
 
     A GAP stands for `old` lines left out, the same in both texts.
@@ -43,14 +42,30 @@ def split_lines(text: str) -> tuple[str, ...]:
 
 def compare(old: Sequence[str], new: Sequence[str]) -> tuple[Row, ...]:
     """Every line of both texts, once: same, removed or added."""
-    rows: list[Row] = []
-    done_old = done_new = 0
-    for i, j in (*_anchors(old, new), (len(old), len(new))):
+    head, foot = _ends(old, new)
+    end_old, end_new = len(old) - foot, len(new) - foot
+    same, shift = Kind.SAME, end_new - end_old
+    rows = [Row(same, n, n, text) for n, text in enumerate(old[:head], 1)]
+    done_old = done_new = head
+    for i, j in (*_anchors(old, new, head, foot), (end_old, end_new)):
         _between(rows, old, new, (done_old, i), (done_new, j))
-        if i < len(old):
-            rows.append(Row(Kind.SAME, i + 1, j + 1, old[i]))
+        if i < end_old:
+            rows.append(Row(same, i + 1, j + 1, old[i]))
         done_old, done_new = i + 1, j + 1
+    rows += [Row(same, n, n + shift, text) for n, text in enumerate(old[end_old:], end_old + 1)]
     return tuple(rows)
+
+
+def _ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """How many lines are the same at the beginning, and how many of the others at the end."""
+    least = min(len(old), len(new))
+    head = 0
+    while head < least and old[head] == new[head]:
+        head += 1
+    foot = 0
+    while foot < least - head and old[-1 - foot] == new[-1 - foot]:
+        foot += 1
+    return head, foot
 
 
 def _between(
@@ -74,24 +89,15 @@ def _between(
         rows += [Row(Kind.ADDED, 0, j + 1, new[j]) for j in range(j0 + j1, j0 + j2)]
 
 
-def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of equal lines to divide the work at: the common ends, and between them the
-    longest rising run of lines that stand once in each text (Bram Cohen's patience diff).
+def _anchors(old: Sequence[str], new: Sequence[str], head: int, foot: int) -> list[tuple[int, int]]:
+    """Pairs of equal lines to divide the work at, between the common ends: the longest
+    rising run of lines that stand once in each text (Bram Cohen's patience diff).
     """
-    least = min(len(old), len(new))
-    head = 0
-    while head < least and old[head] == new[head]:
-        head += 1
-    foot = 0
-    while foot < least - head and old[-1 - foot] == new[-1 - foot]:
-        foot += 1
     end_old, end_new = len(old) - foot, len(new) - foot
     once_old = _once(old, head, end_old)
     once_new = _once(new, head, end_new)
     unique = [(i, once_new[text]) for text, i in once_old.items() if text in once_new]
-    first = [(n, n) for n in range(head)]
-    last = [(end_old + n, end_new + n) for n in range(foot)]
-    return [*first, *_longest_rising(unique), *last]
+    return _longest_rising(unique)
 
 
 def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
@@ -142,8 +148,9 @@ def folded(rows: Sequence[Row], context: int) -> tuple[Row, ...]:
 
 def hunks(rows: Sequence[Row]) -> tuple[int, ...]:
     """Where each run of changed rows begins."""
-    changed = [row.kind in (Kind.ADDED, Kind.REMOVED) for row in rows]
-    return tuple(i for i, now in enumerate(changed) if now and (i == 0 or not changed[i - 1]))
+    still = (Kind.SAME, Kind.GAP)
+    changed = [i for i, row in enumerate(rows) if row[0] not in still]
+    return tuple(i for n, i in enumerate(changed) if n == 0 or changed[n - 1] != i - 1)
 
 
 def size(rows: Sequence[Row]) -> tuple[int, int]:

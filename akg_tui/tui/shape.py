@@ -1,10 +1,15 @@
-"""How the deck is laid out in a terminal of some size. Pure: sizes in, visible panes out."""
+"""How the deck is laid out in a terminal of some size. Pure: sizes in, places of panes out.
+
+Owns the presets: which pane stands where for each shape of terminal. Knows no widget.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
-PANES = ("plan", "best", "source", "log", "chart")
+PANES = ("plan", "source", "chart", "log", "best", "attempts", "agents", "eval")
 
 TABS: tuple[tuple[str, str, str], ...] = (
     ("plan", "1", "plan"),
@@ -12,6 +17,9 @@ TABS: tuple[tuple[str, str, str], ...] = (
     ("chart", "3", "chart"),
     ("log", "4", "log"),
     ("best", "5", "best"),
+    ("attempts", "6", "tries"),
+    ("agents", "7", "agents"),
+    ("eval", "8", "eval"),
 )
 
 LEAST = (60, 16)
@@ -34,11 +42,158 @@ def shape_of(width: int, height: int) -> Shape:
     return Shape.THREE if width < 160 else Shape.FIVE
 
 
-def visible(shape: Shape, active: str, *, zoomed: bool) -> frozenset[str]:
-    """The panes on screen. The active one always is, so focus never has to leave it."""
+class Slot(NamedTuple):
+    """A pane and its rows; 0 rows: what is left, shared with the others that say so."""
+
+    pane: str
+    rows: int = 0
+
+
+class Column(NamedTuple):
+    """Panes from the top down. 0 columns: what is left, shared as rows are."""
+
+    columns: int
+    slots: tuple[Slot, ...]
+
+
+class Place(NamedTuple):
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+def _column(columns: int, *slots: Slot | str) -> Column:
+    return Column(columns, tuple(s if isinstance(s, Slot) else Slot(s) for s in slots))
+
+
+_DECK_THREE = (
+    _column(34, "plan", Slot("eval", 9)),
+    _column(0, "source", Slot("chart", 13)),
+    _column(36, "log"),
+)
+_DECK_FIVE = (
+    _column(44, "plan", Slot("attempts", 16)),
+    _column(0, "best", Slot("chart", 16)),
+    _column(0, "source", Slot("eval", 16)),
+    _column(50, "log", Slot("agents", 9)),
+)
+
+PRESETS: dict[str, dict[Shape, tuple[Column, ...]]] = {
+    "deck": {Shape.THREE: _DECK_THREE, Shape.FIVE: _DECK_FIVE},
+    "kernel": {
+        Shape.THREE: (_column(0, "best"), _column(0, "source")),
+        Shape.FIVE: (_column(0, "best"), _column(0, "source"), _column(44, "plan", "chart")),
+    },
+    "agent": {
+        Shape.THREE: (_column(0, "log"), _column(44, "plan", Slot("agents", 9))),
+        Shape.FIVE: (_column(0, "log"), _column(0, "source"), _column(56, "plan", "agents")),
+    },
+    "numbers": {
+        Shape.THREE: (_column(0, "chart", "attempts"), _column(44, "eval", "plan")),
+        Shape.FIVE: (_column(0, "chart"), _column(0, "attempts"), _column(56, "eval", "plan")),
+    },
+}
+
+# Where the active pane has no place, it takes the place of its next of kin.
+_KIN: dict[str, tuple[str, ...]] = {
+    "plan": ("attempts", "eval", "best"),
+    "source": ("best", "chart"),
+    "best": ("source", "chart"),
+    "chart": ("attempts", "eval", "best", "source"),
+    "log": ("agents", "plan", "best"),
+    "attempts": ("chart", "eval", "best"),
+    "agents": ("eval", "attempts", "log", "best"),
+    "eval": ("attempts", "agents", "chart", "best"),
+}
+
+
+def place(
+    size: tuple[int, int],
+    shape: Shape,
+    preset: str,
+    active: str,
+    *,
+    hidden: Collection[str] = (),
+    zoomed: bool = False,
+) -> dict[str, Place]:
+    """Where each pane stands in a body of `size` columns and rows.
+
+    Together the places cover the body and none covers another. The active pane is always
+    among them, so that the focus never has to leave it.
+    """
+    width, height = size
     if zoomed or shape in (Shape.TINY, Shape.TABS):
-        return frozenset({active})
-    if shape is Shape.FIVE:
-        return frozenset(PANES)
-    hidden = "source" if active == "best" else "best"
-    return frozenset(PANES) - {hidden}
+        return {active: Place(0, 0, width, height)}
+    columns = _without(_with(PRESETS[preset][shape], active), hidden, active)
+    places: dict[str, Place] = {}
+    x = 0
+    for column, wide in zip(columns, _share([c.columns for c in columns], width), strict=True):
+        y = 0
+        rows = _share([slot.rows for slot in column.slots], height)
+        for slot, high in zip(column.slots, rows, strict=True):
+            places[slot.pane] = Place(x, y, wide, high)
+            y += high
+        x += wide
+    return places
+
+
+def _with(columns: tuple[Column, ...], active: str) -> tuple[Column, ...]:
+    shown = [slot.pane for column in columns for slot in column.slots]
+    if active in shown:
+        return columns
+    gives_way = next((pane for pane in _KIN[active] if pane in shown), shown[0])
+    return tuple(
+        Column(
+            column.columns,
+            tuple(Slot(active, s.rows) if s.pane == gives_way else s for s in column.slots),
+        )
+        for column in columns
+    )
+
+
+def _without(
+    columns: tuple[Column, ...], hidden: Collection[str], active: str
+) -> tuple[Column, ...]:
+    left: list[Column] = []
+    for column in columns:
+        slots = tuple(s for s in column.slots if s.pane == active or s.pane not in hidden)
+        if slots:
+            left.append(Column(column.columns, slots))
+    return tuple(left)
+
+
+def _share(wanted: list[int], room: int) -> list[int]:
+    """The room in parts: the fixed ones as wanted where they fit, the rest shared equally."""
+    fixed, flexible = sum(wanted), wanted.count(0)
+    least = flexible * (room // (2 * len(wanted)))
+    if not flexible or fixed > room - least:
+        # Not as wanted: everyone gets a part, those of a fixed size by that size.
+        even = max(1, fixed // max(1, len(wanted) - flexible)) if flexible else 1
+        wanted = [w or even for w in wanted]
+        total = sum(wanted)
+        ends = [room * sum(wanted[: n + 1]) // total for n in range(len(wanted))]
+        return [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
+    rest = room - fixed
+    parts = [rest * (n + 1) // flexible - rest * n // flexible for n in range(flexible)]
+    return [w or parts.pop() for w in wanted]
+
+
+def beside(places: Mapping[str, Place], active: str, side: str) -> str | None:
+    """The pane next to the active one on a side (left, right, up, down); None where none is.
+
+    Of several, the one whose middle is nearest.
+    """
+    here = places[active]
+    middle = (here.x + here.width / 2, here.y + here.height / 2)
+    found: list[tuple[float, str]] = []
+    for name, there in places.items():
+        across = {"left": there.x + there.width <= here.x, "right": there.x >= here.x + here.width}
+        down = {"up": there.y + there.height <= here.y, "down": there.y >= here.y + here.height}
+        if name != active and {**across, **down}[side]:
+            dx = abs(there.x + there.width / 2 - middle[0])
+            dy = abs(there.y + there.height / 2 - middle[1])
+            # A cell is about twice as high as wide; what lies straight ahead comes first.
+            ahead, aside = (dx, 2 * dy) if side in across else (2 * dy, dx)
+            found.append((ahead + 2 * aside, name))
+    return min(found)[1] if found else None

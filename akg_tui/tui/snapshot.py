@@ -6,15 +6,13 @@ here already, so that its width is known.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from akg_tui.core.effects import Hold, due, next_effect
-from akg_tui.core.machine import MODE_GATES, ItemState, Overlay, Phase, Verdict
+from akg_tui.core.machine import MODE_GATES, Overlay, Phase, Verdict
 from akg_tui.core.measurement import Progress
 from akg_tui.core.plain import clean, one_line
-from akg_tui.core.state import Item, RunState
+from akg_tui.core.state import RunState
 from akg_tui.tui import words
-from akg_tui.tui.glyphs import DONE, IDLE, ITEM, LIVE, MODE, VERDICT, WAITS, bar
+from akg_tui.tui.glyphs import DONE, IDLE, LIVE, MODE, VERDICT, WAITS, bar
 from akg_tui.tui.spans import Line, Span, cells, cut, fit, join, line, spread, width
 
 _SEPARATOR: Span = (" │ ", "phase.rule")
@@ -238,76 +236,6 @@ def _progress(progress: Progress, doing: str) -> Line:
     if message and message not in doing:
         spans.append((f"  {message}", "muted"))
     return tuple(spans)
-
-
-# From this many columns on, a plan row has room for words in full and for the reason.
-_ROOMY = 64
-
-
-def plan_rows(state: RunState, room: int, page: int) -> tuple[list[Line], int]:
-    """The items, one row each: glyph, id, text, ratio and the word for its state.
-
-    Where `page` rows have room for it, an item has two rows: its text, and below it what
-    became of it and why. The number is the row that work is at: the active item's, else
-    that of the first to come.
-    """
-    if not state.items:
-        return [fit(line((text, "muted")), room) for text in _no_plan(state)], 0
-    digits = max(len(item.id) for item in state.items)
-    double = room < _ROOMY and 2 * len(state.items) <= page
-    rows: list[Line] = []
-    at: int | None = None
-    for item in state.items:
-        here = item.id == state.active
-        if here or (at is None and item.state is ItemState.PENDING):
-            at = len(rows)
-        if double:
-            rows += _two_rows(item, digits, room)
-        else:
-            rows.append(_one_row(item, digits, room))
-    return rows, len(rows) - 1 if at is None else at
-
-
-def _no_plan(state: RunState) -> tuple[str, ...]:
-    if state.phase in (Phase.INIT, Phase.BASELINE):
-        return "no plan yet:", "the baseline comes first"
-    return "no plan yet:", "the agent is to write one"
-
-
-def _item_head(item: Item, digits: int) -> Line:
-    glyph, _, _, role = ITEM[item.state]
-    roles = {ItemState.ACTIVE: "item.active", ItemState.PENDING: "text"}
-    text_role = roles.get(item.state, "muted")
-    return line((f"{glyph} {item.id:<{digits}} ", role), (one_line(item.text), text_role))
-
-
-def _two_rows(item: Item, digits: int, room: int) -> list[Line]:
-    _, word, _, role = ITEM[item.state]
-    ratio = f"{words.times(item.ratio.ratio)} " if item.ratio else ""
-    told = "" if item.state is ItemState.PENDING else f"{ratio}{word} "
-    why = one_line(item.reason or item.rationale)
-    below = line(" " * (digits + 3), (told, role), (why, "faint"))
-    return [fit(_item_head(item, digits), room), fit(below, room)]
-
-
-@lru_cache(maxsize=8_192)  # thousands of items, most as they were at the last look
-def _one_row(item: Item, digits: int, room: int) -> Line:
-    _, word, short, role = ITEM[item.state]
-    ratio = words.times(item.ratio.ratio) if item.ratio else ""
-    roomy = room >= _ROOMY
-    left = _item_head(item, digits)
-    why = one_line(item.reason or item.rationale)
-    if roomy and why:
-        left = (*left, (f"  {why}", "faint"))
-    if not ratio and not short and not roomy:
-        return fit(left, room)
-    right = line((f"{ratio:>6} ", role), (f"{word:<9}" if roomy else f"{short:<4}", role))
-    return spread(left, right, room)
-
-
-def plan_subtitle(state: RunState) -> str:
-    pending = len(state.pending)
-    return f"{pending} to come" if pending else ""
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"

@@ -118,7 +118,9 @@ def wrap(text: str, room: int, *, first: int | None = None) -> list[str]:
 
 def hang(text: str, room: int, lead: Line, role: str) -> list[Line]:
     """`text` wrapped after `lead`, later lines indented by at most `INDENT` columns."""
-    taken = width(lead)
+    taken = width(lead) if lead else 0
+    if cells(text) + taken <= room:
+        return [(*lead, (text, role)) if text else lead]
     indent = min(taken, INDENT)
     head, *rest = wrap(text, room - indent, first=room - taken)
     top = (*lead, (head, role)) if head else lead

@@ -1,7 +1,6 @@
-"""The agent log: what the journal tells, entry by entry, and what is being written now.
+"""The words of the agent log: what an event tells a person, and what is being written now.
 
-Owns a bounded list of entries made from records, wrapped for one width at a time. Pure
-but for that list. Reads each record once; far behind, it skips to the newest and says so.
+Pure. Keeping what was told, folded or not, is the chronicle's business.
 """
 
 from __future__ import annotations
@@ -18,12 +17,17 @@ from akg_tui.tui import words
 from akg_tui.tui.glyphs import TOOL, VERDICT
 from akg_tui.tui.spans import BLANK, Line, Span, fit, hang, line
 
-MAX_ENTRIES = 2_000
 MAX_STREAM_ROWS = 200
 MAX_TEXT_LINES = 60
 
 # A paragraph: what stands before its first row, its text, and the role of that text.
 Paragraph = tuple[Line, str, str]
+
+
+def tell(event: ev.AnyEvent) -> list[Paragraph]:
+    """What one event tells by itself; nothing where it tells nothing."""
+    told = _TELL.get(type(event))
+    return told(event) if told else []
 
 
 def paragraphs(text: str, role: str, lead: Span = ("", "text")) -> list[Paragraph]:
@@ -38,87 +42,11 @@ def paragraphs(text: str, role: str, lead: Span = ("", "text")) -> list[Paragrap
     return shown
 
 
-class Story:
-    """The log of one run, wrapped at `room` columns; at first sight the `newest` records."""
-
-    def __init__(self, room: int = 40, newest: int = MAX_ENTRIES) -> None:
-        self._room = room
-        self._newest = newest
-        self._entries: list[list[Paragraph]] = []
-        self._rows: list[Line] = []
-        self._seen = 0
-        self._calls: dict[str, str] = {}
-        self._edit = ""
-        self.skipped = 0
-
-    @property
-    def rows(self) -> Sequence[Line]:
-        return self._rows
-
-    @property
-    def seen(self) -> int:
-        """How many records were read."""
-        return self._seen
-
-    def read(self, records: Sequence[ev.Record]) -> bool:
-        """Read what is new in `records`; True when that made a row."""
-        before = len(self._rows), self.skipped
-        start = max(self._seen, len(records) - self._newest)
-        self.skipped += start - self._seen
-        self._seen = len(records)
-        for index in range(start, len(records)):
-            entry = self._entry(records[index].event)
-            if entry:
-                self._entries.append(entry)
-                self._rows += self._wrapped(entry)
-        if len(self._entries) > 2 * MAX_ENTRIES:
-            self.skipped += len(self._entries) - MAX_ENTRIES
-            self._entries = self._entries[-MAX_ENTRIES:]
-            self._wrap_all()
-        return (len(self._rows), self.skipped) != before
-
-    def resize(self, room: int) -> bool:
-        """Wrap for another width; True when that changed anything."""
-        if room == self._room:
-            return False
-        self._room = room
-        self._wrap_all()
-        return True
-
-    def _wrap_all(self) -> None:
-        self._rows = [row for entry in self._entries for row in self._wrapped(entry)]
-
-    def _wrapped(self, entry: list[Paragraph]) -> list[Line]:
-        return wrapped(entry, self._room)
-
-    def _entry(self, event: ev.AnyEvent) -> list[Paragraph]:
-        if isinstance(event, ev.ToolCalled):
-            self._calls[event.call] = _call(event)
-            return []
-        if isinstance(event, ev.KernelEdited):
-            note = f" {one_line(event.note)}" if event.note else ""
-            self._edit = f" +{event.added} -{event.removed}{note}"
-            return []
-        if isinstance(event, ev.ToolAnswered):
-            return self._answered(event)
-        tell = _TELL.get(type(event))
-        return tell(event) if tell else []
-
-    def _answered(self, event: ev.ToolAnswered) -> list[Paragraph]:
-        words_of_call = self._calls.pop(event.call, one_line(event.tool))
-        edit, self._edit = self._edit, ""
-        lead: Line = ((f"{TOOL} ", "log.tool"),)
-        if event.status == "success":
-            return [(lead, f"{words_of_call}{edit} ok", "log.tool")]
-        told = split_clean(event.error_information.strip())[0]
-        return [
-            (lead, f"{words_of_call} refused", "log.error"),
-            ((("  ", "text"),), told, "log.error"),
-        ]
-
-
 def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
     """The rows of an entry. A paragraph without text is its lead alone, on one row."""
+    if len(entry) == 1 and entry[0][1]:
+        lead, text, role = entry[0]
+        return hang(text, room, lead, role)
     rows: list[Line] = []
     for lead, text, role in entry:
         if text:
@@ -138,7 +66,12 @@ def tail(state: RunState, stream: str, room: int) -> list[Line]:
     return wrapped(entry, room)[-MAX_STREAM_ROWS:]
 
 
-def _call(event: ev.ToolCalled) -> str:
+def source(name: str) -> Span:
+    """Which subagent something is of; nothing for the run's own agent."""
+    return (f"{one_line(name)} " if name else "", "accent")
+
+
+def call_words(event: ev.ToolCalled) -> str:
     known = {"edit_kernel": "ops", "submit_plan": "items"}
     many = event.arguments.get(known.get(event.tool, ""))
     size = f" {words.count(len(many), known[event.tool][:-1])}" if isinstance(many, list) else ""
@@ -149,14 +82,21 @@ def _session(event: ev.SessionOpened) -> list[Paragraph]:
     return [((), "the run was resumed" if event.resumed else "the run begins", "muted")]
 
 
+def _subagent(event: ev.SubagentStarted) -> list[Paragraph]:
+    told = f"begins: {one_line(event.prompt)}" if event.prompt else "begins"
+    return [((source(event.subagent), (f"{one_line(event.agent)} ", "muted")), told, "muted")]
+
+
+def _subagent_over(event: ev.SubagentEnded) -> list[Paragraph]:
+    why = f": {one_line(event.reason)}" if event.reason else ""
+    role = "muted" if event.status == "done" else "log.error"
+    return [((source(event.subagent),), f"{event.status}{why}", role)]
+
+
 def _phase(event: ev.PhaseEntered) -> list[Paragraph]:
     why = f" {one_line(event.reason)}" if event.reason else ""
     rule = line(("── ", "phase.rule"), (event.phase.value, "log.rule"), (why, "log.rule"))
     return [(rule, "", "text")]
-
-
-def _replied(event: ev.ModelReplied) -> list[Paragraph]:
-    return paragraphs(event.text, "log.model") if event.text.strip() else []
 
 
 _AGAINST = {
@@ -285,8 +225,9 @@ def _you(text: str) -> list[Paragraph]:
 
 _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.SessionOpened: _session,
+    ev.SubagentStarted: _subagent,
+    ev.SubagentEnded: _subagent_over,
     ev.PhaseEntered: _phase,
-    ev.ModelReplied: _replied,
     ev.EvalFinished: _evaluated,
     ev.EvalInterrupted: _interrupted,
     ev.PlanSubmitted: _planned,

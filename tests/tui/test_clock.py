@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from akg_tui.tui.clock import SLOWEST, Pace
 from akg_tui.tui.commands import COMMANDS, at, footer, groups
-from akg_tui.tui.shape import PANES, Shape, shape_of, visible
 
 
 def test_an_easy_clock_pulls_at_every_tick() -> None:
@@ -38,24 +37,6 @@ def test_whatever_happens_a_pull_is_never_further_than_the_slowest_stride(
     for lag, backlog in ticks:
         waited = 0 if pace.tick(lag, backlog) else waited + 1
         assert waited < SLOWEST
-
-
-@given(st.integers(1, 300), st.integers(1, 100), st.sampled_from(PANES), st.booleans())
-def test_the_active_pane_is_always_in_sight(
-    width: int, height: int, active: str, zoomed: bool
-) -> None:
-    shape = shape_of(width, height)
-    shown = visible(shape, active, zoomed=zoomed)
-    assert active in shown
-    if zoomed or shape in (Shape.TINY, Shape.TABS):
-        assert shown == {active}
-
-
-def test_the_shapes_change_at_their_borders() -> None:
-    assert shape_of(59, 40) is shape_of(120, 15) is Shape.TINY
-    assert shape_of(60, 16) is shape_of(99, 60) is shape_of(120, 29) is Shape.TABS
-    assert shape_of(100, 30) is shape_of(159, 60) is Shape.THREE
-    assert shape_of(160, 30) is Shape.FIVE
 
 
 def test_no_key_means_two_things_in_one_place() -> None:

@@ -206,11 +206,9 @@ async def test_a_chord_of_vim_moves_in_the_focused_pane_and_plain_keys_stay_text
     async with on_stage(handle) as stage:
         await stage.press("colon", *"keymap vim", "enter", "4", "k", "k")
         log = stage.deck.log_pane
-        assert log.scroll_offset.y == log.max_scroll_y - 2
+        assert not log.follow, "k picks the entry before, which is reading"
         await stage.press("g", "g")
         assert log.scroll_offset.y == 0
-        await stage.press("j")
-        assert log.scroll_offset.y == 1
         await stage.press("i", *"ggjk", "enter")
         assert handle.state.hints == ("ggjk",)
 

@@ -59,7 +59,9 @@ def settled(handle: FakeHandle, *keys: str) -> Any:
     return before
 
 
-@pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
+@pytest.mark.parametrize(
+    "size", [(120, 40), (80, 24), (200, 60)], ids=["120x40", "80x24", "200x60"]
+)
 def test_deck(snap_compare: Any, size: tuple[int, int]) -> None:
     handle = under_evaluation()
     assert snap_compare(workbench(handle), terminal_size=size, run_before=settled(handle))

@@ -9,20 +9,26 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Mode, Phase
 from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
 from akg_tui.tui import glyphs, words
-from akg_tui.tui.panes.chart import plot_of
+from akg_tui.tui.planview import plan_view
 from akg_tui.tui.snapshot import (
     header,
     keys_line,
-    plan_rows,
     rail,
     sparkline,
     status,
     upcoming,
 )
 from akg_tui.tui.spans import plain, width
-from akg_tui.tui.widgets.plot import draw
+from akg_tui.tui.trace import Trace
+from akg_tui.tui.widgets.plot import Plot, draw
 
 from .script import FakeHandle, Try, faster, task
+
+
+def chart_of(handle: FakeHandle, unit: str = "ratio") -> Plot:
+    trace = Trace(unit)
+    trace.read(handle.state, handle.records)
+    return trace.plot(handle.state, None)
 
 
 def test_the_header_tells_task_round_best_mode_and_time() -> None:
@@ -45,7 +51,7 @@ def test_no_row_is_wider_than_its_room(room: int) -> None:
         status(state, "measuring", progress, now, room),
         sparkline(state, room),
         keys_line([("space", "pause"), ("n", "step")], room, "more: ?"),
-        *plan_rows(state, room, 40)[0],
+        *plan_view(state, room, 40).rows,
     ]
     assert max(width(row) for row in rows) <= room
 
@@ -96,26 +102,27 @@ def test_the_last_round_leads_to_done() -> None:
 def test_the_plan_tells_each_state_with_sign_and_word() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.EVAL, settled=7)
-    rows, at = plan_rows(handle.state, 34, 9)
-    told = [plain(row) for row in rows]
+    view = plan_view(handle.state, 34, 9)
+    told = [plain(row) for row in view.rows]
     assert told[0].split() == ["✓", "p1", "FLAGS", "=", "-O3", "1.31×", "KEPT"]
     assert told[3].split()[-2:] == ["0.91×", "DISC"]
     assert told[4].startswith("✗ p5")
     assert told[4].split()[-1] == "FAIL"
     assert told[7].split()[:2] == ["▸", "p8"]
-    assert at == 7
+    assert view.at == 7
 
 
 def test_where_there_is_room_the_plan_tells_reasons() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.EVAL, settled=7)
-    rows, at = plan_rows(handle.state, 34, 30)
+    view = plan_view(handle.state, 34, 30)
+    rows = view.rows
     assert len(rows) == 18
-    assert at == 14
+    assert view.at == 14
     assert plain(rows[0]) == "✓ p1 FLAGS = -O3"
     assert plain(rows[1]) == "     1.31× KEPT faster: +31.0 % (…"
     assert plain(rows[15]) == "     ACTIVE a declared knob"
-    wide, _ = plan_rows(handle.state, 100, 30)
+    wide = plan_view(handle.state, 100, 30).rows
     assert "values differ: 37 of 65536, the first at [3, 17]" in plain(wide[4])
     assert plain(wide[4]).rstrip().endswith("FAILED")
 
@@ -136,7 +143,7 @@ def test_the_sparkline_tells_rise_and_last_attempt() -> None:
 def test_without_an_attempt_the_chart_says_what_is_awaited() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.BASELINE)
-    rows = draw(plot_of(handle.state, None, "ratio"), 60, 10)
+    rows = draw(chart_of(handle), 60, 10)
     assert [plain(row) for row in rows] == ["no attempt yet: the baseline is being measured"]
 
 
@@ -144,7 +151,7 @@ def test_without_an_attempt_the_chart_says_what_is_awaited() -> None:
 def test_the_chart_shows_every_attempt_by_its_verdict(unit: str) -> None:
     handle = FakeHandle()
     handle.work()
-    rows = [plain(row) for row in draw(plot_of(handle.state, None, unit), 60, 14)]
+    rows = [plain(row) for row in draw(chart_of(handle, unit), 60, 14)]
     everything = "".join(rows)
     assert (everything.count("✓"), everything.count("▪"), everything.count("✗")) == (4, 4, 1)
     assert all(len(row) <= 60 for row in rows)
@@ -155,7 +162,7 @@ def test_the_chart_shows_every_attempt_by_its_verdict(unit: str) -> None:
 def test_a_chart_of_any_size_is_drawn(wide: int, high: int) -> None:
     handle = FakeHandle()
     handle.work()
-    rows = draw(plot_of(handle.state, None, "ratio"), wide, high)
+    rows = draw(chart_of(handle), wide, high)
     assert len(rows) <= max(1, high)
     assert max(width(row) for row in rows) <= wide
 
@@ -167,7 +174,7 @@ def test_a_wide_range_of_ratios_is_drawn_on_a_logarithmic_axis() -> None:
     ]
     handle = FakeHandle(plans=[tries])
     handle.work()
-    rows = [plain(row) for row in draw(plot_of(handle.state, None, "ratio"), 60, 14)]
+    rows = [plain(row) for row in draw(chart_of(handle), 60, 14)]
     labels = [row[:6].strip() for row in rows if row[:6].strip()]
     assert labels == ["20×", "10×", "5×", "2×", "1×"]
 

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Phase
+from akg_tui.tui.chronicle import MAX_ENTRIES
+from akg_tui.tui.chronicle import Chronicle as Story
 from akg_tui.tui.panes.log import unsaid
 from akg_tui.tui.spans import plain, width
-from akg_tui.tui.story import MAX_ENTRIES, MAX_TEXT_LINES, Story, tail
+from akg_tui.tui.story import MAX_TEXT_LINES, tail
 
 from .script import FakeHandle
 
@@ -21,6 +23,68 @@ def test_a_tool_call_and_its_answer_are_one_line() -> None:
     rows = told(story)
     assert "› submit_plan 6 items ok" in rows
     assert "› edit_kernel 1 op +1 -1 FLAGS = -O3 ok" in rows
+
+
+def test_an_unfolded_call_tells_its_arguments_and_its_answer() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL)
+    story = Story(80)
+    story.read(handle.records)
+    row = told(story).index("› edit_kernel 1 op +1 -1 FLAGS = -O3 ok")
+    number = story.at(row)
+    assert number is not None
+    before = told(story)
+    story.fold(number)
+    rows = told(story)
+    assert rows[row] == "▾ edit_kernel success"
+    assert '      "op": "replace"' in rows
+    assert [rows[n] for n in story.span(number)][-1] == "  ok"
+    story.fold(number)
+    assert told(story) == before
+
+
+def test_every_row_belongs_to_one_entry_whatever_is_unfolded_and_dropped() -> None:
+    story = Story(40)
+    records: list[ev.Record] = []
+    for number in range(2 * MAX_ENTRIES + 50):
+        text = "\n".join(f"{number} {n}" for n in range(9))
+        records.append(
+            ev.Record(number, 0.0, ev.ModelReplied(phase=Phase.PLAN, model="m", text=text))
+        )
+        if number % 500 == 3:
+            story.read(records)
+            story.fold(story.numbers[-1])
+    story.read(records)
+    assert len(story.numbers) <= 2 * MAX_ENTRIES
+    assert story.dropped_rows > 0
+    rows = told(story)
+    for number in story.numbers:
+        span = story.span(number)
+        assert story.at(span.start) == story.at(span.stop - 1) == number
+        assert rows[span.start].endswith(f"{number} 0")
+    assert sum(len(story.span(n)) for n in story.numbers) == len(rows)
+
+
+def test_turning_the_pages_stops_at_each_reply() -> None:
+    handle = FakeHandle()
+    handle.work()
+    story = Story(80)
+    story.read(handle.records)
+    number: int | None = -1
+    replies = 0
+    while (number := story.turn(number, 1)) is not None:
+        replies += 1
+    assert replies == sum(isinstance(r.event, ev.ModelReplied) for r in handle.records)
+
+
+def test_records_of_an_earlier_moment_are_told_from_their_beginning() -> None:
+    handle = FakeHandle()
+    handle.work()
+    story, fresh = Story(60), Story(60)
+    story.read(handle.records)
+    story.read(handle.records[:20])
+    fresh.read(handle.records[:20])
+    assert told(story) == told(fresh)
 
 
 def test_a_refused_call_tells_why() -> None:
@@ -86,7 +150,12 @@ def test_a_long_reply_is_cut_and_says_so() -> None:
     handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="m", text=text))
     story = Story(60)
     story.read(handle.records)
+    assert told(story)[-1] == "(60 more lines: enter unfolds)"
+    story.fold(story.numbers[-1])
     assert told(story)[-1] == "(5 more lines: in the journal)"
+    assert "line 40" in told(story)
+    story.fold(story.numbers[-1])
+    assert "line 40" not in told(story)
 
 
 def test_model_text_shows_markup_and_escape_codes_literally() -> None:
@@ -104,3 +173,31 @@ def test_streamed_text_is_not_told_twice() -> None:
     assert unsaid("two three", "one two") == "two three"
     assert unsaid("x" * 300 + "new", "y" * 300 + "x" * 250) == "new"
     assert unsaid("fresh", "") == "fresh"
+
+
+def test_what_a_subagent_says_and_does_carries_its_name() -> None:
+    events: list[ev.AnyEvent] = [
+        ev.SubagentStarted(subagent="s1", agent="reader", phase=Phase.PLAN, prompt="look at x"),
+        ev.ModelReplied(phase=Phase.PLAN, model="m", text="it is in lanes", source="s1"),
+        ev.ToolCalled(call="s1/c", tool="read_file", arguments={}, source="s1"),
+        ev.ToolAnswered(call="s1/c", tool="read_file", status="success", source="s1"),
+        ev.SubagentEnded(subagent="s1", agent="reader", status="limit", reason="40 replies"),
+        ev.ModelReplied(phase=Phase.PLAN, model="m", text="mine"),
+    ]
+    story = Story(80)
+    story.read([ev.Record(n, 0.0, event) for n, event in enumerate(events)])
+    assert told(story) == [
+        "s1 reader begins: look at x",
+        "s1 it is in lanes",
+        "› s1 read_file ok",
+        "s1 limit: 40 replies",
+        "mine",
+    ]
+
+
+def test_a_telling_of_the_newest_alone_counts_what_it_leaves_out() -> None:
+    records = [ev.Record(n, 0.0, ev.HintGiven(text=f"hint {n}")) for n in range(50)]
+    story = Story(40, newest=10)
+    story.read(records)
+    assert told(story) == [f"you hint {n}" for n in range(40, 50)]
+    assert story.skipped == 40

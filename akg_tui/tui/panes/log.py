@@ -3,71 +3,175 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar, overload
 
+from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from akg_tui.core.events import ModelReplied
 from akg_tui.core.machine import AGENT_PHASES
-from akg_tui.tui import words
+from akg_tui.tui.chronicle import MAX_ENTRIES, Chronicle, skipped_line
 from akg_tui.tui.look import Look
-from akg_tui.tui.spans import Line, fit, line
-from akg_tui.tui.story import MAX_ENTRIES, Story, tail
+from akg_tui.tui.spans import Line
+from akg_tui.tui.story import tail
 from akg_tui.tui.widgets.lineview import LineView
 
 PAST_RECORDS = 300  # told again at each jump through the past
 
 
 class LogPane(LineView):
-    """Follows the end; scrolled up it stays where it is, whatever arrives."""
+    """Follows the end; scrolled up it stays where it is, whatever arrives.
+
+    The arrow keys pick an entry, enter unfolds it. Picking is reading: it ends the following.
+    """
+
+    picks = True
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "unpick", show=False)]
 
     def __init__(self) -> None:
         super().__init__("log", follows=True)
-        self.story = Story()
-        self._shown: tuple[object, ...] = ()
+        self.story = Chronicle()
         self._said = ""
         self._past = False
+        self._pick: int | None = None
+        self._dropped = 0
+        self._head = 0  # rows before the first entry
         self.border_title = Content("4 agent log")
         self._tell_follow()
 
     def pull(self, look: Look) -> None:
         past = look.past is not None
-        shown = (past, len(look.records), look.live_version, look.state.open_calls, self.room)
-        if shown == self._shown:
+        seen = (past, len(look.records), look.live_version, look.state.open_calls, self.room)
+        if not self.moved(seen):
             return
-        self._shown = shown
-        self._rewind(look)
-        before, width_before = len(self.story.rows), self.story.resize(self.room)
-        seen = self.story.seen
-        self.story.read(look.records)
-        if any(isinstance(r.event, ModelReplied) for r in look.records[seen:][-50:]):
+        rewound = self._rewind(look)
+        story = self.story
+        before, anchor = len(story.rows), story.at(self.top - self._head)
+        resized = story.resize(self.room)
+        first = story.seen
+        story.read(look.records)
+        if any(isinstance(r.event, ModelReplied) for r in look.records[first:][-50:]):
             # What was streamed is an entry now.
             self._said = look.stream
-        rows = self._with_tail(look)
-        kept = 0 if width_before or self.story.skipped else before
-        self.put(rows, since=kept)
+        dropped, self._dropped = story.dropped_rows - self._dropped, story.dropped_rows
+        head = self._head
+        anew = resized or rewound
+        self._put(look, since=0 if anew or dropped or story.skipped else before)
+        moved = self._head - head - dropped
+        if self.follow or rewound:
+            return
+        if resized and anchor is not None:
+            self.to_row(self._head + story.span(anchor).start)
+        elif moved:
+            self.to_row(max(0, self.top + moved))
 
-    def _rewind(self, look: Look) -> None:
+    def _rewind(self, look: Look) -> bool:
         """Begin anew where the records are others than those that were read."""
         past = look.past is not None
-        if past != self._past or len(look.records) < self.story.seen:
-            newest = PAST_RECORDS if past else MAX_ENTRIES
-            self.story, self._past, self._said = Story(self.room, newest), past, ""
+        if past == self._past and len(look.records) >= self.story.seen:
+            return False
+        self.story = Chronicle(self.room, PAST_RECORDS if past else MAX_ENTRIES)
+        self._past, self._said = past, ""
+        # What was picked is an entry of another telling.
+        self._pick, self._dropped, self._head = None, 0, 0
+        self.pick(range(0))
+        return True
 
-    def _with_tail(self, look: Look) -> Sequence[Line]:
+    def _put(self, look: Look, since: int) -> None:
         stream = unsaid(look.stream, self._said) if look.state.phase in AGENT_PHASES else ""
+        skipped = self.story.skipped
+        head = [skipped_line(skipped, self.room)] if skipped else []
+        self._head = len(head)
         last = tail(look.state, stream, self.room)
-        rows: list[Line] = []
-        if self.story.skipped:
-            note = f"({words.count(self.story.skipped, 'earlier event')}: in the journal)"
-            rows.append(fit(line((note, "faint")), self.room))
-        return [*rows, *self.story.rows, *last]
+        self.put(Joined([head, self.story.rows, last]), since=since)
+        if self._pick is not None:
+            self._show_pick(bring=False)
+
+    def _show_pick(self, *, bring: bool = True) -> None:
+        rows = self.story.span(self._pick) if self._pick is not None else range(0)
+        rows = range(rows.start + self._head, rows.stop + self._head) if rows else rows
+        if bring:
+            self.pick(rows)
+        else:
+            self._picked = rows
+
+    def pick_step(self, step: int) -> None:
+        numbers = self.story.numbers
+        if not numbers:
+            return
+        if self._pick is None:
+            bottom = min(self.top + self.page - 1 - self._head, len(self.story.rows) - 1)
+            seen = self.story.at(bottom)
+            picked = numbers[-1] if seen is None else seen
+        else:
+            picked = min(numbers[-1], max(numbers[0], self._pick + step))
+        self._choose(picked)
+
+    def turn(self, step: int) -> bool:
+        """Pick the next reply of the model, or the one before; False where there is none."""
+        here = self._pick if self._pick is not None else self.story.at(self.top - self._head)
+        if here is None:
+            here = self.story.numbers.start
+        number = self.story.turn(here, step)
+        if number is not None:
+            self._choose(number)
+        return number is not None
+
+    def _choose(self, number: int) -> None:
+        self._pick = number
+        if self.follow:
+            self.set_follow(False)
+        self._show_pick()
+
+    def open(self) -> str:
+        if self._pick is None:
+            self.pick_step(0)
+        number = self._pick
+        if number is None or not self.story.folds(number):
+            return "this entry is told in full already"
+        self.story.fold(number)
+        rows = self._rows
+        assert isinstance(rows, Joined)
+        self.put(Joined(rows.parts))
+        self._show_pick()
+        return ""
+
+    def action_unpick(self) -> None:
+        self._pick = None
+        self.pick(range(0))
 
     def set_follow(self, follow: bool) -> None:
+        if follow:
+            self.action_unpick()
         super().set_follow(follow)
         self._tell_follow()
 
     def _tell_follow(self) -> None:
         self.border_subtitle = Content("follows" if self.follow else "held: f follows")
+
+
+class Joined(Sequence[Line]):
+    """Several lists of rows, one after the other, without a copy of any."""
+
+    def __init__(self, parts: Sequence[Sequence[Line]]) -> None:
+        self.parts = parts
+        self._count = sum(len(part) for part in parts)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Line]: ...
+    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(self._count))]
+        for part in self.parts:
+            if index < len(part):
+                return part[index]
+            index -= len(part)
+        raise IndexError(index)
 
 
 def unsaid(stream: str, said: str) -> str:

@@ -1,29 +1,80 @@
-"""The plan: a row for each item, the active one kept in sight."""
+"""The plan: its items with what became of them, the active one kept in sight."""
 
 from __future__ import annotations
 
 from textual.content import Content
 
+from akg_tui.core.state import Item
 from akg_tui.tui.look import Look
-from akg_tui.tui.snapshot import plan_rows, plan_subtitle
+from akg_tui.tui.planview import PlanView, plan_subtitle, plan_view
 from akg_tui.tui.widgets.lineview import LineView
+
+_EMPTY = PlanView([], {}, 0)
 
 
 class PlanPane(LineView):
+    """The arrow keys pick an item, enter unfolds its evidence."""
+
+    picks = True
+
     def __init__(self) -> None:
         super().__init__("plan")
-        self._shown: tuple[object, ...] = ()
+        self._view = _EMPTY
+        self._items: tuple[Item, ...] = ()
+        self._pick: str | None = None
+        self._unfolded: frozenset[str] = frozenset()
         self.border_title = Content("1 plan")
 
     def pull(self, look: Look) -> None:
         state = look.state
         room, page = self.room, self.page
-        shown = (state.items, state.phase, room, page)
-        if shown == self._shown:
+        focused = self.has_focus
+        if not self.moved((state.items, state.phase, room, page, self._unfolded, focused)):
             return
-        self._shown = shown
-        rows, at = plan_rows(state, room, page)
-        self.put(rows)
-        self.border_subtitle = Content(plan_subtitle(state))
-        if not self.has_focus:
-            self.reveal(at)
+        self._items = state.items
+        self._view = plan_view(state, room, page, self._unfolded)
+        self.put(self._view.rows)
+        self._picked = self._view.spans.get(self._pick or "", range(0))
+        self.border_subtitle = Content(
+            "a add  e edit  x drop  J K move" if focused and room > 40 else plan_subtitle(state)
+        )
+        if not focused:
+            self.reveal(self._view.at)
+
+    @property
+    def picked(self) -> Item | None:
+        """The item that a key acts on: the picked one, else the one that work is at."""
+        name = self._pick
+        if name is None:
+            name = next((n for n, rows in self._view.spans.items() if self._view.at in rows), None)
+        return next((item for item in self._items if item.id == name), None)
+
+    def choose(self, name: str) -> None:
+        """Pick the item with this id."""
+        self._pick = name
+        self.pick(self._view.spans.get(name, range(0)))
+
+    def pick_step(self, step: int) -> None:
+        names = list(self._view.spans)
+        item = self.picked
+        if not names or item is None:
+            return
+        place = names.index(item.id) + (step if self._pick is not None else 0)
+        self.choose(names[min(len(names) - 1, max(0, place))])
+
+    def unfold(self, name: str) -> None:
+        """Pick an item and show its evidence."""
+        self._unfolded |= {name}
+        self._pick = name
+        self.forget()
+        self.call_after_refresh(lambda: self.choose(name))
+
+    def open(self) -> str:
+        item = self.picked
+        if item is None:
+            return "there is no item yet"
+        self._unfolded ^= {item.id}
+        self._pick = item.id
+        self.forget()
+        self.call_after_refresh(lambda: self.choose(item.id))
+        return ""

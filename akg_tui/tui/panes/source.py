@@ -1,81 +1,168 @@
 """A kernel with its hashline tags: as the agent has it now, or the best one so far.
 
-Against the best, changed lines are marked and removed ones stay in sight. Colour comes
-from a whole-file lexing that is done in a thread, once a version.
+Against the best, changed lines are marked and removed ones stay in sight. Colour and the
+blame come from threads, once a version.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from textual.content import Content
 
-from akg_tui.core.plain import one_line
+from akg_tui.core.plain import clean, one_line
 from akg_tui.core.state import RunState
-from akg_tui.tui.code import CodeRows, Coloured, Colours
-from akg_tui.tui.compare import compare, hunks, size, split_lines
+from akg_tui.tui import words
+from akg_tui.tui.blame import Version, blame, lineage
+from akg_tui.tui.code import CodeRows, Colours, Texts, Unchanged
+from akg_tui.tui.compare import Kind, Row, compare, hunks, size, split_lines
 from akg_tui.tui.look import Look
+from akg_tui.tui.spans import Span
 from akg_tui.tui.widgets.lineview import LineView
 
 
 class SourcePane(LineView):
     """With `working` it shows the kernel under work, else the best one."""
 
-    def __init__(self, name: str, digit: str, colours: Colours, *, working: bool) -> None:
+    def __init__(
+        self, name: str, digit: str, colours: Colours, texts: Texts, *, working: bool
+    ) -> None:
         super().__init__(name)
         self._digit = digit
         self._working = working
         self._colours = colours
+        self._texts = texts
         self._shown: tuple[str, str] | None = None
+        self._blamed: tuple[tuple[Version, ...], tuple[int, ...]] | None = None
         self._changed = (0, 0)
-        self._first_change = 0
+        self._changes: tuple[int, ...] = ()
         self._placed = 0
+        self._at_change = (-1, -1)
+        self.blaming = False
         self.border_title = Content(f"{digit} {'kernel' if working else 'best'}")
 
     def pull(self, look: Look) -> None:
         state = look.state
         best = state.best.blob if state.best else state.seed_blob
         blob = state.work_blob if self._working else best
-        if (blob, best) != self._shown:
+        versions = lineage(state, blob) if self.blaming else ()
+        if self.moved((blob, best, versions)):
+            another = (blob, best) != self._shown
             self._shown = (blob, best)
-            self._build(look, blob, best)
+            self._build(look, blob, best, versions)
+            if another:
+                self._show_change()
         self._titles(state, blob, best)
 
-    def _build(self, look: Look, blob: str, best: str) -> None:
-        new, old = look.kernel(blob), look.kernel(best)
+    def _build(self, look: Look, blob: str, best: str, versions: tuple[Version, ...]) -> None:
+        new, widest = self._texts.of(blob, look.kernel)
+        old, _ = self._texts.of(best, look.kernel)
+        known = self._blamed is not None and self._blamed[0] == versions
+        compared = Unchanged(new) if blob == best else compare(old, new)
         rows = CodeRows(
-            compare(split_lines(old), split_lines(new)),
+            compared,
             look.tag_key,
             old=self._colours.of(best),
             new=self._colours.of(blob),
+            origins=self._origins() if versions and known else None,
+            widest=widest,
         )
+        self._changed, self._changes = (0, 0), ()
+        if blob != best:
+            self._changed, self._changes = size(compared), hunks(compared)
         self.put(rows, columns=rows.columns)
-        self._changed = size(rows.compared)
-        changes = hunks(rows.compared)
-        self._first_change = changes[0] if changes else 0
-        self._show_change()
-        missing = {b: t for b, t in ((blob, new), (best, old)) if self._colours.of(b) is None}
+        missing = {b: look.kernel(b) for b in (blob, best) if self._colours.of(b) is None}
         if missing:
             self.run_worker(self._colour(missing), exclusive=True, group="colour")
+        if versions and not known:
+            # Read here: only the thread's own work, the comparing, is free of the run.
+            texts = {v.blob: look.kernel(v.blob) for v in versions}
+            self.run_worker(self._blame(versions, texts), exclusive=True, group="blame")
+
+    async def _blame(self, versions: tuple[Version, ...], texts: dict[str, str]) -> None:
+        def work() -> tuple[int, ...]:
+            return blame(versions, lambda blob: split_lines(texts[blob]))
+
+        try:
+            self._blamed = versions, await asyncio.to_thread(work)
+        except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
+            self.broke(error)
+            return
+        if self.blaming:
+            place = self.top
+            self.forget()
+            self.call_after_refresh(self.to_row, place)
+
+    def _origins(self) -> Sequence[Span]:
+        assert self._blamed is not None
+        versions, owners = self._blamed
+        labels = [_label(version) for version in versions]
+        return [labels[owner] for owner in owners]
+
+    def toggle_blame(self) -> bool:
+        """Show who wrote each line, or stop doing so. True when it is shown now."""
+        self.blaming = not self.blaming
+        return self.blaming
 
     def _show_change(self) -> None:
-        self.reveal(self._first_change)
-        self._placed = self.scroll_offset.y
+        self.reveal(self._changes[0] if self._changes else 0)
+        self._placed = self.top
 
     def on_resize(self) -> None:
         # Less room must not hide the change from somebody who has not scrolled away from it.
-        if self.scroll_offset.y == self._placed:
+        if self.top == self._placed:
             self._show_change()
 
     async def _colour(self, texts: dict[str, str]) -> None:
-        for blob, text in texts.items():
-            coloured: Coloured = await asyncio.to_thread(self._colours.lex, text)
-            self._colours.keep(blob, coloured)
+        try:
+            for blob, text in texts.items():
+                self._colours.keep(blob, await asyncio.to_thread(self._colours.lex, text))
+        except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
+            self.broke(error)
+            return
         if self._shown is not None and isinstance(self.rows, CodeRows):
             blob, best = self._shown
             self.rows.recolour(old=self._colours.of(best), new=self._colours.of(blob))
-            self._strips.clear()
-            self.refresh()
+            self.repaint()
+
+    @property
+    def _compared(self) -> Sequence[Row]:
+        return self.rows.compared if isinstance(self.rows, CodeRows) else ()
+
+    def row_text(self, index: int) -> str:
+        return clean(self._compared[index].text)
+
+    @property
+    def searchable(self) -> int:
+        return len(self._compared)
+
+    def to_change(self, step: int) -> str:
+        """Go to the next change against the best, or with -1 the one before; where it is."""
+        if not self._changes:
+            return "no line differs from the best kernel"
+        here = self._here
+        later = [n for n, row in enumerate(self._changes) if row > here]
+        earlier = [n for n, row in enumerate(self._changes) if row < here]
+        number = (later or [0])[0] if step > 0 else (earlier or [len(self._changes) - 1])[-1]
+        self.to_row(max(0, self._changes[number] - self.page // 3))
+        self._at_change = self._changes[number], self.top
+        return f"change {number + 1} of {len(self._changes)}"
+
+    @property
+    def _here(self) -> int:
+        """The row that "next" counts from: the change gone to last, unless scrolled away."""
+        row, top = self._at_change
+        return row if self.top == top else self.top
+
+    def to_line(self, number: int) -> str:
+        """Go to a line by its number in this file; what is there to tell about it."""
+        for index, row in enumerate(self._compared):
+            if row.kind is not Kind.REMOVED and row.new >= number:
+                self.to_row(max(0, index - self.page // 3))
+                return f"line {row.new}"
+        self.to_end()
+        return f"there is no line {number}"
 
     def _titles(self, state: RunState, blob: str, best: str) -> None:
         name = one_line(state.task.files.editable)
@@ -88,8 +175,20 @@ class SourcePane(LineView):
             added, removed = self._changed
             kind = f"{name}, {state.active or 'candidate'} +{added} -{removed} against the best"
         title = Content(f"{self._digit} {kind}")
-        subtitle = Content(f"{len(self.rows)} lines")
+        told = f"{len(self.rows)} lines"
+        if len(self._changes) > 1:
+            told = f"{words.count(len(self._changes), 'change')} ] [  {told}"
+        subtitle = Content(f"blame  {told}" if self.blaming else told)
         if self._border_title != title:
             self.border_title = title
         if self._border_subtitle != subtitle:
             self.border_subtitle = subtitle
+
+
+def _label(version: Version) -> Span:
+    """An item and its gain; nothing for what was there from the seed on."""
+    if not version.item:
+        return "", "faint"
+    if version.ratio is None:
+        return one_line(version.item), "note"
+    return f"{one_line(version.item)} {words.times(version.ratio)}", "verdict.keep"

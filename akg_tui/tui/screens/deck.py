@@ -6,20 +6,24 @@ a command that core accepts or refuses with a reason.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from textual.app import ComposeResult
-from textual.containers import Container
-from textual.events import DescendantFocus
+from textual.events import DescendantBlur, DescendantFocus
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Mode
 from akg_tui.tui.asks import Ask, asks
-from akg_tui.tui.code import Colours
+from akg_tui.tui.code import Colours, Texts
 from akg_tui.tui.commands import Where, footer
 from akg_tui.tui.compare import compare, size, split_lines
 from akg_tui.tui.look import Look
+from akg_tui.tui.panes.agents import AgentsPane
+from akg_tui.tui.panes.attempts import AttemptsPane
 from akg_tui.tui.panes.chart import ChartPane
+from akg_tui.tui.panes.eval import EvalPane
 from akg_tui.tui.panes.header import Header
 from akg_tui.tui.panes.log import LogPane
 from akg_tui.tui.panes.plan import PlanPane
@@ -27,20 +31,23 @@ from akg_tui.tui.panes.rail import Rail
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.panes.timeline import Timeline
 from akg_tui.tui.references import Kernel, NoSuchReference, offers, resolved, told_of
+from akg_tui.tui.screens.finding import Finding
 from akg_tui.tui.screens.gates import Gates
+from akg_tui.tui.screens.planhand import PlanHand
 from akg_tui.tui.screens.reading import Reading
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.watching import Watching, bindings
-from akg_tui.tui.shape import LEAST, PANES, TABS, Shape, shape_of, visible
+from akg_tui.tui.shape import PANES, PRESETS, TABS, Place, Shape, beside, place, shape_of
 from akg_tui.tui.snapshot import sparkline
-from akg_tui.tui.spans import Line, Span, fit, line
+from akg_tui.tui.tabs import tabs, too_small
 from akg_tui.tui.widgets.askcard import AskCard
 from akg_tui.tui.widgets.hintline import HintLine
 from akg_tui.tui.widgets.lineview import LineView
 from akg_tui.tui.widgets.oneline import OneLine
 from akg_tui.tui.widgets.painted import Rows
+from akg_tui.tui.widgets.tiles import Tiles
 
-Pane = PlanPane | SourcePane | LogPane | ChartPane
+Pane = PlanPane | SourcePane | LogPane | ChartPane | AttemptsPane | AgentsPane | EvalPane
 
 _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AUTO}
 
@@ -53,20 +60,30 @@ class Deck(Watching):
         super().__init__()
         self.active = "source"
         self.zoomed = False
-        self.colours = Colours()
+        self.preset = "deck"
+        self.hidden: set[str] = set()
+        self.colours, texts = Colours(), Texts()
         self.header = Header("header")
         self.rail = Rail("rail")
         self.timeline = Timeline()
         self.tab_row = Rows("tabs")
+        self.plan = PlanPane()
         self.log_pane = LogPane()
         self.chart = ChartPane()
+        self.attempts = AttemptsPane()
+        self.evaluation = EvalPane()
+        # In the order in which tab goes through them.
         self.panes: dict[str, Pane] = {
-            "plan": PlanPane(),
-            "best": SourcePane("best", "5", self.colours, working=False),
-            "source": SourcePane("source", "2", self.colours, working=True),
-            "log": self.log_pane,
+            "plan": self.plan,
+            "best": SourcePane("best", "5", self.colours, texts, working=False),
+            "source": SourcePane("source", "2", self.colours, texts, working=True),
             "chart": self.chart,
+            "attempts": self.attempts,
+            "eval": self.evaluation,
+            "log": self.log_pane,
+            "agents": AgentsPane(),
         }
+        self.body = Tiles(*self.panes.values(), places=self._places, id="body")
         self.spark = Rows("spark")
         self.card = AskCard()
         self.hint = HintLine(
@@ -75,28 +92,33 @@ class Deck(Watching):
             self._references,
             self._referred,
         )
+        self.prompt = OneLine("prompt", "")
         self.note = Rows("note")
         self.reply = OneLine("reply", "your answer: enter sends it, esc leaves")
         self._replies_to = ""
         self._asked_at: dict[str, float] = {}
         self._read_asked = 0
-        self._changed: tuple[tuple[str, str], tuple[int, int]] | None = None
+        self._changed: tuple[tuple[str, str], tuple[int, int] | None] | None = None
+        self._answered: Callable[[str], None] | None = None
+        self._finding: Finding | None = None
+        self._arranged: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield self.header
         yield self.rail
         yield self.timeline
         yield self.tab_row
-        with Container(id="body"):
-            yield from self.panes.values()
+        yield self.body
         yield self.spark
         yield self.card
         yield self.hint
         yield self.reply
+        yield self.prompt
         yield self.note
         yield self.footer
 
     def on_mount(self) -> None:
+        self.hand = PlanHand(self.steering, self.plan, self._ask_for, self.say)
         self._arrange()
         self.panes[self.active].focus()
 
@@ -109,52 +131,65 @@ class Deck(Watching):
             self.active = name
             self._arrange()
 
+    def on_descendant_blur(self, event: DescendantBlur) -> None:
+        if event.widget in (self.hint, self.reply, self.prompt):
+            # Somebody went elsewhere, by the mouse or by tab: the line is left.
+            self._close_lines()
+
     @property
     def shape(self) -> Shape:
         return shape_of(*self.app.size)
 
+    def _places(self, size: tuple[int, int]) -> dict[str, Place]:
+        return place(
+            size, self.shape, self.preset, self.active, hidden=self.hidden, zoomed=self.zoomed
+        )
+
+    @property
+    def shown(self) -> list[str]:
+        """The panes on screen, in the order of tab."""
+        places = self._places((200, 60))
+        return [name for name in self.panes if name in places]
+
     def _arrange(self) -> None:
         self.call_after_refresh(self.card.fit_height)
         shape = self.shape
-        shown = visible(shape, self.active, zoomed=self.zoomed)
+        shown = self.shown
+        self.call_after_refresh(self.steering.pull_now)
+        arranged = (shape, tuple(shown), self.preset, self.zoomed, self.app.size)
+        if arranged == self._arranged:
+            return  # the focus moved: a layout of the whole screen is dear
+        self._arranged = arranged
         for each in Shape:
             self.set_class(each is shape, f"-{each}")
-        self.set_class(len(shown) == 1, "-one")
-        for name in PANES:
-            self.panes[name].display = name in shown
-        self.call_after_refresh(self.steering.pull_now)
+        for name, pane in self.panes.items():
+            if pane.display != (name in shown):
+                pane.display = name in shown
+        self.body.refresh(layout=True)
 
     def pull(self, look: Look) -> None:
-        self.header.pull(look)
-        self.rail.pull(look)
+        seq = look.state.seq
+        self.header.take(seq, lambda: self.header.pull(look))
+        self.rail.take(seq, lambda: self.rail.pull(look))
         self.timeline.pull(look)
         self.set_class(look.past is not None, "-past")
         self.card.pull(self.asks(look), look.now)
+        self.evaluation.attempt(lambda: self.evaluation.see(look))
         for pane in self.panes.values():
             if pane.display:
-                pane.pull(look)
+                self._pull_pane(pane, look)
         room = self.app.size.width - 2
         shape = self.shape
         if shape is Shape.TABS:
-            self.tab_row.show((self._tabs(room),))
+            self.tab_row.show((tabs(self.active, room),))
             self.spark.show((sparkline(look.state, room),))
         if shape is Shape.TINY:
-            self.note.show((self._small(),))
+            self.note.show((too_small(*self.app.size),))
         here: Where = "deck" if look.past is None else "past"
         self.footer.pull(footer(here, look.state), self.steering.wall_clock())
 
-    def _tabs(self, room: int) -> Line:
-        spans: list[Span] = [(" ", "text")]
-        for name, digit, label in TABS:
-            role = "phase.live" if name == self.active else "muted"
-            spans += [(f" {digit} {label} ", role), (" ", "text")]
-        return fit(tuple(spans), room)
-
-    def _small(self) -> Line:
-        width, height = self.app.size
-        least = f"{LEAST[0]}×{LEAST[1]}"
-        text = f"{width}×{height} is small: one pane, 1-5 change it; the deck needs {least}"
-        return fit(line((text, "note")), width)
+    def _pull_pane(self, pane: Pane, look: Look) -> None:
+        pane.take(look.state.seq, lambda: pane.pull(look))
 
     def asks(self, look: Look) -> tuple[Ask, ...]:
         """Everything that waits for the person, the oldest first."""
@@ -170,15 +205,17 @@ class Deck(Watching):
         changed = self._changes(look) if look.waits else (0, 0)
         return asks(state, lambda ident: self._asked_at.get(ident, look.now), look.now, changed)
 
-    def _changes(self, look: Look) -> tuple[int, int]:
-        """Lines added and removed by the candidate; compared once for two versions."""
+    def _changes(self, look: Look) -> tuple[int, int] | None:
+        """Lines added and removed by the candidate; compared once for two versions.
+
+        None where a kernel cannot be read.
+        """
         best = look.state.best
         if best is None:
             return 0, 0
         blobs = best.blob, look.state.work_blob
-        if self._changed is None or self._changed[0] != blobs:
-            old, new = (split_lines(look.kernel(blob)) for blob in blobs)
-            self._changed = blobs, size(compare(old, new))
+        if self._changed is None or self._changed[0] != blobs or self._changed[1] is None:
+            self._changed = blobs, _changed(look, *blobs)
         return self._changed[1]
 
     def action_pause(self) -> None:
@@ -207,6 +244,9 @@ class Deck(Watching):
         look = self.steering.look()
         if look.candidate is None:
             self.say("there is no candidate to review: the kernel under work is the best one")
+            return
+        if self._changes(look) is None:
+            self.say("there is no diff to review: a kernel cannot be read, its pane says why")
             return
         self.app.push_screen(Review(look, self.colours))
 
@@ -276,7 +316,9 @@ class Deck(Watching):
         self.hint.open()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        if event.input is self.reply:
+        if event.input is self.prompt:
+            self._take_answer(event.value)
+        elif event.input is self.reply:
             self._send_reply(event.value)
         else:
             self._send_hint(event.value)
@@ -297,7 +339,7 @@ class Deck(Watching):
         state = look.state
         kept = state.best.blob if state.best else state.seed_blob
         name = f"the best {state.task.files.editable}" if best else state.task.files.editable
-        return Kernel(name, split_lines(look.kernel(kept if best else state.work_blob)))
+        return Kernel(name, split_lines(_text(look, kept if best else state.work_blob) or ""))
 
     def _references(self, text: str) -> list[str]:
         look = self.steering.look()
@@ -318,18 +360,132 @@ class Deck(Watching):
             self.on_one_line_left()
 
     def on_one_line_left(self) -> None:
-        self.hint.close()
-        self.reply.close()
+        self._close_lines()
         self.panes[self.active].focus()
 
+    def _close_lines(self) -> None:
+        for each in (self.hint, self.reply, self.prompt):
+            each.close()
+        if self._finding is not None:
+            self._finding.end()
+            self._finding = None
+
+    def _ask_for(self, what: str, value: str, take: Callable[[str], None]) -> None:
+        """Ask for a line: `take` gets it when enter sends it."""
+        self._finding = None
+        self._answered = take
+        self.prompt.open(f"{what}, esc leaves", value)
+
+    def _take_answer(self, text: str) -> None:
+        finding = self._finding
+        if finding is not None and not text.startswith(":"):
+            self.say(finding.step(1))
+            return
+        take, self._answered = self._answered, None
+        self.on_one_line_left()
+        if finding is not None:
+            self.say(finding.to_line(text))
+        elif take is not None:
+            take(text)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if event.input is not self.prompt or self._finding is None:
+            return
+        if told := self._finding.typed(event.value):
+            self.say(told)
+
+    def on_one_line_stepped(self, event: OneLine.Stepped) -> None:
+        if self._finding is not None:
+            self.say(self._finding.step(event.step))
+
+    def action_find(self, begin: str = "") -> None:
+        pane = self.panes[self.active]
+        if not isinstance(pane, LineView):
+            self.say("there are no rows to search in this pane")
+            return
+        self._answered = None
+        self._finding = Finding(pane)
+        what = "the number of a line" if begin else "find, or :120 for a line"
+        self.prompt.open(f"{what}: enter goes on, esc leaves", begin)
+
+    def action_open(self) -> None:
+        pane = self.panes[self.active]
+        if pane is self.attempts and self.attempts.picked_item:
+            self.action_pane("plan")
+            self.plan.unfold(self.attempts.picked_item)
+        elif isinstance(pane, LineView):
+            self.say(pane.open() or "enter folds it again")
+        else:
+            self.action_zoom()
+        self.steering.pull_now()
+
+    def action_turn(self, step: int) -> None:
+        pane = self.panes[self.active]
+        if isinstance(pane, SourcePane):
+            self.say(pane.to_change(step))
+        elif not self.log_pane.turn(step):
+            self.say("there is no further reply of the agent")
+
+    def action_blame(self) -> None:
+        pane = self.panes[self.active]
+        source = pane if isinstance(pane, SourcePane) else self.panes["source"]
+        assert isinstance(source, SourcePane)
+        on = source.toggle_blame()
+        self.say("blame: the item that wrote each line, and its gain" if on else "no blame")
+        self.steering.pull_now()
+
+    def action_plan(self, what: str) -> None:
+        if self.active != "plan":
+            self.say("that is for the plan: 1 goes there")
+            return
+        self.hand.do(what)
+
     def action_pane(self, name: str) -> None:
+        self.hidden.discard(name)
         self.active = name
         self._arrange()
         self.panes[name].focus()
 
+    def action_cycle_pane(self, step: int) -> None:
+        names = self.shown if len(self.shown) > 1 else [name for name, _, _ in TABS]
+        self.action_pane(names[(names.index(self.active) + step) % len(names)])
+
+    def action_beside(self, side: str) -> None:
+        size = self.body.size
+        name = beside(self._places((size.width, size.height)), self.active, side)
+        if name is not None:
+            self.action_pane(name)
+        elif len(self.shown) == 1:
+            self.action_cycle_pane(-1 if side in ("left", "up") else 1)
+
     def action_zoom(self) -> None:
         self.zoomed = not self.zoomed
         self._arrange()
+
+    def action_hide(self) -> None:
+        shown = self.shown
+        if len(shown) < 2:
+            self.say("the only pane on screen stays")
+            return
+        self.hidden.add(self.active)
+        at = shown.index(self.active)
+        self.say(f"{self.active} is hidden: = brings all panes back")
+        self.action_pane(shown[at + 1] if at + 1 < len(shown) else shown[at - 1])
+
+    def action_show_all(self) -> None:
+        self.hidden.clear()
+        self.zoomed = False
+        self._arrange()
+        self.say("all panes of this layout are back")
+
+    def action_preset(self) -> None:
+        names = list(PRESETS)
+        self.preset = names[(names.index(self.preset) + 1) % len(names)]
+        self.zoomed = False
+        self.say(f"layout {self.preset}: {', '.join(names)}")
+        self._arrange()
+        if self.shape not in PRESETS[self.preset]:
+            self.say(f"layout {self.preset}: seen from 100×30 on")
 
     def action_edge(self, edge: str) -> None:
         pane = self.panes[self.active]
@@ -342,5 +498,24 @@ class Deck(Watching):
         self.log_pane.set_follow(not self.log_pane.follow)
 
     def action_cycle(self) -> None:
-        self.chart.cycle()
+        if self.active == "attempts":
+            self.attempts.cycle()
+        else:
+            self.chart.cycle()
         self.steering.pull_now()
+
+
+def _changed(look: Look, old: str, new: str) -> tuple[int, int] | None:
+    """Lines added and removed; None where a kernel cannot be read."""
+    before, after = _text(look, old), _text(look, new)
+    if before is None or after is None:
+        return None
+    return size(compare(split_lines(before), split_lines(after)))
+
+
+def _text(look: Look, blob: str) -> str | None:
+    """A kernel; None where it cannot be read. The kernel's pane says why."""
+    try:
+        return look.kernel(blob)
+    except Exception:  # noqa: BLE001 - told by the pane that shows the kernel
+        return None

@@ -1,38 +1,52 @@
 """Lines to scroll through: only the rows on screen are ever painted.
 
-Owns scrolling, following the end, and a cache of painted rows. Where its rows come from
-is its subclass's business.
+Owns scrolling, following the end, the rows that are picked, the words that are searched
+for, and a cache of painted rows. Where its rows come from is its subclass's business.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from akg_tui.tui.spans import Line
+from akg_tui.tui.spans import Line, cells, plain
+from akg_tui.tui.widgets.guarded import Guarded
 from akg_tui.tui.widgets.painted import inks_of
 
 CACHED_ROWS = 1024
+_MATCH = Style(reverse=True)
 
 
-class LineView(ScrollView, can_focus=True):
+class LineView(ScrollView, Guarded, can_focus=True):
     """A list of rows. One that `follows` keeps its end in sight, until somebody scrolls away
     from it; scrolled to the end again, it follows again.
+
+    One that `picks` moves a mark with the arrow keys; which rows belong together is told by
+    `pick_step`.
     """
 
     ALLOW_SELECT = False
+    picks: ClassVar[bool] = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "step(-1)", show=False),
+        Binding("down", "step(1)", show=False),
+    ]
 
     def __init__(self, name: str, *, follows: bool = False) -> None:
         super().__init__(id=name)
         self._rows: Sequence[Line] = ()
         self._strips: LRUCache[int, Strip] = LRUCache(CACHED_ROWS)
         self._moving = False
+        self._picked = range(0)
+        self._needle = ""
         self.follows = follows
         self.follow = follows
 
@@ -49,6 +63,11 @@ class LineView(ScrollView, can_focus=True):
     def page(self) -> int:
         """Rows on screen."""
         return max(1, self.scrollable_content_region.height)
+
+    @property
+    def top(self) -> int:
+        """The first row on screen."""
+        return round(self.scroll_offset.y)
 
     def put(self, rows: Sequence[Line], *, columns: int = 0, since: int = 0) -> None:
         """Show `rows`; those before `since` are as they were.
@@ -68,15 +87,22 @@ class LineView(ScrollView, can_focus=True):
         if self.follow:
             self.to_end()
 
+    def repaint(self) -> None:
+        """Paint the same rows anew."""
+        self._strips.clear()
+        self.refresh()
+
     def to_end(self) -> None:
         self._move(self.max_scroll_y)
 
+    def to_row(self, row: int) -> None:
+        """Scroll so that `row` is the first on screen, as far as there are rows below it."""
+        self._move(row)
+
     def reveal(self, row: int) -> None:
         """Scroll so that `row` stands in the upper third, unless it is in sight already."""
-        top = self.scroll_offset.y
-        if top <= row < top + self.page:
-            return
-        self._move(max(0, row - self.page // 3))
+        if not self.top <= row < self.top + self.page:
+            self._move(max(0, row - self.page // 3))
 
     def _move(self, y: float) -> None:
         self._moving = True
@@ -97,25 +123,131 @@ class LineView(ScrollView, can_focus=True):
         if follow:
             self.to_end()
 
+    def pick(self, rows: range) -> None:
+        """Mark these rows as the ones that a key acts on, and bring them into sight."""
+        self._picked = rows
+        if rows:
+            if rows.start < self.top or len(rows) >= self.page:
+                self._move(rows.start)
+            elif rows.stop > self.top + self.page:
+                self._move(rows.stop - self.page)
+        self.refresh()
+
+    def pick_step(self, step: int) -> None:
+        """Pick what comes `step` after what is picked now."""
+
+    def action_step(self, step: int) -> None:
+        if self.picks:
+            self.attempt(lambda: self.pick_step(step))
+        else:
+            self.scroll_relative(y=step, animate=False)
+
+    def open(self) -> str:
+        """Unfold, or fold again, what is picked. Why there is nothing to, where that is so."""
+        return "there is nothing to unfold here"
+
+    def row_text(self, index: int) -> str:
+        """What a search looks at in a row."""
+        return plain(self._rows[index])
+
+    @property
+    def searchable(self) -> int:
+        """How many rows `row_text` can be asked for."""
+        return len(self._rows)
+
+    def seek(self, needle: str, start: int, step: int) -> int | None:
+        """The row from `start` on, forwards or backwards and around, that holds `needle`.
+
+        Small letters find capital ones; capitals only themselves.
+        """
+        count = self.searchable
+        any_case = needle == needle.lower()
+        for offset in range(count):
+            index = (start + offset * step) % count
+            text = self.row_text(index)
+            if needle in (text.lower() if any_case else text):
+                return index
+        return None
+
+    def search(self, needle: str, start: int, step: int = 1) -> int | None:
+        """Light up `needle` and bring the next row that holds it into sight."""
+        if needle != self._needle:
+            self._needle = needle
+            self.repaint()
+        found = self.seek(needle, start, step) if needle else None
+        if found is not None:
+            if self.follows:
+                self.set_follow(False)
+            self.reveal(found)
+        return found
+
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
-        across, down = self.scroll_offset
         columns = self.size.width
         ground = self.rich_style
+        if not self.broken:
+            try:
+                return self._row_strip(y, columns, ground)
+            except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
+                self.broke(error)
+        rows = self.fault_lines(columns)
+        shown = rows[y] if y < len(rows) else ()
+        strip = inks_of(self).strip(shown).apply_style(ground)
+        return strip.crop_extend(0, columns, ground)
+
+    def _row_strip(self, y: int, columns: int, ground: Style) -> Strip:
+        across, down = self.scroll_offset
         index = y + down
         if index >= len(self._rows):
             return Strip([Segment(" " * columns, ground)], columns)
         strip = self._strips.get(index)
         if strip is None:
             strip = inks_of(self).strip(self._rows[index]).apply_style(ground)
+            if self._needle:
+                strip = lit(strip, self._needle)
             self._strips[index] = strip
-        return strip.crop_extend(across, across + columns, ground + self._tint(index))
+        strip = strip.crop_extend(across, across + columns, ground + self._tint(index))
+        if index in self._picked and self.has_focus:
+            strip = self._marked(strip)
+        return strip
+
+    def _marked(self, strip: Strip) -> Strip:
+        """The strip on the ground of what is picked; bold too, so that it shows without colour."""
+        mark = Style(bgcolor=inks_of(self).theme.palette["gold_deep"], bold=True)
+        spans = [Segment(s.text, s.style + mark if s.style else mark) for s in strip]
+        return Strip(spans, strip.cell_length)
 
     def _tint(self, index: int) -> Style:
         """The ground of a row's last piece goes on to the edge, as a changed line's does."""
         spans = self._rows[index]
         ground = inks_of(self).style(spans[-1][1]).bgcolor if spans else None
         return Style(bgcolor=ground) if ground else Style.null()
+
+
+def lit(strip: Strip, needle: str) -> Strip:
+    """The strip with every place that holds `needle` reversed."""
+    text = strip.text
+    looked_at = text.lower() if needle == needle.lower() else text
+    if needle not in looked_at or len(looked_at) != len(text):
+        return strip
+    pieces: list[Strip] = []
+    done = at = 0
+    while (at := looked_at.find(needle, done)) >= 0:
+        begin, end = cells(text[:at]), cells(text[: at + len(needle)])
+        pieces.append(strip.crop(cells(text[:done]), begin))
+        pieces.append(Strip([Segment(text[at : at + len(needle)], _reversed(strip, begin))]))
+        assert end > begin or not needle
+        done = at + len(needle)
+    pieces.append(strip.crop(cells(text[:done])))
+    return Strip.join(pieces)
+
+
+def _reversed(strip: Strip, column: int) -> Style:
+    """The style at a column, reversed."""
+    for segment in strip.crop(column, column + 1):
+        if segment.style:
+            return segment.style + _MATCH
+    return _MATCH

@@ -20,13 +20,24 @@ class OneLine(Input):
     A paste of many lines becomes one line of at most `MOST` characters; it sends nothing.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False),
+        Binding("up", "step(-1)", show=False),
+        Binding("down", "step(1)", show=False),
+    ]
 
     class Left(Message):
         """The line was closed; nothing was sent."""
 
     class Cut(Message):
         """A paste was longer than the line may be."""
+
+    class Stepped(Message):
+        """The arrow up (-1) or down (1) was pressed."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
 
     def __init__(self, name: str, placeholder: str) -> None:
         super().__init__(
@@ -43,7 +54,13 @@ class OneLine(Input):
             self.post_message(self.Cut())
         self.replace(text[:room], *self.selection)
 
-    def open(self) -> None:
+    def open(self, placeholder: str | None = None, value: str | None = None) -> None:
+        """Show the line and take the keys; with a `value`, in place of the draft."""
+        if placeholder is not None:
+            self.placeholder = placeholder
+        if value is not None:
+            self.value = value
+            self.cursor_position = len(value)
         self.display = True
         self.screen.set_focus(self)  # at once: the next key may be there already
 
@@ -53,3 +70,6 @@ class OneLine(Input):
     def action_leave(self) -> None:
         self.close()
         self.post_message(self.Left())
+
+    def action_step(self, step: int) -> None:
+        self.post_message(self.Stepped(step))

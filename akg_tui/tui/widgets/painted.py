@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from akg_tui.tui.spans import Line
 from akg_tui.tui.themes import Inked, Inks
+from akg_tui.tui.widgets.guarded import Guarded
 
 View = TypeVar("View")
 
@@ -25,7 +26,7 @@ def inks_of(widget: Widget) -> Inks:
     return app.inks
 
 
-class Painted(Widget, Generic[View]):
+class Painted(Guarded, Generic[View]):
     """Paints what `paint` makes of the view, a row at a time.
 
     A subclass says in `paint` which lines stand for a view in a given room.
@@ -61,9 +62,16 @@ class Painted(Widget, Generic[View]):
     def lines(self) -> Sequence[Line]:
         """What is on screen now, as lines."""
         room = (self.size.width, self.size.height)
-        if self._painted is None or self._painted[0] != room:
-            self._painted = room, self.paint(self._view, *room)
-        return self._painted[1]
+        if not self.broken:
+            if self._painted is not None and self._painted[0] == room:
+                return self._painted[1]
+            try:
+                self._painted = room, self.paint(self._view, *room)
+            except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
+                self.broke(error)
+            else:
+                return self._painted[1]
+        return self.fault_lines(room[0])
 
     def render_line(self, y: int) -> Strip:
         lines = self.lines()

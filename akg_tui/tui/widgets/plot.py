@@ -7,79 +7,145 @@ who makes the `Plot`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from akg_tui.tui.spans import Line, Span, fit, line
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-_BRAILLE = 0x2800
+_CHARS = [chr(0x2800 + bits) for bits in range(256)]
+# The dots of a cell's left or right column, from one row of it to another.
+_RUNS = [
+    [[sum(_DOTS[y][side] for y in range(a, b + 1)) for b in range(4)] for a in range(4)]
+    for side in range(2)
+]
 _LOG_FROM = 8.0
 _LABEL = 6  # columns of a label of the vertical axis
+
+CROWD = 3  # points of a kind in a column, beyond which they are drawn as one
 
 Place = Callable[[int], int]  # the dot column of an attempt
 
 
-@dataclass(frozen=True)
-class Point:
-    """`y` is None for a point that has no value: it stands on the floor of the chart."""
+class Series:
+    """Points of one kind, in the order of their `xs`. A `y` of None stands on the floor.
 
-    x: int
-    y: float | None
-    low: float | None
-    high: float | None
-    glyph: str
-    role: str
+    Grows only at its end, and knows its bounds, so that a long one is as fast to draw as a
+    short one is.
+    """
+
+    def __init__(self, glyph: str, role: str) -> None:
+        self.glyph, self.role = glyph, role
+        self.xs: list[int] = []
+        self.ys: list[float] = []
+        self.lows: list[float] = []
+        self.highs: list[float] = []
+        self.floor: list[int] = []
+        self.bounds: tuple[float, float] | None = None  # of the values
+        self.reach: tuple[float, float] | None = None  # of the bars too, where above zero
+
+    def __len__(self) -> int:
+        return len(self.xs) + len(self.floor)
+
+    def add(
+        self, x: int, y: float | None, low: float | None = None, high: float | None = None
+    ) -> None:
+        """A point, with the ends of its error bar where it has one."""
+        if y is None:
+            self.floor.append(x)
+            return
+        low, high = y if low is None else low, y if high is None else high
+        self.xs.append(x)
+        self.ys.append(y)
+        self.lows.append(low)
+        self.highs.append(high)
+        self.bounds = _stretched(self.bounds, y, y)
+        self.reach = _stretched(self.reach, low if low > 0 else y, high)
 
 
-@dataclass(frozen=True)
+def _stretched(bounds: tuple[float, float] | None, low: float, high: float) -> tuple[float, float]:
+    return (low, high) if bounds is None else (min(bounds[0], low), max(bounds[1], high))
+
+
+@dataclass(frozen=True, eq=False)
 class Plot:
-    """What to draw. `steps` are the places where the line changes, first to last."""
+    """What to draw. `steps` are the places where the line changes, first to last.
 
-    points: tuple[Point, ...]
+    `band` is where a value is within the noise: from this x on, between these two.
+    `tell_x` writes a number of the horizontal axis.
+    """
+
+    series: tuple[Series, ...]
     steps: tuple[tuple[int, float], ...]
     last_x: int
     unit: str
     empty: str
+    band: tuple[int, float, float] | None = None
+    tell_x: Callable[[int], str] = str
 
 
 class _Canvas:
-    """Dots with a role each; in one cell the role drawn last wins, and a glyph beats dots."""
+    """Dots with a role each; in one cell the role drawn last wins, and a glyph beats dots.
+
+    Only cells with something in them are kept, a row at a time.
+    """
 
     def __init__(self, columns: int, rows: int) -> None:
         self.columns, self.rows = columns, rows
-        self._dots = [[0] * columns for _ in range(rows)]
-        self._roles = [["chart.axis"] * columns for _ in range(rows)]
-        self._glyphs: dict[tuple[int, int], Span] = {}
+        self._cells: list[dict[int, tuple[int, str]]] = [{} for _ in range(rows)]
+        self._glyphs: list[dict[int, Span]] = [{} for _ in range(rows)]
 
     def dot(self, x: int, y: int, role: str) -> None:
         if 0 <= x < 2 * self.columns and 0 <= y < 4 * self.rows:
-            self._dots[y // 4][x // 2] |= _DOTS[y % 4][x % 2]
-            self._roles[y // 4][x // 2] = role
+            cells, column = self._cells[y // 4], x // 2
+            bits = cells[column][0] if column in cells else 0
+            cells[column] = bits | _DOTS[y % 4][x % 2], role
 
     def upright(self, x: int, y0: int, y1: int, role: str) -> None:
-        for y in range(min(y0, y1), max(y0, y1) + 1):
-            self.dot(x, y, role)
-
-    def level(self, x0: int, x1: int, y: int, role: str) -> None:
-        for x in range(x0, x1 + 1):
-            self.dot(x, y, role)
+        """All dots of a column from one row to another, a cell at a time."""
+        top, bottom = (y0, y1) if y0 < y1 else (y1, y0)
+        column, masks = x // 2, _RUNS[x % 2]
+        first, last = top // 4, min(bottom // 4, self.rows - 1)
+        if not 0 <= column < self.columns:
+            return
+        full = masks[0][3], role
+        for row in range(max(0, first), last + 1):
+            cells = self._cells[row]
+            if first < row < last and column not in cells:
+                cells[column] = full
+                continue
+            begin = top % 4 if row == first else 0
+            end = bottom % 4 if row == bottom // 4 else 3
+            bits = cells[column][0] if column in cells else 0
+            cells[column] = bits | masks[begin][end], role
 
     def glyph(self, x: int, y: int, text: str, role: str) -> None:
-        self._glyphs[y // 4, x // 2] = (text, role)
+        self._glyphs[y // 4][x // 2] = (text, role)
 
     def row(self, number: int) -> Line:
+        cells, glyphs = self._cells[number], self._glyphs[number]
         spans: list[Span] = []
-        for column, bits in enumerate(self._dots[number]):
-            span = self._glyphs.get((number, column))
-            if span is None:
-                span = (chr(_BRAILLE + bits) if bits else " ", self._roles[number][column])
-            if spans and spans[-1][1] == span[1]:
-                spans[-1] = (spans[-1][0] + span[0], span[1])
+        text, role = "", "chart.axis"
+        done = 0
+        for column in sorted(cells.keys() | glyphs.keys()):
+            if column in glyphs:
+                char, its_role = glyphs[column]
             else:
-                spans.append(span)
-        return tuple(spans)
+                bits, its_role = cells[column]
+                char = _CHARS[bits]
+            if column > done:
+                text += " " * (column - done)
+            if its_role == role:
+                text += char
+            else:
+                if text:
+                    spans.append((text, role))
+                text, role = char, its_role
+            done = column + 1
+        text += " " * (self.columns - done)
+        return (*spans, (text, role)) if text else tuple(spans)
 
 
 class Scale:
@@ -95,16 +161,20 @@ class Scale:
         self._low = low - margin * (high - low)
         self._high = high + margin * (high - low)
         self._dots = dots
+        self._dots_each = (dots - 1) / (self._high - self._low)
 
     def _in(self, value: float) -> float:
         return math.log(value) if self.log else value
 
     def dot(self, value: float) -> int:
         """The dot row of a value, 0 at the top; values outside go to the edge."""
-        if self.log and value <= 0:
-            return self._dots - 1
-        share = (self._in(value) - self._low) / (self._high - self._low)
-        return min(self._dots - 1, max(0, round((1 - share) * (self._dots - 1))))
+        last = self._dots - 1
+        if self.log:
+            if value <= 0:
+                return last
+            value = math.log(value)
+        dot = round((self._high - value) * self._dots_each)
+        return 0 if dot < 0 else min(dot, last)
 
     def ticks(self, wanted: int) -> list[float]:
         """Round values inside the range, about `wanted` of them."""
@@ -141,11 +211,9 @@ def draw(plot: Plot, width: int, height: int) -> list[Line]:
     def at(x: int) -> int:
         return 1 + round(x * across)
 
-    _draw_bars(canvas, plot, scale, at)
-    _draw_steps(canvas, plot, scale, at)
-    for point in plot.points:
-        y = 4 * rows - 1 if point.y is None else scale.dot(point.y)
-        canvas.glyph(at(point.x), y, point.glyph, point.role)
+    _draw_band(canvas, plot, scale, at)
+    _draw_series(canvas, plot, scale, across)
+    _draw_steps(canvas, plot, scale, across)
     labels = _labels(plot, scale, rows)
     drawn = [
         ((labels.get(n, " " * _LABEL), "chart.axis"), ("┤" if n in labels else "│", "chart.axis"),
@@ -158,25 +226,71 @@ def draw(plot: Plot, width: int, height: int) -> list[Line]:
 
 def _values(plot: Plot) -> list[float]:
     values = [value for _, value in plot.steps]
-    values += [p.y for p in plot.points if p.y is not None]
+    for each in plot.series:
+        values += each.bounds or ()
     low, high = min(values), max(values)
     # A wild error bar must not flatten everything else.
     reach = max(high - low, 0.1 * abs(high))
-    bars = [b for p in plot.points for b in (p.low, p.high) if b is not None]
-    return values + [min(high + reach, max(low - reach, b)) for b in bars if b > 0]
+    for each in plot.series:
+        if each.reach:
+            values += [max(low - reach, each.reach[0]), min(high + reach, each.reach[1])]
+    return values
 
 
-def _draw_bars(canvas: _Canvas, plot: Plot, scale: Scale, at: Place) -> None:
-    for point in plot.points:
-        if point.low is not None and point.high is not None:
-            canvas.upright(at(point.x), scale.dot(point.low), scale.dot(point.high), "chart.error")
+def _draw_band(canvas: _Canvas, plot: Plot, scale: Scale, at: Place) -> None:
+    """Two dotted lines: what lies between them does not differ from the best beyond doubt."""
+    if plot.band is None:
+        return
+    start, low, high = plot.band
+    for value in (low, high):
+        y = scale.dot(value)
+        for x in range(at(start), at(plot.last_x) + 1, 4):
+            canvas.dot(x, y, "chart.axis")
 
 
-def _draw_steps(canvas: _Canvas, plot: Plot, scale: Scale, at: Place) -> None:
-    ends = [*plot.steps[1:], (plot.last_x, plot.steps[-1][1])]
-    for (x, value), (following, next_value) in zip(plot.steps, ends, strict=True):
-        canvas.level(at(x), at(following), scale.dot(value), "chart.best")
-        canvas.upright(at(following), scale.dot(value), scale.dot(next_value), "chart.best")
+def _columns(xs: Sequence[int], columns: int, across: float) -> Iterator[tuple[int, int, int]]:
+    """For each column of cells with points in it: the column, and which points those are."""
+    begin = 0
+    while begin < len(xs):
+        column = (1 + round(xs[begin] * across)) // 2
+        # The next column begins where the dot is at least 2 * (column + 1).
+        end = bisect_left(xs, (2 * column + 0.5) / across, begin + 1)
+        yield min(column, columns - 1), begin, end
+        begin = end
+
+
+def _draw_series(canvas: _Canvas, plot: Plot, scale: Scale, across: float) -> None:
+    """Every point by its glyph, with its bar.
+
+    Where more than a few crowd into a column, one bar stands for all their bars, and the
+    best and the worst for all of them.
+    """
+    floor = 4 * canvas.rows - 1
+    for each in plot.series:
+        for column, _, _ in _columns(each.floor, canvas.columns, across):
+            canvas.glyph(2 * column, floor, each.glyph, each.role)
+        for column, begin, end in _columns(each.xs, canvas.columns, across):
+            low, high = min(each.lows[begin:end]), max(each.highs[begin:end])
+            if low < high:
+                x = 1 + round(each.xs[begin] * across)
+                canvas.upright(x, scale.dot(low), scale.dot(high), "chart.error")
+            ys = each.ys[begin:end]
+            for y in ys if len(ys) <= CROWD else (min(ys), max(ys)):
+                canvas.glyph(2 * column, scale.dot(y), each.glyph, each.role)
+
+
+def _draw_steps(canvas: _Canvas, plot: Plot, scale: Scale, across: float) -> None:
+    """The line as it stands in each column of dots, and upright where it changes."""
+    xs = [x for x, _ in plot.steps]
+    dots = [-1] * (2 * canvas.columns)
+    first, last = 1 + round(xs[0] * across), 1 + round(plot.last_x * across)
+    for x in range(first, min(last + 1, len(dots))):
+        step = bisect_right(xs, (x - 0.5) / across) - 1
+        dots[x] = scale.dot(plot.steps[max(0, step)][1])
+        if x > first and dots[x - 1] != dots[x]:
+            canvas.upright(x, dots[x - 1], dots[x], "chart.best")
+        else:
+            canvas.dot(x, dots[x], "chart.best")
 
 
 def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:
@@ -194,8 +308,11 @@ def _floor(plot: Plot, columns: int, at: Place) -> Line:
     free = 0
     wanted = max(1, columns // 8)
     step = max(1, math.ceil(plot.last_x / wanted))
+    if step > 10:
+        power = 10 ** (len(str(step)) - 1)
+        step = next(power * m for m in (1, 2, 5, 10) if power * m >= step)
     for x in range(0, plot.last_x + 1, step):
-        label = str(x)
+        label = plot.tell_x(x)
         start = min(columns - len(label), max(free, at(x) // 2 - len(label) // 2))
         if start >= free:
             cells[start : start + len(label)] = label

@@ -1,0 +1,249 @@
+"""The agent log as a list of entries that fold: bounded, wrapped for one width at a time.
+
+Reads each record once; far behind, it skips to the newest and says so. Pure but for the
+list it keeps: it holds the newest events themselves, never copies of their text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+
+import msgspec
+
+from akg_tui.core import events as ev
+from akg_tui.core.plain import one_line, split_clean
+from akg_tui.tui import words
+from akg_tui.tui.glyphs import FOLDED, OPEN
+from akg_tui.tui.spans import Line, fit
+from akg_tui.tui.story import Paragraph, call_words, paragraphs, source, tell, wrapped
+
+MAX_ENTRIES = 2_000
+BRIEF_LINES = 6  # of a reply, before the rest of it is folded
+MAX_OUTPUT_LINES = 200
+
+_FOLDING = {ev.ToolCalled, ev.ToolAnswered, ev.KernelEdited, ev.ModelReplied}
+
+Paragraphs = list[Paragraph]
+
+
+@dataclass(slots=True)
+class Entry:
+    """What is told of one thing. `more` gives its long form, where it has one."""
+
+    brief: Paragraphs
+    more: Callable[[], Paragraphs] | None = None
+    unfolded: bool = False
+    turn: bool = False  # a reply of the model: where `[` and `]` stop
+
+    def rows(self, room: int) -> list[Line]:
+        if self.more is None:
+            return wrapped(self.brief, room)
+        (lead, text, role), *rest = self.more() if self.unfolded else self.brief
+        sign = (f"{OPEN} ", "accent") if self.unfolded else (f"{FOLDED} ", role)
+        return wrapped([((sign, *lead), text, role), *rest], room)
+
+
+class Chronicle:
+    """The log of one run, wrapped at `room` columns; at first sight the `newest` records.
+
+    Entries are numbered from 0, for good.
+    """
+
+    def __init__(self, room: int = 40, newest: int = MAX_ENTRIES) -> None:
+        self._room = room
+        self._newest = newest
+        self._clear()
+
+    def _clear(self) -> None:
+        self._entries: list[Entry] = []
+        self._rows: list[Line] = []
+        self._starts: list[int] = []  # the first row of each entry
+        self._first = 0  # the number of the oldest entry that is kept
+        self._seen = 0
+        self._calls: dict[str, ev.ToolCalled] = {}
+        self._edit = ""
+        self.skipped = 0
+        self.dropped_rows = 0
+
+    @property
+    def rows(self) -> Sequence[Line]:
+        return self._rows
+
+    @property
+    def seen(self) -> int:
+        """How many records were read."""
+        return self._seen
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the entries that are kept."""
+        return range(self._first, self._first + len(self._entries))
+
+    def read(self, records: Sequence[ev.Record]) -> bool:
+        """Read what is new in `records`; True when that made or dropped a row."""
+        if len(records) < self._seen:
+            self._clear()  # the records are of an earlier moment
+        before = len(self._rows), self.skipped, self.dropped_rows
+        start = max(self._seen, len(records) - self._newest)
+        self.skipped += start - self._seen
+        self._seen = len(records)
+        for index in range(start, len(records)):
+            entry = self._entry(records[index].event)
+            if entry is not None:
+                self._entries.append(entry)
+                self._starts.append(len(self._rows))
+                self._rows += entry.rows(self._room)
+        if len(self._entries) > 2 * MAX_ENTRIES:
+            self._drop(len(self._entries) - MAX_ENTRIES)
+        return (len(self._rows), self.skipped, self.dropped_rows) != before
+
+    def _drop(self, count: int) -> None:
+        rows = self._starts[count]
+        self.skipped += count
+        self.dropped_rows += rows
+        self._first += count
+        del self._entries[:count], self._rows[:rows]
+        self._starts = [start - rows for start in self._starts[count:]]
+
+    def resize(self, room: int) -> bool:
+        """Wrap for another width; True when that changed anything."""
+        if room == self._room:
+            return False
+        self._room = room
+        wrapped_entries = [entry.rows(room) for entry in self._entries]
+        self._rows = [row for rows in wrapped_entries for row in rows]
+        self._starts = [0, *accumulate(len(rows) for rows in wrapped_entries)][:-1]
+        return True
+
+    def at(self, row: int) -> int | None:
+        """The number of the entry that a row belongs to."""
+        if not 0 <= row < len(self._rows):
+            return None
+        return self._first + bisect_right(self._starts, row) - 1
+
+    def span(self, number: int) -> range:
+        """The rows of an entry."""
+        index = number - self._first
+        if not 0 <= index < len(self._entries):
+            return range(0)
+        after = self._starts[index + 1] if index + 1 < len(self._starts) else len(self._rows)
+        return range(self._starts[index], after)
+
+    def folds(self, number: int) -> bool:
+        """Whether an entry has more to tell than it shows folded."""
+        return number in self.numbers and self._entries[number - self._first].more is not None
+
+    def fold(self, number: int) -> None:
+        """Unfold an entry, or fold it again."""
+        index = number - self._first
+        entry = self._entries[index]
+        entry.unfolded = not entry.unfolded
+        old = self.span(number)
+        rows = entry.rows(self._room)
+        self._rows[old.start : old.stop] = rows
+        grown = len(rows) - len(old)
+        self._starts[index + 1 :] = [start + grown for start in self._starts[index + 1 :]]
+
+    def turn(self, number: int, step: int) -> int | None:
+        """The next reply of the model after an entry, or with -1 the one before."""
+        index = number - self._first + step
+        while 0 <= index < len(self._entries):
+            if self._entries[index].turn:
+                return self._first + index
+            index += step
+        return None
+
+    def _entry(self, event: ev.AnyEvent) -> Entry | None:
+        if type(event) not in _FOLDING:
+            told = tell(event)
+            return Entry(told) if told else None
+        if isinstance(event, ev.ToolCalled):
+            self._calls[event.call] = event
+            return None
+        if isinstance(event, ev.KernelEdited):
+            note = f" {one_line(event.note)}" if event.note else ""
+            self._edit = f" +{event.added} -{event.removed}{note}"
+            return None
+        if isinstance(event, ev.ToolAnswered):
+            return self._answered(event)
+        assert isinstance(event, ev.ModelReplied)
+        return _reply(event)
+
+    def _answered(self, event: ev.ToolAnswered) -> Entry:
+        call = self._calls.pop(event.call, None)
+        told = call_words(call) if call else one_line(event.tool)
+        edit, self._edit = ("", self._edit) if event.source else (self._edit, "")
+        who: Line = (source(event.source),) if event.source else ()
+        more = partial(_call_in_full, call, event)
+        if event.status == "success":
+            return Entry([(who, f"{told}{edit} ok", "log.tool")], more)
+        why = split_clean(event.error_information.strip())[0]
+        brief = [
+            (who, f"{told} refused", "log.error"),
+            ((("  ", "text"),), why, "log.error"),
+        ]
+        return Entry(brief, more)
+
+
+def _reply(event: ev.ModelReplied) -> Entry | None:
+    text = event.text.strip()
+    if not text:
+        return None
+    lines = text.count("\n") + 1
+    if lines <= BRIEF_LINES:
+        return Entry(_by(event.source, paragraphs(text, "log.model")), turn=True)
+    head = "\n".join(text.split("\n", BRIEF_LINES - 1)[: BRIEF_LINES - 1])
+    hidden = words.count(lines - (BRIEF_LINES - 1), "more line")
+    brief = [*paragraphs(head, "log.model"), ((), f"({hidden}: enter unfolds)", "faint")]
+    more = partial(_in_full, event.source, text)
+    return Entry(_by(event.source, brief), more, turn=True)
+
+
+def _in_full(name: str, text: str) -> Paragraphs:
+    return _by(name, paragraphs(text, "log.model"))
+
+
+def _by(name: str, told: Paragraphs) -> Paragraphs:
+    """`told` with the subagent's name before it, where a subagent said it."""
+    if not name:
+        return told
+    (lead, text, role), *rest = told
+    return [((source(name), *lead), text, role), *rest]
+
+
+def _call_in_full(call: ev.ToolCalled | None, answer: ev.ToolAnswered) -> Paragraphs:
+    """A tool call with its arguments and what it was answered, cut where it is very long."""
+    entry: Paragraphs = [((), f"{one_line(answer.tool)} {answer.status}", "log.tool")]
+    indent: Line = (("  ", "text"),)
+    for name, value in (call.arguments if call else {}).items():
+        text = value if isinstance(value, str) else _json(value)
+        first, *rest = _some_lines(text)
+        entry.append(((*indent, (f"{one_line(name)} ", "muted")), first, "text"))
+        entry += [(indent, each, "text") for each in rest]
+    for text, role in ((answer.error_information, "log.error"), (answer.output, "muted")):
+        if text.strip():
+            entry.append((indent, "answer", "faint"))
+            entry += [(indent, each, role) for each in _some_lines(text.strip())]
+    return entry
+
+
+def _json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def _some_lines(text: str) -> list[str]:
+    lines = split_clean(text)
+    hidden = len(lines) - MAX_OUTPUT_LINES
+    shown = lines[:MAX_OUTPUT_LINES]
+    return (
+        [*shown, f"({words.count(hidden, 'more line')}: in the journal)"] if hidden > 0 else shown
+    )
+
+
+def skipped_line(count: int, room: int) -> Line:
+    note = f"({words.count(count, 'earlier event')}: in the journal)"
+    return fit(((note, "faint"),), room)

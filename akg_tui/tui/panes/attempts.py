@@ -1,0 +1,67 @@
+"""The table of attempts: verdict, ratio, interval, time, error. Enter goes to the plan item."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from akg_tui.core.state import Attempt
+from akg_tui.tui.attempts import AttemptRows, InputRows
+from akg_tui.tui.look import Look
+from akg_tui.tui.widgets.lineview import LineView
+
+
+class AttemptsPane(LineView):
+    picks = True
+
+    def __init__(self) -> None:
+        super().__init__("attempts")
+        self._attempts: tuple[Attempt, ...] = ()
+        self._pick: int | None = None  # an attempt's number
+        self.by_input = False
+        self.border_title = Content("6 attempts")
+
+    def pull(self, look: Look) -> None:
+        attempts = look.state.attempts
+        if not self.moved((len(attempts), self.room, look.state.run_id, self.by_input)):
+            return
+        self.border_title = Content("6 inputs × attempts" if self.by_input else "6 attempts")
+        self.border_subtitle = Content("error as a share of what is allowed")
+        if self.by_input:
+            self._attempts, self._picked = attempts, range(0)
+            self.put(InputRows(attempts, self.room))
+            return
+        top = self.top
+        grown = len(attempts) - len(self._attempts)
+        self._attempts = attempts
+        self.put(AttemptRows(attempts, self.room))
+        if top > 0 and grown > 0:
+            self.to_row(top + grown)  # newest first: what is being read moves down
+        self._mark()
+
+    def cycle(self) -> None:
+        """The other table: by attempt, or by kind of input."""
+        self.by_input = not self.by_input
+
+    def _mark(self) -> None:
+        row = self._row_of_pick()
+        self._picked = range(row, row + 1) if row else range(0)
+
+    def _row_of_pick(self) -> int:
+        if self._pick is None:
+            return 0
+        numbers = [attempt.number for attempt in reversed(self._attempts)]
+        return numbers.index(self._pick) + 1 if self._pick in numbers else 0
+
+    def pick_step(self, step: int) -> None:
+        if not self._attempts or self.by_input:
+            return
+        row = self._row_of_pick()
+        row = min(len(self._attempts), max(1, row + step if row else 1))
+        self._pick = self._attempts[-row].number
+        self.pick(range(row, row + 1))
+
+    @property
+    def picked_item(self) -> str:
+        """The plan item of the picked attempt; "" where there is none."""
+        row = self._row_of_pick()
+        return self._attempts[-row].item if row else ""

@@ -1,0 +1,44 @@
+"""The evaluation: its stages, its pairs, and its interval as it narrows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from akg_tui.core.state import RunState
+from akg_tui.tui.evalview import Narrowing, eval_rows
+from akg_tui.tui.look import Look
+from akg_tui.tui.spans import Line
+from akg_tui.tui.widgets.painted import Painted
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    state: RunState
+    now: float
+
+
+class EvalPane(Painted[View | None], can_focus=True):
+    def __init__(self) -> None:
+        super().__init__("eval", None)
+        self.narrowing = Narrowing()
+        self.border_title = Content("8 evaluation")
+
+    def see(self, look: Look) -> None:
+        """Take in the estimates, also while the pane is not on screen."""
+        self.narrowing.see(look.state, look.progress)
+
+    def pull(self, look: Look) -> None:
+        state = look.state
+        seconds = int(look.now) if state.running else 0
+        seen = (state.running, state.measured, len(state.attempts), state.final, state.phase)
+        if not self.moved((*seen, look.progress, seconds)):
+            return
+        self.show(View(state, look.now))
+
+    def paint(self, view: View | None, width: int, height: int) -> Sequence[Line]:
+        if view is None:
+            return ()
+        return eval_rows(view.state, self.narrowing, view.now, width, height)

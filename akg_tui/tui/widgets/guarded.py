@@ -1,0 +1,73 @@
+"""What an exception in a pane comes to: it is shown in that pane, and the run goes on.
+
+Owns the fault and how it is told. A pane that broke is tried again when the run has moved.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import PurePath
+
+from textual.widget import Widget
+
+from akg_tui.core.plain import one_line
+from akg_tui.tui.spans import BLANK, Line, hang
+
+
+class Guarded(Widget):
+    """A widget that survives its own mistakes. `fault` is what is drawn instead of it."""
+
+    _fault: BaseException | None = None
+    _fault_seq = -1
+    _seen: object = None
+
+    @property
+    def broken(self) -> bool:
+        return self._fault is not None
+
+    def moved(self, seen: object) -> bool:
+        """Whether `seen`, which stands for all that is drawn, differs from the last time."""
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        return True
+
+    def forget(self) -> None:
+        """Draw anew at the next pull, whatever was drawn before."""
+        self._seen = None
+
+    def take(self, seq: int, pull: Callable[[], None]) -> None:
+        """Pull what the run is after its event `seq`, and keep what goes wrong in this pane."""
+        if self.broken:
+            if seq == self._fault_seq:
+                return
+            self._fault = None
+            self.refresh()
+        self._fault_seq = seq
+        self.attempt(pull)
+
+    def attempt(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - whatever a pane's mistake, the run goes on
+            self.broke(error)
+
+    def broke(self, error: Exception) -> None:
+        """Show `error` in place of what the pane would show."""
+        self._fault = error
+        self.forget()
+        self.refresh()
+
+    def fault_lines(self, room: int) -> list[Line]:
+        """The fault as rows: what, where, and that it costs nothing but this pane."""
+        error = self._fault
+        assert error is not None
+        room = max(1, room)
+        text = f"{type(error).__name__}: {one_line(str(error), 300)}".rstrip(": ")
+        rows = [*hang("this cannot be shown", room, (), "log.error"), BLANK]
+        rows += hang(text, room, (), "text")
+        if frames := traceback.extract_tb(error.__traceback__)[-1:]:
+            name = PurePath(frames[0].filename).name
+            rows += hang(f"{name}, line {frames[0].lineno}", room, (), "faint")
+        return [*rows, BLANK, *hang("The run goes on.", room, (), "muted")]

@@ -1,0 +1,101 @@
+"""A workbench under a flood of events, for `benchmarks.workbench`: a run played by hand.
+
+`python -m benchmarks.flooded RATE` shows a long run whose journal grows by RATE events a
+second, until it is killed. What the events say is what an agent would: replies, tool calls
+and their answers. Besides, it writes the worst stall of its event loop and its own cost to
+the file named by `FLOODED_REPORT`, twice a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Phase
+from akg_tui.tui.app import WorkbenchApp
+from tests.tui.script import KERNEL, FakeHandle
+
+BEAT_S = 0.005
+
+
+def event(number: int) -> ev.AnyEvent:
+    """One of a cycle of three: a reply, a call, its answer."""
+    call = f"c{number // 3}"
+    match number % 3:
+        case 0:
+            text = f"{number}: the loads of the inner loop wait; I will unroll it by four."
+            return ev.ModelReplied(phase=Phase.EDIT, model="flood", text=text, input_tokens=9)
+        case 1:
+            return ev.ToolCalled(call=call, tool="read_kernel", arguments={"first": number})
+        case _:
+            return ev.ToolAnswered(call=call, tool="read_kernel", status="success", output="ok")
+
+
+class Flood(FakeHandle):
+    """A run in its eighth round, on a kernel of 20,000 lines where `long`."""
+
+    def __init__(self, rate: int, *, long: bool = False) -> None:
+        more = "".join(f"# line {n} of many, with some words in it\n" for n in range(20_000))
+        super().__init__(kernel=KERNEL + (more if long else ""))
+        self.to_phase(Phase.EVAL, settled=7)
+        self.rate = rate
+        self.worst_stall = self.worst_busy = 0.0
+
+    def clock(self) -> float:
+        return self.now + time.monotonic() % 1000
+
+    async def run(self) -> None:
+        begin = time.monotonic()
+        last, told, made = begin, begin, 0
+        busy = time.thread_time()
+        cpu = time.process_time()
+        while True:
+            await asyncio.sleep(BEAT_S)
+            now = time.monotonic()
+            worked = time.thread_time() - busy
+            busy += worked
+            if now - begin > 3:  # what opening costs is another benchmark's business
+                self.worst_stall = max(self.worst_stall, now - last - BEAT_S)
+                self.worst_busy = max(self.worst_busy, worked)
+            last = now
+            due = int((now - begin) * self.rate)
+            while made < due:
+                self.records.append(ev.Record(len(self.records) + 1, self.now, event(made)))
+                made += 1
+            if now - told > 0.5:
+                self._report((time.process_time() - cpu) / (now - told))
+                told, cpu = now, time.process_time()
+
+    def _report(self, share: float) -> None:
+        figures = {
+            "stall_ms": self.worst_stall * 1000,
+            "busy_ms": self.worst_busy * 1000,
+            "cpu": share,
+            "events": len(self.records),
+            "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
+        path = Path(os.environ["FLOODED_REPORT"])
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(figures))
+        new.replace(path)
+
+
+def main() -> int:
+    handle = Flood(int(sys.argv[1]), long="long" in sys.argv[2:])
+
+    async def open_run() -> Flood:
+        return handle
+
+    app = WorkbenchApp(open_run, clock=handle.clock)
+    app.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,306 @@
+"""How fast the workbench's own views are, and how it answers under a flood of events.
+
+The views are measured in this process, in seconds of its processor; keys in a real
+pseudo-terminal of 120×40, by the clock, to the first bytes that follow. The slow terminal
+takes 100 KiB a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import statistics
+import struct
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import overload
+
+from akg_tui.core import events as ev
+from akg_tui.tui.app import WorkbenchApp
+from akg_tui.tui.blame import Version, blame
+from akg_tui.tui.chronicle import Chronicle
+from akg_tui.tui.fleet import Fleet
+from akg_tui.tui.panes.source import SourcePane
+from akg_tui.tui.screens.deck import Deck
+from akg_tui.tui.widgets.plot import Plot, Series, draw
+from benchmarks.flooded import Flood, event
+
+LINES = 100_000
+POINTS = 10_000
+EVENTS = 1_000_000
+KEYS = 60
+EVERY_S = 0.1
+# Goes round: panes, the chart's unit, zoom and back, layouts, blame, top and bottom.
+ACTIONS = [
+    "1",
+    "down",
+    "2",
+    "c",
+    "3",
+    "c",
+    "z",
+    "z",
+    "4",
+    "g",
+    "G",
+    "f",
+    "w",
+    "w",
+    "w",
+    "w",
+    "2",
+    "b",
+]
+BOUNDS = {
+    "log_us_a_line": 3.0,
+    "source_jump_ms": 12.0,
+    "chart_ms": 2.0,
+    "blame_20000_lines_ms": 250.0,
+    "memory_growth_mib": 8.0,
+    "key_p95_ms_at_5000": 40.0,
+    "key_p95_ms_at_20000": 60.0,
+    "worst_stall_ms": 50.0,
+    "worst_stall_ms_slow_link": 100.0,
+    "idle_rss_mib": 60.0,
+    "idle_cpu_percent": 3.0,
+}
+
+
+class _Made(Sequence[ev.Record]):
+    """Records that are made when they are read, so that only the reader's memory grows."""
+
+    def __init__(self, count: int = 0) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    @overload
+    def __getitem__(self, index: int) -> ev.Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ev.Record]: ...
+    def __getitem__(self, index: int | slice) -> ev.Record | Sequence[ev.Record]:
+        assert isinstance(index, int)
+        return ev.Record(index + 1, 0.0, event(index))
+
+
+def log_us_a_line() -> float:
+    """A hundred one-line events a pull, as at 3,000 a second, until there are 10⁵ rows."""
+    records = [ev.Record(n, 0.0, ev.HintGiven(text=f"line {n} of the log")) for n in range(LINES)]
+    shown: list[ev.Record] = []
+    story = Chronicle(60)
+    spent = 0.0
+    for start in range(0, LINES, 100):
+        shown += records[start : start + 100]
+        begin = time.thread_time()
+        story.read(shown)
+        spent += time.thread_time() - begin
+    return spent / LINES * 1e6
+
+
+def chart_ms() -> float:
+    kinds = (
+        Series("✓", "verdict.keep"),
+        Series("▪", "verdict.discard"),
+        Series("✗", "verdict.fail"),
+    )
+    steps = [(0, 1.0)]
+    for n in range(1, POINTS + 1):
+        y = 1 + n % 97 / 500 + n / POINTS
+        if n % 10 == 0:
+            steps.append((n, 1 + n / POINTS))
+            kinds[0].add(n, y, y * 0.99, y * 1.01)
+        elif n % 3:
+            kinds[1].add(n, y, y * 0.98, y * 1.02)
+        else:
+            kinds[2].add(n, None)
+    plot = Plot(kinds, tuple(steps), POINTS, "×", "", (9_000, 1.9, 2.0))
+    return _best_ms(lambda: draw(plot, 180, 45), 40)
+
+
+def blame_ms() -> float:
+    old = [f"line {n}" for n in range(20_000)]
+    new = [*old[:5_000], "one more", *old[5_000:12_000], "another", *old[12_003:]]
+    texts = {"a": old, "b": new}
+    versions = (Version("a", "", None), Version("b", "p1", 1.1))
+    return _best_ms(lambda: blame(versions, texts.__getitem__), 10)
+
+
+def _best_ms(work: object, repeats: int) -> float:
+    """The median of `repeats`, in milliseconds."""
+    assert callable(work)
+    times = []
+    for _ in range(repeats):
+        begin = time.thread_time()
+        work()
+        times.append((time.thread_time() - begin) * 1000)
+    return statistics.median(times)
+
+
+async def _source_jump_ms() -> float:
+    handle = Flood(0, long=True)
+
+    async def open_run() -> Flood:
+        return handle
+
+    os.environ["FLOODED_REPORT"] = str(Path(tempfile.gettempdir()) / "flooded.json")
+    app = WorkbenchApp(open_run, clock=handle.clock)
+    async with app.run_test(size=(120, 40)) as pilot:
+        for _ in range(3):
+            app.pull_now()
+            await app.workers.wait_for_complete(
+                [w for w in app.workers if w.group in ("colour", "blame")]
+            )
+            await pilot.pause()
+        deck = app.screen
+        assert isinstance(deck, Deck)
+        pane = deck.panes["source"]
+        assert isinstance(pane, SourcePane)
+        times = []
+        for n in range(30):
+            begin = time.thread_time()
+            pane.to_line(600 + n * 631)
+            app.screen._compositor.render_strips()
+            times.append((time.thread_time() - begin) * 1000)
+        return statistics.median(times)
+
+
+def memory_growth_mib() -> float:
+    """Resident memory after 10⁶ events over that after the first 10⁵."""
+    records, story, fleet = _Made(), Chronicle(60), Fleet()
+    first = 0.0
+    for count in range(1_000, EVENTS + 1, 1_000):
+        records.count = count
+        story.read(records)
+        fleet.read(records)
+        if count == EVENTS // 10:
+            first = _rss_mib(os.getpid())
+    return _rss_mib(os.getpid()) - first
+
+
+def _rss_mib(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+class Terminal:
+    """The flooded workbench in a pseudo-terminal that takes `rate` bytes a second, 0 for all."""
+
+    def __init__(self, events: int, report: Path, *, long: bool = False, rate: int = 0) -> None:
+        self.rate = rate
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            os.environ.update(
+                TERM="xterm-256color", COLORTERM="truecolor", FLOODED_REPORT=str(report)
+            )
+            more = ["long"] if long else []
+            args = [sys.executable, "-m", "benchmarks.flooded", str(events), *more]
+            os.execv(sys.executable, args)
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+
+    def drain(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if select.select([self._terminal], [], [], left)[0]:
+                got = os.read(self._terminal, 4096 if self.rate else 65536)
+                if self.rate:
+                    time.sleep(min(len(got) / self.rate, max(0.0, until - time.monotonic())))
+
+    def write(self, key: bytes) -> None:
+        os.write(self._terminal, key)
+
+    def press(self, key: bytes) -> float:
+        """Milliseconds from a key to the next bytes of the screen."""
+        while select.select([self._terminal], [], [], 0)[0]:
+            os.read(self._terminal, 65536)
+        begin = time.perf_counter()
+        os.write(self._terminal, key)
+        if not select.select([self._terminal], [], [], 30)[0]:
+            return 30_000.0
+        os.read(self._terminal, 65536)
+        return (time.perf_counter() - begin) * 1000
+
+    def close(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self._terminal)
+
+
+_BYTES = {"down": b"\x1b[B"}
+
+
+def _keys(report: Path, events: int) -> float:
+    """The 95th percentile of a key to bytes, in milliseconds."""
+    terminal = Terminal(events, report)
+    try:
+        terminal.drain(4)
+        times = []
+        for _ in range(KEYS):
+            times.append(terminal.press(b"c"))
+            terminal.drain(EVERY_S)
+    finally:
+        terminal.close()
+    return statistics.quantiles(times, n=20)[-1]
+
+
+def _stall(report: Path, rate: int) -> tuple[float, float]:
+    """The worst stall of the loop over all actions, in milliseconds.
+
+    By the clock, and what of it the loop's own thread had of the processor.
+    """
+    terminal = Terminal(5_000 if not rate else 500, report, long=True, rate=rate)
+    try:
+        terminal.drain(5)
+        for name in ACTIONS:
+            terminal.write(_BYTES.get(name, name.encode()))
+            terminal.drain(0.4)
+        terminal.drain(1.2)
+        told = json.loads(report.read_text())
+        return float(told["stall_ms"]), float(told["busy_ms"])
+    finally:
+        terminal.close()
+
+
+def _idle(report: Path) -> tuple[float, float]:
+    """MiB and percent of a core of a workbench on which nothing happens."""
+    terminal = Terminal(0, report)
+    try:
+        terminal.drain(6)
+        shares = []
+        for _ in range(6):
+            terminal.drain(0.6)
+            shares.append(float(json.loads(report.read_text())["cpu"]))
+        return _rss_mib(terminal.pid), statistics.median(shares) * 100
+    finally:
+        terminal.close()
+
+
+def run() -> bool:
+    """Measure, print, and say whether the bounds hold."""
+    figures = {
+        "log_us_a_line": log_us_a_line(),
+        "chart_ms": chart_ms(),
+        "blame_20000_lines_ms": blame_ms(),
+        "source_jump_ms": asyncio.run(_source_jump_ms()),
+        "memory_growth_mib": memory_growth_mib(),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        figures["key_p95_ms_at_5000"] = _keys(report, 5_000)
+        figures["key_p95_ms_at_20000"] = _keys(report, 20_000)
+        figures["worst_stall_ms"], figures["worst_busy_ms"] = _stall(report, 0)
+        figures["worst_stall_ms_slow_link"], _ = _stall(report, 100 * 1024)
+        figures["idle_rss_mib"], figures["idle_cpu_percent"] = _idle(report)
+    held = all(figures[name] <= bound for name, bound in BOUNDS.items())
+    told = {name: round(value, 2) for name, value in figures.items()}
+    print(json.dumps({"benchmark": "workbench", **told, "held": held}))
+    return held

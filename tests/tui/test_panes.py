@@ -1,0 +1,327 @@
+"""The panes under a pilot: zoom, hide, layouts, folding, blame, search, and what breaks."""
+
+from __future__ import annotations
+
+import pytest
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Mode, Phase
+from akg_tui.tui.look import Look
+from akg_tui.tui.panes.chart import ChartPane
+from akg_tui.tui.panes.plan import PlanPane
+from akg_tui.tui.shape import PRESETS
+from akg_tui.tui.widgets.plot import draw
+
+from .script import KERNEL, FakeHandle, Try, faster
+from .stage import on_stage
+from .test_deck import at_work
+
+
+def long_kernel() -> FakeHandle:
+    """A candidate that changes lines 30, 90 and 150 of a kernel of 200 lines."""
+    kernel = "".join(f"line_{n} = {n}\n" for n in range(1, 201))
+    changed = kernel
+    for n in (30, 90, 150):
+        changed = changed.replace(f"line_{n} = {n}\n", f"line_{n} = 0\n")
+    handle = FakeHandle(kernel=kernel, plans=[[Try("zeros", kernel, changed, faster(1.3))]])
+    handle.to_phase(Phase.EVAL)
+    return handle
+
+
+async def test_all_eight_panes_come_to_their_digit_at_every_size() -> None:
+    titles = ["1 plan", "2 kernel", "3 chart", "4 agent", "5 best", "6 att", "7 agents", "8 eval"]
+    async with on_stage(at_work()) as stage:
+        for size in ((120, 40), (80, 24), (200, 60)):
+            await stage.resize(*size)
+            for digit, title in enumerate(titles, 1):
+                await stage.press(str(digit))
+                assert f"─ {title}" in stage.text()
+
+
+async def test_tab_goes_through_all_panes_also_where_one_is_on_screen() -> None:
+    async with on_stage(at_work(), (80, 24)) as stage:
+        seen = []
+        for _ in range(8):
+            seen.append(stage.deck.active)
+            await stage.press("tab")
+        assert len(set(seen)) == 8
+        assert stage.deck.active == seen[0]
+
+
+async def test_the_arrows_with_shift_move_the_focus_to_the_neighbour() -> None:
+    async with on_stage(at_work()) as stage:
+        walked = []
+        for side in ("left", "down", "right", "right", "left", "up"):
+            await stage.press(f"shift+{side}")
+            walked.append(stage.deck.active)
+        assert walked == ["plan", "eval", "chart", "log", "source", "source"]
+
+
+async def test_a_hidden_pane_gives_its_room_and_comes_back() -> None:
+    async with on_stage(at_work()) as stage:
+        before = stage.deck.panes["source"].size.height
+        await stage.press("3", "minus")
+        assert "3 chart" not in stage.text()
+        await stage.press("2")
+        assert stage.deck.panes["source"].size.height > before
+        await stage.press("equals_sign")
+        assert "3 chart" in stage.text()
+        assert stage.deck.panes["source"].size.height == before
+
+
+async def test_the_last_pane_on_screen_cannot_be_hidden() -> None:
+    async with on_stage(at_work()) as stage:
+        for _ in range(12):
+            await stage.press("minus")
+        assert "the only pane on screen stays" in stage.text()
+        assert len(stage.deck.shown) == 1
+
+
+async def test_w_goes_through_the_layouts_and_every_one_is_drawn() -> None:
+    async with on_stage(at_work(), (200, 60)) as stage:
+        seen = set()
+        for name in [*list(PRESETS)[1:], "deck"]:
+            await stage.press("w")
+            assert stage.deck.preset == name
+            seen.add(frozenset(stage.deck.shown))
+            assert not any(pane.broken for pane in stage.deck.panes.values())
+        assert len(seen) == len(PRESETS)
+
+
+async def test_enter_unfolds_an_item_and_folds_it_again() -> None:
+    async with on_stage(at_work()) as stage:
+        await stage.press("1", "up", "up", "up", "up", "up", "up", "up", "up", "enter")
+        assert "measured 31.0 % faster" in stage.text()
+        await stage.press("enter")
+        assert "measured 31.0 % faster" not in stage.text()
+
+
+async def test_an_item_is_added_edited_moved_pinned_and_dropped_by_hand() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=1)
+    async with on_stage(handle) as stage:
+        await stage.press("1", "a", *"unroll by 4", "enter")
+        item = handle.state.items[-1]
+        assert (item.text, item.pinned) == ("unroll by 4", True)
+        assert "‣ unroll by 4" in stage.text()
+        await stage.press("e", *["backspace"], "8", "enter")
+        assert handle.state.item(item.id).text == "unroll by 8"
+        place = [each.id for each in handle.state.pending].index(item.id)
+        await stage.press("K")
+        assert [each.id for each in handle.state.pending].index(item.id) == place - 1
+        await stage.press("p")
+        assert not handle.state.item(item.id).pinned
+        await stage.press("x")
+        assert handle.state.item(item.id).word == "DROPPED"
+        await stage.press("e")
+        assert "only a pending item can be edited" in stage.text()
+
+
+async def test_the_plans_keys_say_where_they_act() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        before = handle.state.items
+        await stage.press("2", "x")
+        assert "that is for the plan: 1 goes there" in stage.text()
+        assert handle.state.items == before
+
+
+async def test_enter_in_the_table_of_attempts_goes_to_the_evidence() -> None:
+    async with on_stage(at_work(), (200, 60)) as stage:
+        await stage.press("6", "down", "down", "down", "enter")
+        assert stage.deck.active == "plan"
+        assert "values differ: 37 of 65536" in stage.text()
+        assert "got nan, expected 0.0017" in stage.text()
+
+
+async def test_blame_tells_who_wrote_each_line_and_what_it_gained() -> None:
+    async with on_stage(at_work(), (200, 60)) as stage:
+        await stage.press("b")
+        await stage.pull()
+        rows = stage.text().splitlines()
+        assert any("p1 1.31×" in row and "FLAGS" in row for row in rows)
+        assert any("p7 1.58×" in row and "EXP" in row for row in rows)
+        assert any("p8 " in row and "LANES = 8" in row for row in rows)
+        await stage.press("b")
+        assert "p7 1.58×   EXP" not in stage.text()
+        assert "blame" not in stage.deck.panes["source"]._border_subtitle.plain  # type: ignore[union-attr]
+
+
+async def test_brackets_go_from_change_to_change_and_around() -> None:
+    async with on_stage(long_kernel()) as stage:
+        await stage.press("2", "g")
+        for number in (30, 90, 150, 30):
+            await stage.press("right_square_bracket")
+            assert f"+ line_{number} = 0" in stage.text()
+        await stage.press("left_square_bracket")
+        assert "+ line_150 = 0" in stage.text()
+        assert "change 3 of 3" in stage.text()
+
+
+async def test_a_line_is_gone_to_by_its_number() -> None:
+    async with on_stage(long_kernel()) as stage:
+        await stage.press("2", "l", *"120", "enter")
+        assert "line_120 = 120" in stage.text()
+        assert "line 120" in stage.text()
+        await stage.press("l", *"x", "enter")
+        assert "is not the number of a line" in stage.text()
+
+
+async def test_a_search_finds_as_it_is_typed_and_leaves_what_it_found_in_sight() -> None:
+    async with on_stage(long_kernel()) as stage:
+        await stage.press("2", "g", "slash", *"line_17")
+        assert "line_17 = 17" in stage.text()
+        await stage.press("enter")
+        assert "line_170 = 170" in stage.text()
+        await stage.press("up")
+        assert "line_17 = 17" in stage.text()
+        await stage.press("enter", "escape")
+        assert "line_170 = 170" in stage.text()
+        assert stage.deck.focused is stage.deck.panes["source"]
+        await stage.press("slash", *"nowhere")
+        assert "not found: nowhere" in stage.text()
+
+
+async def test_what_is_found_is_lit_and_shifts_nothing() -> None:
+    handle = at_work()
+    handle.tell(ev.ModelReplied(phase=Phase.EDIT, model="m", text="漢字 needle é needle [b]x[/b]"))
+    async with on_stage(handle, (200, 60)) as stage:
+        await stage.press("4")
+        await stage.press("slash", *"needle")
+        lit = [
+            segment.text
+            for strip in stage.app.screen._compositor.render_strips()
+            for segment in strip
+            if segment.style and segment.style.reverse
+        ]
+        assert lit.count("needle") == 2
+        body = stage.text().splitlines()[3:50]
+        await stage.press(*["backspace"] * len("needle"))
+        assert stage.text().splitlines()[3:50] == body
+
+
+async def test_enter_unfolds_a_tool_call_where_it_is_picked_and_nothing_jumps() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        log = stage.deck.log_pane
+        await stage.press("4", "left_square_bracket")
+        assert not log.follow
+        await stage.press("down", "enter")
+        assert "▾ edit_kernel success" in stage.text()
+        place = log.top
+        handle.work()
+        await stage.pull()
+        assert log.top == place
+        assert "▾ edit_kernel success" in stage.text()
+        await stage.press("enter")
+        assert "▾" not in stage.text()
+
+
+def flood(handle: FakeHandle, name: str, count: int) -> None:
+    for number in range(count):
+        hint = ev.HintGiven(text=f"{name}{number}")
+        handle.records.append(ev.Record(len(handle.records) + 1, handle.now, hint))
+
+
+async def test_what_is_read_stays_in_place_while_old_entries_are_dropped() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        for _ in range(3):
+            flood(handle, "old", 1_200)
+            await stage.pull()
+        log = stage.deck.log_pane
+        await stage.press("4", "up", *["up"] * 40)
+        place = [row.split()[-2] for row in stage.text().splitlines() if " old" in row]
+        for _ in range(3):
+            flood(handle, "new", 300)
+            await stage.pull()
+            assert [r.split()[-2] for r in stage.text().splitlines() if " old" in r] == place
+        assert log.story.dropped_rows > 0
+
+
+async def test_a_mistake_in_a_pane_shows_in_that_pane_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handle = at_work()
+
+    def broken(self: PlanPane, look: Look) -> None:
+        raise ZeroDivisionError("plan \x1b[31m of zero")
+
+    async with on_stage(handle) as stage:
+        with monkeypatch.context() as patch:
+            patch.setattr(PlanPane, "pull", broken)
+            await stage.pull()
+            assert "this cannot be shown" in stage.text()
+            assert "ZeroDivisionError" in stage.text()
+            assert "␛[31m" in stage.text()
+            assert "2 kernel.py, p8" in stage.text()
+            await stage.press("space")
+            assert handle.state.paused
+        handle.send(cmd.Unpause())
+        await stage.pull()
+        assert "✓ p1 FLAGS = -O3" in stage.text()
+        assert "this cannot be shown" not in stage.text()
+
+
+async def test_a_mistake_while_drawing_shows_in_the_pane_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(self: ChartPane, *rest: object) -> None:
+        raise ValueError("no such scale")
+
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        with monkeypatch.context() as patch:
+            patch.setattr(ChartPane, "paint", broken)
+            await stage.press("c")
+            assert "ValueError: no such scale" in stage.text()
+        handle.work(lambda s: s.settled == 8)
+        await stage.pull()
+        assert "no such scale" not in stage.text()
+        assert draw(stage.deck.chart.view, 40, 10)
+
+
+async def test_a_kernel_that_cannot_be_read_is_told_in_its_pane_and_the_card_still_asks() -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.work()
+    blob = handle.state.work_blob
+    text = handle._blobs.pop(blob)
+    async with on_stage(handle, (200, 60)) as stage:
+        assert "this cannot be shown" in stage.text()
+        assert blob[:20] in stage.text()
+        assert "5 best: the seed" in stage.text()
+        assert "KEEP attempt 1?" in stage.text()
+        assert "Its lines cannot be read." in stage.text()
+        await stage.press("r")
+        assert stage.app.screen is stage.deck, "there is nothing to review"
+        await stage.press("i", "g", "o", "space", "@", "4", "4", "enter")
+        assert stage.app.screen is stage.deck
+        await stage.press("escape")
+        handle._blobs[blob] = text
+        await stage.press("m")
+        assert "this cannot be shown" not in stage.text()
+
+
+NASTY = "漢字é́ \u202eevil\u202c [red]x[/red] \x1b[2J\x1b]0;t\x07 ‍👩‍💻 end"
+
+
+async def test_no_text_of_kernel_plan_or_log_leaks_or_shifts_the_frame() -> None:
+    kernel = KERNEL.replace("LANES = 1 ", f"LANES = 1  # {NASTY}\nX = 1 ")
+    plan = [[Try(f"item {NASTY}", '"-O1"  #', '"-O3"  #', faster(1.3))]]
+    handle = FakeHandle(kernel=kernel, plans=plan)
+    handle.to_phase(Phase.EVAL)
+    handle.tell(ev.ModelReplied(phase=Phase.EDIT, model="m", text=f"I say {NASTY}"))
+    handle.live.write(NASTY)
+    for size in ((200, 60), (120, 40), (80, 24)):
+        async with on_stage(handle, size) as stage:
+            for digit in "12345678":
+                await stage.press(digit)
+                strips = stage.app.screen._compositor.render_strips()
+                text = stage.text()
+                assert "\x1b" not in text
+                assert "\u202e" not in text
+                assert "\u200d" not in text
+                assert {strip.cell_length for strip in strips} == {size[0]}
+                # The frame stands: every row ends in the same column, whatever is in it.
+                assert not any(pane.broken for pane in stage.deck.panes.values())

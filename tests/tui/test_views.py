@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Phase, Verdict
+from akg_tui.core.measurement import InputError, Interval, Measurement, Outcome, Progress, Roofline
+from akg_tui.core.state import Attempt, RunState
+from akg_tui.tui.attempts import AttemptRows, InputRows
+from akg_tui.tui.evalview import KEPT, Narrowing, eval_rows
+from akg_tui.tui.fleet import Fleet, fleet_rows
+from akg_tui.tui.planview import plan_view
+from akg_tui.tui.predicted import predicted
+from akg_tui.tui.spans import plain, width
+from akg_tui.tui.trace import UNITS, Trace
+from akg_tui.tui.widgets.plot import Plot, Series, draw
+
+from .script import PLANS, FakeHandle, Try, faster, wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "ratio"),
+    [
+        ("swizzle L2, ~+6 %", 1.06),
+        ("I expect 12.5% from this", 1.125),
+        ("should give 1.3x", 1.3),
+        ("≈1.2× the best", 1.2),
+        ("costs -4 % but frees registers", 0.96),
+        ("~ 5 % slower, for a test", 0.95),
+        ("38 % of the samples wait on memory", None),
+        ("BLOCK = 64", None),
+        ("use 4x unrolling", None),
+        ("expect 1000000 %", None),
+    ],
+)
+def test_only_a_plain_promise_is_read_as_one(text: str, ratio: float | None) -> None:
+    found = predicted(text)
+    assert found == (None if ratio is None else pytest.approx(ratio))
+
+
+def test_the_evidence_of_an_item_tells_promise_measurement_and_verdict() -> None:
+    handle = FakeHandle(
+        plans=[[Try("FLAGS = -O3, ~+50 %", '"-O1"  #', '"-O3"  #', faster(1.31, ms=8.1))]]
+    )
+    handle.work()
+    view = plan_view(handle.state, 70, 40, {"p1"})
+    rows = "\n".join(plain(row) for row in view.rows)
+    assert "promised ~1.50×" in rows
+    assert "measured 31.0 % faster (27.1 to 34.9), 95 % sure" in rows
+    assert "8.1 ms → 6.18 ms a call, 8 pairs" in rows
+    assert "verdict faster" in rows
+    assert len(view.spans["p1"]) == len(view.rows)
+    assert all(width(row) <= 70 for row in view.rows)
+
+
+def test_pending_items_stand_in_the_order_of_their_turn_and_a_pin_shows() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=1)
+    names = [item.id for item in handle.state.pending]
+    assert handle.send(cmd.ReorderItems((names[-1], *names[:-1]))) is None
+    assert handle.send(cmd.PinItem(names[1])) is None
+    order = list(plan_view(handle.state, 60, 8).spans)
+    assert order[2:] == [item.id for item in handle.state.pending]
+    rows = [plain(row) for row in plan_view(handle.state, 60, 8).rows]
+    assert any(row.startswith(f"◦ {names[1]} ‣ ") for row in rows)
+
+
+def with_more(attempt: Attempt, **fields: object) -> Attempt:
+    found = msgspec.structs.replace(attempt.measurement, **fields)
+    return msgspec.structs.replace(attempt, measurement=found)
+
+
+def finished() -> RunState:
+    handle = FakeHandle()
+    handle.work()
+    return handle.state
+
+
+@pytest.mark.parametrize("room", [10, 34, 44, 60, 100, 200])
+def test_the_table_of_attempts_fits_and_begins_with_the_newest(room: int) -> None:
+    rows = AttemptRows(finished().attempts, room)
+    told = [plain(row) for row in rows]
+    assert len(told) == 11
+    assert all(width(row) <= room for row in rows)
+    assert told[1].split()[0] == "9"
+    if room >= 44:
+        assert "1.538–1.622" in told[3] or "1.533–1.627" in told[3]
+
+
+def test_errors_by_input_stand_under_their_attempt() -> None:
+    errors = (
+        InputError("small", 2e-7, 1e-5),
+        InputError("nan \x1b[31m", None, None, "not tried"),
+        InputError("large", 2e-4, 1e-5),
+    )
+    attempts = [with_more(attempt, errors=errors) for attempt in finished().attempts]
+    rows = InputRows(attempts, 60)
+    told = [plain(row) for row in rows]
+    assert told[0].split()[:3] == ["input", "p9", "p8"]
+    assert told[1].split()[:3] == ["small", "2", "%"]
+    assert told[2].startswith("nan ␛[31m")
+    assert "✗>10" in told[3]
+    assert all(width(row) <= 60 for row in rows)
+    assert "no attempt tells its errors by input" in plain(InputRows((), 60)[0])
+
+
+def chart(state: RunState, records: list[ev.Record], unit: str) -> tuple[Plot, str]:
+    trace = Trace(unit)
+    trace.read(state, records)
+    plot = trace.plot(state, None)
+    return plot, "\n".join(plain(row) for row in draw(plot, 70, 16))
+
+
+def test_every_unit_draws_the_attempts_or_says_what_is_missing() -> None:
+    handle = FakeHandle()
+    handle.work()
+    for unit in UNITS:
+        _, told = chart(handle.state, handle.records, unit)
+        if unit in ("ratio", "ms"):
+            assert told.count("✓") == 4
+        else:
+            assert "c shows another unit" in told
+
+
+def test_tokens_and_roofline_are_drawn_where_they_are_known() -> None:
+    handle = FakeHandle()
+    handle.work()
+    records = [
+        msgspec.structs.replace(
+            r, event=msgspec.structs.replace(r.event, input_tokens=4_000, output_tokens=500)
+        )
+        if isinstance(r.event, ev.ModelReplied)
+        else r
+        for r in handle.records
+    ]
+    plot, told = chart(handle.state, records, "tokens")
+    assert told.count("▪") == 4
+    assert "k" in told.splitlines()[-1]
+    assert plot.last_x == 4_500 * sum(isinstance(r.event, ev.ModelReplied) for r in records)
+    roof = tuple(
+        with_more(a, roofline=Roofline(1 << 20, "L2", 1e11, 0.05 * (a.number + 1)))
+        for a in handle.state.attempts
+    )
+    state = msgspec.structs.replace(handle.state, attempts=roof)
+    _, told = chart(state, records, "roof")
+    assert told.count("✓") == 4
+    assert "%┤" in told
+
+
+def test_a_promise_stands_beside_what_was_measured_and_the_noise_is_told() -> None:
+    tries = [
+        Try("FLAGS = -O3 ~+90 %", '"-O1"  #', '"-O3"  #', faster(1.31)),
+        Try("EXP = libm32", '"libm64"  #', '"libm32"  #', faster(1.42)),
+    ]
+    handle = FakeHandle(plans=[tries])
+    handle.work()
+    trace = Trace()
+    trace.read(handle.state, handle.records)
+    plot = trace.plot(handle.state, None)
+    assert "⋄" in "\n".join(plain(row) for row in draw(plot, 70, 16))
+    assert trace.promises
+    assert trace.noise == pytest.approx(0.03)
+    assert plot.band is not None
+    assert plot.band[1] < plot.steps[-1][1] < plot.band[2]
+
+
+def test_a_kept_attempt_that_was_undone_leaves_the_best_line() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=3)
+    trace = Trace()
+    trace.read(handle.state, handle.records)
+    assert len(trace.plot(handle.state, None).steps) == 4
+    state = msgspec.structs.replace(handle.state, undone=(3,))
+    trace.read(state, handle.records)
+    assert len(trace.plot(state, None).steps) == 3
+
+
+def test_a_crowd_of_points_is_drawn_by_its_range_and_loses_no_verdict() -> None:
+    series = {
+        v: Series(*s)
+        for v, s in {"k": ("✓", "verdict.keep"), "d": ("▪", "verdict.discard")}.items()
+    }
+    for n in range(1, 10_001):
+        series["k" if n % 10 == 0 else "d"].add(n, 1 + n % 7 / 10, 1.0, 2.0)
+    plot = Plot(tuple(series.values()), ((0, 1.0), (5_000, 1.5)), 10_000, "×", "")
+    rows = draw(plot, 120, 30)
+    told = "".join(plain(row) for row in rows)
+    assert "✓" in told
+    assert all(width(row) == 120 or row is rows[-1] for row in rows)
+
+
+def evaluating() -> FakeHandle:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=2)
+    blob = handle.state.work_blob
+    assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 3, blob)) is None
+    return handle
+
+
+def test_an_evaluation_tells_its_stage_and_its_interval_as_it_narrows() -> None:
+    handle = evaluating()
+    seen = Narrowing()
+    for n in range(1, 9):
+        half = 0.4 / n
+        seen.see(
+            handle.state, Progress("time", n, 8, ratio=Interval(1.2, 1.2 - half, 1.2 + half, 0.95))
+        )
+    rows = [plain(row) for row in eval_rows(handle.state, seen, handle.now, 60, 20)]
+    assert rows[0].startswith("attempt 3 against the best")
+    assert "✓verify ▸time" in rows[1]
+    assert "8/8" in rows[2]
+    assert "1.20× [1.150, 1.250] faster" in rows[3]
+    bars = [row.count("─") for row in rows[4:12]]
+    assert bars == sorted(bars, reverse=True)
+    assert all(len(row) <= 60 for row in rows)
+
+
+def test_an_interval_around_one_is_undecided() -> None:
+    handle = evaluating()
+    seen = Narrowing()
+    seen.see(handle.state, Progress("time", 1, 8, ratio=Interval(1.0, 0.9, 1.1, 0.95)))
+    assert any("undecided" in plain(r) for r in eval_rows(handle.state, seen, handle.now, 60, 20))
+
+
+def test_another_evaluation_begins_anew_and_a_long_one_stays_bounded() -> None:
+    handle = evaluating()
+    seen = Narrowing()
+    for n in range(2_000):
+        seen.see(handle.state, Progress("time", n, 2_000, ratio=Interval(1.0, 0.9, 1.1 + n, 0.95)))
+    assert 10 < len(seen.estimates) <= KEPT
+    assert seen.estimates[-1].high == 1.1 + 1_999
+    assert handle.send(cmd.FinishEval(faster(1.2))) is None
+    handle.to_phase(Phase.EVAL, settled=3)
+    assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 4, handle.state.work_blob)) is None
+    seen.see(handle.state, None)
+    assert seen.estimates == []
+
+
+def test_between_two_evaluations_the_last_ones_finding_stands() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EDIT, settled=5)
+    rows = [plain(row) for row in eval_rows(handle.state, Narrowing(), handle.now, 60, 9)]
+    assert rows[:2] == ["attempt 5 was measured", "wrong"]
+
+
+def test_a_diagnosis_is_a_subagent_with_its_own_figures() -> None:
+    bad = [
+        Try(f"{t.text} {n}", t.old, t.new, wrong("values differ"))
+        for n, t in enumerate(PLANS[0][:3])
+    ]
+    handle = FakeHandle(plans=[bad, PLANS[0]])
+    handle.work(lambda s: s.phase is Phase.DIAGNOSE)
+    fleet = Fleet()
+    fleet.read(handle.records)
+    assert [agent.state for agent in fleet.subagents] == ["working"]
+    assert fleet.main.state == "idle"
+    handle.work(lambda s: s.phase is Phase.EDIT)
+    fleet.read(handle.records)
+    (sub,) = fleet.subagents
+    assert (sub.name, sub.state, sub.replies, sub.calls) == ("diagnosis 1", "done", 1, 1)
+    assert sub.line == "the exponential loses digits"
+    told = [plain(row) for row in fleet_rows(fleet, handle.now, 50)]
+    assert told[0].startswith("▸ main  working in EDIT")
+    assert told[2].startswith("✓ diagnosis 1  done")
+    whole = Fleet()
+    whole.read(handle.records)
+    assert fleet_rows(whole, handle.now, 50) == fleet_rows(fleet, handle.now, 50)
+
+
+def test_a_subagent_of_a_call_has_the_replies_and_calls_that_name_it() -> None:
+    events: list[ev.AnyEvent] = [
+        ev.SubagentStarted(
+            subagent="s1", agent="\x1breader", phase=Phase.PLAN, call="c", prompt="look"
+        ),
+        ev.ModelReplied(phase=Phase.PLAN, model="m", text="it is in\nlanes", source="s1"),
+        ev.ToolCalled(call="s1/c", tool="read_file", arguments={}, source="s1"),
+        ev.ModelReplied(phase=Phase.PLAN, model="m", text="mine"),
+        ev.SubagentEnded(subagent="s1", agent="reader", status="limit", reason="40 replies"),
+    ]
+    fleet = Fleet()
+    fleet.read([ev.Record(n, float(n), event) for n, event in enumerate(events)])
+    (sub,) = fleet.subagents
+    assert (sub.state, sub.replies, sub.calls, sub.line) == ("failed", 1, 1, "40 replies")
+    assert (sub.since, sub.ended) == (0.0, 4.0)
+    assert (fleet.main.replies, fleet.main.calls, fleet.main.line) == (1, 0, "mine")
+    assert "\x1b" not in "".join(plain(row) for row in fleet_rows(fleet, 9.0, 60))
+
+
+def test_the_signs_of_verdicts_are_those_of_the_rest_of_the_screen() -> None:
+    state = finished()
+    counts = {v: state.count(v) for v in Verdict}
+    rows = "\n".join(plain(row) for row in AttemptRows(state.attempts, 60))
+    assert rows.count("▪ DISCARD") == counts[Verdict.DISCARD]
+    assert rows.count("✗ FAIL") == counts[Verdict.FAIL]
+
+
+def test_a_failed_measurement_is_told_in_the_evaluation_pane() -> None:
+    handle = evaluating()
+    broken = Measurement(outcome=Outcome.ERROR, message="the \x1b judge broke")
+    assert handle.send(cmd.FinishEval(broken)) is None
+    rows = [plain(row) for row in eval_rows(handle.state, Narrowing(), handle.now, 60, 9)]
+    assert not any("\x1b" in row for row in rows)
