@@ -154,7 +154,7 @@ async def test_an_attack_gains_nothing(world: World, attack: Attack) -> None:
         assert "HELD" in found.message, found
 
 
-def test_no_attack_is_let_loose_on_a_machine_without_the_wall_it_is_for() -> None:
+async def test_no_attack_is_let_loose_on_a_machine_without_the_wall_it_is_for() -> None:
     """Else it would do as root what it only tries: such a one is skipped where walls lack."""
     harmless = {"read the key in the environment", "find a descriptor that was left open"}
     assert {attack.name for attack in ALL if not attack.needs} == harmless

@@ -1,4 +1,7 @@
-"""A short form of `python -m benchmarks soak`: many evaluations leave nothing behind."""
+"""A short form of `python -m benchmarks soak`: many evaluations leave nothing behind.
+
+Thirty are the fewest in which each kind of end comes in each of its forms.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from pathlib import Path
 from benchmarks.soak import figures, soak
 
 
-async def test_forty_evaluations_leave_no_process_memory_or_descriptor_behind(
+async def test_thirty_evaluations_leave_no_process_memory_or_descriptor_behind(
     tmp_path: Path,
 ) -> None:
     shared = {path.name for path in Path("/dev/shm").iterdir() if path.name.startswith("akg-s")}
-    trace = await soak(40, tmp_path)
+    trace = await soak(30, tmp_path)
     found = figures(trace)
     assert found["held"], found
-    assert found["evaluations"] == 40
-    assert sum(count for ended, count in found["outcomes"].items() if "right" in ended) >= 8
+    assert found["evaluations"] == 30
+    assert sum(count for ended, count in found["outcomes"].items() if "right" in ended) >= 6
     after = {path.name for path in Path("/dev/shm").iterdir() if path.name.startswith("akg-s")}
     assert after == shared
