@@ -7,9 +7,12 @@ nothing counts as focused. Whatever is sent to it is clean text of a bounded len
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from akg_tui.core.plain import one_line
-from akg_tui.tui.asks import Ask
+
+if TYPE_CHECKING:
+    from akg_tui.tui.asks import Ask
 
 BELL = "\x07"
 _PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
