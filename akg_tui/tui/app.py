@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from akg_tui.tui.preferences import Preferences
     from akg_tui.tui.screens.palette import CarryOut
 
-PAST_COMMANDS = ("past.enter", "past.live", "past.fork", "past.compare", "run.undo")
-
 
 def _palette() -> type[Provider]:
     from akg_tui.tui.screens.palette import Commands
@@ -84,7 +82,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(c.keys), c.action, c.label, show=False, id=c.id)
         for c in dict.fromkeys((*at("deck"), *at("past")))
-        if c.id in APPS or c.id in PAST_COMMANDS
+        if c.id in APPS
     ]
 
     def __init__(

@@ -78,6 +78,11 @@ class SplitRows(Sequence[Line]):
         first = {left if left is not None else right: n for n, (left, right) in self._each()}
         self.starts = {hunk.number: first[hunk.start] for hunk in hunks}
 
+    def within(self, top: int, end: int) -> list[Row]:
+        """The compared rows that stand in these rows, in the order of one column."""
+        numbers = {n for pair in self._pairs[top:end] for n in pair if n is not None}
+        return [self._rows.compared[number] for number in sorted(numbers)]
+
     def _each(self) -> list[tuple[int, tuple[int | None, int | None]]]:
         return list(enumerate(self._pairs))
 

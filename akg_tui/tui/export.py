@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from textual.strip import Strip
 
 from akg_tui.tui.code import CodeRows
-from akg_tui.tui.compare import Kind, split_lines
+from akg_tui.tui.compare import Kind, Row, split_lines
+from akg_tui.tui.diffrows import SplitRows
 from akg_tui.tui.language import tr
 from akg_tui.tui.spans import Line, plain
 from akg_tui.tui.widgets.lineview import LineView
@@ -63,7 +64,9 @@ def _rows(pane: Widget, *, whole: bool) -> list[str]:
         top = 0 if whole else pane.scroll_offset.y
         end = len(pane.rows) if whole else min(len(pane.rows), top + pane.page)
         if isinstance(pane.rows, CodeRows):
-            return _code(pane.rows, top, end, diff=pane.id == "diff")
+            return _code(pane.rows.compared[top:end], diff=pane.id == "diff")
+        if isinstance(pane.rows, SplitRows):
+            return _code(pane.rows.within(top, end), diff=True)
         return [plain(pane.rows[index]).rstrip() for index in range(top, end)]
     if isinstance(pane, Painted):
         drawn: Sequence[Line] = pane.lines()
@@ -71,9 +74,9 @@ def _rows(pane: Widget, *, whole: bool) -> list[str]:
     return []
 
 
-def _code(rows: CodeRows, top: int, end: int, *, diff: bool) -> list[str]:
+def _code(rows: Sequence[Row], *, diff: bool) -> list[str]:
     """Lines as they are in the file; of a diff, each with its mark."""
-    compared = [row for row in rows.compared[top:end] if row.kind is not Kind.GAP]
+    compared = [row for row in rows if row.kind is not Kind.GAP]
     if diff:
         return [f"{row.kind.value}{row.text}" for row in compared]
     return [row.text for row in compared if row.kind is not Kind.REMOVED]

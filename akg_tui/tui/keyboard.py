@@ -15,8 +15,11 @@ from akg_tui.tui import keymap as km
 from akg_tui.tui.commands import Command, Where, at, clashes, defaults, every
 from akg_tui.tui.settings_file import line_of, read_toml
 
-# What the app binds itself, for when no screen of a run is there.
-APPS = ("app.help", "app.palette", "app.quit", "app.stray", "app.suspend")
+# What the app binds itself: for when no screen of a run is there, and for the way to the past.
+APPS = (
+    *("app.help", "app.palette", "app.quit", "app.stray", "app.suspend"),
+    *("past.enter", "past.live", "past.fork", "past.compare", "run.undo"),
+)
 
 
 def folders(config: Path) -> tuple[Path, ...]:
