@@ -33,7 +33,7 @@ def test_help(snap_compare: Any, look: str) -> None:
 def test_command_line(snap_compare: Any, look: str) -> None:
     handle = under_evaluation()
     before = settled(handle, "colon", "c", "o", "tab")
-    app = dressed(handle, theme=look)
+    app = dressed(handle, theme=look, motion="reduced")  # a cursor that blinks is two pictures
     assert snap_compare(app, terminal_size=(80, 24), run_before=before)
 
 
