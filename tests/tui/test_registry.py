@@ -183,12 +183,12 @@ async def test_a_theme_is_seen_while_the_palettes_cursor_is_on_it() -> None:
             await stage.app.workers.wait_for_complete()
             await stage.pilot.pause()
 
-        await type_and_settle("ctrl+p", *"okabe")
+        await type_and_settle("ctrl+p", *"theme: okabe")
         await type_and_settle("down")
         assert stage.app.theme == "okabe"
         await type_and_settle("escape", "escape")
         assert stage.app.theme == "ember"
-        await type_and_settle("ctrl+p", *"okabe")
+        await type_and_settle("ctrl+p", *"theme: okabe")
         await type_and_settle("enter")
         await stage.pull()
         assert stage.app.theme == "okabe"
