@@ -56,16 +56,18 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     targets = _targets(arguments.folders)
 
-    from akg_tui.tui.serving import serve
+    from akg_tui.tui.serving import listening, serve
 
     def tell(address: str) -> None:
         print(f"open {address}")
         print("who has this address can steer the run; ctrl+c ends serving", flush=True)
 
     try:
-        asyncio.run(serve(targets, arguments.port, secrets.token_urlsafe(24), tell))
+        listener = listening(arguments.port)
     except OSError as error:
         raise UsageError(f"port {arguments.port}: {error.strerror}") from error
+    try:
+        asyncio.run(serve(targets, listener, secrets.token_urlsafe(24), tell))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return EXIT_OK

@@ -98,16 +98,9 @@ async def application(targets: Sequence[Target], port: int, token: str) -> web.A
 
 
 async def serve(
-    targets: Sequence[Target], port: int, token: str, tell: Callable[[str], None]
+    targets: Sequence[Target], listener: socket.socket, token: str, tell: Callable[[str], None]
 ) -> None:
-    """Serve until SIGINT or SIGTERM; `tell` gets the address once it can be opened.
-
-    Raises
-    ------
-    OSError
-        The port cannot be had.
-    """
-    listener = _listening(port)
+    """Serve on `listener` until SIGINT or SIGTERM; `tell` gets the address once it can be opened."""
     port = listener.getsockname()[1]
     runner = web.AppRunner(await application(targets, port, token), shutdown_timeout=5.0)
     await runner.setup()
@@ -123,7 +116,14 @@ async def serve(
         await runner.cleanup()
 
 
-def _listening(port: int) -> socket.socket:
+def listening(port: int) -> socket.socket:
+    """A socket bound to `port` of this machine alone; 0 takes a free port.
+
+    Raises
+    ------
+    OSError
+        The port cannot be had.
+    """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

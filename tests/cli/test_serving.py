@@ -48,9 +48,8 @@ class Served:
 
     def close(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        return self.process.wait(30)
+        self.process.communicate(timeout=30)
+        return self.process.returncode
 
 
 @pytest.fixture

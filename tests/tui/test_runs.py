@@ -124,7 +124,7 @@ async def test_every_run_is_listed_and_bad_ones_say_what_is_wrong(
         assert "the journal holds no event" in stage.text()
         await stage.press("enter")
         assert isinstance(stage.app.screen, Runs)
-        await stage.at("open")
+        await stage.at("runs/open")
         assert "r resumes it" in stage.text()
 
 
@@ -150,7 +150,7 @@ async def test_a_run_is_looked_at_and_left_again(folder: Path) -> None:
         await stage.shows("PAST")
         await stage.press("q")
         await stage.until(lambda: isinstance(stage.app.screen, Runs))
-        await stage.at("open")
+        await stage.at("runs/open")
         await stage.press("enter")
         await stage.until(lambda: isinstance(stage.app.screen, Deck))
         await stage.press("L")
