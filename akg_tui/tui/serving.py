@@ -100,7 +100,7 @@ async def application(targets: Sequence[Target], port: int, token: str) -> web.A
 async def serve(
     targets: Sequence[Target], listener: socket.socket, token: str, tell: Callable[[str], None]
 ) -> None:
-    """Serve on `listener` until SIGINT or SIGTERM; `tell` gets the address once it can be opened."""
+    """Serve on `listener` until SIGINT or SIGTERM; `tell` gets the address once it is open."""
     port = listener.getsockname()[1]
     runner = web.AppRunner(await application(targets, port, token), shutdown_timeout=5.0)
     await runner.setup()
