@@ -1,18 +1,22 @@
 """An app that leaves its terminal as it found it, whatever happens while it runs.
 
-Owns the guard over descriptors 1 and 2 and the signals that end a program from outside: a
-terminal that is closed (SIGHUP) and SIGTERM end the run as a person's `q` would.
+Owns the guard over descriptors 1 and 2 and the signals from outside: a terminal that is
+closed (SIGHUP) and SIGTERM end the run as a person's `q` would, and a terminal of another
+size (SIGWINCH) is measured when the loop comes to it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from textual.app import App
+from textual.events import Resize
+from textual.geometry import Size
 
 from akg_tui.tui.screen_guard import ScreenGuard
 
@@ -43,6 +47,18 @@ class Sheltered(App[int]):
         loop = asyncio.get_running_loop()
         for each in _ENDINGS:
             loop.add_signal_handler(each, self._end, each)
+        loop.add_signal_handler(signal.SIGWINCH, self._measure)
+
+    def _measure(self) -> None:
+        """Tell the app its terminal's size.
+
+        Textual measures in the signal's own handler. A second signal interrupts the first
+        between its measuring and its telling, and the older size is then told last, and kept.
+        """
+        driver = self._driver
+        if driver is not None and not getattr(driver, "_in_band_window_resize", False):
+            size = Size(*shutil.get_terminal_size())
+            self.post_message(Resize(size, size))
 
     def keep_stray_in(self, folder: str) -> None:
         if self.guard is not None:

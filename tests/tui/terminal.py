@@ -75,6 +75,10 @@ class PtyTerminal:
         size = struct.pack("HHHH", height, width, 0, 0)
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
 
+    def grown(self, width: int, height: int) -> None:
+        """What is read from here on is for this size, which the program knows by itself."""
+        self._screen.resize(height, width)
+
     def wait(self, *texts: str, gone: tuple[str, ...] = ()) -> str:
         """Until all `texts` are on the screen, and none of those that should be `gone`."""
         return self.until(

@@ -126,6 +126,26 @@ def test_a_storm_of_sizes_ends_in_a_whole_screen(
     terminal.until(lambda: terminal.screen().startswith(" akg-tui"), "the header")
 
 
+def test_a_size_that_comes_while_another_is_measured_is_the_one_that_stays(
+    open_terminal: Callable[..., PtyTerminal],
+) -> None:
+    growing = """
+import fcntl, os, shutil, struct, termios
+measured = shutil.get_terminal_size
+def measure(*fallback):
+    size = measured(*fallback)
+    if size.columns == 90:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    return size
+shutil.get_terminal_size = measure
+"""
+    terminal = open_terminal(staged(growing))
+    terminal.wait("KEEP attempt 1?")
+    terminal.resize(90, 30)
+    terminal.grown(120, 40)
+    terminal.until(lambda: "────╮" in terminal.screen().split("\n")[3][100:], "120 columns")
+
+
 def test_a_paste_of_100_kib_is_cut_and_answers_nothing(
     open_terminal: Callable[..., PtyTerminal],
 ) -> None:
