@@ -56,9 +56,7 @@ def rule_fault(state: RunState, gate: OpenGate) -> str | None:
     if gate.kind == "script" and gate.interpreter not in INTERPRETERS:
         return "this request does not say what would run the script: it is answered by itself"
     if rule := in_force(state, scope_of(state, gate)):
-        return (
-            f"rule {rule.number} says so already; what the guard warns of is always for a person"
-        )
+        return f"rule {rule.number} says so already; what the guard warns of is always for a person"
     return None
 
 

@@ -13,7 +13,6 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Gate
 from akg_tui.core.told import answered
 
-
 _NOBODY_ASKED = (
     "Scripts are not allowed in this run: nobody is asked, and task.toml does not say "
     "agent.allow_script = true. Nothing was run."
