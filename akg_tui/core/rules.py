@@ -16,6 +16,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.items import OutOfOrder
 from akg_tui.core.machine import Gate
+from akg_tui.core.plain import one_line
 from akg_tui.core.refusal import Events, Rejected
 from akg_tui.core.state import OpenGate, Rule, RunState
 
@@ -86,6 +87,20 @@ def told(rule: Rule) -> str:
     used = f"used {rule.used} time{'' if rule.used == 1 else 's'}"
     state = f"ended: {rule.ended}" if rule.ended else "in force"
     return f"rule {rule.number}, {state}: {in_words(rule.scope)} ({used})"
+
+
+def applied_in_words(event: ev.RuleApplied) -> str:
+    """What a rule has approved, in a line."""
+    match event.scope.gate:
+        case "plan":
+            what = "the plan"
+        case "edit":
+            what = f"the edit of attempt {event.attempt}"
+        case "keep":
+            what = f"the KEEP of attempt {event.attempt}"
+        case _:
+            what = f"the script {one_line(event.detail.partition(chr(10))[0], 80)}"
+    return f"rule {event.rule} approved {what}"
 
 
 def approved(state: RunState, scope: ev.Scope, **about: Any) -> ev.GateOpened | ev.RuleApplied:
