@@ -190,7 +190,7 @@ def _by_hand(event: ev.AnyEvent) -> list[str]:
         case ev.RuleLearned(rule=rule, scope=scope):
             return [f"rule      {rule} learned: {in_words(scope)}"]
         case ev.RuleApplied():
-            return [f"rule      {applied_in_words(event)}"]
+            return [f"rule      {applied_in_words(event).removeprefix('rule ')}"]
         case ev.RuleRevoked(rule=rule, reason=reason):
             return [f"rule      {rule} ended" + (f": {one_line(reason, 100)}" if reason else "")]
         case ev.Forked(parent=parent, round=number):
