@@ -19,6 +19,7 @@ from akg_tui.core.decision import percent
 from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.plain import one_line
+from akg_tui.core.rules import applied_in_words, in_words
 from akg_tui.core.summary import summarize, token_fields
 from akg_tui.engine.handle import RunHandle
 
@@ -186,6 +187,12 @@ def _by_hand(event: ev.AnyEvent) -> list[str]:
         case ev.KeepUndone(attempt=attempt, comment=comment):
             why = f": {one_line(comment, 100)}" if comment else ""
             return [f"undo      the KEEP of attempt {attempt}{why}"]
+        case ev.RuleLearned(rule=rule, scope=scope):
+            return [f"rule      {rule} learned: {in_words(scope)}"]
+        case ev.RuleApplied():
+            return [f"rule      {applied_in_words(event).removeprefix('rule ')}"]
+        case ev.RuleRevoked(rule=rule, reason=reason):
+            return [f"rule      {rule} ended" + (f": {one_line(reason, 100)}" if reason else "")]
         case ev.Forked(parent=parent, round=number):
             return [f"forked    from {one_line(parent, 80)}, round {number}"]
         case ev.QuestionAsked(text=text):

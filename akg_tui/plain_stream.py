@@ -19,6 +19,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.effects import Hold, next_effect
 from akg_tui.core.machine import Mode, Overlay
 from akg_tui.core.plain import clean, one_line
+from akg_tui.core.rules import told as rule_told
 from akg_tui.headless import closing_lines, narrate
 from akg_tui.tui import words
 from akg_tui.tui.asks import Ask, asks
@@ -178,7 +179,7 @@ class PlainStream:
         if ask.kind == "question":
             self._ask_question(ask)
         elif ask.kind == "keep":
-            self._ask_keep(state)
+            self._ask_keep(state, ask)
         else:
             self.say(tr("ASK: {title} {about}", title=ask.title, about=ask.about))
             for line in (*ask.effects, *ask.detail.splitlines()):
@@ -189,8 +190,10 @@ class PlainStream:
                 )
             elif self._can_answer:
                 self.say(tr("  answer approve or reject, with a comment if you like"))
+        if ask.always and self._can_answer:
+            self.say(tr("  or always: {what}, until revoke", what=ask.always))
 
-    def _ask_keep(self, state: RunState) -> None:
+    def _ask_keep(self, state: RunState, ask: Ask) -> None:
         assert state.gate is not None
         item = state.item(state.active) if state.active else None
         about = f"{item.id} {one_line(item.text)}" if item else ""
@@ -198,6 +201,8 @@ class PlainStream:
                     about=about))  # fmt: skip
         measured = state.measured.ratio if state.measured else None
         self.say(f"  {words.sure(measured) if measured else tr('it was not timed')}")
+        for warned in ask.effects[2:]:
+            self.say(f"  {warned}")
         added, removed = size(self._compared(state))
         self.say(tr("  {added} lines added, {removed} removed, against the best", added=added,
                     removed=removed))  # fmt: skip
@@ -258,6 +263,9 @@ class PlainStream:
         deeds: dict[str, Callable[[str], None]] = {
             **dict.fromkeys(YES, lambda comment: self._settle(comment, approve=True)),
             **dict.fromkeys(NO, lambda comment: self._settle(comment, approve=False)),
+            "always": lambda comment: self._settle(comment, approve=True, always=True),
+            "rules": lambda _: self._rules(),
+            "revoke": self._revoke,
             "answer": self._reply,
             "diff": lambda _: self._diff(),
             "pause": lambda _: self._send(cmd.Pause(), tr("paused: the work under way ends first")),
@@ -283,7 +291,7 @@ class PlainStream:
         self.say(tr("refused: {why}", why=refused.why) if refused else told)
         self.write()
 
-    def _settle(self, comment: str, *, approve: bool) -> None:
+    def _settle(self, comment: str, *, approve: bool, always: bool = False) -> None:
         """Answer the gate that was told, if it could be read meanwhile."""
         waiting = self._asks()
         ask = next((each for each in waiting if each.gate), None)
@@ -302,7 +310,22 @@ class PlainStream:
                     told = tr("{kind}: approved", kind=ask.kind)
                 case _:
                     told = tr("{kind}: rejected", kind=ask.kind)
-            self._send(cmd.AnswerGate(ask.gate, approve, comment), told)
+            self._send(cmd.AnswerGate(ask.gate, approve, comment, always), told)
+
+    def _rules(self) -> None:
+        """What answers in the person's place, and what once did."""
+        rules = self._handle.state.rules
+        if not rules:
+            self.say(tr("there are no rules: you are asked each time"))
+        for rule in rules:
+            self.say(f"  {one_line(rule_told(rule))}")
+
+    def _revoke(self, text: str) -> None:
+        if text.isascii() and text.isdecimal() and len(text) < 10:
+            number = int(text)
+            self._send(cmd.RevokeRule(number), tr("rule {number} is ended", number=number))
+        else:
+            self.say(tr("a rule is named by its number: revoke 1"))
 
     def _could_be_read(self, ask: Ask) -> bool:
         if self._clock() - self._asked[ask.ident] >= ARM_S:
@@ -364,6 +387,8 @@ class PlainStream:
     def _help(self) -> None:
         for text in (
             tr("keep or approve, discard or reject [COMMENT]: answer what is asked"),
+            tr("always [COMMENT]: approve it, and all such requests after it by a rule"),
+            tr("rules, revoke NUMBER: what answers in your place, and its end"),
             tr("answer TEXT: answer the agent's question"),
             tr("diff: the candidate against the best kernel"),
             tr("pause, go, step: hold the run, let it go on, take one step"),

@@ -279,3 +279,45 @@ async def test_the_stream_speaks_the_language_that_is_preferred() -> None:
     finally:
         speak("en")
     assert out.getvalue().startswith("运行 row_softmax，模式 auto")
+
+
+def test_a_rule_is_made_told_listed_and_ended_in_words() -> None:
+    handle = FakeHandle()
+    assert handle.send(cmd.SetGate(Gate.EDIT, on=True)) is None
+    handle.work()
+    stream, out = told(handle)
+    stream.answer("rules")
+    assert "there are no rules" in out.getvalue()
+    stream.write()
+    said = "every later edit of the agent is built, run in the sandbox and timed unasked"
+    assert f"  or always: {said}, until revoke" in out.getvalue()
+    stream.answer("always")
+    assert "not yet" in out.getvalue()
+    assert handle.state.rules == ()
+    handle.now += 1
+    stream.answer("always they are small")
+    assert handle.sent[-1] == cmd.AnswerGate(1, approve=True, comment="they are small", always=True)
+    handle.work(lambda state: state.settled == 2)
+    stream.write()
+    assert f"rule      1 learned: {said}" in out.getvalue()
+    assert "rule      1 approved the edit of attempt 2" in out.getvalue()
+    stream.answer("rules")
+    assert f"  rule 1, in force: {said} (used 1 time)" in out.getvalue()
+    stream.answer("revoke it")
+    assert "a rule is named by its number" in out.getvalue()
+    stream.answer("revoke 1")
+    assert handle.state.rules_in_force == ()
+    assert "rule      1 ended" in out.getvalue()
+
+
+def test_a_request_that_makes_no_rule_offers_none_and_makes_none() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.PLAN)
+    handle.tell(ev.GateOpened(gate=1, attempt=0, kind="script", detail="ls"))
+    stream, out = told(handle)
+    stream.write()
+    assert "or always" not in out.getvalue()
+    handle.now += 1
+    stream.answer("always")
+    assert "refused: this request does not say what would run the script" in out.getvalue()
+    assert handle.state.rules == ()

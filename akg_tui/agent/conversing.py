@@ -14,7 +14,14 @@ from itertools import groupby
 from msgspec import Struct
 
 from akg_tui.agent.admission import Admission, estimated
-from akg_tui.agent.chat import ChatModel, ChatReply, ToolResult, ToolUse
+from akg_tui.agent.chat import (
+    AssistantMessage,
+    ChatModel,
+    ChatReply,
+    Message,
+    ToolResult,
+    ToolUse,
+)
 from akg_tui.agent.context import Conversation
 from akg_tui.agent.patience import Patience
 from akg_tui.agent.tools.port import RunPort
@@ -69,8 +76,13 @@ async def converse(
     conversation is then as it was before the last request.
     """
     trouble = ""
+    keep = transcript.keep if transcript is not None else _unkept
+    keep(conversation.messages)  # before it is sent: whatever the server does, this was asked
     for _ in range(turns):
         reply = await _asked(talk, conversation)
+        # Before its calls are made: one that is cut off in them has said this all the same.
+        said = AssistantMessage(reply.text, reply.tool_uses, reply.blocks)
+        keep((*conversation.messages, said))
         if reply.stop_reason == "refusal":
             _end_turn(talk)
             why = f"the model refused to go on: {one_line(reply.text, 200) or 'no reason given'}"
@@ -78,8 +90,7 @@ async def converse(
         results = await _answers(reply.tool_uses, execute, together)
         _end_turn(talk)
         conversation.take(reply, results)
-        if transcript is not None:
-            transcript.keep(conversation.messages)
+        keep(conversation.messages)
         if done(reply):
             return Ended(reply)
         if reply.stop_reason == "model_context_window_exceeded":
@@ -89,6 +100,10 @@ async def converse(
         if not results:
             conversation.say(remind(reply))
     return Ended(None, f"no result in {turns} turns{trouble}")
+
+
+def _unkept(messages: Sequence[Message]) -> None:
+    """Where no transcript is kept: the run's own agent has the journal."""
 
 
 async def _asked(talk: Talk, conversation: Conversation) -> ChatReply:

@@ -25,7 +25,7 @@ from akg_tui.agent.chat import (
 from akg_tui.agent.tools.port import RunPort
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.effects import visit_over
+from akg_tui.core.effects import visit_over, wait_over
 
 
 def _steady(attempt: int) -> float:
@@ -95,7 +95,7 @@ class Patience:
                 run.send(cmd.Observe(waiting))
                 await self.rest(seconds)
                 waited += seconds
-                if run.state.paused or visit_over(run.state, clock()):
+                if wait_over(run.state, clock()) or visit_over(run.state, clock()):
                     raise WaitEnded from None
             else:
                 self.answered = True

@@ -28,9 +28,13 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.plain import one_line
 from akg_tui.core.recovery import subagent_ended
+from akg_tui.store.errors import StoreError
 
 GENERAL = "subagent"
 """The agent of the tool `task`, and of a user's own tools that name it."""
+
+CUT_OFF = "\n(the answer was cut off here, at its greatest length)"
+_CUT = ("max_tokens", "model_context_window_exceeded")
 
 MAX_CALLS = 30
 AT_ONCE = 4
@@ -144,6 +148,11 @@ class Subagents:
         except asyncio.CancelledError:
             end(run, begun.id, "cancelled")
             raise
+        except StoreError:
+            raise  # nothing more can be journaled
+        except Exception as broken:
+            end(run, begun.id, "failed", f"it broke: {type(broken).__name__}: {broken}")
+            raise
         else:
             end(run, begun.id, _status(ended), ended.failure)
         finally:
@@ -162,7 +171,8 @@ def _told(ended: Ended) -> ToolResult:
     if ended.failure:
         return ToolResult("error", NO_SUMMARY, f"the subagent came to no answer: {ended.failure}")
     text = ended.reply.text.strip() if ended.reply else ""
-    return ToolResult.success(text or NO_SUMMARY)
+    cut = ended.reply is not None and ended.reply.stop_reason in _CUT
+    return ToolResult.success(f"{text or NO_SUMMARY}{CUT_OFF if cut else ''}")
 
 
 def _prompt(arguments: Mapping[str, Any]) -> str:

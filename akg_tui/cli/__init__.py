@@ -16,6 +16,7 @@ from akg_tui.cli.knowledge import add_knowledge
 from akg_tui.cli.levers import add_levers
 from akg_tui.cli.looks import add_keys
 from akg_tui.cli.reporting import add_reporting
+from akg_tui.cli.rules import add_rules
 from akg_tui.cli.running import add_running
 from akg_tui.cli.runs import add_run_commands
 from akg_tui.cli.serving import add_serving
@@ -46,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     add_run_commands(add)
     add_reporting(add)
     add_levers(add)
+    add_rules(add)
     add_usage(add)
     add_file_commands(add)
     add_knowledge(add)

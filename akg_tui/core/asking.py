@@ -15,6 +15,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import AGENT_PHASES, Gate, Phase
 from akg_tui.core.refusal import Events, Rejected
+from akg_tui.core.rules import approved
 from akg_tui.core.state import Question, RunState
 
 MAX_TEXT = 2_000
@@ -141,20 +142,32 @@ def _blocked(state: RunState, command: cmd.ReportBlocked, now: float) -> Events 
 def _request_script(state: RunState, command: cmd.RequestScript, now: float) -> Events | Rejected:
     if state.phase not in AGENT_PHASES:
         return Rejected(f"a script belongs to the agent's phases; the run is in {state.phase}")
-    if Gate.SCRIPT not in state.gates:
-        return Rejected("no script has to be asked for: the gate script is off")
-    if any(subject == command.sha256 for subject, _ in state.scripts):
-        return Rejected("that script was answered already")
-    if state.gate is not None and not state.gate.answer:
-        return Rejected(f"gate {state.gate.gate} is open still: one at a time")
-    opened = ev.GateOpened(
-        gate=state.gates_opened + 1,
-        kind="script",
+    who = ""
+    if command.source:
+        kinds = {one.id: one.agent for one in state.subagents}
+        if command.source not in kinds:
+            return Rejected(f"no subagent {command.source} is at work")
+        who = kinds[command.source]
+    scope = ev.Scope("script", state.phase, who, command.interpreter)
+    answers = dict(state.scripts)
+    if answers.get(command.sha256) is False:  # said of this very text, so it is above any rule
+        return Rejected("a person refused this script")
+    request = approved(
+        state,
+        scope,
         attempt=state.next_attempt,
         subject=command.sha256,
         detail=command.script[:MAX_SCRIPT],
     )
-    return (opened,)
+    if isinstance(request, ev.RuleApplied):
+        return (request,)
+    if Gate.SCRIPT not in state.gates:
+        return Rejected("no script has to be asked for: the gate script is off")
+    if command.sha256 in answers:
+        return Rejected("that script was answered already")
+    if state.gate is not None and not state.gate.answer:
+        return Rejected(f"gate {state.gate.gate} is open still: one at a time")
+    return (request,)
 
 
 DECIDE_ASKING: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {

@@ -151,10 +151,15 @@ class ReportBlocked(Struct, frozen=True):
 
 
 class RequestScript(Struct, frozen=True):
-    """Leave to run the script with this digest. Where no gate is set there is nothing to ask."""
+    """Leave to run the script with this digest. Where no gate is set only a rule can give it.
+
+    `interpreter` is what runs it, `source` the subagent that wants to, if one does.
+    """
 
     sha256: str
     script: str = ""
+    interpreter: str = ""
+    source: str = ""
 
 
 # From a person.
@@ -192,11 +197,23 @@ class SetGate(Struct, frozen=True):
 
 
 class AnswerGate(Struct, frozen=True):
-    """The answer to the open gate, by its number: an answer to an older one is refused."""
+    """The answer to the open gate, by its number: an answer to an older one is refused.
+
+    `always`: and all of its scope (`akg_tui.core.rules`) is approved from here on, by a rule.
+    """
 
     gate: int
     approve: bool
     comment: str = ""
+    always: bool = False
+    source: str = "user"
+
+
+class RevokeRule(Struct, frozen=True):
+    """Take a rule back: what it covers is asked again."""
+
+    rule: int
+    source: str = "user"
 
 
 class AnswerQuestion(Struct, frozen=True):
@@ -289,6 +306,7 @@ Command = (
     | Unpause
     | Step
     | AnswerGate
+    | RevokeRule
     | AnswerQuestion
     | AddItem
     | EditItem

@@ -8,7 +8,7 @@ transition that the state is not ready for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects
@@ -21,6 +21,7 @@ from akg_tui.core.measurement import Outcome
 from akg_tui.core.plan_rules import plan_fault
 from akg_tui.core.policy import reached, stop_reasons
 from akg_tui.core.refusal import Events, Rejected
+from akg_tui.core.rules import approved
 from akg_tui.core.state import RunState
 
 __all__ = ["Rejected", "decide"]
@@ -113,14 +114,13 @@ def _ask_gate(state: RunState, command: cmd.AskGate, now: float) -> Events | Rej
     effect = effects.next_effect(state, now)
     if not isinstance(effect, effects.AskGate) or effect.kind is not command.kind:
         return Rejected(f"the gate {command.kind} is not due now")
-    kinds: dict[Gate, Literal["plan", "edit", "keep"]] = {
+    kinds: dict[Gate, ev.GateKind] = {
         Gate.PLAN: "plan",
         Gate.EDIT: "edit",
         Gate.KEEP: "keep",
     }
-    kind = kinds[command.kind]
-    number = state.gates_opened + 1
-    return (ev.GateOpened(gate=number, kind=kind, attempt=state.next_attempt),)
+    scope = ev.Scope(kinds[command.kind], state.phase)
+    return (approved(state, scope, attempt=state.next_attempt),)
 
 
 def _settle(state: RunState, command: cmd.Settle, now: float) -> Events | Rejected:

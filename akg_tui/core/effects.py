@@ -229,6 +229,16 @@ def visit_over(state: RunState, now: float) -> bool:
     return waits or not isinstance(_work(state), RunAgent)
 
 
+def wait_over(state: RunState, now: float) -> bool:
+    """Whether to wait for a model's server any longer has no sense: a pause, or an end.
+
+    In the turn of a subagent's caller nothing is due, so that an end is looked for by itself.
+    """
+    if state.paused or due(state, now) is not None:
+        return True
+    return state.phase in (Phase.PLAN, Phase.EDIT) and bool(stop_reasons(state, now))
+
+
 def visit_is_void(began: RunState, now: RunState) -> bool:
     """Whether a visit that began in one state has lost its ground in the other.
 

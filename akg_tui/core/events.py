@@ -278,23 +278,77 @@ class VisitFailed(Event, frozen=True):
     reason: str
 
 
+GateKind = Literal["plan", "edit", "keep", "script"]
+
+
+class Scope(Struct, frozen=True, gc=False):
+    """What a request for leave is, and so what a rule made of its answer covers.
+
+    `agent` is the kind of subagent that asks; "" is the run's own agent. `interpreter` is what
+    a script would be run by; "" for all that is no script, and where it is not known.
+    """
+
+    gate: GateKind
+    phase: Phase
+    agent: str = ""
+    interpreter: str = ""
+
+
 class GateOpened(Event, frozen=True):
     """`subject` names what waits where the attempt does not: a script's digest.
 
-    `detail` is its text, for the person; it came from the agent.
+    `detail` is its text, for the person; it came from the agent. `agent` and `interpreter` as
+    in `Scope`.
     """
 
     gate: int
-    kind: Literal["plan", "edit", "keep", "script"]
+    kind: GateKind
     attempt: int
     subject: str = ""
     detail: str = ""
+    agent: str = ""
+    interpreter: str = ""
 
 
 class GateAnswered(Event, frozen=True):
     gate: int
     answer: Literal["approve", "reject"]
     comment: str = ""
+
+
+class RuleLearned(Event, frozen=True):
+    """A person who approved the request `gate` lets all of its `scope` pass from here on.
+
+    `source` tells who, as in `ModeChanged`.
+    """
+
+    rule: int
+    scope: Scope
+    gate: int
+    source: str = "user"
+
+
+class RuleApplied(Event, frozen=True):
+    """A request was approved by a rule and never put to a person: asked and answered in one.
+
+    One event, so that no crash leaves a request open that a rule has answered. The fields
+    beside `rule` and `scope` are those of `GateOpened`.
+    """
+
+    rule: int
+    scope: Scope
+    gate: int
+    attempt: int
+    subject: str = ""
+    detail: str = ""
+
+
+class RuleRevoked(Event, frozen=True):
+    """The rule answers nothing any more. `reason` is "" when it was simply taken back."""
+
+    rule: int
+    source: str = "user"
+    reason: str = ""
 
 
 class Decided(Event, frozen=True):
@@ -549,6 +603,9 @@ AnyEvent = (
     | GateOpened
     | GateAnswered
     | GateChanged
+    | RuleLearned
+    | RuleApplied
+    | RuleRevoked
     | ItemAdded
     | ItemEdited
     | ItemsReordered

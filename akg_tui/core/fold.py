@@ -17,6 +17,7 @@ from akg_tui.core.items import OutOfOrder, added, moved
 from akg_tui.core.machine import MODE_GATES, SETTLED, ItemState, Phase, Verdict, check_phase
 from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.prices import Usage, together
+from akg_tui.core.rules import all_ended
 from akg_tui.core.state import Attempt, Incumbent, Running, RunState, Subagent
 from akg_tui.core.usage import usage_of
 
@@ -43,7 +44,8 @@ def evolve(state: RunState | None, record: ev.Record) -> RunState:
     if record.seq != state.seq + 1:
         raise OutOfOrder(f"event {record.seq} follows event {state.seq}")
     idle = isinstance(event, ev.SessionOpened | ev.Forked)
-    if isinstance(event, ev.ModeChanged | ev.PolicyChanged):  # at rest, or in the midst of work
+    # Also at rest, or in the midst of work:
+    if isinstance(event, ev.ModeChanged | ev.PolicyChanged | ev.RuleRevoked):
         idle = event.source == ev.COMMAND_LINE
     worked = state.worked_s if idle else state.worked_s + max(0.0, record.at - state.last_at)
     state = replace(state, seq=record.seq, last_at=record.at, worked_s=worked)
@@ -355,6 +357,8 @@ def _run_salvaged(state: RunState, event: ev.RunSalvaged, at: float) -> RunState
         for each in state.former
         if each.attempt not in event.lost
     )
+    # What was lost may have been the end of a rule.
+    state = all_ended(state, "a salvaged run begins without rules")
     state = replace(state, run_id=event.run_id, attempts=attempts, items=items, former=former)
     if state.best is None:
         return state

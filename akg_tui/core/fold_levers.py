@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from akg_tui.core import events as ev
 from akg_tui.core.items import OutOfOrder, added, changed, moved, ordered, reworded
 from akg_tui.core.machine import AGENT_PHASES, MODE_GATES, Gate, ItemState, Phase
+from akg_tui.core.rules import all_ended, rule_applied, rule_learned, rule_revoked
 from akg_tui.core.state import Demand, OpenGate, Question, RunState
 
 REMEMBERED = 20  # questions and scripts
@@ -49,6 +50,8 @@ def _gate_opened(state: RunState, event: ev.GateOpened, at: float) -> RunState:
         kind=event.kind,
         subject=event.subject,
         detail=event.detail,
+        agent=event.agent,
+        interpreter=event.interpreter,
     )
     return replace(state, gate=gate, gates_opened=event.gate)
 
@@ -198,7 +201,7 @@ def _policy_changed(state: RunState, event: ev.PolicyChanged, at: float) -> RunS
 def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
     """The history is the parent's; what had been about to end the parent is not the fork's."""
     return replace(
-        state,
+        all_ended(state, "a fork begins without rules"),
         run_id=event.run_id,
         forked=event,
         started_at=at,
@@ -222,6 +225,9 @@ APPLY_LEVERS: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.GateChanged: _gate_changed,
     ev.GateOpened: _gate_opened,
     ev.GateAnswered: _gate_answered,
+    ev.RuleLearned: rule_learned,
+    ev.RuleApplied: rule_applied,
+    ev.RuleRevoked: rule_revoked,
     ev.Paused: lambda s, e, at: replace(s, paused=True, granted=0),
     ev.Unpaused: lambda s, e, at: replace(s, paused=False, api_wait=None, api_failure=""),
     ev.StepGranted: lambda s, e, at: replace(s, granted=1),

@@ -6,15 +6,16 @@ Pure. Each command becomes events or is refused with a sentence that says what i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.items import OutOfOrder, place
-from akg_tui.core.machine import ItemState, Mode, Phase
+from akg_tui.core.machine import MODE_GATES, ItemState, Mode, Phase
 from akg_tui.core.plan_rules import MAX_ITEM_TEXT, MAX_PLAN_ITEMS, MAX_RATIONALE
 from akg_tui.core.policy import policy_fault
 from akg_tui.core.refusal import Events, Rejected
+from akg_tui.core.rules import answer_gate, ended_by, revoke_rule
 from akg_tui.core.state import Item, RunState
 
 _ENDING = "the run is ending: no transition is left"
@@ -23,13 +24,17 @@ _ENDING = "the run is ending: no transition is left"
 def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Events | Rejected:
     if state.mode is command.mode:
         return Rejected(f"the mode is {command.mode} already")
-    return (ev.ModeChanged(mode=command.mode, source=command.source),)
+    why = f"mode {command.mode} set its gate anew"
+    ended = ended_by(state, MODE_GATES[command.mode], command.source, why)
+    # The rules first: a crash in between leaves none that the new mode should have ended.
+    return *ended, ev.ModeChanged(mode=command.mode, source=command.source)
 
 
 def _set_gate(state: RunState, command: cmd.SetGate, now: float) -> Events | Rejected:
     if (command.gate in state.gates) is command.on:
         return Rejected(f"the gate {command.gate} is {'on' if command.on else 'off'} already")
-    return (ev.GateChanged(gate=command.gate, on=command.on),)
+    ended = ended_by(state, (command.gate,), "user", "its gate was set anew") if command.on else ()
+    return *ended, ev.GateChanged(gate=command.gate, on=command.on)
 
 
 def _change_policy(state: RunState, command: cmd.ChangePolicy, now: float) -> Events | Rejected:
@@ -66,14 +71,6 @@ def _step(state: RunState, command: cmd.Step, now: float) -> Events | Rejected:
     if state.granted:
         return Rejected("one step is granted already")
     return (ev.StepGranted(),)
-
-
-def _answer_gate(state: RunState, command: cmd.AnswerGate, now: float) -> Events | Rejected:
-    gate = state.gate
-    if gate is None or gate.answer or gate.gate != command.gate:
-        return Rejected(f"gate {command.gate} is not open")
-    answer: Literal["approve", "reject"] = "approve" if command.approve else "reject"
-    return (ev.GateAnswered(gate=gate.gate, answer=answer, comment=command.comment),)
 
 
 def _hint(state: RunState, command: cmd.Hint, now: float) -> Events | Rejected:
@@ -296,7 +293,8 @@ DECIDE_LEVERS: dict[type, Callable[[RunState, Any, float], Events | Rejected]] =
     cmd.Pause: _pause,
     cmd.Unpause: _unpause,
     cmd.Step: _step,
-    cmd.AnswerGate: _answer_gate,
+    cmd.AnswerGate: answer_gate,
+    cmd.RevokeRule: revoke_rule,
     cmd.Hint: _hint,
     cmd.Stop: _stop,
     cmd.AddItem: _add_item,

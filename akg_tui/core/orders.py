@@ -20,6 +20,7 @@ _ORDERS: tuple[type[Any], ...] = (
     cmd.Unpause,
     cmd.Step,
     cmd.AnswerGate,
+    cmd.RevokeRule,
     cmd.AnswerQuestion,
     cmd.AddItem,
     cmd.EditItem,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from akg_tui.core.capabilities import Capabilities
-from akg_tui.core.events import ApiWaiting, DiagnosisReported, Forked, PlanEdited
+from akg_tui.core.events import ApiWaiting, DiagnosisReported, Forked, PlanEdited, Scope
 from akg_tui.core.machine import Gate, ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.prices import Usage
@@ -76,6 +76,24 @@ class OpenGate(Struct, frozen=True):
     kind: str = "keep"
     subject: str = ""
     detail: str = ""
+    agent: str = ""
+    interpreter: str = ""
+
+
+class Rule(Struct, frozen=True, gc=False):
+    """What a person lets pass unasked. `ended` is "" while it is in force, then says why not.
+
+    `gate` is the request whose answer it was learned from, `source` who gave it, `at` when, in
+    seconds since the epoch; `used` counts the requests that it has answered.
+    """
+
+    number: int
+    scope: Scope
+    gate: int
+    source: str
+    at: float
+    used: int = 0
+    ended: str = ""
 
 
 class Question(Struct, frozen=True):
@@ -186,6 +204,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     gates_opened: int = 0
     approved_blob: str = ""  # the edit that may run
     scripts: tuple[tuple[str, bool], ...] = ()  # digest, and whether it may run
+    rules: tuple[Rule, ...] = ()  # all that were ever learned, by number
     questions: tuple[Question, ...] = ()
 
     baseline: Measurement | None = None
@@ -231,6 +250,11 @@ class RunState(Struct, frozen=True, kw_only=True):
         """The question that is open, if one is."""
         last = self.questions[-1] if self.questions else None
         return last if last is not None and last.answer is None else None
+
+    @property
+    def rules_in_force(self) -> tuple[Rule, ...]:
+        """The rules that answer in a person's place."""
+        return tuple(rule for rule in self.rules if not rule.ended)
 
     @property
     def tokens(self) -> int:

@@ -282,14 +282,11 @@ class Engine:
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         self._live.show(f"waiting {seconds:.0f} s for the model's server")
-        while (left := until - loop.time()) > 0 and not self._rest_is_over():
+        while (left := until - loop.time()) > 0 and not fx.wait_over(self.state, self._clock()):
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), left)
         self._live.show(f"{self._model.name} is at work")
-
-    def _rest_is_over(self) -> bool:
-        return self.state.paused or fx.due(self.state, self._clock()) is not None
 
     async def _measure(self, effect: fx.Measure) -> None:
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))

@@ -114,6 +114,20 @@ class Told(Struct, frozen=True):
     what: str
 
 
+class Rule(Struct, frozen=True, kw_only=True):
+    """What a person let pass unasked: since when, how often, and why not any more ("")."""
+
+    rule: int
+    gate: str
+    phase: str
+    approves: str
+    learned_utc: str
+    learned_from: int
+    by: str
+    used: int
+    ended: str
+
+
 class Step(Struct, frozen=True):
     """From this round on the incumbent was so much faster than the seed (an estimate)."""
 
@@ -195,6 +209,7 @@ class Report(Struct, frozen=True, kw_only=True):
     diagnoses: tuple[Diagnosis, ...]
     baseline_problem: str
     interventions: tuple[Told, ...]
+    rules: tuple[Rule, ...]
     sessions: tuple[Told, ...]
     spent: Spent
     settings: dict[str, Any]

@@ -13,11 +13,13 @@ from typing import Any
 import msgspec
 
 from akg_tui.core import events as ev
+from akg_tui.core import rules
 from akg_tui.core.directions import direction_of
 from akg_tui.core.machine import ItemState, Verdict
 from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.prices import TABLE_VERSION
 from akg_tui.core.state import Attempt, RunState
+from akg_tui.core.state import Rule as LearnedRule
 from akg_tui.core.summary import summarize
 from akg_tui.report.document import (
     SCHEMA,
@@ -29,6 +31,7 @@ from akg_tui.report.document import (
     Report,
     Result,
     Round,
+    Rule,
     Source,
     Spent,
     Step,
@@ -79,6 +82,7 @@ def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -
         diagnoses=tuple(walked.diagnoses),
         baseline_problem=_baseline_problem(state),
         interventions=tuple(walked.interventions),
+        rules=tuple(_rule(rule) for rule in state.rules),
         sessions=tuple(walked.sessions),
         spent=_spent(state),
         settings=_judge_settings(state),
@@ -242,6 +246,20 @@ def _direction(name: str, attempts: Sequence[Attempt]) -> Direction:
         failed=count[Verdict.FAIL],
         best_ratio=max(ratios, default=None),
         reasons=tuple(reason for reason, _ in reasons.most_common(MAX_REASONS)),
+    )
+
+
+def _rule(rule: LearnedRule) -> Rule:
+    return Rule(
+        rule=rule.number,
+        gate=rule.scope.gate,
+        phase=rule.scope.phase.value,
+        approves=rules.in_words(rule.scope),
+        learned_utc=utc(rule.at),
+        learned_from=rule.gate,
+        by=rule.source,
+        used=rule.used,
+        ended=rule.ended,
     )
 
 

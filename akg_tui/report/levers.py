@@ -9,6 +9,7 @@ from typing import Any
 
 from akg_tui.core import events as ev
 from akg_tui.core.plain import one_line
+from akg_tui.core.rules import in_words as rule_in_words
 
 WIDTH = 400
 
@@ -30,6 +31,8 @@ BY_A_PERSON = frozenset(
         "PlanEdited",
         "PolicyChanged",
         "ReplanForced",
+        "RuleLearned",
+        "RuleRevoked",
         "StepGranted",
         "StopRequested",
         "Unpaused",
@@ -52,6 +55,10 @@ def in_words(event: ev.AnyEvent) -> str:
             told = f"hint: {text}"
         case ev.GateAnswered(answer=answer, comment=comment):
             told = f"review: {answer}" + (f" ({comment})" if comment else "")
+        case ev.RuleLearned(rule=rule, scope=scope):
+            told = f"rule {rule}: {rule_in_words(scope)}"
+        case ev.RuleRevoked(rule=rule, reason=reason):
+            told = f"rule {rule} ended" + (f" ({reason})" if reason else "")
         case ev.ModeChanged(mode=mode):
             told = f"mode {mode}"
         case ev.Paused():

@@ -215,6 +215,10 @@ def _people(report: Report) -> list[str]:
     lines += [f"- {t.at_utc} event {t.seq}: {code(t.what, 400)}" for t in report.interventions]
     if not report.interventions:
         lines.append("Nothing: the run was on its own.")
+    if report.rules:
+        lines += ["", "## Rules", "", "What a person let pass unasked.", ""]
+    for r in report.rules:
+        lines.append(f"- Rule {r.rule}, {wording.rule(r)}: {code(r.approves, 400)}")
     lines += ["", "## Sessions", ""]
     return lines + [f"- {t.at_utc} event {t.seq}: {code(t.what)}" for t in report.sessions]
 

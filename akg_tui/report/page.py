@@ -43,6 +43,7 @@ def render_page(report: Report) -> str:
         "confidence": wording.confidence,
         "ms": wording.milliseconds,
         "duration": wording.duration,
+        "rule": wording.rule,
     }
     # The drawing is the one piece of markup that is trusted: no untrusted text is in it.
     chart = Markup(draw(report))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from akg_tui.core.measurement import Interval, digits
-from akg_tui.report.document import Report, Round
+from akg_tui.report.document import Report, Round, Rule
 
 
 def times(ratio: float) -> str:
@@ -73,6 +73,13 @@ def status(report: Report) -> str:
     if not report.about.ended_ok:
         return "in progress: the run could not do its job"
     return "draft: written by the run itself; ask for the result with: akg-tui report RUN"
+
+
+def rule(r: Rule) -> str:
+    """Since when a rule answered, how often, and whether it still does."""
+    used = f"used {r.used} time{'' if r.used == 1 else 's'}"
+    learned = f"learned {r.learned_utc} from request {r.learned_from} by the {r.by}"
+    return f"{learned}, {used}, {f'ended: {r.ended}' if r.ended else 'in force'}"
 
 
 def kept(report: Report) -> list[Round]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Phase
 from akg_tui.core.plain import clean, one_line
+from akg_tui.core.rules import in_words, rule_fault, scope_of, warnings
 from akg_tui.core.state import Question, RunState
 from akg_tui.tui import words
 
@@ -35,7 +36,8 @@ class Ask:
     """One open question. `ident` never comes again, so an answer can't hit the next one.
 
     `effects` is what each answer does, exactly; `gate` its number, 0 for a question.
-    `choices` are as they are sent; `first` is the one that is marked at first.
+    `choices` are as they are sent; `first` is the one that is marked at first. `always` is what
+    a rule made of the answer would approve from here on; "" where none can be made.
     """
 
     ident: str
@@ -53,6 +55,7 @@ class Ask:
     first: int = 0
     detail: str = ""
     since: float = 0.0
+    always: str = ""
 
 
 def asks(
@@ -104,10 +107,22 @@ def _answers(state: RunState, yes: str, done: str) -> tuple[Answer, ...]:
     gate = state.gate
     assert gate is not None
     what = f"attempt {gate.attempt}" if gate.kind in ("keep", "edit") else f"the {gate.kind}"
-    return (
+    answers = (
         Answer("keep", yes, cmd.AnswerGate(gate.gate, approve=True), f"{what}: {done}"),
         Answer("reject", "reject", cmd.AnswerGate(gate.gate, approve=False), f"{what}: rejected"),
     )
+    if rule_fault(state, gate):
+        return answers
+    learn = cmd.AnswerGate(gate.gate, approve=True, always=True)
+    rule = f"rule {len(state.rules) + 1} answers from here on"
+    return (*answers, Answer("always", "always", learn, f"{what}: {done}; {rule}"))
+
+
+def _always(state: RunState) -> str:
+    """What an "always" would approve, in words; "" where it cannot be said."""
+    gate = state.gate
+    assert gate is not None
+    return "" if rule_fault(state, gate) else in_words(scope_of(state, gate))
 
 
 def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Ask:
@@ -131,10 +146,12 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | 
         effects=(
             told,
             f"keep: it becomes the best{after}; reject: {best} stays the best",
+            *(f"the static guard warns: {one_line(each, 200)}" for each in warnings(state)),
         ),
         cost=f"{_lines(changed)} {_waits(now - since, 'no work goes on')}",
         answers=_answers(state, "keep", "kept"),
         gate=gate.gate,
+        always=_always(state),
         diff=True,
         since=since,
     )
@@ -156,6 +173,7 @@ def _edit(state: RunState, since: float, now: float, changed: tuple[int, int] | 
         cost=f"{_lines(changed)} {_waits(now - since, 'the code has not run yet')}",
         answers=_answers(state, "approve", "approved"),
         gate=gate.gate,
+        always=_always(state),
         diff=True,
         since=since,
     )
@@ -181,6 +199,7 @@ def _plan(state: RunState, since: float, now: float, changed: tuple[int, int] | 
         cost=_waits(now - since, "no item is worked on"),
         answers=_answers(state, "approve", "approved"),
         gate=gate.gate,
+        always=_always(state),
         since=since,
     )
 
@@ -192,7 +211,7 @@ def _script(state: RunState, since: float, now: float, changed: tuple[int, int] 
     return Ask(
         ident=f"gate {gate.gate}",
         kind="script",
-        who=f"the agent asks in {state.phase}",
+        who=f"{f'a {clean(gate.agent)}' if gate.agent else 'the agent'} asks in {state.phase}",
         title=f"RUN this script ({clean(gate.subject[:12])})?",
         about=one_line(gate.detail, 200),
         effects=(
@@ -202,6 +221,7 @@ def _script(state: RunState, since: float, now: float, changed: tuple[int, int] 
         cost=_waits(now - since, f"the agent is held in {state.phase}"),
         answers=_answers(state, "approve", "approved"),
         gate=gate.gate,
+        always=_always(state),
         detail=gate.detail,
         since=since,
     )

@@ -83,6 +83,14 @@ COMMANDS: tuple[Command, ...] = (
         "Run", "gates", hint="M",
     ),
     Command(
+        "run.rules", (), "rules", "The rules that answer in your place; x ends one", "Run",
+        "gates",
+    ),
+    Command(
+        "run.revoke", (), "revoke", "End a rule by its number: what it approves is asked again",
+        "Run", "app.revoke", "everywhere", argument=Argument("rule", free=True),
+    ),
+    Command(
         "run.mode_to", (), "mode to", "A mode of supervision by its name", "Run",
         "app.mode_named", "everywhere", argument=Argument("mode", ("auto", "review", "step")),
     ),
@@ -105,6 +113,11 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "ask.reject", ("alt+n",), "no", "Answer the card with no: reject", "Asked",
         "answer('reject')",
+    ),
+    Command(
+        "ask.always", ("alt+a",), "always",
+        "Answer the card with yes, and all such requests after it by a rule", "Asked",
+        "answer('always')",
     ),
     Command(
         "ask.see", ("alt+d",), "see it", "What the card asks about: the diff, the script",

@@ -48,6 +48,17 @@ class Deeds(_Base):
         elif self._has_run():
             self.steer(cmd.Hint(text), tr("the agent reads your hint next"))
 
+    def action_revoke(self, rule: str = "") -> None:
+        from akg_tui.core import commands as cmd
+
+        number = rule.strip()
+        if not number:
+            self.open_line("revoke ")
+        elif not (number.isascii() and number.isdecimal() and len(number) < 10):
+            self.tell_person(tr("a rule is named by its number: revoke 1"))
+        elif self._has_run():
+            self.steer(cmd.RevokeRule(int(number)), tr("rule {number} is ended", number=number))
+
     def action_stop_run(self) -> None:
         from akg_tui.core import commands as cmd
 

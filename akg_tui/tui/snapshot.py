@@ -53,12 +53,14 @@ def header(state: RunState, now: float, room: int) -> Line:
 
 
 def _mode(state: RunState) -> Line:
-    """The mode, and the gates that were set or taken beside it."""
+    """The mode, the gates that were set or taken beside it, and how many rules answer."""
     usual = MODE_GATES[state.mode]
     beside = [f"+{gate}" for gate in state.gates if gate not in usual]
     beside += [f"-{gate}" for gate in usual if gate not in state.gates]
     told = f" {' '.join(beside)}" if beside else ""
-    return line(("mode ", "muted"), (state.mode.value, MODE[state.mode]), (told, "note"))
+    rules = len(state.rules_in_force)
+    said = f", {words.count(rules, 'rule')}" if rules else ""
+    return line(("mode ", "muted"), (state.mode.value, MODE[state.mode]), (told + said, "note"))
 
 
 def _round(state: RunState) -> int:

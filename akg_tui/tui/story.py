@@ -12,6 +12,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.automation import QUEUE_EXHAUSTED
 from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.core.plain import one_line, split_clean
+from akg_tui.core.rules import applied_in_words, in_words
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import TOOL, VERDICT
@@ -170,6 +171,18 @@ def _gate_answered(event: ev.GateAnswered) -> list[Paragraph]:
     return [((("you ", "log.you"),), f"{answer}{why}", "text")]
 
 
+def _learned(event: ev.RuleLearned) -> list[Paragraph]:
+    return _you(f"always: {in_words(event.scope)} (rule {event.rule})")
+
+
+def _applied(event: ev.RuleApplied) -> list[Paragraph]:
+    return [((), applied_in_words(event), "log.you")]
+
+
+def _rule_over(event: ev.RuleRevoked) -> list[Paragraph]:
+    return _why(f"end rule {event.rule}", event.reason)
+
+
 def _decided(event: ev.Decided) -> list[Paragraph]:
     glyph, role = VERDICT[event.verdict]
     told = f"{event.verdict} {event.item} {one_line(event.reason)}"
@@ -241,6 +254,9 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.ContextRebuilt: lambda e: [((), f"a new conversation: {one_line(e.reason)}", "muted")],
     ev.GateOpened: _gate,
     ev.GateAnswered: _gate_answered,
+    ev.RuleLearned: _learned,
+    ev.RuleApplied: _applied,
+    ev.RuleRevoked: _rule_over,
     ev.Decided: _decided,
     ev.DiagnosisReported: _diagnosed,
     ev.ModeChanged: lambda e: _you(f"mode {e.mode}"),

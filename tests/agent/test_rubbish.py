@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from akg_tui.core import events as ev
+from tests.lab.player import Player
 from tests.lab.replies import Reply, Send, call, events, message, stream
-from tests.lab.runs import check_sound, create, engine, of, play
+from tests.lab.runs import check_sound, create, directions, engine, of, play
 from tests.lab.server import Lab, Request
 
 RUNS = 6
@@ -22,6 +23,8 @@ TOOLS = ["edit_kernel", "finish", "read_kernel", "report_diagnosis", "submit_pla
 class Rubbish:
     """Random replies of the right form and no sense; the seed fixes all of them."""
 
+    huge = 450_000
+
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
         self.replies = 0
@@ -32,7 +35,8 @@ class Rubbish:
         stop = self.dice.choice([None, None, None, "max_tokens", "stop_sequence", "dreaming"])
         if self.dice.random() < 0.1:
             return Reply([Send(stream(events(blocks, usage=None, stop_reason=stop)))])
-        return message(blocks, stop_reason=stop, message_id=self._text(8))
+        about = {"stop_reason": stop, "message_id": self._text(8)}
+        return message(blocks, usage=request.usage, **about)
 
     def _text(self, most: int) -> str:
         letters = "abc XYZ\n\t\x00\x1b[31m\u202eé✔\U0001f600{}[]<>|`\\\"'"
@@ -48,7 +52,7 @@ class Rubbish:
             case 2:
                 return "../../etc/passwd"
             case 3:
-                return "x" * self.dice.choice([10, 10_000, 450_000])
+                return "x" * self.dice.choice([10, 10_000, self.huge])
             case 4:
                 return f"{self.dice.randrange(90)}{self._text(3)}"
             case 5:
@@ -93,4 +97,43 @@ async def test_rubbish_ends_a_run_with_a_reason_and_a_sound_journal(
     assert len(of(run, ev.ModelReplied)) == rubbish.replies
     assert len(run.state.finished) < 500
     assert run.state.finished.isprintable()
+    check_sound(run)
+
+
+class LuckyRubbish(Rubbish):
+    """Rubbish too, but while fewer than `REPLIES` of it came every twelfth reply makes sense.
+
+    A run that makes no progress at all ends after three visits; this one is kept alive for the
+    whole length, so that rubbish meets it in every phase and beside real work.
+    """
+
+    huge = 70_000  # more than is journaled, and few enough events for 200 replies
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.player = Player(directions())
+        self.asked = 0
+
+    def __call__(self, request: Request) -> Reply:
+        self.asked += 1
+        if self.asked % 12 == 0 and self.replies < REPLIES:
+            self.player.calls = self.asked
+            return self.player(request)
+        return super().__call__(request)
+
+
+async def test_200_calls_of_rubbish_in_one_run_spoil_nothing_of_its_work(tmp_path: Path) -> None:
+    lucky = LuckyRubbish(7)
+    async with Lab(lucky) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=50)
+        await play(engine(run, lab.url, budget=20_000))  # what grew huge is left behind
+    assert lucky.replies >= REPLIES
+    assert lab.refused == lab.memory.faults == []
+    assert run.state.finished.startswith("the agent made no progress in 3 visits: no result")
+    assert run.state.finished.isprintable()
+    assert run.state.settled >= 3
+    assert run.state.best is not None
+    kept = run.history.read_blob(run.state.best.blob).decode()
+    assert 'SPEED = "C"' in kept, "what made sense was kept"
+    assert len(of(run, ev.ModelReplied)) == lucky.asked
     check_sound(run)

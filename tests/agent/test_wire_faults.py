@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from akg_tui.agent.chat import ChatRequest, ToolSpec, UserMessage
+from akg_tui.agent.models.claude import Claude
+from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.agent.models.transport import Limits
 from akg_tui.core import events as ev
 from akg_tui.core.task import Agent
@@ -41,6 +44,7 @@ from tests.lab.replies import (
 )
 from tests.lab.runs import (
     KEY,
+    QUICK,
     Held,
     brave,
     check_sound,
@@ -133,14 +137,14 @@ ERRORS = [
 async def test_a_passing_fault_is_waited_out_in_sight_and_the_run_goes_on(
     tmp_path: Path, name: str, reply: Reply
 ) -> None:
-    run, lab = await played(tmp_path / "task", Faulty(reply, reply))
+    run, lab = await played(tmp_path / "task", Faulty(reply, reply, reply))
     assert run.state.finished == "max rounds reached (1)"
     waits = of(run, ev.ApiWaiting)
-    assert [wait.attempt for wait in waits] == [1, 2]
+    assert [wait.attempt for wait in waits] == [1, 2, 3]
     assert all(wait.reason and wait.seconds > 0 for wait in waits)
     assert len(of(run, ev.ToolCalled)) == 2  # a plan, an edit; nothing of a broken reply
-    again = [request.raw for request in lab.requests[1:4]]
-    assert again[0] == again[1] == again[2]  # the same request, to the byte
+    again = [request.raw for request in lab.requests[1:5]]
+    assert len(set(again)) == 1  # the same request, to the byte
     assert lab.refused == lab.memory.faults == []
 
 
@@ -223,6 +227,31 @@ async def test_a_split_anywhere_in_the_bytes_gives_the_same_reply(tmp_path: Path
     assert len(finishes) > 30
     assert all(c.arguments == {"reason": "ü"} for c in finishes)
     assert of(run, ev.ApiWaiting) == []
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["LF", "CRLF"])
+async def test_every_split_of_a_reply_in_two_gives_that_reply(newline: str) -> None:
+    """Each of them, through the SDK over the socket, without a run around it."""
+    sent = [begin(), *block_events(0, call("finish", {"reason": "ü"})), *events([])[-2:]]
+    data = stream(sent, newline=newline)
+    edges = iter(range(1, len(data)))
+
+    def script(request: Request) -> Reply:
+        at = next(edges)
+        return Reply([Send(data[:at]), Send(data[at:])])
+
+    tool = ToolSpec("finish", "End.", {"type": "object", "properties": {}})
+    request = ChatRequest("system", (tool,), (UserMessage("go"),))
+    async with Lab(script) as lab:
+        model = Claude(Agent(model="lab"), Endpoint("lab", lab.url, KEY), limits=QUICK)
+        try:
+            for _ in range(1, len(data)):
+                reply = await model.complete(request, lambda text: None)
+                assert [use.arguments for use in reply.tool_uses] == [{"reason": "ü"}]
+                assert reply.stop_reason
+        finally:
+            await model.close()
+    assert len(lab.requests) == len(data) - 1 > 271
 
 
 async def test_a_server_that_does_not_stream_is_understood(tmp_path: Path) -> None:

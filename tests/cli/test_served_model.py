@@ -13,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from akg_tui.core import events as ev
+from akg_tui.core.summary import summarize
 from akg_tui.resources import sample_kernels
+from akg_tui.store.journal import read
+from akg_tui.store.run_folder import read_state
 from tests.engine.runs import make_task
 from tests.lab.family import Family
 from tests.lab.player import Direction, Player
@@ -121,13 +125,54 @@ def softmax() -> Iterator[Direction]:
         )
 
 
-async def test_a_refused_key_is_told_in_one_line_and_the_run_goes_on_with_a_good_one(
+async def test_tune_with_a_served_model_completes_with_keep_diagnosis_and_report(
     tmp_path: Path,
 ) -> None:
+    """The whole of it in one command: a plan, edits by tag, a KEEP, three failures, a diagnosis."""
     sample(tmp_path / "task")
     report = call("compile_report", {}, "toolu_report")
     family = Family(Player(softmax(), batch=4), ["which flags are set?"], blocks=(report,))
     async with Lab(family) as lab:
+        code, out, errors = await akg(
+            "tune", "task", "--agent", "claude", "--base-url", lab.url, "--headless",
+            "--max-rounds", "5", cwd=tmp_path,
+        )  # fmt: skip
+    assert code == 0, errors
+    assert errors == ""
+    told = out.splitlines()
+    run = tmp_path / next(line for line in told if line.startswith("run: "))[5:]
+    assert (run / "report.html").is_file()
+    assert f"report: {run.relative_to(tmp_path) / 'report.html'}" in told
+    summary = summarize(read_state(run))
+    assert summary["verdicts"] == {"KEEP": 1, "DISCARD": 0, "FAIL": 3}
+    assert summary["speedup_vs_seed"] > 1.2
+    assert summary["reason"] == "the agent finished: no direction is left"
+    assert 0.3 < summary["cache_read_share"] < 1
+    events = [record.event for record in read(run / "events.jsonl")]
+    assert any(isinstance(event, ev.EndpointProbed) for event in events)
+    (diagnosis,) = [event for event in events if isinstance(event, ev.DiagnosisReported)]
+    assert diagnosis.source == "subagent"
+    began = [event.agent for event in events if isinstance(event, ev.SubagentStarted)]
+    assert began == ["subagent", "diagnosis"]
+    ended = [event.status for event in events if isinstance(event, ev.SubagentEnded)]
+    assert ended == ["done", "done"]
+    answers = [event for event in events if isinstance(event, ev.ToolAnswered)]
+    (made,) = [event for event in answers if event.tool == "compile_report"]
+    assert (made.status, made.output.splitlines()[0]) == ("success", "report.md")
+    edits = [e for e in events if isinstance(e, ev.ToolCalled) and e.tool == "edit_kernel"]
+    assert len(edits) == 4
+    assert all(set(op) >= {"op", "from"} for edit in edits for op in edit.arguments["ops"])
+    assert lab.refused == lab.memory.faults == []
+    for path in run.rglob("*"):
+        if path.is_file():
+            assert KEY.encode() not in path.read_bytes()
+
+
+async def test_a_refused_key_is_told_in_one_line_and_the_run_goes_on_with_a_good_one(
+    tmp_path: Path,
+) -> None:
+    sample(tmp_path / "task")
+    async with Lab(Player(iter(()))) as lab:  # without a direction: it only wants to finish
         code, out, errors = await akg(
             "tune", "task", "--agent", "claude", "--base-url", lab.url, "--headless",
             "--max-rounds", "5", cwd=tmp_path, key="sk-wrong-key",
@@ -144,26 +189,10 @@ async def test_a_refused_key_is_told_in_one_line_and_the_run_goes_on_with_a_good
             key=None,
         )  # fmt: skip
     assert code == 0, errors
-    lines = [json.loads(each) for each in out.splitlines()]
-    summary = lines[-1]
-    assert summary["type"] == "summary"
-    assert summary["verdicts"] == {"KEEP": 1, "DISCARD": 0, "FAIL": 3}
-    assert summary["speedup_vs_seed"] > 1.2
-    assert summary["reason"] == "the agent finished: no direction is left"
-    assert 0.3 < summary["cache_read_share"] < 1
-    kinds = [each.get("type") for each in lines]
-    assert "DiagnosisReported" in kinds
-    assert "EndpointProbed" in kinds
-    began = [each["agent"] for each in lines if each.get("type") == "SubagentStarted"]
-    assert began == ["subagent", "diagnosis"]
-    ended = [each["status"] for each in lines if each.get("type") == "SubagentEnded"]
-    assert ended == ["done", "done"]
-    (made,) = [
-        each
-        for each in lines
-        if each.get("type") == "ToolAnswered" and each["tool"] == "compile_report"
-    ]
-    assert (made["status"], made["output"].splitlines()[0]) == ("success", "report.md")
+    *events, summary = [json.loads(each) for each in out.splitlines()]
+    assert any(event["type"] == "ModelReplied" for event in events)
+    assert summary["reason"].startswith("the agent made no progress in 3 visits")
+    assert summary["tokens"]["input"] > 0
     assert (tmp_path / summary["report"]).is_file()
     assert lab.refused == lab.memory.faults == []
     for path in (tmp_path / run).rglob("*"):

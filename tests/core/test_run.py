@@ -5,6 +5,7 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.machine import ItemState, Mode, Overlay, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
+from akg_tui.core.policy import stop_reasons
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report
 
@@ -301,3 +302,33 @@ def test_a_first_kernel_that_was_verified_only_ends_the_run_with_the_reason() ->
     assert run.state.best is None
     assert not run.state.ok
     assert run.state.finished == "there is nothing to tune by: no times here"
+
+
+def test_a_wait_for_the_models_server_has_no_sense_once_the_run_is_to_end() -> None:
+    """Also inside a turn, where a subagent waits and nothing is due."""
+    run = SimulatedRun()
+    run.until_agent()
+    run.must(cmd.Observe(ev.ModelReplied(phase=Phase.PLAN, model="m", tool_calls=1)))
+    assert not fx.wait_over(run.state, run.now)
+    run.must(cmd.Pause())
+    assert fx.wait_over(run.state, run.now)
+    run.must(cmd.Unpause())
+    run.must(cmd.Stop())
+    assert fx.due(run.state, run.now) is None
+    assert fx.wait_over(run.state, run.now)
+
+
+def test_a_diagnosis_is_waited_for_beyond_a_limit_that_does_not_end_it() -> None:
+    """Where the wait ended and the visit began again at once, the server would be flooded."""
+    run = SimulatedRun(policy=Policy(max_hours=1.0))
+    run.until_agent()
+    run.plan("a", "b", "c", "d")
+    for _ in range(3):
+        run.until_agent()
+        run.edit()
+        run.until_agent(failed())
+    assert run.state.phase is Phase.DIAGNOSE
+    run.clock_off += 7_200
+    assert stop_reasons(run.state, run.now)
+    assert not fx.wait_over(run.state, run.now)
+    assert run.next() == fx.RunAgent(Phase.DIAGNOSE)

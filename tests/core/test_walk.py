@@ -13,11 +13,13 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.automation import AutomationPolicy
 from akg_tui.core.decide import Rejected
+from akg_tui.core.fold import fold
 from akg_tui.core.goals import Goal
 from akg_tui.core.machine import ITEM_TABLE, PHASE_TABLE, Gate, ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Measurement
 from akg_tui.core.plan_edit import read_plan_edit
 from akg_tui.core.plan_view import is_as_rendered, render_plan
+from akg_tui.core.rules import rule_fault
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report
@@ -92,13 +94,19 @@ WILD = st.one_of(
         st.just("other"),
         st.sampled_from(["", "nothing here can be made faster"]),
     ),
-    st.builds(cmd.RequestScript, st.sampled_from(["s1", "s2"])),
+    st.builds(
+        cmd.RequestScript,
+        st.sampled_from(["s1", "s2", "s3", "s4"]),
+        interpreter=st.sampled_from(["python", "python", "sh", ""]),
+        source=st.sampled_from(["", "", "s9"]),
+    ),
+    st.builds(cmd.RevokeRule, st.integers(0, 4)),
     st.builds(cmd.SetMode, st.sampled_from(list(Mode))),
     st.builds(cmd.ChangePolicy, POLICIES),
     st.just(cmd.Pause()),
     st.just(cmd.Unpause()),
     st.just(cmd.Step()),
-    st.builds(cmd.AnswerGate, st.integers(1, 4), st.booleans()),
+    st.builds(cmd.AnswerGate, st.integers(1, 4), st.booleans(), always=st.booleans()),
     st.builds(cmd.Hint, st.sampled_from(["", "use smaller blocks"])),
     st.builds(
         cmd.Observe,
@@ -170,6 +178,41 @@ def check_best(before: RunState, after: RunState) -> None:
         assert not settled or after.work_blob == after.best.blob
 
 
+_REVOKING = (cmd.RevokeRule, cmd.SetMode, cmd.SetGate)
+
+
+def check_rules(before: RunState, after: RunState) -> None:
+    """A rule never changes but by its use and its end, and no two in force say the same."""
+    for old, new in zip(before.rules, after.rules, strict=False):
+        assert (new.number, new.scope, new.gate, new.at) == (
+            old.number,
+            old.scope,
+            old.gate,
+            old.at,
+        )
+        assert old.used <= new.used
+        assert not old.ended or new == old
+    assert [rule.number for rule in after.rules] == list(range(1, len(after.rules) + 1))
+    scopes = [rule.scope for rule in after.rules_in_force]
+    assert len(set(scopes)) == len(scopes)
+    for gate in set(after.gates) - set(before.gates):
+        assert all(rule.scope.gate != gate.value for rule in after.rules_in_force)
+
+
+def check_applied(run: SimulatedRun, told: int) -> None:
+    """Whatever a rule approved, it was in force for, and no person had refused."""
+    for record in run.records[told:]:
+        event = record.event
+        if isinstance(event, ev.RuleApplied):
+            before = fold(run.records[: record.seq - 1])
+            assert before is not None
+            rule = before.rules[event.rule - 1]
+            assert not rule.ended
+            assert rule.scope == event.scope
+            assert before.phase is event.scope.phase
+            assert (event.subject, False) not in before.scripts
+
+
 def check_invariants(before: RunState, after: RunState) -> None:
     if after.phase is not before.phase:
         assert after.phase in PHASE_TABLE[before.phase]
@@ -186,6 +229,7 @@ def check_invariants(before: RunState, after: RunState) -> None:
     assert after.input_tokens >= before.input_tokens
     check_plan(before, after)
     check_best(before, after)
+    check_rules(before, after)
     assert after.undone[: len(before.undone)] == before.undone
     assert sum(question.answer is None for question in after.questions) <= 1
     assert after.tokens == sum(used.input + used.output for used in after.usage)
@@ -201,25 +245,38 @@ def check_invariants(before: RunState, after: RunState) -> None:
 class Walk(RuleBasedStateMachine):
     """A run under work, wild commands, a jumping clock, crashes and a stop."""
 
-    @initialize(mode=st.sampled_from(list(Mode)), rounds=st.integers(1, 12))
-    def begin(self, mode: Mode, rounds: int) -> None:
+    @initialize(
+        mode=st.sampled_from(list(Mode)),
+        rounds=st.integers(1, 12),
+        gates=st.sets(st.sampled_from(list(Gate))),
+    )
+    def begin(self, mode: Mode, rounds: int, gates: set[Gate]) -> None:
         self.run = SimulatedRun(policy=Policy(max_rounds=rounds), mode=mode)
+        for gate in sorted(gates):
+            self.run.send(cmd.SetGate(gate, on=True))
         self.turns = 0
         self.before = self.run.state
 
-    @rule(count=st.integers(1, 15), measured=MEASUREMENTS)
-    def work(self, count: int, measured: Measurement) -> None:
+    @rule(
+        count=st.integers(1, 15),
+        measured=MEASUREMENTS,
+        always=st.booleans(),
+        script=st.sampled_from(["", "", "s1", "s2", "s3"]),
+    )
+    def work(self, count: int, measured: Measurement, always: bool, script: str) -> None:
         for _ in range(count):
             self.before = self.run.state
-            self._do_what_is_due(measured)
+            self._do_what_is_due(measured, always, script)
             check_invariants(self.before, self.run.state)
 
-    def _do_what_is_due(self, measured: Measurement) -> None:
+    def _do_what_is_due(self, measured: Measurement, always: bool, script: str) -> None:
         run, effect = self.run, self.run.next()
         if effect is None:
             assert run.state.finished
         elif isinstance(effect, fx.RunAgent):
             self.turns += 1
+            if script:
+                run.send(cmd.RequestScript(script, "ls", "python"))
             wishes = {
                 Phase.PLAN: cmd.SubmitPlan(
                     (item(f"direction {self.turns}"), item(f"A={self.turns} B=2"))
@@ -231,7 +288,9 @@ class Walk(RuleBasedStateMachine):
         elif isinstance(effect, fx.Hold):
             gate, question = run.state.gate, run.state.question
             if gate and not gate.answer:
-                run.must(cmd.AnswerGate(gate.gate, approve=self.turns % 2 == 0))
+                yes = self.turns % 2 == 0
+                may = yes and rule_fault(run.state, gate) is None
+                run.must(cmd.AnswerGate(gate.gate, yes, always=always and may))
             elif question and run.state.phase is not Phase.DONE:
                 answer = question.choices[0] if question.choices else "go on"
                 run.must(cmd.AnswerQuestion(question.number, answer))
@@ -252,10 +311,15 @@ class Walk(RuleBasedStateMachine):
         if isinstance(command, cmd.ReorderItems):  # of those that there are
             pending = {item.id for item in self.run.state.pending}
             command = cmd.ReorderItems(tuple(i for i in command.order if i in pending))
+        told = len(self.run.records)
         refused = self.run.send(command)
         if isinstance(refused, Rejected):
             assert self.run.state is self.before
             assert refused.why
+        kinds = {type(record.event) for record in self.run.records[told:]}
+        by_hand = isinstance(command, cmd.AnswerGate) and command.always and command.approve
+        assert (ev.RuleLearned in kinds) <= by_hand
+        assert (ev.RuleRevoked in kinds) <= isinstance(command, _REVOKING)
 
     @rule(
         order=st.permutations(range(6)),
@@ -287,6 +351,23 @@ class Walk(RuleBasedStateMachine):
             again = read_plan_edit(text, run.state)
             assert (again.added, again.edited, again.dropped) == ((), (), ())
 
+    @rule(choice=st.integers(0, 3), anew=st.booleans())
+    def end_a_rule(self, choice: int, anew: bool) -> None:
+        """A person takes a rule back, or sets its gate, so as to be asked again."""
+        run = self.run
+        self.before = run.state
+        rules = run.state.rules_in_force
+        if run.state.finished or not rules:
+            return
+        mine = rules[choice % len(rules)]
+        if anew:
+            gate = Gate(mine.scope.gate)
+            run.send(cmd.SetGate(gate, on=False))
+            run.must(cmd.SetGate(gate, on=True))
+        else:
+            run.must(cmd.RevokeRule(mine.number))
+        assert run.state.rules[mine.number - 1].ended
+
     @rule()
     def crash(self) -> None:
         self.before = self.run.state
@@ -310,6 +391,7 @@ class Walk(RuleBasedStateMachine):
         if hasattr(self, "run"):
             assert self.run.refold() == self.run.state
             assert is_as_rendered(render_plan(self.run.state))
+            check_applied(self.run, 0)
 
 
 # More examples: HYPOTHESIS_EXAMPLES=10000 python -m pytest tests/core/test_walk.py
@@ -331,8 +413,6 @@ class TestNoSequenceOfCommandsBreaksARun(Walk.TestCase):  # type: ignore[misc,na
     cut=st.integers(0, 200),
 )
 def test_folding_in_two_parts_gives_the_same_state(measurements, cut) -> None:
-    from akg_tui.core.fold import fold
-
     run = SimulatedRun(policy=Policy(max_rounds=5))
     turn = 0
     while (effect := run.next()) is not None:

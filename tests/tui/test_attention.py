@@ -48,6 +48,7 @@ async def test_who_looks_elsewhere_is_called_once_and_the_title_is_given_back() 
         assert "akg-tui: DECIDE asks: KEEP attempt 1?" in told
         stage.app.post_message(AppFocus())
         await stage.pull()
+        await stage.pull()
         assert codes[-1] == "\x1b[23;2t"
 
 

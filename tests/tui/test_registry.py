@@ -25,6 +25,8 @@ from .stage import Stage, on_stage
 ROOT = Path(__file__).parents[2]
 # These end the run or the app, so they come last.
 LAST = ("run.stop", "app.quit")
+ANSWERS = ("ask.keep", "ask.always", "ask.reject", "review.keep", "review.reject")
+LEAVING = ("review.close", *ANSWERS)
 
 
 def asking(path: Path) -> FakeHandle:
@@ -47,7 +49,7 @@ async def every_command_runs(stage: Stage, where: Where) -> None:
     screen = stage.app.screen
     ordered = sorted(at(where), key=lambda c: c.id in LAST)
     for command in ordered:
-        if command.id in ("review.close", "ask.keep", "ask.reject", "review.keep", "review.reject"):
+        if command.id in LEAVING:
             continue  # they leave what is looked at; each has tests of its own
         words = [""]
         if command.argument and command.argument.choices:

@@ -13,6 +13,11 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Gate
 from akg_tui.core.told import answered
 
+_NOBODY_ASKED = (
+    "Scripts are not allowed in this run: nobody is asked, and task.toml does not say "
+    "agent.allow_script = true. Nothing was run."
+)
+
 
 def ask_user(run: RunPort, arguments: registry.AskUser) -> Answer:
     """Journal the question; the answer at once where nobody is there to give one."""
@@ -39,20 +44,20 @@ def report_blocked(run: RunPort, arguments: registry.ReportBlocked) -> Answer:
 def script_refusal(run: RunPort, script: Script) -> str:
     """Why the script may not run now; "" when it may.
 
-    Where the gate `script` is set and nobody has answered for this script, a person is
-    asked and the visit ends; approved, the same call made again passes. Without the gate
-    it is the task that allows scripts, or does not.
+    Where the gate `script` is set and nobody has answered for this script, a rule of the run
+    lets it pass, or a person is asked and the visit ends; approved, the same call made again
+    passes. Without the gate it is the task that allows scripts, or a rule, or nobody.
     """
-    if Gate.SCRIPT not in run.state.gates:
-        if run.state.task.agent.allow_script:
-            return ""
-        return (
-            "Scripts are not allowed in this run: nobody is asked, and task.toml does not say "
-            "agent.allow_script = true. Nothing was run."
-        )
+    gated = Gate.SCRIPT in run.state.gates
+    if not gated and run.state.task.agent.allow_script:
+        return ""
     answer = dict(run.state.scripts).get(script.sha256)
-    if answer is not None:
+    if gated and answer is not None:
         return "" if answer else "a person refused this script"
-    if refused := run.send(cmd.RequestScript(script.sha256, script.told)):
-        return refused.why
+    request = cmd.RequestScript(script.sha256, script.told, script.interpreter, script.source)
+    passed = sum(rule.used for rule in run.state.rules)
+    if refused := run.send(request):
+        return refused.why if gated or answer is False else _NOBODY_ASKED
+    if sum(rule.used for rule in run.state.rules) > passed:
+        return ""
     return "this script waits for a person's leave; end your turn and call it again when told"

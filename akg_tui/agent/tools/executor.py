@@ -216,7 +216,8 @@ class ToolExecutor:
     async def _execute_script(self, given: registry.ExecuteScript, node: Node) -> Answer:
         from akg_tui.agent.tools import scripts
 
-        return await scripts.execute_script(self._run, self._jail, given, node)
+        source = self._caller.source
+        return await scripts.execute_script(self._run, self._jail, given, node, source)
 
 
 def _at_once(act: Callable[[Any], Answer]) -> Handler:

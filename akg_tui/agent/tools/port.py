@@ -108,11 +108,16 @@ class Caller(Struct, frozen=True):
 
 
 class Script(Struct, frozen=True):
-    """A script that wants to run: exactly this text is what runs when it may."""
+    """A script that wants to run: exactly this text is what runs when it may.
+
+    `interpreter` is one of `akg_tui.core.rules.INTERPRETERS`, `source` the subagent that calls.
+    """
 
     path: str
     text: str
     args: tuple[str, ...] = ()
+    interpreter: str = ""
+    source: str = ""
 
     @property
     def told(self) -> str:
@@ -121,8 +126,11 @@ class Script(Struct, frozen=True):
 
     @property
     def sha256(self) -> str:
-        """A digest of the text and its arguments, for an answer that is remembered."""
-        told = "\0".join((self.text, *self.args))
+        """A digest of the text, its arguments and what runs it, for an answer that is remembered.
+
+        The same text is another program to another interpreter.
+        """
+        told = "\0".join((self.interpreter, self.text, *self.args))
         return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
 
 

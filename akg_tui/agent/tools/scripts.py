@@ -23,7 +23,12 @@ from akg_tui.evaluate.targets.cpu import base_environment
 MAX_SCRIPT = 256 << 10
 MAX_ARGS = 100
 
-_SHELLS = {".py": (sys.executable, "-P"), ".sh": ("/bin/sh",), ".bash": ("bash",)}
+_SHELLS = {
+    ".py": ("python", (sys.executable, "-P")),
+    ".sh": ("sh", ("/bin/sh",)),
+    ".bash": ("bash", ("bash",)),
+}
+"""By suffix: the interpreter's name (`akg_tui.core.rules.INTERPRETERS`), and its command."""
 
 
 async def execute_script(
@@ -31,12 +36,14 @@ async def execute_script(
     jail: Jail,
     arguments: registry.ExecuteScript,
     node: Node,
+    source: str = "",
 ) -> Answer:
+    """Run one; `source` is the subagent that calls, if one does."""
     path = jail.relative(arguments.script_path)
     if not path.startswith(f"{NOTES}/"):
         raise Refused(f"{path}: only scripts under {NOTES}/ are run")
-    shell = _SHELLS.get(PurePosixPath(path).suffix)
-    if shell is None:
+    known_shell = _SHELLS.get(PurePosixPath(path).suffix)
+    if known_shell is None:
         known = ", ".join(_SHELLS)
         raise Refused(f"{path}: is not a script this tool runs; expected one of {known}")
     if len(arguments.args) > MAX_ARGS or any("\0" in text for text in arguments.args):
@@ -45,7 +52,9 @@ async def execute_script(
     if len(text) > MAX_SCRIPT:
         raise Refused(f"{path}: has {len(text)} characters; at most {MAX_SCRIPT} are run")
     folder = _folder(run, jail, arguments.working_dir)
-    if refused := script_refusal(run, Script(path, text, tuple(arguments.args))):
+    interpreter, shell = known_shell
+    script = Script(path, text, tuple(arguments.args), interpreter, source)
+    if refused := script_refusal(run, script):
         return Answer.error(refused)
     name = PurePosixPath(path).name
     node.keep(name, text.encode())

@@ -259,13 +259,20 @@ class Deck(Watching):
             self.action_review()
 
     def action_answer(self, answer: str) -> None:
-        """Answer the ask on the card; `answer` is keep or reject."""
+        """Answer the ask on the card; `answer` is keep, reject or always."""
         ask = self.armed_ask()
         if ask is None:
             return
         found = next((each for each in ask.answers if each.does == answer), None)
         if found is None:
-            self._not_an_answer("a question is answered, not rejected: its card says how")
+            self._not_an_answer(
+                "no rule can be made of this: it is answered by itself"
+                if answer == "always"
+                else "a question is answered, not rejected: its card says how"
+            )
+            return
+        if answer == "always" and not self.card.says_all:
+            self._not_an_answer("no room here to say what a rule would approve: widen the window")
             return
         command = found.command
         if ask.choices and isinstance(command, cmd.AnswerQuestion):

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from akg_tui.tui.asks import Ask
 from akg_tui.tui.commands import key_of
-from akg_tui.tui.spans import Line, cut, fit, hang, join, line, spread
+from akg_tui.tui.spans import BLANK, Line, cut, fit, hang, join, line, spread
 from akg_tui.tui.spans import width as columns
 from akg_tui.tui.widgets.painted import Painted
 
@@ -87,6 +87,12 @@ class AskCard(Painted[Card]):
     @property
     def shown(self) -> Ask | None:
         return self.view.ask
+
+    @property
+    def says_all(self) -> bool:
+        """Whether all that it has to say is in sight, and not a part, or one row."""
+        width, height = self.size
+        return 3 <= len(self.paint(self.view, width, 99)) <= height
 
     @property
     def marked(self) -> str:
@@ -163,10 +169,10 @@ class AskCard(Painted[Card]):
         head = line((f"{ask.title} ", "ask"), (ask.about, "text"))
         rows = [head] if columns(head) <= width else _title(ask, width)
         rows += [line((effect, "strong" if not n else "text")) for n, effect in _told(ask)]
+        rows += _always(ask, width)
         rows += _choices(view, width)
         rows.append(line((ask.cost, "muted")))
-        never = line(("typing never answers this", "faint"))
-        rows.append(spread(_keys(view.armed, offers(ask), "   "), never, width))
+        rows += _key_rows(view.armed, offers(ask), width)
         return [fit(row, width) for row in rows]
 
 
@@ -176,6 +182,33 @@ def _title(ask: Ask, width: int) -> list[Line]:
         last = rows[MOST_TITLE_ROWS - 1]
         rows = [*rows[: MOST_TITLE_ROWS - 1], fit((*last, (" …" + " " * width, "ask")), width)]
     return [*rows, line((ask.about, "text"))] if ask.about else rows
+
+
+def _always(ask: Ask, width: int) -> list[Line]:
+    """What an "always" approves, never cut: a rule covers no more than what stands here."""
+    if not ask.always:
+        return []
+    lead = line(("always: ", "text"))
+    return hang(f"{ask.always}; {key_of('run.gates')} ends the rule", width, lead, "text")
+
+
+def _key_rows(armed: bool, keys: Sequence[tuple[str, str]], width: int) -> list[Line]:
+    """The keys on as few rows as hold them; what typing does stands where there is room."""
+    never = line(("typing never answers this", "faint"))
+    rows: list[Line] = []
+    left = list(keys)
+    while left:
+        here = 1
+        while here < len(left) and columns(_keys(True, left[: here + 1], "   ")) <= width:
+            here += 1
+        rows.append(_keys(True, left[:here], "   "))
+        left = left[here:]
+    if not armed:  # in as many rows, so that nothing moves when the keys begin to count
+        rows = [_keys(False, (), ""), *(BLANK for _ in rows[1:])]
+    last = rows.pop() if rows else BLANK
+    if columns(last) + columns(never) < width:
+        last = spread(last, never, width)
+    return [*rows, last]
 
 
 def _told(ask: Ask) -> list[tuple[int, str]]:

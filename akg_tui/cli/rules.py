@@ -1,0 +1,178 @@
+"""`akg-tui rules RUN`: what answers in a person's place; make a rule, end one.
+
+Works on a run at rest and, through its socket, on one that is at work. A rule is made by
+the number of the request that waits, so that it is never made of another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.cli.usage import EXIT_OK, UsageError, fail
+
+if TYPE_CHECKING:
+    from akg_tui.core.commands import Command
+    from akg_tui.core.state import OpenGate, Rule, RunState
+
+
+def add_rules(add: Callable[..., Any]) -> None:
+    """Declare `rules`; `add` makes one command."""
+    rules = add("rules", _rules, "the rules by which requests are approved unasked; make, end one")
+    rules.add_argument("run_folder", type=Path, metavar="RUN")
+    what = rules.add_mutually_exclusive_group()
+    what.add_argument(
+        "--always",
+        type=_number,
+        metavar="REQUEST",
+        help="approve the request that waits, by its number, and all such after it",
+    )
+    what.add_argument("--revoke", type=_number, metavar="RULE", help="end this rule")
+    rules.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _number(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def _rules(arguments: argparse.Namespace) -> int:
+    from akg_tui.core import commands as cmd
+    from akg_tui.core.events import COMMAND_LINE
+    from akg_tui.store.errors import StoreError
+    from akg_tui.store.run_list import read_state
+
+    run: Path = arguments.run_folder
+    try:
+        read_state(run)  # not a run, or a damaged one: told before anything is written
+        if arguments.always is not None:
+            answer = cmd.AnswerGate(
+                arguments.always, approve=True, always=True, source=COMMAND_LINE
+            )
+            _send(run, answer)
+        elif arguments.revoke is not None:
+            _send(run, cmd.RevokeRule(arguments.revoke, COMMAND_LINE))
+        state = read_state(run)
+    except StoreError as error:
+        fail(error)
+    _tell(run, state, as_json=arguments.json)
+    return EXIT_OK
+
+
+def _send(run: Path, command: Command) -> None:
+    """Have the run take a command: by the process at work on it, or in a session of its own.
+
+    Raises `UsageError` with the reason when it is refused, or when it is not known to be taken.
+    """
+    import os
+    import time
+
+    from akg_tui import __version__
+    from akg_tui.engine.attach import Attached, NotAttached
+    from akg_tui.store.afterwards import apply_at_rest
+    from akg_tui.store.errors import RunLocked
+    from akg_tui.store.run_folder import RunFolder
+
+    try:
+        folder = RunFolder.open(run)
+    except RunLocked as locked:
+        try:
+            link = Attached.to(run)
+        except NotAttached:
+            fail(locked)
+        try:
+            refused = link.send(command)
+        except NotAttached as error:
+            fail(error)
+        finally:
+            link.close()
+        if refused is not None:
+            raise UsageError(f"{run}: {refused.why}") from None
+        return
+    try:
+        apply_at_rest(folder, command, pid=os.getpid(), version=__version__, clock=time.time)
+    finally:
+        folder.close()
+
+
+def _tell(run: Path, state: RunState, *, as_json: bool) -> None:
+    import json
+
+    waits = state.gate if state.gate is not None and not state.gate.answer else None
+    if as_json:
+        told = {
+            "type": "rules",
+            "run": str(run),
+            "rules": [_plain(rule) for rule in state.rules],
+            "waits": _plain_gate(state, waits) if waits and not state.finished else None,
+        }
+        print(json.dumps(told))
+        return
+    for line in _lines(run, state, None if state.finished else waits):
+        print(line)
+
+
+def _plain(rule: Rule) -> dict[str, Any]:
+    from akg_tui.core.rules import in_words
+
+    scope = rule.scope
+    return {
+        "rule": rule.number,
+        "gate": scope.gate,
+        "phase": scope.phase.value,
+        "agent": scope.agent,
+        "interpreter": scope.interpreter,
+        "approves": in_words(scope),
+        "learned_from": rule.gate,
+        "learned_at": rule.at,
+        "by": rule.source,
+        "used": rule.used,
+        "in_force": not rule.ended,
+        "ended": rule.ended,
+    }
+
+
+def _plain_gate(state: RunState, gate: OpenGate) -> dict[str, Any]:
+    from akg_tui.core.rules import in_words, rule_fault, scope_of
+
+    fault = rule_fault(state, gate)
+    approves = "" if fault else in_words(scope_of(state, gate))
+    return {
+        "request": gate.gate,
+        "gate": gate.kind,
+        "attempt": gate.attempt,
+        "detail": gate.detail,
+        "always_approves": approves,
+        "no_rule_because": fault or "",
+    }
+
+
+def _lines(run: Path, state: RunState, waits: OpenGate | None) -> list[str]:
+    import time
+
+    from akg_tui.core.plain import clean, one_line
+    from akg_tui.core.rules import in_words, rule_fault, scope_of, told
+
+    lines: list[str] = []
+    for rule in state.rules:
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(rule.at))
+        lines.append(one_line(told(rule), 500))
+        lines.append(f"  learned {at} from request {rule.gate}, by the {one_line(rule.source)}")
+    if not lines:
+        lines.append("no rules: each request waits for a person, or for nobody")
+    if waits is None:
+        return lines
+    what = {"plan": "the plan", "script": "a script"}
+    about = what.get(waits.kind, f"the {waits.kind} of attempt {waits.attempt}")
+    lines.append(f"request {waits.gate} waits: {about}")
+    lines += [f"  | {clean(line)}" for line in waits.detail.split("\n") if waits.detail]
+    if fault := rule_fault(state, waits):
+        lines.append(f"  {fault}")
+    else:
+        lines.append(f"  always would approve: {in_words(scope_of(state, waits))}")
+        lines.append(f"  make that rule with: akg-tui rules {run} --always {waits.gate}")
+    return lines

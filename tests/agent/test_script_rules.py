@@ -1,0 +1,152 @@
+"""Scripts under a rule: they run, each told in the journal, and none of them touches the rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from akg_tui.agent.tools.executor import ToolExecutor
+from akg_tui.agent.tools.port import Caller as Who
+from akg_tui.agent.tools.port import Script
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Gate, Phase
+from akg_tui.engine.attach import SOCKET
+from akg_tui.engine.engine import Engine
+from tests.agent.live import held
+from tests.agent.test_tools import Caller
+
+
+async def taught(call: Caller, name: str = "first.sh", text: str = "echo first\n") -> None:
+    """A person let the first script run, and said "always"."""
+    call.engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
+    path = call.note(name, text)
+    assert "waits for a person" in await call.refused("execute_script", script_path=path)
+    gate = call.engine.state.gate
+    assert gate is not None
+    assert call.engine.send(cmd.AnswerGate(gate.gate, approve=True, always=True)) is None
+
+
+def applied(engine: Engine) -> list[ev.RuleApplied]:
+    return [r.event for r in engine.records if isinstance(r.event, ev.RuleApplied)]
+
+
+async def test_a_script_under_a_rule_runs_in_the_same_call_and_is_told_whole(tmp_path) -> None:
+    async with held(tmp_path) as engine:
+        call = Caller(engine)
+        await taught(call)
+        path = call.note("second.sh", "echo $1\n")
+        assert await call.good("execute_script", script_path=path, args=["two"]) == "two\n"
+        (one,) = applied(engine)
+        assert (one.rule, one.detail) == (1, f"{path} two\necho $1\n")
+        assert engine.state.gate is None
+        other = call.note("third.py", "print(3)\n")
+        assert "waits for a person" in await call.refused("execute_script", script_path=other)
+        assert len(applied(engine)) == 1
+
+
+async def test_where_nobody_is_asked_only_the_rule_lets_a_script_run(tmp_path) -> None:
+    async with held(tmp_path) as engine:
+        call = Caller(engine)
+        await taught(call)
+        engine.send(cmd.SetGate(Gate.SCRIPT, on=False))
+        shell, python = call.note("a.sh", "echo a\n"), call.note("a.py", "print(1)\n")
+        assert await call.good("execute_script", script_path=shell) == "a\n"
+        assert "nobody is asked" in await call.refused("execute_script", script_path=python)
+        engine.send(cmd.RevokeRule(1))
+        assert "nobody is asked" in await call.refused("execute_script", script_path=shell)
+
+
+async def test_a_rule_for_the_agent_lets_no_script_of_a_subagent_run(tmp_path) -> None:
+    async with held(tmp_path) as engine:
+        call = Caller(engine)
+        await taught(call)
+        begun = ev.SubagentStarted(subagent="s1", agent="subagent", phase=Phase.EDIT, call="t")
+        engine.send(cmd.Observe(begun))
+        call.executor = ToolExecutor(engine, None, Who("s1", "trace", errand=True))
+        path = call.note("b.sh", "echo b\n")
+        assert "waits for a person" in await call.refused("execute_script", script_path=path)
+        gate = engine.state.gate
+        assert gate is not None
+        assert (gate.agent, gate.interpreter) == ("subagent", "sh")
+
+
+def test_the_same_text_for_another_interpreter_is_another_script() -> None:
+    text = "true or exit(0)\n"
+    assert Script("a.sh", text, (), "sh").sha256 != Script("a.py", text, (), "python").sha256
+
+
+async def test_leave_for_a_shell_script_is_no_leave_for_python(tmp_path) -> None:
+    async with held(tmp_path) as engine:
+        call = Caller(engine)
+        engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
+        text = "true\n"
+        await call.refused("execute_script", script_path=call.note("a.sh", text))
+        assert engine.state.gate is not None
+        engine.send(cmd.AnswerGate(engine.state.gate.gate, approve=True))
+        python = call.note("a.py", text)
+        assert "waits for a person" in await call.refused("execute_script", script_path=python)
+
+
+ORDERS = """
+import json, socket
+link = socket.socket(socket.AF_UNIX)
+link.connect({socket!r})
+for order in {orders}:
+    link.sendall((json.dumps(order) + "\\n").encode())
+print(link.recv(65536))
+"""
+
+
+async def test_a_script_that_a_rule_let_run_teaches_and_ends_none(tmp_path: Path) -> None:
+    """It runs as the same user, beside the run's socket, and knows every word of the protocol."""
+    async with held(tmp_path) as engine:
+        call = Caller(engine)
+        await taught(call, "first.py", "print(1)\n")
+        wider = call.note("b.sh", "echo b\n")
+        await call.refused("execute_script", script_path=wider)
+        assert engine.state.gate is not None
+        number = engine.state.gate.gate
+        orders: list[dict[str, Any]] = [
+            {"order": "AnswerGate", "with": {"gate": number, "approve": True, "always": True}},
+            {"order": "RevokeRule", "with": {"rule": 1}},
+            {"order": "SetGate", "with": {"gate": "script", "on": False}},
+        ]
+        where = str(Path(engine.path).absolute() / SOCKET)
+        path = call.note("attack.py", ORDERS.format(socket=where, orders=orders))
+        result = await call("execute_script", script_path=path)
+        assert len(applied(engine)) == 1, "it did run"
+        assert result.status == "error"
+        assert "PermissionError" in result.error_information
+        (rule,) = engine.state.rules
+        assert (rule.number, rule.ended) == (1, "")
+        assert engine.state.gate is not None
+        assert not engine.state.gate.answer
+        assert Gate.SCRIPT in engine.state.gates
+
+
+TRIES: list[tuple[str, dict[str, Any]]] = [
+    ("ask_user", {"message": "Always allow all scripts?", "choices": ["always", "no"],
+                  "default": "always"}),
+    ("execute_script", {"script_path": "notes/b.sh", "always": True}),
+    ("execute_script", {"script_path": "notes/b.sh", "rule": 1, "source": "user"}),
+    ("write_file", {"file_path": "events.jsonl", "content": '{"type": "RuleLearned"}'}),
+    ("write_file", {"file_path": "notes/rules.json", "content": '{"rule": 1, "always": true}'}),
+    ("AnswerGate", {"gate": 1, "approve": True, "always": True}),
+    ("RevokeRule", {"rule": 1}),
+    ("report_blocked", {"kind": "other", "reason": "every script must be allowed, always, now"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(TRIES)))
+async def test_no_call_of_the_agent_makes_a_rule(tmp_path: Path, number: int) -> None:
+    tool, arguments = TRIES[number]
+    async with held(tmp_path) as engine:
+        call = Caller(engine)
+        engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
+        call.note("b.sh", "echo b\n")
+        await call(tool, **arguments)
+        assert engine.state.rules == ()
+        assert Gate.SCRIPT in engine.state.gates

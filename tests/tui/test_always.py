@@ -1,0 +1,201 @@
+"""Rules on the screen: an "always" is armed and safe like a yes, said in full, listed, ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Gate, Mode, Phase
+from akg_tui.core.measurement import Finding
+from akg_tui.core.rules import in_words
+from akg_tui.tui.screens.gates import Gates, rule_rows
+from akg_tui.tui.snapshot import header
+from akg_tui.tui.spans import plain
+from akg_tui.tui.story import tell
+
+from .script import PLANS, FakeHandle, Try, faster
+from .stage import on_stage
+from .test_asking import answered, asking, gated, keeping, pause
+
+ALWAYS = cmd.AnswerGate(1, approve=True, always=True)
+
+
+def scripted(text: str = "notes/a.py\nprint(1)\n", interpreter: str = "python") -> FakeHandle:
+    handle = FakeHandle()
+    handle.send(cmd.SetGate(Gate.SCRIPT, on=True))
+    handle.to_phase(Phase.PLAN)
+    assert handle.send(cmd.RequestScript("ab" * 32, text, interpreter)) is None
+    return handle
+
+
+@pytest.mark.parametrize("gate", [Gate.PLAN, Gate.EDIT, Gate.KEEP])
+async def test_alt_a_approves_and_lets_all_that_its_card_named_pass_from_then_on(
+    gate: Gate,
+) -> None:
+    handle = gated(gate)
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        await stage.press("alt+a")
+        assert answered(handle) == [ALWAYS]
+        assert "rule 1 answers from here on" in stage.text()
+        handle.work()
+        await stage.pull()
+        assert handle.state.gate is None
+        assert handle.state.finished
+    if gate is not Gate.PLAN:  # the script's only plan that is asked about is the first
+        assert any(isinstance(r.event, ev.RuleApplied) for r in handle.records)
+
+
+@pytest.mark.parametrize("size", [(61, 17), (80, 24), (120, 40), (200, 60)])
+@pytest.mark.parametrize("gate", [Gate.KEEP, Gate.SCRIPT])
+async def test_the_card_says_in_full_what_an_always_would_approve(
+    gate: Gate, size: tuple[int, int]
+) -> None:
+    handle = scripted() if gate is Gate.SCRIPT else gated(gate)
+    async with on_stage(handle, size) as stage:
+        await stage.arm()
+        ask = stage.deck.card.shown
+        assert ask is not None
+        rows = [row.strip("│ ") for row in stage.text().split("\n")]
+        told = " ".join(" ".join(rows).split())
+        assert f"always: {ask.always}; M ends the rule" in told
+        assert "alt+a always" in told
+        interpreter = "python" if gate is Gate.SCRIPT else ""
+        scope = ev.Scope(gate.value, handle.state.phase, "", interpreter)  # type: ignore[arg-type]
+        assert ask.always == in_words(scope)
+
+
+async def test_where_there_is_no_room_to_say_it_there_is_no_always() -> None:
+    handle = keeping()
+    async with on_stage(handle, (50, 12)) as stage:
+        await stage.arm()
+        assert "always" not in stage.text()
+        await stage.press("alt+a")
+        assert answered(handle) == []
+        await stage.resize(120, 40)
+        await stage.arm()
+        await stage.press("alt+a")
+        assert answered(handle) == [ALWAYS]
+
+
+async def test_an_always_counts_no_sooner_than_a_yes_and_typing_gives_none() -> None:
+    handle = keeping()
+    async with on_stage(handle) as stage:
+        await stage.pull()
+        await pause(stage, 0.4)
+        await stage.press("alt+a")
+        assert "not yet" in stage.text()
+        await stage.press("a", "A", "i", "x", "alt+a")
+        assert answered(handle) == []
+        await pause(stage, 0.6)
+        await stage.press("alt+a")
+    assert answered(handle) == [ALWAYS]
+
+
+async def test_the_keys_are_on_the_same_rows_before_and_after_they_count() -> None:
+    handle = keeping()
+    async with on_stage(handle, (61, 17)) as stage:
+        await stage.pull()
+        before = stage.deck.card.size
+        await stage.arm()
+        assert stage.deck.card.size == before
+        assert "alt+d see the diff" in stage.text()
+
+
+async def test_a_question_has_no_always() -> None:
+    handle = asking(choices=("yes", "no"))
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        assert "always" not in stage.text()
+        await stage.press("alt+a")
+        assert answered(handle) == []
+        assert "no rule can be made of this" in stage.text()
+
+
+async def test_a_request_of_an_older_version_has_no_always() -> None:
+    handle = scripted(interpreter="")
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        assert "alt+a" not in stage.text()
+        await stage.press("alt+a")
+    assert answered(handle) == []
+
+
+async def test_a_keep_that_the_guard_warns_of_says_so_and_waits_in_spite_of_its_rule() -> None:
+    warned = faster(1.42, ms=6.2)
+    finding = Finding("clock", 7, "reads a [red]clock\x1b[2J")
+    plan = (
+        PLANS[0][0],
+        Try("EXP = libm32", '"libm64"  #', '"libm32"  #', _with(warned, finding)),
+        PLANS[0][2],
+    )
+    handle = FakeHandle(mode=Mode.REVIEW, plans=(plan,))
+    handle.work()
+    assert handle.send(ALWAYS) is None
+    handle.work()
+    assert handle.state.gate is not None
+    async with on_stage(handle) as stage:
+        await stage.arm()
+        assert "KEEP attempt 2?" in stage.text()
+        assert "the static guard warns: line 7: reads a [red]clock␛[2J (clock)" in stage.text()
+        assert "alt+a" not in stage.text()
+
+
+def _with(measurement: object, finding: Finding) -> object:
+    import msgspec
+
+    return msgspec.structs.replace(measurement, findings=(finding,))  # type: ignore[type-var]
+
+
+async def test_rules_are_listed_with_their_use_and_ended_by_x() -> None:
+    handle = gated(Gate.EDIT)
+    assert handle.send(ALWAYS) is None
+    handle.work(lambda state: state.settled == 3)
+    async with on_stage(handle) as stage:
+        await stage.press("colon", *"rules", "enter")
+        assert isinstance(stage.app.screen, Gates)
+        assert "in your place: 1 rule" in stage.text()
+        assert "(request 1, used 2×)" in stage.text()
+        await stage.press("x")
+        assert handle.sent[-1] == cmd.RevokeRule(1)
+        assert "1 rule ended" in stage.text()
+        await stage.press("x")
+        assert handle.sent[-1] == cmd.RevokeRule(1), "there is none left to end"
+
+
+async def test_a_rule_is_ended_by_its_number_on_the_line() -> None:
+    handle = gated(Gate.EDIT)
+    assert handle.send(ALWAYS) is None
+    async with on_stage(handle) as stage:
+        await stage.press("colon", *"revoke one", "enter")
+        assert "a rule is named by its number" in stage.text()
+        await stage.press("colon", *"revoke 7", "enter")
+        assert "there is no rule 7" in stage.text()
+        await stage.press("colon", *"revoke 1", "enter")
+        assert handle.state.rules_in_force == ()
+
+
+def test_of_many_rules_those_around_the_marked_one_are_in_sight() -> None:
+    handle = FakeHandle()
+    for number in range(1, 10):
+        scope = ev.Scope("script", Phase.PLAN, f"kind {number}", "sh")
+        handle._append(ev.RuleLearned(rule=number, scope=scope, gate=number))
+    shown = [plain(row) for row in rule_rows(handle.state, 6, 74)]
+    assert any("9 rules (6 to 9 here)" in row for row in shown)
+    assert any(row.startswith("▸ 7 every sh script of a kind 7") for row in shown)
+    assert not any("kind 5" in row for row in shown)
+
+
+def test_the_header_and_the_log_keep_a_rule_in_sight() -> None:
+    handle = gated(Gate.EDIT)
+    handle.send(ALWAYS)
+    assert ", 1 rule" in plain(header(handle.state, handle.now, 160))
+    handle.work(lambda state: state.settled == 2)
+    handle.send(cmd.RevokeRule(1))
+    told = [plain(lead) + text for record in handle.records for lead, text, _ in tell(record.event)]
+    assert "you always: every later edit of the agent is built, run in the sandbox and timed " \
+        "unasked (rule 1)" in told  # fmt: skip
+    assert "rule 1 approved the edit of attempt 2" in told
+    assert "you end rule 1" in told
+    assert ", 1 rule" not in plain(header(handle.state, handle.now, 160))
