@@ -20,8 +20,8 @@ from akg_tui.evaluate.noise import Machine, Watch
 from akg_tui.evaluate.nursery import Nursery
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.roofline import Level
+from akg_tui.evaluate.stock import Need, Stock
 from akg_tui.evaluate.timing import Contest, Memory, Side
-from akg_tui.evaluate.trials import DRAW_S
 from akg_tui.evaluate.verdict import CONFIRMING, MAIN, Schedule, Standing
 from akg_tui.evaluate.worker import ChildFailed
 
@@ -34,8 +34,8 @@ CONFIRM_SHARE = 0.5
 """Of the budget of the comparison, on top of it."""
 
 PRECISE_EVERY = 4
-SPARES = 1 + 2 * MAIN.looks[0].clusters
-"""Children that a comparison needs at least: one to draw inputs, and those of the clusters."""
+SPARES = 2 * MAIN.looks[0].clusters
+"""Children that the clusters of a comparison need at least."""
 
 
 @dataclass
@@ -83,6 +83,7 @@ class Comparing:
         self,
         nursery: Nursery,
         reference: Reference,
+        stock: Stock,
         contender: Contender,
         found: Timed,
         *,
@@ -96,6 +97,7 @@ class Comparing:
         self._nursery = nursery
         self._timing = nursery.task.timing
         self._reference = reference
+        self._stock = stock
         self._contender = contender
         self._levels = levels
         self._found = found
@@ -239,14 +241,13 @@ class Comparing:
         self._nursery.stock(SPARES)
         turns = pairs + timing.WARMUPS_MOST
         count = turns * max(calls)
-        draw = self._reference.draw(
+        need = Need(
             count,
-            exact=False,
             # A sample needs one known result at most, and it can't tell which that is.
             checkable=max(turns, int(CHECKABLE * count)),
-            seconds=DRAW_S,
             at_least=(timing.PAIRS_LEAST + timing.WARMUPS) * max(calls),
         )
+        draw = self._stock.timed(need)
         with contextlib.ExitStack() as stack:
             stack.enter_context(contextlib.closing(draw))
             baseline = stack.enter_context(contextlib.closing(self._baseline_side(calls[0])))

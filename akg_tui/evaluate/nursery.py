@@ -77,8 +77,14 @@ class Nursery:
     def quiet(self) -> None:
         """Wait until no process of ours is being made or taken down: before a time counts."""
         self._zygote.settle()
-        for spare in self._zygote.spares:
-            spare.await_rest(START_S)
+        with blamed_on(FailureKind.JUDGE, "a spare process"):
+            for spare in self._zygote.spares:
+                spare.await_rest(START_S)
+        self._clean()
+
+    def await_gone(self) -> None:
+        """Wait until no child is left but spares."""
+        self._zygote.await_gone()
         self._clean()
 
     def clear(self) -> None:
@@ -106,7 +112,7 @@ class Nursery:
         try:
             begun = []
             for source in sources:
-                folder, worker = self._spares.popleft(), self._zygote.take()
+                folder, worker = self._take()
                 folders.append(folder)
                 workers.append(worker)
                 begun.append(self._settle(worker, source, folder))
@@ -119,6 +125,16 @@ class Nursery:
                 if not worker.ended:
                     worker.release()
             self._left += folders
+
+    def _take(self) -> tuple[Path, Worker]:
+        """Return a spare that lives: it may have waited long, and be the first to go."""
+        while True:
+            self.stock(1)
+            folder, worker = self._spares.popleft(), self._zygote.take()
+            if worker.is_alive:
+                return folder, worker
+            worker.release()
+            self._left.append(folder)
 
     def _settle(self, worker: Worker, source: str, folder: Path) -> Ceiling:
         """Give a spare the places of a kernel; return what its use of them is held to."""

@@ -46,6 +46,8 @@ class Draw:
     inputs: Region
     outputs: Region
     exact: Region | None
+    cut_short: bool = False
+    """There are fewer than were asked for, because drawing them took too long."""
 
     def results(self, item: int) -> list[torch.Tensor]:
         """Return the reference's results for an item."""
@@ -127,6 +129,16 @@ class Reference:
         """Values on which the reference's process ended: asking again would cost another."""
         self.free: list[Dimension] = []
         """The dimensions that can differ; none if the task fixes its shape."""
+
+    @property
+    def examined(self) -> bool:
+        """Whether `examine` found nothing wrong."""
+        return self._sample is not None
+
+    @property
+    def threads(self) -> int:
+        """How many threads its processes may use."""
+        return self._nursery.task.timing.threads
 
     @property
     def shapes(self) -> Shapes:
@@ -250,8 +262,9 @@ class Reference:
             return free
         return free
 
-    def draw(
+    def draw_from(
         self,
+        loaded: Loaded,
         count: int,
         *,
         exact: bool,
@@ -263,28 +276,8 @@ class Reference:
 
         Stops after `seconds`, but not before `at_least` items. Half of the time at most goes
         into results: without any left, a slow reference would leave nothing to time with.
+        The child must not have been told to vary.
         """
-        with self.loaded() as loaded:
-            return self.draw_from(
-                loaded,
-                count,
-                exact=exact,
-                checkable=checkable,
-                seconds=seconds,
-                at_least=at_least,
-            )
-
-    def draw_from(
-        self,
-        loaded: Loaded,
-        count: int,
-        *,
-        exact: bool,
-        checkable: int,
-        seconds: float,
-        at_least: int,
-    ) -> Draw:
-        """Draw as `draw` does, from a child that is there already and was not told to vary."""
         worker, description = loaded.worker, loaded.description
         if description != self.description:
             raise Misjudged(
@@ -315,6 +308,7 @@ class Reference:
             memory,
             count=done,
             checkable=with_results,
+            cut_short=done < count,
             exact=memory.exact if every else None,
         )
 
