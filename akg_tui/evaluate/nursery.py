@@ -77,7 +77,7 @@ class Nursery:
     def quiet(self) -> None:
         """Wait until no process of ours is being made or taken down: before a time counts."""
         self._zygote.settle()
-        with blamed_on(FailureKind.JUDGE, "a spare process"):
+        with blamed_on(FailureKind.JUDGE, "a process without a kernel"):
             for spare in self._zygote.spares:
                 spare.await_rest(START_S)
         self._clean()
@@ -111,14 +111,16 @@ class Nursery:
         folders: list[Path] = []
         try:
             begun = []
-            for source in sources:
-                folder, worker = self._take()
-                folders.append(folder)
-                workers.append(worker)
-                begun.append(self._settle(worker, source, folder))
-            for worker, ceiling in zip(workers, begun, strict=True):
-                worker.greet(START_S, ceiling)
-                self._insist(worker)
+            # Until something is loaded only our code runs: what fails is no kernel's fault.
+            with blamed_on(FailureKind.JUDGE, "a process without a kernel"):
+                for source in sources:
+                    folder, worker = self._take()
+                    folders.append(folder)
+                    workers.append(worker)
+                    begun.append(self._settle(worker, source, folder))
+                for worker, ceiling in zip(workers, begun, strict=True):
+                    worker.greet(START_S, ceiling)
+                    self._insist(worker)
             yield workers
         finally:
             for worker in workers:

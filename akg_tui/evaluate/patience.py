@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-WAITING = 10.0
+WAITING = 20.0
 """By the wall's clock it may take this many times as long: it might sleep, and work not at all."""
 
 _CPUCLOCK_SCHED = 2
