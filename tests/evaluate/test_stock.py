@@ -44,9 +44,7 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nursery,
         theirs.recv(1)
         raise Broken
 
-    zygote = Zygote(
-        kernel_environment(1, home), Interrupts(theirs.fileno(), check), "cpu", "cpp"
-    )
+    zygote = Zygote(kernel_environment(1, home), Interrupts(theirs.fileno(), check), "cpu", "cpp")
     with ours, theirs:
         yield Nursery(quick_task(), scratch, zygote, ()), ours
         zygote.close()
