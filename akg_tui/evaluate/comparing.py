@@ -34,6 +34,7 @@ CONFIRM_SHARE = 0.5
 """Of the budget of the comparison, on top of it."""
 
 PRECISE_EVERY = 4
+RESTOCKED = 8
 SPARES = 2 * MAIN.looks[0].clusters
 """Children that the clusters of a comparison need at least."""
 
@@ -148,6 +149,7 @@ class Comparing:
                 return standing
             if standing is Standing.FUTILE or spent or look is MAIN.last:
                 return standing
+            self._restock(MAIN.next(count).clusters - count)
 
     def _confirm(self, contest: Contest) -> None:
         """Measure a gain again; it holds if the lower bound is above 1 in time."""
@@ -170,6 +172,7 @@ class Comparing:
             self._found.confirmation = Confirmation(interval, standing is Standing.FASTER)
             if standing is not Standing.OPEN or spent or look is CONFIRMING.last:
                 return
+            self._restock(CONFIRMING.next(count).clusters - count)
 
     def _sharpen(self, contest: Contest) -> Standing:
         """Run clusters until the interval is narrow enough, or the budget is spent."""
@@ -188,6 +191,10 @@ class Comparing:
                 steady = not self._found.noise or count >= verdict.STEADY_CLUSTERS
                 if (sharp and steady) or spent or count >= verdict.PRECISE_MOST:
                     return Standing.OPEN
+
+    def _restock(self, clusters: int) -> None:
+        """Have children made for clusters to come, many at once: it takes them less time."""
+        self._nursery.stock(2 * min(clusters, RESTOCKED))
 
     def _standing_alone(self) -> Standing:
         found = [each.log_ratio for each in self._alone]

@@ -10,6 +10,7 @@ import contextlib
 import random
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,6 +134,7 @@ class Evaluation:
             verification = self._build()
             # Made on another CPU while the reference and the candidate are at work.
             self._nursery.stock(VERIFYING_SPARES + (SPARES if self.timed else 0))
+            self._reserve()
             call_s = self._verify(verification)
             if self.timed:
                 self._time(call_s)
@@ -161,6 +163,16 @@ class Evaluation:
             self._found.sandbox_missing = self._nursery.sandbox_missing
             self._found.build_s = time.monotonic() - start
         return verification
+
+    def _reserve(self) -> None:
+        """Give spares that wait already their places, beside what is verified now."""
+        wanted = Counter({self._kernel: 1})
+        if self.timed:
+            incumbent = self._request.incumbent
+            baseline = incumbent if incumbent is not None else self._reference.source
+            wanted += Counter({self._kernel: SPARES // 2}) + Counter({baseline: SPARES // 2})
+        for source, count in wanted.items():
+            self._nursery.reserve(source, count)
 
     def _verify(self, verification: Verification) -> float:
         """Compare the candidate on fresh inputs; return about how long one call takes."""

@@ -113,7 +113,7 @@ class Reference:
 
     def __init__(self, nursery: Nursery, source: str, filename: str) -> None:
         self._nursery = nursery
-        self._source = source
+        self.source = source
         self._filename = filename
         self._seed = secrets.randbits(63)
         self._description: Description | None = None
@@ -168,7 +168,7 @@ class Reference:
 
     def plan(self, **bound: Layout | int) -> Plan:
         """Return the plan of a reference child."""
-        base = Plan(kind="reference", source=self._source, filename=self._filename, seed=self._seed)
+        base = Plan(kind="reference", source=self.source, filename=self._filename, seed=self._seed)
         return msgspec.structs.replace(base, **bound)
 
     def kernel_plan(self, source: str, filename: str, slots: int) -> Plan:
@@ -318,7 +318,7 @@ class Reference:
         with (
             closing(Region(REPORT_BYTES)) as report,
             blamed_on(FailureKind.REFERENCE, self._filename),
-            self._nursery.child(self._source) as worker,
+            self._nursery.child(self.source) as worker,
         ):
             self._nursery.send_plan(worker, self.plan(), report)
             size = self._nursery.await_load(worker)

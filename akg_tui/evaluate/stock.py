@@ -52,12 +52,15 @@ class Stock:
         self._trials: Trials | None = None
         self._timed: deque[Draw] = deque()
         self._need: Need | None = None
+        self._used: list[Trials | Draw] = []
+        """Kept until there is time to give so much memory back."""
 
     def fill(self, spares: int) -> None:
         """Draw what is missing, and have so many children ready.
 
         Can be broken off at any point, and keeps what is whole by then.
         """
+        self._used.clear()
         if not self._reference.examined:
             return
         missing = self._trials is None or self._lacks_timed()
@@ -72,11 +75,13 @@ class Stock:
 
     def trials(self) -> Trials:
         """Return fresh trials, which the caller closes."""
+        self._used.clear()
         drawn, self._trials = self._trials, None
-        if drawn is not None:
-            return drawn
-        with self._reference.loaded() as loaded:
-            return trials.draw(self._reference, loaded, self._dice, UNUSUAL_S)
+        if drawn is None:
+            with self._reference.loaded() as loaded:
+                drawn = trials.draw(self._reference, loaded, self._dice, UNUSUAL_S)
+        self._used.append(drawn)
+        return drawn
 
     def timed(self, need: Need) -> Draw:
         """Return fresh inputs to time with, which the caller closes."""
@@ -85,10 +90,13 @@ class Stock:
             drawn = self._timed.popleft()
             # A reference too slow to draw all that is needed would be no faster now.
             if drawn.count >= need.count or drawn.cut_short:
-                return drawn
+                break
             drawn.close()
-        with self._reference.loaded() as loaded:
-            return self._draw_timed(loaded, need)
+        else:
+            with self._reference.loaded() as loaded:
+                drawn = self._draw_timed(loaded, need)
+        self._used.append(drawn)
+        return drawn
 
     def _lacks_timed(self) -> bool:
         if self._need is None:

@@ -74,6 +74,16 @@ def walk(schedule: Schedule, noise: Noise, mean: float, min_gain: float) -> Stan
     return found
 
 
+def clusters_of(noise: Noise, mean: float) -> int:
+    """Return after how many clusters the first comparison ends."""
+    seen: list[float] = []
+    for look in MAIN.looks:
+        seen += [mean + noise() for _ in range(look.clusters - len(seen))]
+        if verdict.standing(seen, look, 0.01) is not Standing.OPEN:
+            return look.clusters
+    return MAIN.last.clusters
+
+
 def keeps(noise: Noise, gain: float, min_gain: float = 0.01) -> bool:
     """Say whether the whole procedure, the confirming stage included, ends in KEEP."""
     mean = math.log1p(gain)
@@ -241,6 +251,14 @@ def test_a_gain_that_could_be_seen_is_seen_when_it_is_there() -> None:
         later = [dice.gauss(math.log1p(gain), 0.03) for _ in range(24)]
         seen += verdict.ratio_interval(later, 0.0012).low > 1.01
     assert seen >= 0.94 * 200
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_equal_kernels_seldom_take_long(noise: Callable[[random.Random, float], Noise]) -> None:
+    dice = random.Random(5)
+    taken = [clusters_of(noise(dice, 0.035), 0.0) for _ in range(300)]
+    assert statistics.median(taken) <= 16
+    assert sum(count > 48 for count in taken) <= 6
 
 
 def alone(
