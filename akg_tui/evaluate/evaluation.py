@@ -76,11 +76,16 @@ class Evaluations:
         return evaluation.run()
 
     def rest(self, *, keep: bool) -> None:
-        """Return when no process is left that has seen a kernel; `keep` those that have not."""
+        """Return when no process is left that has seen a kernel.
+
+        With `keep`, those that have not seen one go on waiting for the next evaluation, and
+        what takes its time to be put away waits for the idle time after this one.
+        """
         if keep:
             self._nursery.await_gone()
         else:
             self._nursery.clear()
+            self._stock.tidy()
 
 
 @dataclass

@@ -60,7 +60,7 @@ class Stock:
 
         Can be broken off at any point, and keeps what is whole by then.
         """
-        self._used.clear()
+        self.tidy()
         if not self._reference.examined:
             return
         missing = self._trials is None or self._lacks_timed()
@@ -75,7 +75,7 @@ class Stock:
 
     def trials(self) -> Trials:
         """Return fresh trials, which the caller closes."""
-        self._used.clear()
+        self.tidy()
         drawn, self._trials = self._trials, None
         if drawn is None:
             with self._reference.loaded() as loaded:
@@ -97,6 +97,10 @@ class Stock:
                 drawn = self._draw_timed(loaded, need)
         self._used.append(drawn)
         return drawn
+
+    def tidy(self) -> None:
+        """Give back the memory of what was handed out and closed."""
+        self._used.clear()
 
     def _lacks_timed(self) -> bool:
         if self._need is None:
