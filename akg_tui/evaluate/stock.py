@@ -22,7 +22,7 @@ AHEAD = 2
 """Draws for timing: one for the comparison and one for its confirmation."""
 
 AHEAD_BYTES = 64 << 20
-"""A second one is not kept beyond this."""
+"""Beyond this for both, one is kept, of the size that was needed the last time."""
 
 ROOM = 1.25
 """More inputs than were needed the last time: a candidate that is faster needs more."""
@@ -69,7 +69,8 @@ class Stock:
             return
         with self._reference.loaded() as loaded:
             while self._need is not None and self._lacks_timed():
-                self._timed.append(self._draw_timed(loaded, self._need.roomier))
+                need = self._need.roomier if self._ahead > 1 else self._need
+                self._timed.append(self._draw_timed(loaded, need))
             if self._trials is None:
                 self._trials = trials.draw(self._reference, loaded, self._dice, UNUSUAL_AHEAD_S)
 
@@ -103,12 +104,16 @@ class Stock:
         self._used.clear()
 
     def _lacks_timed(self) -> bool:
+        return len(self._timed) < self._ahead
+
+    @property
+    def _ahead(self) -> int:
+        """How many draws for timing are worth having."""
         if self._need is None:
-            return False
+            return 0
         known = self._reference.description
         each = known.inputs.size * self._need.count + known.outputs.size * self._need.checkable
-        wanted = AHEAD if AHEAD * each <= AHEAD_BYTES else 1
-        return len(self._timed) < wanted
+        return AHEAD if AHEAD * each <= AHEAD_BYTES else 1
 
     def _draw_timed(self, loaded: Loaded, need: Need) -> Draw:
         return self._reference.draw_from(
