@@ -35,6 +35,8 @@ CONFIRM_SHARE = 0.5
 
 PRECISE_EVERY = 4
 RESTOCKED = 8
+"""Clusters that children are made for at once, when a look has left the ratio open."""
+
 SPARES = 2 * MAIN.looks[0].clusters
 """Children that the clusters of a comparison need at least."""
 

@@ -10,7 +10,6 @@ import contextlib
 import random
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -171,13 +170,14 @@ class Evaluation:
 
     def _reserve(self) -> None:
         """Give spares that wait already their places, beside what is verified now."""
-        wanted = Counter({self._kernel: 1})
+        wanted = [self._kernel]
         if self.timed:
             incumbent = self._request.incumbent
-            baseline = incumbent if incumbent is not None else self._reference.source
-            wanted += Counter({self._kernel: SPARES // 2}) + Counter({baseline: SPARES // 2})
-        for source, count in wanted.items():
-            self._nursery.reserve(source, count)
+            pair = [self._kernel, self._reference.source if incumbent is None else incumbent]
+            for _ in range(SPARES // 2):
+                self._dice.shuffle(pair)
+                wanted += pair
+        self._nursery.reserve(wanted)
 
     def _verify(self, verification: Verification) -> float:
         """Compare the candidate on fresh inputs; return about how long one call takes."""

@@ -88,11 +88,17 @@ class Nursery:
                 )
             )
 
-    def reserve(self, source: str, count: int) -> None:
-        """Have up to `count` of the spares that are there settle for `source`, beside us."""
-        places = self._reserved.setdefault(source, deque())
-        while len(places) < count and self._zygote.spares:
-            places.append(self._settled(source))
+    def reserve(self, sources: Sequence[str]) -> None:
+        """Have the spares that are there settle beside us, each for one of `sources`, in turn.
+
+        Spares go in the order that they were forked in, which moves times by some percent: so
+        the caller shuffles what is to be compared.
+        """
+        with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
+            for source in sources:
+                if not self._zygote.spares:
+                    return
+                self._reserved.setdefault(source, deque()).append(self._settled(source))
 
     def quiet(self) -> None:
         """Wait until no process of ours is being made or taken down: before a time counts."""
