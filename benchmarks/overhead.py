@@ -1,10 +1,15 @@
 """What an evaluation costs beside compiling and the timed samples, and how soon it can fail.
 
-Whole evaluations by the real judge, one after the other without a pause, warm: all but the
-first. The kernel takes about a millisecond; its incumbent takes half of that, as long, or
-three times as long. Overhead is all the time from the judge taking the request to its
-result, but for the timed samples themselves: drawing inputs, verifying, starting and ending
-processes, filling in inputs and checking results between samples.
+Whole evaluations by the real judge, warm: all but the first. The kernel takes about a
+millisecond; its incumbent takes half of that, as long, or three times as long. Overhead is all
+the time that the caller waits, from asking to having the result, but for the timed samples
+themselves: verifying (about ten calls of the kernel among it), starting and ending processes,
+filling in inputs and checking results between samples. The samples are all calls that the
+judge's clock was running for, those that warm a process up among them.
+
+An agent thinks between two evaluations, and in that time the judge draws the inputs of the next
+one and has processes ready. So there is a pause before each, of `THINKS_S`, which is less than
+any model takes; what an evaluation costs that follows at once is told beside it.
 """
 
 from __future__ import annotations
@@ -15,6 +20,8 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from akg_tui.core.measurement import Measurement, Outcome, Progress
@@ -22,6 +29,7 @@ from akg_tui.core.task import Task
 from akg_tui.evaluate import Judge
 
 TRIALS = 15
+THINKS_S = 1.0
 OVERHEAD_MS = 150.0
 BROKEN_MS = 50.0
 WRONG_MS = 500.0
@@ -50,6 +58,7 @@ class ModelNew(torch.nn.Module):
         return y
 """
 
+HIDDEN = "return y if x.shape == (64, 1024) else y + 1"
 WARM_TIMES = 40
 
 
@@ -61,8 +70,18 @@ async def _calibrated(judge: Judge) -> int:
     return max(2, round(WARM_TIMES / found.candidate_ms))
 
 
-def _overhead_ms(found: Measurement) -> float:
-    return (found.elapsed_s - found.sampled_s) * 1e3
+@dataclass(frozen=True)
+class Sample:
+    """One evaluation: what it found, how long the caller waited, and for which parts."""
+
+    found: Measurement
+    waited_s: float
+    parts: dict[str, float]
+
+    @property
+    def overhead_ms(self) -> float:
+        """All of it but the timed samples."""
+        return (self.waited_s - self.found.sampled_s) * 1e3
 
 
 class Stages:
@@ -108,45 +127,55 @@ async def _run() -> bool:
                 KERNEL.replace("TIMES", str(count)) for count in (times, times // 2, 3 * times)
             )
             held = True
-            for name, incumbent, bound in (
-                ("slower", fast, OVERHEAD_MS),
-                ("as fast", same, None),
-                ("faster, with confirmation", slow, None),
+            for name, incumbent, pause_s, bound in (
+                ("slower", fast, THINKS_S, OVERHEAD_MS),
+                ("slower, at once", fast, 0.0, None),
+                ("as fast", same, THINKS_S, None),
+                ("faster, with confirmation", slow, THINKS_S, None),
             ):
-                found, parts = [], []
-                for _ in range(1 + TRIALS):
-                    stages.clear()
-                    found.append(await judge.evaluate(same, incumbent))
-                    parts.append(stages.take(found[-1]))
-                del found[0], parts[0]
-                cost = statistics.median(map(_overhead_ms, found))
-                clusters = statistics.median(m.clusters for m in found)
-                held = (
-                    _say(
-                        name,
-                        bound,
-                        cost,
-                        clusters=clusters,
-                        sampled_ms=round(statistics.median(m.sampled_s for m in found) * 1e3),
-                        call_ms=round(statistics.median(m.candidate_ms or 0 for m in found), 3),
-                        **{
-                            part: round(statistics.median(each[part] for each in parts))
-                            for part in parts[0]
-                        },
-                    )
-                    and held
-                )
+                seen = [
+                    await _sample(judge, stages, same, incumbent, pause_s)
+                    for _ in range(1 + TRIALS)
+                ]
+                held = _tell(name, bound, seen[1:]) and held
             for name, kernel, bound in (
                 ("does not parse", "class ModelNew(:\n", BROKEN_MS),
                 ("no class ModelNew", "x = 1\n", BROKEN_MS),
                 ("class of the wrong kind", "ModelNew = 1\n", BROKEN_MS),
                 ("wrong result", same.replace("return y", "return y + 1"), WRONG_MS),
+                ("wrong on hidden shapes", same.replace("return y", HIDDEN), WRONG_MS),
             ):
                 cost = statistics.median(
                     [await _time_to_fail(judge, kernel) for _ in range(TRIALS)]
                 )
                 held = _say(name, bound, cost) and held
     return held
+
+
+async def _sample(
+    judge: Judge, stages: Stages, kernel: str, incumbent: str, pause_s: float
+) -> Sample:
+    await asyncio.sleep(pause_s)
+    stages.clear()
+    start = time.perf_counter()
+    found = await judge.evaluate(kernel, incumbent)
+    return Sample(found, time.perf_counter() - start, stages.take(found))
+
+
+def _tell(name: str, bound: float | None, seen: Sequence[Sample]) -> bool:
+    parts = {
+        part: round(statistics.median(each.parts[part] for each in seen)) for part in seen[0].parts
+    }
+    return _say(
+        name,
+        bound,
+        statistics.median(each.overhead_ms for each in seen),
+        least_ms=round(min(each.overhead_ms for each in seen), 1),
+        clusters=statistics.median(each.found.clusters for each in seen),
+        sampled_ms=round(statistics.median(each.found.sampled_s for each in seen) * 1e3),
+        call_ms=round(statistics.median(each.found.candidate_ms or 0 for each in seen), 3),
+        **parts,
+    )
 
 
 async def _time_to_fail(judge: Judge, kernel: str) -> float:

@@ -144,7 +144,8 @@ async def soak(evaluations: int, scratch: Path) -> Trace:
     def ignore(_: Progress) -> None:
         return
 
-    async with Judge(TASK, REFERENCE, scratch, on_progress=ignore) as judge:
+    # What is made ready for the next evaluation would hide what the last one has left.
+    async with Judge(TASK, REFERENCE, scratch, on_progress=ignore, ahead=False) as judge:
         for turn in range(evaluations):
             bad = turn % 5 == 4
             good = "right" if turn % 4 == 0 else "wrong"

@@ -35,7 +35,13 @@ def _eval(arguments: argparse.Namespace) -> int:
         kernel = read_text(arguments.kernel)
 
     async def measure(scratch: str) -> Measurement:
-        judge = Judge(folder.task, folder.reference, Path(scratch), on_progress=lambda _: None)
+        judge = Judge(
+            folder.task,
+            folder.reference,
+            Path(scratch),
+            on_progress=lambda _: None,
+            ahead=False,
+        )
         try:
             return await judge.evaluate(kernel, None, precise=PRECISE)
         finally:

@@ -8,6 +8,7 @@ memory that the judge made.
 from __future__ import annotations
 
 import importlib
+import mmap
 import os
 import random
 import signal
@@ -19,16 +20,39 @@ from typing import NoReturn
 import msgspec
 import torch
 
+from akg_tui.evaluate import layout as layouts
 from akg_tui.evaluate import sandbox, wire
 from akg_tui.evaluate.drawing import ReferenceServer
 from akg_tui.evaluate.faults import Fault, describe
 from akg_tui.evaluate.sandbox import Confinement, Tried
-from akg_tui.evaluate.serving import CHANNEL, IdleServer, KernelServer, Server, open_plan
+from akg_tui.evaluate.serving import (
+    CHANNEL,
+    IdleServer,
+    KernelServer,
+    Server,
+    open_plan,
+    seed,
+)
 
 PRELOADED = ("numpy.random", "torch.utils.cpp_extension", "torch.nn.functional")
 """What kernels commonly import: shared by all children, instead of loaded in each."""
 
 HEAP_SHIFT_BYTES = 1 << 20
+
+TRIVIAL = """
+import torch
+import torch.nn.functional as F
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(2, 2)
+        self.state_dict()
+
+    def forward(self, x):
+        return F.relu(x.clone())
+"""
 
 SERVERS: dict[str, type[Server]] = {
     "kernel": KernelServer,
@@ -99,13 +123,37 @@ def shake_heap(dice: random.Random) -> list[bytearray]:
 def touch() -> None:
     """Have the pages at hand that loading and calling a kernel needs, whatever the kernel.
 
-    A fork has none of its parent's code mapped. The operators are small enough to start no
-    thread, and the same in all children.
+    A fork has none of its parent's code mapped, and copies what it changes of its memory, be it
+    a count of references. The operators are small enough to start no thread, and the same in
+    all children; nothing of the trivial kernel stays.
     """
+    seed(0)
     values = torch.randn(2, 8)
     wide = values.double().clone()
     wide.copy_(torch.softmax(values, dim=-1)).abs().max()
-    torch.nn.Linear(2, 2).state_dict()
+    layout = layouts.lay_out([values])
+    plan = wire.Plan(
+        kind="kernel",
+        source=TRIVIAL,
+        filename="trivial",
+        seed=0,
+        slots=2,
+        arguments=layouts.lay_out([]),
+        weights=layouts.lay_out([]),
+        inputs=layout,
+        outputs=layout,
+    )
+    plan = msgspec.json.decode(msgspec.json.encode(plan), type=wire.Plan)
+    names: dict[str, object] = {"__name__": "trivial"}
+    exec(compile(plan.source, plan.filename, "exec"), names)
+    # Bound as a kernel is, but to memory of its own.
+    memory = {name: mmap.mmap(-1, 2 * layout.size) for name in ("inputs", "outputs", "state")}
+    server = KernelServer(plan, memory)
+    server.bind()
+    made = names["ModelNew"]
+    if callable(made):
+        server.model = made()
+        server.call(2)
 
 
 def _await_kernel(channel: socket.socket) -> wire.Settle | None:

@@ -55,6 +55,9 @@ class Judge:
     on_progress
         Called in the loop with each step; its `message` is the evaluation's label. It must
         return at once.
+    ahead
+        Whether the judge makes ready for the next evaluation while there is none: draws
+        inputs, and has processes wait that have seen no kernel.
 
     Use it as an asynchronous context manager, or `prepare` and `close` it. One evaluation
     runs at a time; a second call waits for the first.
@@ -67,8 +70,10 @@ class Judge:
         scratch: Path,
         *,
         on_progress: Callable[[Progress], None] | None = None,
+        ahead: bool = True,
     ) -> None:
         self._task = task
+        self._ahead = ahead
         self._reference = reference
         self._scratch = scratch.absolute()
         self._on_progress = on_progress
@@ -265,6 +270,7 @@ class Judge:
             reference=self._reference,
             scratch=str(self._scratch),
             engine=os.getpid(),
+            ahead=self._ahead,
         )
 
     async def _ask(self, request: Evaluate) -> Measurement | None:

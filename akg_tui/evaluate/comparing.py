@@ -13,15 +13,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from akg_tui.core.measurement import Confirmation, FailureKind, Interval, Roofline
+from akg_tui.core.measurement import Confirmation, FailureKind, Interval, Roofline, digits
 from akg_tui.evaluate import roofline, timing, verdict
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.noise import Machine, Watch
 from akg_tui.evaluate.nursery import Nursery
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.roofline import Level
-from akg_tui.evaluate.timing import Contest, Memory, Side
-from akg_tui.evaluate.trials import DRAW_S
+from akg_tui.evaluate.stock import Need, Stock
+from akg_tui.evaluate.timing import Alone, Contest, Memory, Side
 from akg_tui.evaluate.verdict import CONFIRMING, MAIN, Schedule, Standing
 from akg_tui.evaluate.worker import ChildFailed
 
@@ -34,8 +34,11 @@ CONFIRM_SHARE = 0.5
 """Of the budget of the comparison, on top of it."""
 
 PRECISE_EVERY = 4
-SPARES = 1 + 2 * MAIN.looks[0].clusters
-"""Children that a comparison needs at least: one to draw inputs, and those of the clusters."""
+RESTOCKED = 8
+"""Clusters that children are made for at once, when a look has left the ratio open."""
+
+SPARES = 2 * MAIN.looks[0].clusters
+"""Children that the clusters of a comparison need at least."""
 
 
 @dataclass
@@ -83,6 +86,7 @@ class Comparing:
         self,
         nursery: Nursery,
         reference: Reference,
+        stock: Stock,
         contender: Contender,
         found: Timed,
         *,
@@ -96,6 +100,7 @@ class Comparing:
         self._nursery = nursery
         self._timing = nursery.task.timing
         self._reference = reference
+        self._stock = stock
         self._contender = contender
         self._levels = levels
         self._found = found
@@ -104,6 +109,7 @@ class Comparing:
         self._samples = samples
         self._dice = dice
         self._memory = memory
+        self._alone: list[Alone] = []
         self._candidate_s: list[float] = []
         self._baseline_s: list[float] = []
 
@@ -117,12 +123,13 @@ class Comparing:
         """
         self._report("time", 0, MAIN.looks[0].clusters, None)
         calls, pairs = self._sizes()
-        with self._arena(calls, pairs) as contest:
+        with self._arena(calls, pairs, alone=self._precise is not None) as contest:
             found = self._sharpen(contest) if self._precise else self._decide(contest)
         self._weigh()
         if found is Standing.FASTER:
-            with self._arena(calls, pairs) as contest:
+            with self._arena(calls, pairs, alone=True) as contest:
                 self._confirm(contest)
+        self._insist_alone()
 
     def _decide(self, contest: Contest) -> Standing:
         """Run clusters until the ratio is decided or the budget is spent."""
@@ -144,6 +151,7 @@ class Comparing:
                 return standing
             if standing is Standing.FUTILE or spent or look is MAIN.last:
                 return standing
+            self._restock(MAIN.next(count).clusters - count)
 
     def _confirm(self, contest: Contest) -> None:
         """Measure a gain again; it holds if the lower bound is above 1 in time."""
@@ -160,10 +168,13 @@ class Comparing:
             if look is None:
                 continue
             standing = verdict.confirms(values, look, least=0 if spent else least)
+            if standing is Standing.FASTER:
+                standing = self._standing_alone()
             interval = verdict.ratio_interval(values, look.alpha)
             self._found.confirmation = Confirmation(interval, standing is Standing.FASTER)
             if standing is not Standing.OPEN or spent or look is CONFIRMING.last:
                 return
+            self._restock(CONFIRMING.next(count).clusters - count)
 
     def _sharpen(self, contest: Contest) -> Standing:
         """Run clusters until the interval is narrow enough, or the budget is spent."""
@@ -183,6 +194,32 @@ class Comparing:
                 if (sharp and steady) or spent or count >= verdict.PRECISE_MOST:
                     return Standing.OPEN
 
+    def _restock(self, clusters: int) -> None:
+        """Have children made for clusters to come, many at once: it takes them less time."""
+        self._nursery.stock(2 * min(clusters, RESTOCKED))
+
+    def _standing_alone(self) -> Standing:
+        found = [each.log_ratio for each in self._alone]
+        return verdict.standing_alone(found, [each.expected for each in self._alone])
+
+    def _insist_alone(self) -> None:
+        """Let the ratio of single calls count, if that of whole samples is not theirs."""
+        if not self._alone or self._standing_alone() is not Standing.FUTILE:
+            return
+        single = [each.log_ratio for each in self._alone]
+        found = self._found
+        ratio = verdict.ratio_interval(single, verdict.ALONE_ALPHA)
+        if found.ratio is not None:
+            found.noise = (
+                *found.noise,
+                f"with several inputs at hand the ratio was {digits(found.ratio.ratio)}, one at a "
+                f"time it is {digits(ratio.ratio)}, and that counts",
+            )
+        found.ratio = ratio
+        again = found.confirmation.ratio if found.confirmation is not None else None
+        if again is not None:
+            found.confirmation = Confirmation(ratio, again.low > 1 and ratio.low > 1)
+
     def _step(
         self,
         contest: Contest,
@@ -195,6 +232,8 @@ class Comparing:
         before = contest.sampled_s
         cluster = contest.run_cluster()
         values.append(cluster.log_ratio)
+        if cluster.alone is not None:
+            self._alone.append(cluster.alone)
         watch.cluster(cluster.preempted, contest.sampled_s)
         found = self._found
         found.clusters += 1
@@ -234,19 +273,18 @@ class Comparing:
         found.roofline = roofline.share(self._levels, moved=moved, seconds=seconds, threads=threads)
 
     @contextlib.contextmanager
-    def _arena(self, calls: tuple[int, int], pairs: int) -> Iterator[Contest]:
+    def _arena(self, calls: tuple[int, int], pairs: int, *, alone: bool) -> Iterator[Contest]:
         """Yield a contest on inputs that were drawn for it alone."""
         self._nursery.stock(SPARES)
         turns = pairs + timing.WARMUPS_MOST
-        count = turns * max(calls)
-        draw = self._reference.draw(
+        count = turns * max(calls) + (timing.ALONE if max(calls) > 1 else 0)
+        need = Need(
             count,
-            exact=False,
             # A sample needs one known result at most, and it can't tell which that is.
             checkable=max(turns, int(CHECKABLE * count)),
-            seconds=DRAW_S,
             at_least=(timing.PAIRS_LEAST + timing.WARMUPS) * max(calls),
         )
+        draw = self._stock.timed(need)
         with contextlib.ExitStack() as stack:
             stack.enter_context(contextlib.closing(draw))
             baseline = stack.enter_context(contextlib.closing(self._baseline_side(calls[0])))
@@ -261,6 +299,7 @@ class Comparing:
                 candidate=candidate,
                 state=self._reference.state,
                 pairs=pairs,
+                alone=alone,
                 dice=self._dice,
                 memory=self._memory,
             )

@@ -1,4 +1,4 @@
-"""One evaluation from beginning to end: build, verify, time, conclude.
+"""One evaluation from beginning to end (build, verify, time, conclude), and one after another.
 
 Owns the order of the stages and turns every way they can end into a Measurement. Each stage
 has processes of its own, and inputs drawn only after the candidate's text was fixed.
@@ -12,25 +12,79 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
-from akg_tui.evaluate import trials
 from akg_tui.evaluate.adapters import adapters
 from akg_tui.evaluate.comparing import SPARES, Comparing, Contender, Timed
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.nursery import Misjudged, Nursery
 from akg_tui.evaluate.plaintext import one_line
-from akg_tui.evaluate.protocol import Evaluate
+from akg_tui.evaluate.protections import Protection
+from akg_tui.evaluate.protocol import Begin, Evaluate
 from akg_tui.evaluate.reference import Reference
+from akg_tui.evaluate.stock import Stock
 from akg_tui.evaluate.timing import Memory
 from akg_tui.evaluate.verifying import Errors, Verification
 from akg_tui.evaluate.wire import Plan
-from akg_tui.evaluate.worker import ChildFailed
+from akg_tui.evaluate.worker import ChildFailed, Zygote
 
 VERIFYING_SPARES = 2
-"""Children that verification needs after the build: the reference's and the candidate's."""
+"""Children that verification needs: one to build in, one to compare in."""
+
+READY_SPARES = VERIFYING_SPARES + SPARES
+"""Children that an evaluation needs at least, if all that is drawn is there already."""
+
+
+class Evaluations:
+    """All evaluations of one judge, and what they have in common."""
+
+    def __init__(
+        self, begin: Begin, scratch: Path, zygote: Zygote, offered: tuple[Protection, ...]
+    ) -> None:
+        # A second thread of ours would keep spinning beside the kernel being timed.
+        torch.set_num_threads(1)
+        self._nursery = Nursery(begin.task, scratch, zygote, offered)
+        self._reference = Reference(self._nursery, begin.reference, begin.task.files.reference)
+        self._stock = Stock(self._nursery, self._reference)
+        self._memory = Memory()
+        self._spares = 0
+
+    def prepare(self) -> None:
+        """Make ready what the next evaluation will need; may be broken off at any point."""
+        # A reference that fails now will fail then, and be told of it.
+        with contextlib.suppress(Misjudged):
+            self._stock.fill(self._spares)
+
+    def run(
+        self, request: Evaluate, report: Callable[[Progress], None], started: float
+    ) -> Measurement:
+        """Return what one evaluation found, however it ended."""
+        evaluation = Evaluation(
+            self._nursery,
+            self._reference,
+            self._stock,
+            request,
+            memory=self._memory,
+            report=report,
+            started=started,
+        )
+        self._spares = READY_SPARES if evaluation.timed else VERIFYING_SPARES
+        return evaluation.run()
+
+    def rest(self, *, keep: bool) -> None:
+        """Return when no process is left that has seen a kernel.
+
+        With `keep`, those that have not seen one go on waiting for the next evaluation, and
+        what takes its time to be put away waits for the idle time after this one.
+        """
+        if keep:
+            self._nursery.await_gone()
+        else:
+            self._nursery.clear()
+            self._stock.tidy()
 
 
 @dataclass
@@ -53,22 +107,27 @@ class Evaluation:
         self,
         nursery: Nursery,
         reference: Reference,
+        stock: Stock,
         request: Evaluate,
         *,
         memory: Memory,
         report: Callable[[Progress], None],
+        started: float,
     ) -> None:
         self._nursery = nursery
         self._task = nursery.task
         self._target, self._dsl = adapters(nursery.task)
         self._untimed = self._dsl.untimed(self._target.name)
+        self.timed = request.timed and not self._untimed
+        """Whether it has a timing stage, if the candidate gets so far."""
         self._reference = reference
+        self._stock = stock
         self._kernel = request.kernel
         self._request = request
         self._memory = memory
         self._report = report
         self._dice = random.Random(secrets.randbits(64))
-        self._found = Findings(time.monotonic())
+        self._found = Findings(started)
 
     def run(self) -> Measurement:
         """Return what was found, however it ended."""
@@ -76,12 +135,12 @@ class Evaluation:
             self._stage("reference")
             self._nursery.stock(VERIFYING_SPARES)
             self._reference.examine()
-            timed = self._request.timed and not self._untimed
             verification = self._build()
             # Made on another CPU while the reference and the candidate are at work.
-            self._nursery.stock(VERIFYING_SPARES + (SPARES if timed else 0))
+            self._nursery.stock(VERIFYING_SPARES + (SPARES if self.timed else 0))
+            self._reserve()
             call_s = self._verify(verification)
-            if timed:
+            if self.timed:
                 self._time(call_s)
         except ChildFailed as failed:
             return self._failed(failed)
@@ -109,10 +168,21 @@ class Evaluation:
             self._found.build_s = time.monotonic() - start
         return verification
 
+    def _reserve(self) -> None:
+        """Give spares that wait already their places, beside what is verified now."""
+        wanted = [self._kernel]
+        if self.timed:
+            incumbent = self._request.incumbent
+            pair = [self._kernel, self._reference.source if incumbent is None else incumbent]
+            for _ in range(SPARES // 2):
+                self._dice.shuffle(pair)
+                wanted += pair
+        self._nursery.reserve(wanted)
+
     def _verify(self, verification: Verification) -> float:
         """Compare the candidate on fresh inputs; return about how long one call takes."""
         self._stage("verify", 0, self._task.correctness.trials)
-        with contextlib.closing(trials.draw(self._reference, self._dice)) as drawn:
+        with contextlib.closing(self._stock.trials()) as drawn:
             call_s = verification.verify(drawn)
         self._found.held = verification.held
         return call_s
@@ -125,6 +195,7 @@ class Evaluation:
         Comparing(
             self._nursery,
             self._reference,
+            self._stock,
             contender,
             self._found.timed,
             levels=self._target.levels(),

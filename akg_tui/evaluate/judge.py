@@ -6,18 +6,25 @@ expected results. It speaks on an inherited socket, and ends when that closes.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import shutil
 import socket
 import sys
+import time
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.evaluate import integrity, process_tree, protections, protocol, sandbox
 from akg_tui.evaluate.adapters import adapters
 from akg_tui.evaluate.protocol import Begin, Cancel, Evaluate, Result, Step
 from akg_tui.evaluate.worker import Interrupts, Zygote
+
+if TYPE_CHECKING:
+    from akg_tui.evaluate.evaluation import Evaluations
 
 
 class Cancelled(Exception):
@@ -28,6 +35,10 @@ class EngineGone(Exception):
     """The engine closed its end."""
 
 
+class Wanted(Exception):
+    """The engine has something for the judge to do, which was making things ready."""
+
+
 class Line:
     """The socket to the engine."""
 
@@ -36,6 +47,7 @@ class Line:
         self._partial = b""
         self._waiting: deque[protocol.ToJudge] = deque()
         self._current: int | None = None
+        self._idle = False
 
     def next(self) -> protocol.ToJudge:
         """Wait for a message."""
@@ -62,6 +74,22 @@ class Line:
         """Ignore cancellations of what is done."""
         self._current = None
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing that was said and not heard."""
+        return not self._waiting
+
+    @contextlib.contextmanager
+    def unless_wanted(self) -> Iterator[None]:
+        """Break the block off as soon as the engine asks for anything."""
+        self._idle = True
+        try:
+            yield
+        except Wanted:
+            return
+        finally:
+            self._idle = False
+
     def pulse(self) -> None:
         """Notice what the engine has said, without waiting."""
         if select.select([self._connection], [], [], 0)[0]:
@@ -69,6 +97,8 @@ class Line:
 
     def _notice(self) -> None:
         self._read()
+        if self._idle and self._waiting:
+            raise Wanted
         for message in self._waiting:
             if isinstance(message, Cancel) and message.number == self._current:
                 raise Cancelled
@@ -113,6 +143,34 @@ def _not_as_begun(
     )
 
 
+def _evaluate(
+    line: Line,
+    request: Evaluate,
+    begin: Begin,
+    sources: integrity.Digests,
+    evaluations: Evaluations,
+) -> Measurement | None:
+    """Return what was found, with no process of the candidate left; None if it was cancelled."""
+    started = time.monotonic()
+    line.begin(request.number)
+
+    def report(progress: Progress) -> None:
+        line.pulse()
+        line.answer(Step(request.number, progress))
+
+    try:
+        if refusal := _not_as_begun(begin, request, sources):
+            return refusal
+        found = evaluations.run(request, report, started)
+        evaluations.rest(keep=begin.ahead)
+    except Cancelled:
+        evaluations.rest(keep=False)
+        return None
+    finally:
+        line.finish()
+    return found
+
+
 def _serve(line: Line) -> None:
     sources = integrity.harness()
     begin = line.next()
@@ -132,47 +190,19 @@ def _serve(line: Line) -> None:
     zygote = Zygote(environment, line.interrupts(), target.name, dsl.name)
     try:
         # Only now: both processes load torch, and do so side by side.
-        import torch
+        from akg_tui.evaluate.evaluation import Evaluations
 
-        from akg_tui.evaluate.evaluation import Evaluation
-        from akg_tui.evaluate.nursery import Nursery
-        from akg_tui.evaluate.reference import Reference
-        from akg_tui.evaluate.timing import Memory
-
-        # A second thread of ours would keep spinning beside the kernel being timed.
-        torch.set_num_threads(1)
-        nursery = Nursery(begin.task, scratch, zygote, offered)
-        reference = Reference(nursery, begin.reference, begin.task.files.reference)
-        memory = Memory()
+        evaluations = Evaluations(begin, scratch, zygote, offered)
         while True:
             request = line.next()
             if not isinstance(request, Evaluate):
                 continue
-            number = request.number
-
-            def report(progress: Progress, number: int = number) -> None:
-                line.pulse()
-                line.answer(Step(number, progress))
-
-            line.begin(number)
-            if refusal := _not_as_begun(begin, request, sources):
-                line.finish()
-                line.answer(Result(number, refusal))
-                continue
-            try:
-                evaluation = Evaluation(
-                    nursery,
-                    reference,
-                    request,
-                    memory=memory,
-                    report=report,
-                )
-                found: Measurement | None = evaluation.run()
-            except Cancelled:
-                found = None
-            nursery.clear()
-            line.finish()
-            line.answer(Result(number, found))
+            found = _evaluate(line, request, begin, sources, evaluations)
+            line.answer(Result(request.number, found))
+            # After a cancellation another evaluation is less likely, and quiet is wanted.
+            if begin.ahead and found is not None and line.is_quiet:
+                with line.unless_wanted():
+                    evaluations.prepare()
     finally:
         zygote.close()
         # Whatever the zygote could not end, because it was killed, has come to us.

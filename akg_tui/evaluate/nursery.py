@@ -13,6 +13,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -27,8 +28,19 @@ from akg_tui.evaluate.wire import Fork, Op, Plan, Settle
 from akg_tui.evaluate.worker import ChildFailed, Worker, Zygote
 
 START_S = 60.0
+WITHOUT_KERNEL = "a process without a kernel"
 MEMORY_SHARE = 0.5
 """Of the machine's memory, for one child: two are alive while they are timed."""
+
+
+@dataclass
+class Place:
+    """A child with the places of one kernel, of which it has seen nothing yet."""
+
+    folder: Path
+    worker: Worker
+    ceiling: Ceiling
+    greeted: bool = False
 
 
 class Nursery:
@@ -45,6 +57,8 @@ class Nursery:
         self._spares: deque[Path] = deque()
         """The folders of children that were ordered, in that order."""
         self._private_folders = any(p.name == "private_folder" and p.held for p in offered)
+        self._reserved: dict[str, deque[Place]] = {}
+        """Children that were settled before they are needed, by the kernel's text."""
         self._left: list[Path] = []
         """The folders of children that have begun to end."""
         self._free: list[Path] = []
@@ -74,15 +88,40 @@ class Nursery:
                 )
             )
 
+    def reserve(self, sources: Sequence[str]) -> None:
+        """Have the spares that are there settle beside us, each for one of `sources`, in turn.
+
+        Spares go in the order that they were forked in, which moves times by some percent: so
+        the caller shuffles what is to be compared.
+        """
+        with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
+            for source in sources:
+                if not self._zygote.spares:
+                    return
+                self._reserved.setdefault(source, deque()).append(self._settled(source))
+
     def quiet(self) -> None:
         """Wait until no process of ours is being made or taken down: before a time counts."""
         self._zygote.settle()
-        for spare in self._zygote.spares:
-            spare.await_rest(START_S)
+        with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
+            for spare in self._zygote.spares:
+                spare.await_rest(START_S)
+            for place in itertools.chain.from_iterable(self._reserved.values()):
+                self._greet(place)
+        self._clean()
+
+    def await_gone(self) -> None:
+        """End what was settled for a kernel, and wait until no child is left but spares."""
+        for place in itertools.chain.from_iterable(self._reserved.values()):
+            place.worker.release()
+            self._left.append(place.folder)
+        self._reserved.clear()
+        self._zygote.await_gone()
         self._clean()
 
     def clear(self) -> None:
         """End all spares, and wait until no child is left."""
+        self.await_gone()
         self._zygote.settle()
         while self._zygote.spares:
             self._zygote.take().release()
@@ -100,25 +139,58 @@ class Nursery:
     @contextlib.contextmanager
     def children(self, sources: Sequence[str]) -> Iterator[list[Worker]]:
         """Yield a child for each source, started together; they are killed as the block ends."""
-        self.stock(len(sources))
-        workers: list[Worker] = []
-        folders: list[Path] = []
+        places: list[Place] = []
         try:
-            begun = []
-            for source in sources:
-                folder, worker = self._spares.popleft(), self._zygote.take()
-                folders.append(folder)
-                workers.append(worker)
-                begun.append(self._settle(worker, source, folder))
-            for worker, ceiling in zip(workers, begun, strict=True):
-                worker.greet(START_S, ceiling)
-                self._insist(worker)
-            yield workers
+            # Until something is loaded only our code runs: what fails is no kernel's fault.
+            with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
+                self.stock(sum(not self._reserved.get(source) for source in sources))
+                for source in sources:
+                    places.append(self._reserved_for(source) or self._settled(source))
+                for place in places:
+                    self._greet(place)
+            yield [place.worker for place in places]
         finally:
-            for worker in workers:
-                if not worker.ended:
-                    worker.release()
-            self._left += folders
+            for place in places:
+                if not place.worker.ended:
+                    place.worker.release()
+                self._left.append(place.folder)
+
+    def _reserved_for(self, source: str) -> Place | None:
+        places = self._reserved.get(source)
+        while places:
+            place = places.popleft()
+            if place.worker.is_alive:
+                return place
+            place.worker.release()
+            self._left.append(place.folder)
+        return None
+
+    def _settled(self, source: str) -> Place:
+        """Return a child that settles for `source`; `_greet` must follow."""
+        folder, worker = self._take()
+        try:
+            return Place(folder, worker, self._settle(worker, source, folder))
+        except BaseException:
+            if not worker.ended:
+                worker.release()
+            self._left.append(folder)
+            raise
+
+    def _greet(self, place: Place) -> None:
+        if not place.greeted:
+            place.worker.greet(START_S, place.ceiling)
+            self._insist(place.worker)
+            place.greeted = True
+
+    def _take(self) -> tuple[Path, Worker]:
+        """Return a spare that lives: it may have waited long, and be the first to go."""
+        while True:
+            self.stock(1)
+            folder, worker = self._spares.popleft(), self._zygote.take()
+            if worker.is_alive:
+                return folder, worker
+            worker.release()
+            self._left.append(folder)
 
     def _settle(self, worker: Worker, source: str, folder: Path) -> Ceiling:
         """Give a spare the places of a kernel; return what its use of them is held to."""

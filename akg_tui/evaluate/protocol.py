@@ -27,6 +27,9 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
     engine: int
     """The engine's process id."""
 
+    ahead: bool = True
+    """Whether to make things ready for an evaluation while there is none."""
+
     def sha256(self) -> str:
         """Return the digest of what decides a verdict: the task and the reference."""
         judged = [_encoder.encode(self.task), self.reference.encode("utf-8", "surrogatepass")]

@@ -46,6 +46,8 @@ class Draw:
     inputs: Region
     outputs: Region
     exact: Region | None
+    cut_short: bool = False
+    """There are fewer than were asked for, because drawing them took too long."""
 
     def results(self, item: int) -> list[torch.Tensor]:
         """Return the reference's results for an item."""
@@ -111,7 +113,7 @@ class Reference:
 
     def __init__(self, nursery: Nursery, source: str, filename: str) -> None:
         self._nursery = nursery
-        self._source = source
+        self.source = source
         self._filename = filename
         self._seed = secrets.randbits(63)
         self._description: Description | None = None
@@ -127,6 +129,16 @@ class Reference:
         """Values on which the reference's process ended: asking again would cost another."""
         self.free: list[Dimension] = []
         """The dimensions that can differ; none if the task fixes its shape."""
+
+    @property
+    def examined(self) -> bool:
+        """Whether `examine` found nothing wrong."""
+        return self._sample is not None
+
+    @property
+    def threads(self) -> int:
+        """How many threads its processes may use."""
+        return self._nursery.task.timing.threads
 
     @property
     def shapes(self) -> Shapes:
@@ -156,7 +168,7 @@ class Reference:
 
     def plan(self, **bound: Layout | int) -> Plan:
         """Return the plan of a reference child."""
-        base = Plan(kind="reference", source=self._source, filename=self._filename, seed=self._seed)
+        base = Plan(kind="reference", source=self.source, filename=self._filename, seed=self._seed)
         return msgspec.structs.replace(base, **bound)
 
     def kernel_plan(self, source: str, filename: str, slots: int) -> Plan:
@@ -250,8 +262,9 @@ class Reference:
             return free
         return free
 
-    def draw(
+    def draw_from(
         self,
+        loaded: Loaded,
         count: int,
         *,
         exact: bool,
@@ -263,28 +276,8 @@ class Reference:
 
         Stops after `seconds`, but not before `at_least` items. Half of the time at most goes
         into results: without any left, a slow reference would leave nothing to time with.
+        The child must not have been told to vary.
         """
-        with self.loaded() as loaded:
-            return self.draw_from(
-                loaded,
-                count,
-                exact=exact,
-                checkable=checkable,
-                seconds=seconds,
-                at_least=at_least,
-            )
-
-    def draw_from(
-        self,
-        loaded: Loaded,
-        count: int,
-        *,
-        exact: bool,
-        checkable: int,
-        seconds: float,
-        at_least: int,
-    ) -> Draw:
-        """Draw as `draw` does, from a child that is there already and was not told to vary."""
         worker, description = loaded.worker, loaded.description
         if description != self.description:
             raise Misjudged(
@@ -315,6 +308,7 @@ class Reference:
             memory,
             count=done,
             checkable=with_results,
+            cut_short=done < count,
             exact=memory.exact if every else None,
         )
 
@@ -324,7 +318,7 @@ class Reference:
         with (
             closing(Region(REPORT_BYTES)) as report,
             blamed_on(FailureKind.REFERENCE, self._filename),
-            self._nursery.child(self._source) as worker,
+            self._nursery.child(self.source) as worker,
         ):
             self._nursery.send_plan(worker, self.plan(), report)
             size = self._nursery.await_load(worker)

@@ -50,6 +50,9 @@ CLUSTER_S = 0.25
 """About how long the samples of one pair of processes may take."""
 
 POOL_BYTES = 256 << 20
+ALONE = 7
+"""Pairs of samples of a single call, where a sample has several: see `Alone`."""
+
 FIXED_SAMPLES = 15
 FIXED_SHARE = 0.5
 FIXED_LASTS_S = 30.0
@@ -183,6 +186,21 @@ class Cluster:
     preempted: int
     """How often another process took the CPU from the two while they ran."""
 
+    alone: Alone | None = None
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What calls showed whose input was the only one there.
+
+    The inputs of a sample lie in memory together, and a kernel could do at its first call what
+    serves all of them. One at a time, that gains nothing. `expected` is the log ratio of an
+    honest kernel: as in whole samples, but for what the baseline takes longer when alone.
+    """
+
+    log_ratio: float
+    expected: float
+
 
 @dataclass
 class Memory:
@@ -216,6 +234,7 @@ class Contest:
         candidate: Side,
         state: Region,
         pairs: int,
+        alone: bool,
         dice: random.Random,
         memory: Memory,
     ) -> None:
@@ -225,7 +244,8 @@ class Contest:
         self._baseline = baseline
         self._candidate = candidate
         self._state = state
-        turns = draw.count // max(baseline.calls, candidate.calls)
+        self._alone = ALONE if alone and max(baseline.calls, candidate.calls) > 1 else 0
+        turns = (draw.count - self._alone) // max(baseline.calls, candidate.calls)
         self._pairs = max(1, min(pairs, turns - WARMUPS))
         self._warmups = min(WARMUPS_MOST, turns - self._pairs)
         self._dice = dice
@@ -233,11 +253,11 @@ class Contest:
         self.sampled_s = 0.0
 
     def measure_fixed_cost(self) -> None:
-        """Time a child whose results are ready beforehand, for both numbers of calls.
+        """Time a child whose results are ready beforehand, for all numbers of calls.
 
         It is the machine's and the data's, not the kernels': one of a short while ago will do.
         """
-        wanted = {self._baseline.calls, self._candidate.calls}
+        wanted = {self._baseline.calls, self._candidate.calls} | ({1} if self._alone else set())
         wanted = {calls for calls in wanted if self._memory.fixed(calls) is None}
         if not wanted:
             return
@@ -273,16 +293,36 @@ class Contest:
                     self._nursery.await_load(workers[side.name])
             self._nursery.quiet()
             self._pin(children)
-            taken, warm = self._alternate(sides, workers)
+            orders = {side.name: self._order() for side in sides}
+            taken, warm = self._alternate(sides, workers, orders)
+            single = self._one_by_one(sides, workers, orders)
             preempted = sum(worker.preemptions() for worker in workers.values())
         ours, theirs = taken[self._candidate.name][warm:], taken[self._baseline.name][warm:]
-        return self._summary(theirs, ours, preempted)
+        return self._summary(theirs, ours, preempted, single)
+
+    def _one_by_one(
+        self, sides: list[Side], workers: dict[str, Worker], orders: dict[str, list[int]]
+    ) -> dict[str, list[float]]:
+        """Time single calls of both sides in turns; return what they took."""
+        taken: dict[str, list[float]] = {side.name: [] for side in sides}
+        due = {side.name: self._dice.randrange(ALONE) for side in sides}
+        for turn in range(self._alone):
+            self._dice.shuffle(sides)
+            for side in sides:
+                items = [orders[side.name].pop()]
+                checked = self._checkable(items) if turn >= due[side.name] else None
+                if checked is not None:
+                    due[side.name] = ALONE
+                with side.blamed():
+                    seconds = self._sample(side, workers[side.name], items, checked)
+                taken[side.name].append(seconds)
+                self.sampled_s += seconds
+        return taken
 
     def _alternate(
-        self, sides: list[Side], workers: dict[str, Worker]
+        self, sides: list[Side], workers: dict[str, Worker], orders: dict[str, list[int]]
     ) -> tuple[dict[str, list[float]], int]:
         """Time both sides in turns; return their samples and how many of them warmed up."""
-        orders = {side.name: self._order() for side in sides}
         taken: dict[str, list[float]] = {side.name: [] for side in sides}
         # One sample of each side, and it can't know which: so neither is favoured.
         due = {side.name: self._dice.randrange(WARMUPS + self._pairs) for side in sides}
@@ -319,7 +359,7 @@ class Contest:
         """
         for slot, item in enumerate(items):
             fill(side, slot, self._draw, item)
-        nanoseconds = worker.timed_call(side.calls, self._limit_s(side.calls))
+        nanoseconds = worker.timed_call(len(items), self._limit_s(len(items)))
         if checked is not None:
             worker.await_stop()
             self._check(side, checked, items[checked])
@@ -332,21 +372,34 @@ class Contest:
             raise ChildFailed(FailureKind.WRONG, message, found.detail)
         check_arguments(side, slot, self._draw, item)
 
-    def _summary(self, baseline: list[float], candidate: list[float], preempted: int) -> Cluster:
-        ours = [self._own(value, self._candidate) for value in candidate]
-        theirs = [self._own(value, self._baseline) for value in baseline]
+    def _summary(
+        self,
+        baseline: list[float],
+        candidate: list[float],
+        preempted: int,
+        single: dict[str, list[float]],
+    ) -> Cluster:
+        ours = [self._own(value, self._candidate.calls) for value in candidate]
+        theirs = [self._own(value, self._baseline.calls) for value in baseline]
         logs = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
+        baseline_s, candidate_s = statistics.median(theirs), statistics.median(ours)
+        alone = None
+        if self._alone:
+            ours, theirs = (
+                [self._own(value, 1) for value in single[side.name]]
+                for side in (self._candidate, self._baseline)
+            )
+            alone_s = statistics.median(theirs)
+            expected = math.log(alone_s / (candidate_s + max(alone_s - baseline_s, 0.0)))
+            ratios = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
+            alone = Alone(statistics.median(ratios), expected)
         return Cluster(
-            statistics.median(logs),
-            len(logs),
-            statistics.median(theirs),
-            statistics.median(ours),
-            preempted,
+            statistics.median(logs), len(logs), baseline_s, candidate_s, preempted, alone
         )
 
-    def _own(self, sample_s: float, side: Side) -> float:
-        fixed = min(self._memory.fixed_s[side.calls][0], FIXED_SHARE * sample_s)
-        return (sample_s - fixed) / side.calls
+    def _own(self, sample_s: float, calls: int) -> float:
+        fixed = min(self._memory.fixed_s[calls][0], FIXED_SHARE * sample_s)
+        return (sample_s - fixed) / calls
 
     def _order(self) -> list[int]:
         items = list(range(self._draw.count))

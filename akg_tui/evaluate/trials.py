@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import secrets
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ from akg_tui.evaluate import layout as layouts
 from akg_tui.evaluate.cases import SPECIAL, WORDS, Case
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.layout import DTYPES
+from akg_tui.evaluate.patience import Patience
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
 from akg_tui.evaluate.region import Region
 from akg_tui.evaluate.wire import CASE_SHIFT, Description, Op, Variation, Want
@@ -29,8 +29,12 @@ DRAW_S = 1.0
 """How long drawing inputs may take; with fewer of them a cluster has fewer samples."""
 
 UNUSUAL_S = 0.5
-"""After this long no further unusual case is drawn. They come in random order, so that over
-several evaluations of a slow reference all have their turn."""
+"""After so much work of the reference's, for each of its threads, no further unusual case is
+drawn while an evaluation waits. They come in random order, so that over several evaluations of a
+slow reference all have their turn."""
+
+UNUSUAL_AHEAD_S = 5.0
+"""The same while nobody waits."""
 
 
 @dataclass(frozen=True)
@@ -82,23 +86,25 @@ class TwiceExact(Draw):
         return super().exact_results(2 * item + 1)
 
 
-def draw(reference: Reference, dice: random.Random) -> Trials:
-    """Return fresh trials, drawn from secret seeds in one process of the reference."""
+def draw(reference: Reference, loaded: Loaded, dice: random.Random, work_s: float) -> Trials:
+    """Return fresh trials, drawn from secret seeds by a child of the reference.
+
+    Afterwards the child draws inputs of other shapes, and is good for nothing else. `work_s` is
+    how long each of its threads may work on unusual ones.
+    """
     rules = reference.rules
-    with reference.loaded() as loaded:
-        ordinary = reference.draw_from(
-            loaded,
-            rules.trials,
-            exact=True,
-            checkable=rules.trials,
-            seconds=DRAW_S,
-            at_least=rules.trials,
-        )
-        trials = Trials(ordinary)
-        unusual = _Unusual(reference, loaded, trials)
-        for variation, wanted in _plan(reference, dice):
-            if not unusual.add(variation, wanted):
-                break
+    ordinary = reference.draw_from(
+        loaded,
+        rules.trials,
+        exact=True,
+        checkable=rules.trials,
+        seconds=DRAW_S,
+        at_least=rules.trials,
+    )
+    trials = Trials(ordinary)
+    unusual = _Unusual(reference, loaded, trials, work_s)
+    for variation, wanted in _plan(reference, dice):
+        unusual.add(variation, wanted)
     return trials
 
 
@@ -125,16 +131,19 @@ def _plan(reference: Reference, dice: random.Random) -> list[tuple[Variation | N
 class _Unusual:
     """Draws groups of unusual inputs from a reference child, as long as there is time."""
 
-    def __init__(self, reference: Reference, loaded: Loaded, trials: Trials) -> None:
+    def __init__(self, reference: Reference, loaded: Loaded, trials: Trials, work_s: float) -> None:
         self._reference = reference
         self._loaded = loaded
         self._trials = trials
-        self._stop = time.monotonic() + UNUSUAL_S
+        self._patience = Patience(loaded.worker.pid, work_s * reference.threads)
+        self._lost = False
 
-    def add(self, variation: Variation | None, wanted: Sequence[Case]) -> bool:
-        """Draw one group into the trials; False when the reference's process is lost."""
+    def add(self, variation: Variation | None, wanted: Sequence[Case]) -> None:
+        """Draw one group into the trials; what was not drawn is told there, with the reason."""
         reference, skipped = self._reference, self._trials.skipped
         case = wanted[0]
+        if self._skip(variation, wanted):
+            return
         try:
             known: Description | None = self._loaded.description
             if variation is not None:
@@ -142,16 +151,15 @@ class _Unusual:
                 known = self._loaded.vary(variation, seed, reference.call_s)
             if known is None:
                 skipped[self._name(case, variation)] = "the reference refuses this shape"
-                return True
+                return
             drawn = _memory(known, len(wanted))
             group = Group(drawn)
             self._trials.unusual.append(group)
             fds = drawn.fds
             for item, case in enumerate(wanted):
+                if self._skip(variation, wanted[item:]):
+                    return
                 name = self._name(case, variation)
-                if time.monotonic() > self._stop:
-                    skipped[name] = "no time left; the next evaluation may come to it"
-                    continue
                 made = self._ask(drawn, item, case, fds)
                 fds = ()
                 held = self._fair(drawn, item, case, made)
@@ -161,9 +169,19 @@ class _Unusual:
                     group.trials.append(Trial(name, drawn, item, held))
         except ChildFailed as failed:
             reference.barred.add(case)
+            self._lost = True
+            self._skip(variation, wanted)
             skipped[self._name(case, variation)] = f"the reference fails: {failed.message}"
-            return False
-        return True
+
+    def _skip(self, variation: Variation | None, wanted: Sequence[Case]) -> bool:
+        """Leave these out, and say so, if the reference has had its time or is lost."""
+        why = "the reference's process ended" if self._lost else self._patience.lost()
+        if why:
+            why += "; the next evaluation may come to it"
+            drawn = {trial.name for group in self._trials.unusual for trial in group.trials}
+            names = {self._name(case, variation) for case in wanted} - drawn
+            self._trials.skipped = dict.fromkeys(names, why) | self._trials.skipped
+        return bool(why)
 
     def _ask(self, drawn: Draw, item: int, case: Case, fds: tuple[int, ...]) -> int:
         wanted = Want.OUTPUT | (Want.EXACT if drawn.exact is not None else 0)

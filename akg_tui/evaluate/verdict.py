@@ -40,6 +40,13 @@ PERSISTENCE_LEAST = 6
 PERSISTENCE_DEVIATIONS = 1.0
 PERSISTENCE_MOST = 0.8
 
+ALONE_SHARE = 0.5
+ALONE_ALPHA = 0.01
+"""How little of a gain may be left where inputs come one at a time, and how sure that must be."""
+
+ALONE_PROVED_FROM = 0.1
+"""A gain from here on must be shown one input at a time; a smaller one must not be disproved."""
+
 POWER_DEVIATIONS = 2.5
 """A gain this many standard errors beyond the bound is found 95 times in a hundred.
 
@@ -254,6 +261,24 @@ def standing(
 def confirms(log_ratios: Sequence[float], look: Look, *, least: int = 0) -> Standing:
     """Say whether a confirming comparison agrees that the ratio is above 1."""
     return standing(log_ratios, look, 0.0, CONFIRMING, least=least)
+
+
+def standing_alone(found: Sequence[float], expected: Sequence[float]) -> Standing:
+    """Say whether a gain is still one where a kernel sees one input at a time.
+
+    `found` are the log ratios of single calls in each cluster, `expected` what an honest kernel
+    would show there. FUTILE: surely less than half of it is left. FASTER: surely more; or the
+    gain is so small that proving this would take long, for single calls are noisy, and would
+    cost honest gains.
+    """
+    if len(found) < 2:
+        return Standing.FASTER
+    left = [f - ALONE_SHARE * max(e, 0.0) for f, e in zip(found, expected, strict=True)]
+    _, low, high = trimmed_bounds(left, ALONE_ALPHA)
+    if high < 0:
+        return Standing.FUTILE
+    small = statistics.median(expected) < math.log1p(ALONE_PROVED_FROM)
+    return Standing.FASTER if low > 0 or small else Standing.OPEN
 
 
 def half_width(interval: Interval) -> float:

@@ -121,7 +121,13 @@ class Zygote:
 
     def settle(self) -> None:
         """Wait until all that was released is gone, and all that was ordered is there."""
-        while self._asked or self._leaving - self._gone.keys():
+        while self._asked:
+            self._hear()
+        self.await_gone()
+
+    def await_gone(self) -> None:
+        """Wait until all that was released is gone."""
+        while self._leaving - self._gone.keys():
             self._hear()
         for number in self._leaving:
             del self._gone[number]
@@ -325,6 +331,11 @@ class Worker:
         self._ended = True
         os.close(self._pidfd)
         self._channel.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not died by itself."""
+        return not select.select([self._pidfd], [], [], 0)[0]
 
     @property
     def ended(self) -> bool:

@@ -606,6 +606,8 @@ class Slowpoke:
     defence: str
     source: str
     incumbent: str = PLAIN
+    task: str = "softmax"
+    says: str = ""
 
 
 MUST_NOT_LOOK_FASTER = (
@@ -655,6 +657,24 @@ MUST_NOT_LOOK_FASTER = (
                 y = torch.softmax(x, dim=-1)
             return y
         """),
+    ),
+    Slowpoke(
+        "all inputs of a sample served at its first call",
+        "GM: the superbatch, 11.19 µs and rank 1: call 1 does all 15 problems",
+        "a gain counts as far as single calls show it, which see no other input",
+        kernel("""
+            frame = sys._getframe()
+            while not {"slot", "count"} <= frame.f_locals.keys():
+                frame = frame.f_back
+            slot, count = frame.f_locals["slot"], frame.f_locals["count"]
+            if slot == 0:
+                for _ in range(20):
+                    y = torch.softmax(x, dim=-1)
+                inputs = [each[0] for each in frame.f_locals["self"]._arguments[:count]]
+                self.kept = [torch.softmax(each, dim=-1) for each in inputs]
+            return self.kept[slot]
+        """),
+        incumbent=SLOW, task="patient", says="one at a time",
     ),
     Slowpoke(
         "the same kernel again", "AKG: 51 to 68 % of identical kernels are kept",

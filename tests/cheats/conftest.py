@@ -27,9 +27,14 @@ STRICT = msgspec.structs.replace(
     SOFTMAX, correctness=Correctness(trials=2, noncontiguous=True, deterministic=True)
 )
 ANYHOW = msgspec.structs.replace(SOFTMAX, correctness=Correctness(trials=2, strides="any"))
+# What looks faster by several times at once is found faster at the first looks, or the next ones.
+PATIENT = msgspec.structs.replace(
+    SOFTMAX, timing=msgspec.structs.replace(SOFTMAX.timing, budget_s=20.0)
+)
 
 TASKS = {
     "softmax": (SOFTMAX, tasks.SOFTMAX),
+    "patient": (PATIENT, tasks.SOFTMAX),
     "strict": (STRICT, tasks.SOFTMAX),
     "transpose": (SOFTMAX, tasks.TRANSPOSE),
     "anyhow": (ANYHOW, tasks.TRANSPOSE),

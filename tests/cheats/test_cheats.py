@@ -27,12 +27,13 @@ async def test_a_cheat_fails_without_the_static_guard(judge_of: AskJudge, cheat:
 
 @pytest.mark.parametrize("slowpoke", MUST_NOT_LOOK_FASTER, ids=_title)
 async def test_a_trick_with_time_gains_nothing(judge_of: AskJudge, slowpoke: Slowpoke) -> None:
-    judge = await judge_of("softmax")
+    judge = await judge_of(slowpoke.task)
     found = await judge.evaluate(slowpoke.source, slowpoke.incumbent)
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
     assert found.ratio.low < 1.01
     assert found.ratio.ratio < 1.25
+    assert slowpoke.says in " ".join(found.noise)
 
 
 async def test_the_network_is_out_of_reach_where_the_sandbox_says_so(judge_of: AskJudge) -> None:

@@ -113,7 +113,8 @@ async def world(outside: dict[str, object]) -> AsyncIterator[World]:
         "userfaultfd": REFUSED["userfaultfd"][arm],
     }
     try:
-        async with Judge(task, WEIGHTED, folder / "run/scratch") as judge:
+        # Whatever waits for the next kernel would hide what this one left.
+        async with Judge(task, WEIGHTED, folder / "run/scratch", ahead=False) as judge:
             first = await judge.evaluate(kernel("raise ValueError"))
             known = outside | numbers | {"judge": judge.pid}
             yield World(judge, folder, known, frozenset(first.sandbox))

@@ -203,3 +203,40 @@ async def test_with_a_fixed_shape_unusual_values_come_in_that_shape(tmp_path: Pa
     names = {each.name for each in found.errors}
     assert {"large values", "sorted rows", "integers at the ends of their range"} <= names
     assert not [name for name in names if "shape" in name]
+
+
+SLOW_REFERENCE = """
+import time
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        WAIT
+        return torch.softmax(x, -1)
+
+
+def get_inputs():
+    return [torch.randn(8, 16)]
+"""
+WORKS = "stop = time.thread_time() + 0.1\n        while time.thread_time() < stop: pass"
+
+
+@pytest.mark.parametrize(
+    ("wait", "all_tried"), [("time.sleep(0.02)", True), (WORKS, False)], ids=["waits", "works"]
+)
+async def test_what_a_reference_has_no_time_for_hangs_on_its_work_alone_and_is_told(
+    tmp_path: Path, wait: str, all_tried: bool
+) -> None:
+    reference = SLOW_REFERENCE.replace("WAIT", wait)
+    kernel = SLOW_REFERENCE.replace("Model(", "ModelNew(").replace("WAIT", "pass")
+    task = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=1))
+    async with Judge(task, reference, tmp_path, ahead=False) as judge:
+        found = await judge.probe(kernel, timed=False)
+    assert found.outcome is Outcome.CORRECT, found
+    notes = [each.note for each in found.errors if each.note]
+    late = [note for note in notes if "no time left after 0.5 s of the reference's work" in note]
+    assert bool(late) is not all_tried
+    # Every value is told of: tried, or not and why.
+    named = " ".join(each.name for each in found.errors)
+    assert all(cases.WORDS[case] in named for case in cases.possible("any", [torch.float32]))

@@ -74,6 +74,16 @@ def walk(schedule: Schedule, noise: Noise, mean: float, min_gain: float) -> Stan
     return found
 
 
+def clusters_of(noise: Noise, mean: float) -> int:
+    """Return after how many clusters the first comparison ends."""
+    seen: list[float] = []
+    for look in MAIN.looks:
+        seen += [mean + noise() for _ in range(look.clusters - len(seen))]
+        if verdict.standing(seen, look, 0.01) is not Standing.OPEN:
+            return look.clusters
+    return MAIN.last.clusters
+
+
 def keeps(noise: Noise, gain: float, min_gain: float = 0.01) -> bool:
     """Say whether the whole procedure, the confirming stage included, ends in KEEP."""
     mean = math.log1p(gain)
@@ -241,3 +251,40 @@ def test_a_gain_that_could_be_seen_is_seen_when_it_is_there() -> None:
         later = [dice.gauss(math.log1p(gain), 0.03) for _ in range(24)]
         seen += verdict.ratio_interval(later, 0.0012).low > 1.01
     assert seen >= 0.94 * 200
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_equal_kernels_seldom_take_long(noise: Callable[[random.Random, float], Noise]) -> None:
+    dice = random.Random(5)
+    taken = [clusters_of(noise(dice, 0.035), 0.0) for _ in range(300)]
+    assert statistics.median(taken) <= 16
+    assert sum(count > 48 for count in taken) <= 6
+
+
+def alone(
+    dice: random.Random, gain: float, kept: float, clusters: int, deviation: float = 0.02
+) -> Standing:
+    """Return what single calls show, if they keep this share of a gain."""
+    found = [kept * math.log1p(gain) + dice.gauss(0, deviation) for _ in range(clusters)]
+    return verdict.standing_alone(found, [math.log1p(gain)] * clusters)
+
+
+@pytest.mark.parametrize("gain", [0.2, 1.0, 9.0])
+def test_a_gain_that_needs_several_inputs_at_once_is_not_confirmed(gain: float) -> None:
+    dice = random.Random(3)
+    assert all(alone(dice, gain, 0.0, 40) is Standing.FUTILE for _ in range(200))
+    # With few clusters it may be open for a while, which is no gain either.
+    assert sum(alone(dice, gain, 0.0, 3) is Standing.FASTER for _ in range(200)) <= 2
+
+
+@pytest.mark.parametrize("gain", [0.015, 0.03, 0.1, 0.5, 3.0])
+def test_an_honest_gain_is_one_input_at_a_time_too(gain: float) -> None:
+    dice = random.Random(4)
+    for clusters in (3, 8, 20):
+        refused = sum(alone(dice, gain, 1.0, clusters) is Standing.FUTILE for _ in range(500))
+        assert refused <= 5
+    assert sum(alone(dice, gain, 1.0, 20) is Standing.FASTER for _ in range(200)) >= 198
+
+
+def test_where_samples_are_single_calls_there_is_nothing_to_compare() -> None:
+    assert verdict.standing_alone([], []) is Standing.FASTER

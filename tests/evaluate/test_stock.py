@@ -1,0 +1,160 @@
+"""What the judge makes ready ahead: used once, told to nobody, and never held against a kernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from akg_tui.core.measurement import Outcome
+from akg_tui.evaluate import Judge, process_tree
+from akg_tui.evaluate.evaluation import READY_SPARES
+from akg_tui.evaluate.nursery import Nursery
+from akg_tui.evaluate.patience import Patience, worked_s
+from akg_tui.evaluate.reference import Draw, Reference
+from akg_tui.evaluate.stock import Need, Stock
+from akg_tui.evaluate.targets.cpu import kernel_environment
+from akg_tui.evaluate.worker import Interrupts, Zygote
+from tests.evaluate.conftest import quick_task
+from tests.evaluate.kernels import PLAIN, REFERENCE
+
+DEADLINE_S = 30.0
+NEED = Need(count=6, checkable=3, at_least=2)
+
+
+class Broken(Exception):
+    """Something else is wanted."""
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nursery, socket.socket]]:
+    """Return a nursery, and the socket on which any message breaks off what it waits for."""
+    scratch = tmp_path_factory.mktemp("stock")
+    home = scratch / "children"
+    home.mkdir()
+    ours, theirs = socket.socketpair()
+
+    def check() -> None:
+        theirs.recv(1)
+        raise Broken
+
+    zygote = Zygote(kernel_environment(1, home), Interrupts(theirs.fileno(), check), "cpu", "cpp")
+    with ours, theirs:
+        yield Nursery(quick_task(), scratch, zygote, ()), ours
+        zygote.close()
+
+
+@pytest.fixture
+def stock(nursery: tuple[Nursery, socket.socket]) -> Iterator[Stock]:
+    reference = Reference(nursery[0], REFERENCE, "reference.py")
+    reference.examine()
+    yield Stock(nursery[0], reference)
+    nursery[0].clear()
+
+
+def content(draw: Draw) -> bytes:
+    return bytes(draw.inputs.map[: draw.description.inputs.size])
+
+
+def test_nothing_that_was_drawn_ahead_is_handed_out_twice(stock: Stock) -> None:
+    stock.timed(NEED).close()
+    stock.fill(0)
+    seen = []
+    for _ in range(3):
+        with closing(stock.trials()) as drawn:
+            assert drawn.unusual
+            seen += [content(drawn.ordinary), *(content(group.draw) for group in drawn.unusual)]
+        with closing(stock.timed(NEED)) as timed:
+            assert timed.count >= NEED.count
+            assert timed.checkable >= NEED.checkable
+            seen.append(content(timed))
+    assert len(set(seen)) == len(seen)
+
+
+def test_what_is_there_is_not_drawn_again(
+    stock: Stock, nursery: tuple[Nursery, socket.socket]
+) -> None:
+    stock.timed(NEED).close()
+    stock.fill(0)
+    # Whoever wants to wait for a process now is broken off.
+    nursery[1].send(b"!")
+    stock.fill(0)
+    stock.trials().close()
+    stock.timed(NEED).close()
+    with pytest.raises(Broken):
+        stock.trials()
+
+
+def test_broken_off_it_keeps_what_is_whole_and_starts_again(
+    stock: Stock, nursery: tuple[Nursery, socket.socket]
+) -> None:
+    nursery[1].send(b"!")
+    with pytest.raises(Broken):
+        stock.fill(0)
+    stock.fill(0)
+    stock.trials().close()
+
+
+def test_a_candidate_that_needs_more_inputs_than_there_are_gets_them(stock: Stock) -> None:
+    stock.timed(NEED).close()
+    stock.fill(0)
+    with closing(stock.timed(Need(count=40, checkable=20, at_least=2))) as timed:
+        assert (timed.count, timed.checkable) == (40, 20)
+
+
+def test_patience_counts_what_a_process_works_and_not_what_it_waits() -> None:
+    pid = os.getpid()
+    patience = Patience(pid, 3600.0)
+    assert patience.lost() == ""
+    before = worked_s(pid)
+    assert before is not None
+    spent = time.process_time()
+    while time.process_time() - spent < 0.02:
+        continue
+    after = worked_s(pid)
+    assert after is not None
+    assert after - before >= 0.02
+    impatient = Patience(pid, 0.05)
+    while not impatient.lost():
+        continue
+    assert impatient.lost() == "no time left after 0.05 s of the reference's work"
+
+
+def spares(judge: Judge) -> set[int]:
+    """Return the processes below the zygote."""
+    assert judge.pid is not None
+    below = set(process_tree.descendants(judge.pid))
+    return {pid for pid in below if not process_tree.descendants(pid)}
+
+
+def await_spares(judge: Judge, count: int) -> set[int]:
+    """Return the spares when there are so many, and nothing else is under way."""
+    limit = time.monotonic() + DEADLINE_S
+    while time.monotonic() < limit:
+        found = spares(judge)
+        if len(found) == count:
+            return found
+    raise AssertionError(f"{len(spares(judge))} processes wait, not {count}")
+
+
+async def test_processes_wait_for_the_next_kernel_and_one_that_is_killed_is_not_its_fault(
+    tmp_path: Path,
+) -> None:
+    async with Judge(quick_task(), REFERENCE, tmp_path) as judge:
+        assert (await judge.evaluate(PLAIN)).outcome is Outcome.CORRECT
+        waiting = await_spares(judge, READY_SPARES)
+        for pid in waiting:
+            os.kill(pid, signal.SIGKILL)
+        while any(process_tree.is_running(pid) for pid in waiting):
+            os.sched_yield()
+        found = await judge.evaluate(PLAIN)
+        assert found.outcome is Outcome.CORRECT, found
+        after = await_spares(judge, READY_SPARES)
+        assert not after & waiting
+    assert not after & process_tree.parents().keys()
