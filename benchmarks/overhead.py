@@ -14,6 +14,7 @@ any model takes; what an evaluation costs that follows at once is told beside it
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -117,7 +118,7 @@ class Stages:
         }
 
 
-async def _run() -> bool:
+async def _run(trials: int) -> bool:
     task = Task(op="overhead")
     stages = Stages()
     with tempfile.TemporaryDirectory() as scratch:
@@ -135,7 +136,7 @@ async def _run() -> bool:
             ):
                 seen = [
                     await _sample(judge, stages, same, incumbent, pause_s)
-                    for _ in range(1 + TRIALS)
+                    for _ in range(1 + trials)
                 ]
                 held = _tell(name, bound, seen[1:]) and held
             for name, kernel, bound in (
@@ -146,7 +147,7 @@ async def _run() -> bool:
                 ("wrong on hidden shapes", same.replace("return y", HIDDEN), WRONG_MS),
             ):
                 cost = statistics.median(
-                    [await _time_to_fail(judge, kernel) for _ in range(TRIALS)]
+                    [await _time_to_fail(judge, kernel) for _ in range(trials)]
                 )
                 held = _say(name, bound, cost) and held
     return held
@@ -201,4 +202,11 @@ def _say(name: str, bound: float | None, cost: float, **more: float) -> bool:
 
 def run() -> bool:
     """Measure, print, and say whether the bounds held."""
-    return asyncio.run(_run())
+    return main([])
+
+
+def main(words: list[str]) -> bool:
+    """`[--trials N]`"""
+    options = argparse.ArgumentParser(prog="python -m benchmarks overhead")
+    options.add_argument("--trials", type=int, default=TRIALS, metavar="N")
+    return asyncio.run(_run(options.parse_args(words).trials))

@@ -40,9 +40,11 @@ PERSISTENCE_LEAST = 6
 PERSISTENCE_DEVIATIONS = 1.0
 PERSISTENCE_MOST = 0.8
 
-ALONE_SHARE = 0.5
+ALONE_SHARE = 0.25
 ALONE_ALPHA = 0.01
-"""How little of a gain may be left where inputs come one at a time, and how sure that must be."""
+ALONE_SHOWN_ALPHA = 0.1
+"""What of a gain must be left where inputs come one at a time; how sure it must be that it is
+not, and that it is. A cheat keeps nothing, so the second needs to be no surer than that."""
 
 ALONE_PROVED_FROM = 0.1
 """A gain from here on must be shown one input at a time; a smaller one must not be disproved."""
@@ -267,16 +269,17 @@ def standing_alone(found: Sequence[float], expected: Sequence[float]) -> Standin
     """Say whether a gain is still one where a kernel sees one input at a time.
 
     `found` are the log ratios of single calls in each cluster, `expected` what an honest kernel
-    would show there. FUTILE: surely less than half of it is left. FASTER: surely more; or the
+    would show there. FUTILE: surely less than a quarter of it is left. FASTER: surely more; or the
     gain is so small that proving this would take long, for single calls are noisy, and would
     cost honest gains.
     """
     if len(found) < 2:
         return Standing.FASTER
     left = [f - ALONE_SHARE * max(e, 0.0) for f, e in zip(found, expected, strict=True)]
-    _, low, high = trimmed_bounds(left, ALONE_ALPHA)
-    if high < 0:
+    kept = spread(left)
+    if kept.mean + kept.reach(ALONE_ALPHA) < 0:
         return Standing.FUTILE
+    low = kept.mean - kept.reach(ALONE_SHOWN_ALPHA)
     small = statistics.median(expected) < math.log1p(ALONE_PROVED_FROM)
     return Standing.FASTER if low > 0 or small else Standing.OPEN
 
