@@ -122,6 +122,14 @@ async def test_a_tile_takes_a_panes_place_and_several_share_it() -> None:
         assert "4 agent log" not in stage.text()
 
 
+async def test_a_tile_becomes_a_drawer_and_gives_the_place_back() -> None:
+    async with on_stage(at_work()) as stage:
+        await stage.press("t", "4", "o")
+        assert shown(stage) == {"s3": "drawer"}
+        assert stage.deck.log_pane.region.height == stage.deck.body.region.height
+        assert popout(stage, "s3").region.height == stage.deck.body.region.height
+
+
 async def test_no_more_tiles_than_there_is_room_for() -> None:
     handle = at_work()
     for name in ("s4", "s5"):

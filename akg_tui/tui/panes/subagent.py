@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as with_fields
 from textual.content import Content
 
-from akg_tui.agent.tools.trace import TranscriptTail
 from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui.child import ChildChronicle, Conversation, Part, title_of
@@ -24,6 +24,9 @@ from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.panes.log import LogPane
 from akg_tui.tui.spans import fit, line, plain
+
+if TYPE_CHECKING:
+    from akg_tui.agent.tools.trace import TranscriptTail
 
 
 class SubagentPane(LogPane):
@@ -97,6 +100,8 @@ class SubagentPane(LogPane):
             return  # at a later pull
         self._loaded_at = seen
         if self._tail is None and agent.trace:
+            from akg_tui.agent.tools.trace import TranscriptTail
+
             self._tail = TranscriptTail(self._run, agent.trace)
         if self._tail is not None:
             self._loading = True

@@ -162,7 +162,8 @@ class Deck(Watching):
         shape = self.shape
         shown = self.shown
         self.call_after_refresh(self.steering.pull_now)
-        arranged = (shape, tuple(shown), self.preset, self.zoomed, self.app.size)
+        popouts = self.popping.standing
+        arranged = (shape, tuple(shown), popouts, self.preset, self.zoomed, self.app.size)
         if arranged == self._arranged:
             return  # the focus moved: a layout of the whole screen is dear
         self._arranged = arranged
@@ -171,7 +172,7 @@ class Deck(Watching):
         for name, pane in self.panes.items():
             if pane.display != (name in shown):
                 pane.display = name in shown
-        self.body.refresh(layout=True)
+        self.body.rearrange()
 
     def pull(self, look: Look) -> None:
         seq = look.state.seq

@@ -44,6 +44,11 @@ class Popping:
         """What a row of tabs says of each popout."""
         return {name: one_line(each.agent, 16) for name, each in self.open.items()}
 
+    @property
+    def standing(self) -> tuple[tuple[str, How], ...]:
+        """How each popout stands: with it the layout changes."""
+        return tuple((name, each.how) for name, each in self.open.items())
+
     def pull(self, look: Look) -> None:
         """Know the agents of now, before their panes are pulled."""
         self.fleet.read(look.records)

@@ -47,3 +47,8 @@ class Tiles(Widget):
     @property
     def layout(self) -> Layout:
         return self._tiles
+
+    def rearrange(self) -> None:
+        """Ask for the places anew, though the same children are shown in the same size."""
+        for child in self.children[:1]:
+            child.refresh(layout=True)  # what a widget remembers of its layout, its children end
