@@ -16,10 +16,10 @@ from akg_tui.core import events as ev
 from akg_tui.core.plain import one_line
 from akg_tui.tui import words
 from akg_tui.tui.chronicle import MAX_ENTRIES, Chronicle, Entry, Paragraphs
-from akg_tui.tui.fleet import Agent, cost_of, sign_of
+from akg_tui.tui.fleet import Agent, cost_of, sign_of, state_told
 from akg_tui.tui.language import tr
 from akg_tui.tui.spans import Line, fit, line, width
-from akg_tui.tui.story import call_words, paragraphs
+from akg_tui.tui.story import call_words, paragraphs, tell
 
 MAX_PROMPT_LINES = 400
 ARGUMENT_CHARS, CALL_CHARS = 40, 100
@@ -107,17 +107,15 @@ class ChildChronicle(Chronicle):
     def _entry(self, event: ev.AnyEvent) -> Entry | None:
         match event:
             case ev.SubagentStarted(prompt=prompt):
-                brief: Paragraphs = [((_ASKED,), one_line(prompt) or tr("(no prompt)"), "text")]
+                brief: Paragraphs = [(_asked_lead(), one_line(prompt) or tr("(no prompt)"), "text")]
                 return Entry(brief, partial(self._asked, brief))
             case ev.SubagentHinted(text=text):
-                return Entry([(_YOU, one_line(text), "text")])
+                return Entry(_you(one_line(text)))
             case ev.SubagentStopped(reason=reason):
                 why = f": {one_line(reason)}" if reason else ""
-                return Entry([(_YOU, f"{tr('stop')}{why}", "text")])
-            case ev.SubagentEnded(status=status, reason=reason):
-                why = f": {one_line(reason)}" if reason else ""
-                role = "verdict.keep" if status == "done" else "log.error"
-                return Entry([((), f"{status}{why}", role)])
+                return Entry(_you(f"{tr('stop')}{why}"))
+            case ev.SubagentEnded():
+                return Entry([((), told, role) for _, told, role in tell(event)])
         return super()._entry(event)
 
     def call_told(self, call: ev.ToolCalled) -> str:
@@ -135,7 +133,7 @@ class ChildChronicle(Chronicle):
         if known is None or not known.prompt.strip():
             return brief
         told = paragraphs(known.prompt, "text", most=MAX_PROMPT_LINES)
-        return [((_ASKED,), *told[0][1:]), *told[1:]]
+        return [(_asked_lead(), *told[0][1:]), *told[1:]]
 
     def whole(
         self, call: ev.ToolCalled | None, answer: ev.ToolAnswered
@@ -155,8 +153,14 @@ class ChildChronicle(Chronicle):
         return call, replace(answer, output=output, error_information=why)
 
 
-_ASKED = ("asked ", "log.you")
-_YOU: Line = (("you ", "log.you"),)
+def _asked_lead() -> Line:
+    return ((f"{tr('asked')} ", "log.you"),)
+
+
+def _you(text: str) -> Paragraphs:
+    """What a person did, with the lead that the log has for it."""
+    ((lead, _, role),) = tell(ev.HintGiven(text=text))
+    return [(lead, text, role)]
 
 
 def title_of(agent: Agent | None, key: str, now: float, room: int) -> Line:
@@ -164,8 +168,9 @@ def title_of(agent: Agent | None, key: str, now: float, room: int) -> Line:
     if agent is None:
         return line((one_line(key), "strong"))
     glyph, role = sign_of(agent)
-    state = tr("is being stopped") if agent.at_work and agent.stopping else agent.state
-    head = line((f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state}", role))
+    head = line(
+        (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
+    )
     unread = f"  {words.count(agent.unread, 'message')} {tr('unread')}" if agent.unread else ""
     for most in (3, 2, 1):
         cost = line((f"  {cost_of(agent, now, most)}", "muted"), (unread, "note"))

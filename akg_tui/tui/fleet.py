@@ -208,6 +208,11 @@ def sign_of(agent: Agent) -> tuple[str, str]:
     return _SIGN[agent.state]
 
 
+def state_told(agent: Agent) -> str:
+    """In which state it is, in words."""
+    return tr("is being stopped") if agent.at_work and agent.stopping else agent.state
+
+
 ROWS_EACH = 2
 
 
@@ -223,7 +228,7 @@ def fleet_rows(
         glyph, role = sign_of(agent)
         doing = agent.doing if agent is fleet.main else ""
         left = line(
-            (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {agent.state}", role)
+            (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
         )
         left = (*left, (f" in {doing}" if doing else "", "muted"))
         fits = (most for most in (3, 2) if width(left) + cells(cost_of(agent, now, most)) < room)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from akg_tui.core import commands as cmd
 from akg_tui.core.plain import one_line
 from akg_tui.tui import words
-from akg_tui.tui.fleet import Agent
+from akg_tui.tui.fleet import Agent, state_told
 from akg_tui.tui.language import tr
 from akg_tui.tui.panes.subagent import SubagentPane
 from akg_tui.tui.popouts import MOST_TILES, How, Popout, laid
@@ -169,9 +169,13 @@ class Popping:
         deck = self._deck
         had_focus = deck.active == popout.pane
         del self.open[popout.pane]
-        deck.panes.pop(popout.pane).remove()
+        pane = deck.panes.pop(popout.pane)
         if focus:
-            deck.action_pane(self._below if had_focus else deck.active)
+            to = self._below if had_focus else deck.active
+            deck.action_pane(to)
+            # At once: else what goes away while it has the focus gives it to any neighbour.
+            deck.set_focus(deck.panes[to])
+        pane.remove()
 
     def _close(self) -> None:
         """What was picked in it first, then the popout; from elsewhere, the drawer."""
@@ -213,7 +217,7 @@ class Popping:
     def _message(self, agent: Agent) -> None:
         name = agent.ident
         if not name or not agent.at_work:
-            state = agent.state
+            state = state_told(agent)
             who = one_line(agent.name)
             self._deck.say(tr("{who} is {state}: nobody is there to read", who=who, state=state))
             return
@@ -235,7 +239,7 @@ class Popping:
     def _stop(self, agent: Agent) -> None:
         name = agent.ident
         if not name or not agent.at_work:
-            who, state = one_line(agent.name), agent.state
+            who, state = one_line(agent.name), state_told(agent)
             self._deck.say(tr("{who} is {state}: there is nothing to stop", who=who, state=state))
             return
 
