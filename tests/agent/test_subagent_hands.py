@@ -20,7 +20,7 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.machine import Phase
 from akg_tui.core.recovery import opening
 from akg_tui.core.state import RunState
-from akg_tui.engine.attach import LiveNow
+from akg_tui.engine.attach import Attached, LiveNow
 from akg_tui.engine.engine import Engine
 from akg_tui.engine.live import Live
 from akg_tui.headless import narrate
@@ -297,3 +297,29 @@ def test_who_is_attached_sees_what_each_subagent_is_writing() -> None:
     live.subagents.end("s1")
     LiveNow.of(live).onto(there)
     assert there.subagents.at_work == ()
+
+
+async def test_who_is_attached_sees_and_reaches_one_subagent_too(tmp_path: Path) -> None:
+    script = Pausing("a", "b")
+    async with at_work(tmp_path, script) as (run, work, _):
+        await until(writing(work, 2))
+        attached = await asyncio.to_thread(Attached.to, run.path)
+        seen = Live()
+
+        def sees() -> bool:
+            if now := attached.live():
+                now.onto(seen)
+            return seen.subagents.stream("s2") == HELD
+
+        await until(sees)
+        stop = cmd.StopSubagent("s2", "from afar")
+        assert await asyncio.to_thread(attached.send, stop) is None
+        assert await asyncio.to_thread(attached.send, stop) is not None
+        await until(lambda: sees() is False)
+        assert [one.id for one in seen.subagents.at_work] == ["s1"]
+        attached.close()
+        script.go.set()
+    assert {e.subagent: e.status for e in of(run, ev.SubagentEnded)} == {
+        "s1": "done",
+        "s2": "cancelled",
+    }

@@ -39,21 +39,22 @@ def shown(stage: Stage) -> dict[str, str]:
 
 
 async def pick(stage: Stage, agent: str) -> None:
-    """Pick a subagent in the list, the newest of which stands first."""
+    """Pick a subagent in the list."""
     await stage.press("7")
-    for _ in range(8):
-        picked = stage.deck.popping.list.picked
-        if picked is not None and picked.key == agent:
-            return
-        await stage.press("down")
-    raise AssertionError(f"{agent} is not in the list")
+    stage.deck.popping.list.choose(agent)
+
+
+async def write(stage: Stage, text: str) -> None:
+    """Write on the line that is open, and send it."""
+    assert isinstance(stage.app.focused, Input)
+    stage.app.focused.value = text
+    await stage.press("enter")
 
 
 async def test_enter_peeks_at_the_picked_subagent_and_escape_leads_back() -> None:
     handle = at_work()
     async with on_stage(handle) as stage:
-        await pick(stage, "s2")
-        await stage.press("enter")
+        await stage.press("7", "down", "down", "enter")
         text = stage.text()
         assert shown(stage) == {"s2": "drawer"}
         assert "s2 subagent  working  2 turns" in text
@@ -134,9 +135,10 @@ async def test_no_more_tiles_than_there_is_room_for() -> None:
     handle = at_work()
     for name in ("s4", "s5"):
         begin(handle, name, f"the errand of {name}", call=f"c{name}")
-    async with on_stage(handle, (200, 60)) as stage:
+    async with on_stage(handle) as stage:
         for agent in ("s5", "s4", "s3", "s2", "s1"):
-            await pick(stage, agent)
+            stage.deck.action_pane("agents")
+            stage.deck.popping.list.choose(agent)
             await stage.press("t")
         assert list(shown(stage)) == ["s5", "s4", "s3", "s2"]
         assert "there is room for 4 tiles: close one first" in stage.text()
@@ -270,8 +272,7 @@ async def test_a_message_goes_to_the_subagent_that_is_looked_at() -> None:
     async with on_stage(handle) as stage:
         await pick(stage, "s2")
         await stage.press("enter", "m")
-        assert isinstance(stage.app.focused, Input)
-        await stage.press(*"only the sum", "enter")
+        await write(stage, "only the sum")
         assert handle.sent[-1] == cmd.HintSubagent("s2", "only the sum")
         assert stage.app.focused is popout(stage, "s2")
         text = stage.text()
@@ -285,10 +286,12 @@ async def test_a_message_goes_to_the_subagent_that_is_looked_at() -> None:
 async def test_a_message_says_what_its_references_stand_for_or_is_not_sent() -> None:
     handle = at_work()
     async with on_stage(handle) as stage:
-        await stage.press("o", "m", *"see @p99", "enter")
+        await stage.press("o", "m")
+        await write(stage, "see @p99")
         assert not any(isinstance(each, cmd.HintSubagent) for each in handle.sent)
         assert "p99" in stage.text()
-        await stage.press("m", *"see @p3", "enter")
+        await stage.press("m")
+        await write(stage, "see @p3")
         sent = handle.sent[-1]
         assert isinstance(sent, cmd.HintSubagent)
         assert "LANES = 16" in sent.text
@@ -351,7 +354,7 @@ async def test_in_the_past_a_popout_shows_what_was_and_steers_nothing() -> None:
         assert live.split("\n")[5][60:] == stage.text().split("\n")[5][60:]
         await stage.press("T")
         stage.deck.popping.do("message")
-        await stage.press(*"no", "enter")
+        await write(stage, "no")
         assert not any(isinstance(each, cmd.HintSubagent) for each in handle.sent)
 
 
@@ -441,7 +444,7 @@ async def test_every_command_of_the_subagents_runs_is_found_and_has_its_key() ->
                     assert bound[key].binding.action.endswith(command.action), command.id
         await stage.press("escape")
         for command in (*own, *(c for c in commands.at("deck") if c.group == "Subagents")):
-            await stage.press("7")
+            stage.deck.action_pane("agents")
             assert await stage.app.carry_out(command), command.id
             await stage.pull()
             assert stage.app._exception is None

@@ -66,9 +66,10 @@ class AgentsPane(LineView):
         keys = [agent.key for agent in shown_order(self.fleet)]
         newest = min(1, len(keys) - 1)  # the main agent stands above it
         place = keys.index(self._pick) + step if self._pick in keys else newest
-        self._choose(keys[min(len(keys) - 1, max(0, place))])
+        self.choose(keys[min(len(keys) - 1, max(0, place))])
 
-    def _choose(self, key: str) -> None:
+    def choose(self, key: str) -> None:
+        """Pick the agent of this key."""
         self._pick = key
         self.pick(self._rows_of(key))
 
@@ -79,6 +80,6 @@ class AgentsPane(LineView):
         if place >= len(agents):
             return
         again = agents[place].key == self._pick
-        self._choose(agents[place].key)
+        self.choose(agents[place].key)
         if again:
             self.post_message(self.Chosen())
