@@ -214,6 +214,11 @@ def _of_subagents(event: ev.AnyEvent) -> list[str]:
         case ev.SubagentEnded(subagent=name, status=status, calls=calls, reason=reason):
             why = f", {one_line(reason, 100)}" if reason else ""
             return [f"subagent  {name} {status} after {calls} calls{why}"]
+        case ev.SubagentHinted(subagent=name, text=text):
+            return [f"subagent  {name} is told: {one_line(text, 100)}"]
+        case ev.SubagentStopped(subagent=name, reason=reason):
+            why = f": {one_line(reason, 100)}" if reason else ""
+            return [f"subagent  {name} is stopped by a person{why}"]
         case _:
             return []
 

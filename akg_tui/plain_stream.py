@@ -422,6 +422,10 @@ def _more(event: ev.AnyEvent) -> list[str]:
             return [f"mode      {event.mode}"]
         case ev.HintGiven():
             return [f"hint      {one_line(event.text, 200)}"]
+        case ev.SubagentHinted():
+            return [f"hint      to {one_line(event.subagent)}: {one_line(event.text, 200)}"]
+        case ev.SubagentStopped():
+            return [f"stop      {one_line(event.subagent)} {one_line(event.reason, 200)}".rstrip()]
         case ev.StopRequested():
             return [f"stop      {one_line(event.reason)}"]
         case ev.RunFinished():

@@ -29,7 +29,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.machine import Phase
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Task
-from akg_tui.core.told import hints_told
+from akg_tui.core.told import hints_told, own_hints_told
 
 
 class Conversation:
@@ -42,6 +42,7 @@ class Conversation:
         self._previous_id = ""
         self.prompt_tokens = 0
         self.hints_told = 0
+        self.own_told = 0
         self.shown: set[str] = set()  # the kernels, by SHA-256, that stand in it whole
 
     @property
@@ -66,11 +67,16 @@ class Conversation:
     def say(self, text: str) -> None:
         self._messages.append(UserMessage(text))
 
-    def request(self, hints: Sequence[str]) -> ChatRequest:
-        """The next request; hints that it does not carry yet come last."""
+    def request(self, hints: Sequence[str], own: Sequence[str] = ()) -> ChatRequest:
+        """The next request; hints that it does not carry yet come last.
+
+        `own` are messages to the one who talks here alone.
+        """
         for hint in hints_told(hints[self.hints_told :]):
             self.say(hint)
-        self.hints_told = len(hints)
+        for hint in own_hints_told(own[self.own_told :]):
+            self.say(hint)
+        self.hints_told, self.own_told = len(hints), len(own)
         return ChatRequest(self.system, self.tools, self.messages, self._previous_id)
 
     def take(self, reply: ChatReply, results: Sequence[tuple[str, ToolResult]]) -> None:

@@ -18,18 +18,21 @@ from akg_tui.agent.chat import (
     AssistantMessage,
     ChatModel,
     ChatReply,
+    ChatRequest,
     Message,
     ToolResult,
     ToolUse,
 )
 from akg_tui.agent.context import Conversation
 from akg_tui.agent.patience import Patience
+from akg_tui.agent.stopping import Stops
 from akg_tui.agent.tools.port import RunPort
 from akg_tui.agent.tools.trace import Transcript
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Phase
 from akg_tui.core.plain import one_line
+from akg_tui.core.subagent_hands import at_work
 
 
 @dataclass
@@ -46,6 +49,7 @@ class Talk:
     on_delta: Callable[[str], None]
     patience: Patience = field(default_factory=Patience)
     admission: Admission = field(default_factory=Admission)
+    stops: Stops = field(default_factory=Stops)
     source: str = ""
     inner: bool = False
 
@@ -71,9 +75,9 @@ async def converse(
 ) -> Ended:
     """Ask, run the calls, answer them, until `done` or `turns` replies.
 
-    `remind` is what a reply without a call is answered with; neighbouring calls that are
-    `together` are made at the same time. Raises `ModelFailed`, `NoRoom` and `WaitEnded`; the
-    conversation is then as it was before the last request.
+    `remind` is what a reply without a call is answered with, "" for nothing; neighbouring
+    calls that are `together` are made at the same time. Raises `ModelFailed`, `NoRoom` and
+    `WaitEnded`; the conversation is then as it was before the last request.
     """
     trouble = ""
     keep = transcript.keep if transcript is not None else _unkept
@@ -97,8 +101,8 @@ async def converse(
             why = "the prompt filled the model's context window"
             return Ended(reply, why, why)
         trouble = _trouble(reply, results) or trouble
-        if not results:
-            conversation.say(remind(reply))
+        if not results and (reminder := remind(reply)):
+            conversation.say(reminder)
     return Ended(None, f"no result in {turns} turns{trouble}")
 
 
@@ -106,21 +110,32 @@ def _unkept(messages: Sequence[Message]) -> None:
     """Where no transcript is kept: the run's own agent has the journal."""
 
 
+def waiting(run: RunPort, source: str) -> tuple[str, ...]:
+    """A person's messages to the subagent `source` that no request has carried yet."""
+    one = at_work(run.state, source)
+    return one.hints if one is not None else ()
+
+
 async def _asked(talk: Talk, conversation: Conversation) -> ChatReply:
     run = talk.run
     phase = run.state.phase
+
+    def made() -> ChatRequest:
+        shared = () if talk.inner else run.state.hints
+        return conversation.request(shared, waiting(run, talk.source))
+
     estimate = estimated(talk.model.name, conversation.unread)
     with talk.admission.call(run.state, estimate):
         reply = await talk.patience.ask(
             run,
             talk.model,
-            lambda: conversation.request(() if talk.inner else run.state.hints),
+            made,
             talk.on_delta,
             talk.clock,
             source=talk.source,
         )
-        run.send(cmd.Observe(_replied(phase, talk, reply, conversation.hints_told)))
-    conversation.hints_told = 0
+        run.send(cmd.Observe(_replied(phase, talk, reply, conversation)))
+    conversation.hints_told = conversation.own_told = 0
     return reply
 
 
@@ -162,7 +177,7 @@ async def _at_once(
     return [task.result() for task in tasks]
 
 
-def _replied(phase: Phase, talk: Talk, reply: ChatReply, hints: int) -> ev.ModelReplied:
+def _replied(phase: Phase, talk: Talk, reply: ChatReply, asked: Conversation) -> ev.ModelReplied:
     return ev.ModelReplied(
         phase=phase,
         model=talk.model.name,
@@ -178,7 +193,8 @@ def _replied(phase: Phase, talk: Talk, reply: ChatReply, hints: int) -> ev.Model
         duration_s=reply.duration_s,
         estimated=reply.estimated,
         cache_miss=reply.cache_miss,
-        hints_told=hints,
+        hints_told=asked.hints_told,
+        own_hints_told=asked.own_told,
         source=talk.source,
     )
 

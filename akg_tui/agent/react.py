@@ -15,7 +15,16 @@ from akg_tui.agent.chat import ChatModel, ChatReply, ModelFailed, ModelUnusable,
 from akg_tui.agent.context import Context, VisitBrief
 from akg_tui.agent.conversing import Talk, converse
 from akg_tui.agent.patience import Patience, WaitEnded
-from akg_tui.agent.subagents import GENERAL, Streams, Subagents, Unseen, begin, end
+from akg_tui.agent.stopping import Stops
+from akg_tui.agent.subagents import (
+    GENERAL,
+    Streams,
+    Subagents,
+    Unseen,
+    begin,
+    end,
+    why_stopped,
+)
 from akg_tui.agent.tools.port import Caller, RunPort
 from akg_tui.agent.tools.trace import Transcript
 from akg_tui.core import commands as cmd
@@ -38,6 +47,7 @@ async def visit(
     patience: Patience | None = None,
     admission: Admission | None = None,
     streams: Streams | None = None,
+    stops: Stops | None = None,
 ) -> None:
     """Let the agent do the work of the current phase.
 
@@ -45,7 +55,15 @@ async def visit(
     or `CallRefused` in the journal, or with nothing when the visit is simply to begin again:
     with a new conversation, or after a pause. Without a `context` the visit stands alone.
     """
-    talk = Talk(run, model, clock, on_delta, patience or Patience(), admission or Admission())
+    talk = Talk(
+        run,
+        model,
+        clock,
+        on_delta,
+        patience or Patience(),
+        admission or Admission(),
+        stops or Stops(),
+    )
     own = context or Context(VisitBrief(), budget=0)
     seen = streams or Unseen()
     if run.state.phase is Phase.DIAGNOSE:
@@ -74,7 +92,7 @@ async def _diagnosis(talk: Talk, apart: Context, streams: Streams) -> None:
             Transcript(begun.node),
         )
     except asyncio.CancelledError:
-        end(talk.run, begun.id, "cancelled")
+        end(talk.run, begun.id, "cancelled", why_stopped(talk.run, begun.id))
         raise
     finally:
         streams.end(begun.id)

@@ -19,15 +19,17 @@ from msgspec import Struct
 from akg_tui.agent.admission import NoRoom
 from akg_tui.agent.chat import ModelFailed, ToolResult
 from akg_tui.agent.context import Conversation
-from akg_tui.agent.conversing import Ended, Talk, converse
+from akg_tui.agent.conversing import Ended, Talk, converse, waiting
 from akg_tui.agent.patience import WaitEnded
 from akg_tui.agent.prompt import subagent_text
+from akg_tui.agent.stopping import Stopped
 from akg_tui.agent.tools.port import NO_SUMMARY, Errand, RunPort
 from akg_tui.agent.tools.trace import Node, Transcript, node_for
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.plain import one_line
-from akg_tui.core.recovery import subagent_ended
+from akg_tui.core.recovery import calls_cut_off, subagent_ended
+from akg_tui.core.subagent_hands import at_work, stopped_words
 from akg_tui.store.errors import StoreError
 
 GENERAL = "subagent"
@@ -99,6 +101,12 @@ def end(run: RunPort, subagent: str, status: Status, reason: str = "") -> None:
     run.send(cmd.Observe(subagent_ended(one, status, one_line(reason, 400))))
 
 
+def why_stopped(run: RunPort, subagent: str) -> str:
+    """Why a person stopped it, in words; "" where nobody did."""
+    one = at_work(run.state, subagent)
+    return stopped_words(one) if one is not None and one.stopped else ""
+
+
 class Subagents:
     """Plays the subagents of one visit, at most `AT_ONCE` at a time and `A_VISIT` in all."""
 
@@ -133,18 +141,28 @@ class Subagents:
             on_delta=lambda text: self._streams.write(begun.id, text),
         )
         try:
-            ended = await converse(
-                talk,
-                conversation,
-                toolbox.execute,
-                turns=MAX_CALLS,
-                done=lambda reply: not reply.tool_uses,
-                remind=lambda reply: "",
-                transcript=Transcript(begun.node),
+            ended = await self._talk.stops.heeded(
+                begun.id,
+                converse(
+                    talk,
+                    conversation,
+                    toolbox.execute,
+                    turns=MAX_CALLS,
+                    # A person's message that came too late for this reply is read with another.
+                    done=lambda reply: not (reply.tool_uses or waiting(run, begun.id)),
+                    remind=lambda reply: "",
+                    transcript=Transcript(begun.node),
+                ),
             )
         except (ModelFailed, NoRoom, WaitEnded) as error:
             ended = Ended(None, str(error) or "the wait for the model's server was ended")
             end(run, begun.id, "failed", ended.failure)
+        except Stopped:
+            why = why_stopped(run, begun.id)
+            for answer in calls_cut_off(run.state, why, begun.id):
+                run.send(cmd.Observe(answer))
+            end(run, begun.id, "cancelled", why)
+            return ToolResult("error", NO_SUMMARY, f"this subagent was {why}")
         except asyncio.CancelledError:
             end(run, begun.id, "cancelled")
             raise

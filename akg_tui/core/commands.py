@@ -276,6 +276,18 @@ class Hint(Struct, frozen=True):
     text: str
 
 
+class HintSubagent(Struct, frozen=True):
+    """A message to one subagent at work; it goes with its next request."""
+
+    subagent: str
+    text: str
+
+
+class StopSubagent(Struct, frozen=True):
+    subagent: str
+    reason: str = ""
+
+
 class Stop(Struct, frozen=True):
     reason: str = "stopped by the user"
 
@@ -318,5 +330,7 @@ Command = (
     | ForceDiagnosis
     | UndoKeep
     | Hint
+    | HintSubagent
+    | StopSubagent
     | Stop
 )

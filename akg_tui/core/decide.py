@@ -23,6 +23,7 @@ from akg_tui.core.policy import reached, stop_reasons
 from akg_tui.core.refusal import Events, Rejected
 from akg_tui.core.rules import approved
 from akg_tui.core.state import RunState
+from akg_tui.core.subagent_hands import DECIDE_SUBAGENTS
 
 __all__ = ["Rejected", "decide"]
 
@@ -224,4 +225,5 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
     cmd.RequestFinish: _request_finish,
     **DECIDE_ASKING,
     **DECIDE_LEVERS,
+    **DECIDE_SUBAGENTS,
 }

@@ -131,7 +131,8 @@ class ModelReplied(Event, frozen=True):
     the server told no usage and the counts are made from lengths. `cache_miss` is the
     server's own word on why the prompt was not read from its cache. `hints_told` is how
     many of the waiting hints the request carried; None: all of them. `source` is the
-    subagent that was answered; "" is the run's own agent.
+    subagent that was answered; "" is the run's own agent. `own_hints_told` counts the
+    messages to that subagent alone.
     """
 
     phase: Phase
@@ -149,6 +150,7 @@ class ModelReplied(Event, frozen=True):
     estimated: bool = False
     cache_miss: str = ""
     hints_told: int | None = None
+    own_hints_told: int = 0
     source: str = ""
 
     @property
@@ -518,6 +520,20 @@ class HintGiven(Event, frozen=True):
     text: str
 
 
+class SubagentHinted(Event, frozen=True):
+    """A person's message to one subagent, for its next request."""
+
+    subagent: str
+    text: str
+
+
+class SubagentStopped(Event, frozen=True):
+    """A person stopped one subagent at work; its `SubagentEnded` follows."""
+
+    subagent: str
+    reason: str = ""
+
+
 class FinishRequested(Event, frozen=True):
     reason: str
 
@@ -626,6 +642,8 @@ AnyEvent = (
     | Unpaused
     | StepGranted
     | HintGiven
+    | SubagentHinted
+    | SubagentStopped
     | FinishRequested
     | StopRequested
     | StopConditionsMet

@@ -19,6 +19,7 @@ from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.prices import Usage, together
 from akg_tui.core.rules import all_ended
 from akg_tui.core.state import Attempt, Incumbent, Running, RunState, Subagent
+from akg_tui.core.subagent_hands import APPLY_SUBAGENTS
 from akg_tui.core.usage import usage_of
 
 __all__ = ["OutOfOrder", "evolve", "fold"]
@@ -193,12 +194,14 @@ def _model_replied(state: RunState, event: ev.ModelReplied, at: float) -> RunSta
 
 def _charged(state: RunState, event: ev.ModelReplied | ev.ReplyLost) -> RunState:
     said = isinstance(event, ev.ModelReplied)
+    told = event.own_hints_told if isinstance(event, ev.ModelReplied) else 0
     subagents = tuple(
         replace(
             one,
             calls=one.calls + said,
             prompt_tokens=one.prompt_tokens + event.prompt_tokens,
             output_tokens=one.output_tokens + event.output_tokens,
+            hints=one.hints[told:],
         )
         if one.id == event.source
         else one
@@ -410,4 +413,5 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.RunSalvaged: _run_salvaged,
     ev.RunFinished: lambda s, e, at: replace(s, finished=e.reason, ok=e.ok),
     **APPLY_LEVERS,
+    **APPLY_SUBAGENTS,
 }

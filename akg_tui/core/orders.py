@@ -32,6 +32,8 @@ _ORDERS: tuple[type[Any], ...] = (
     cmd.ForceDiagnosis,
     cmd.UndoKeep,
     cmd.Hint,
+    cmd.HintSubagent,
+    cmd.StopSubagent,
     cmd.Stop,
 )
 ORDERS: dict[str, type[Any]] = {kind.__name__: kind for kind in _ORDERS}

@@ -28,20 +28,26 @@ def cut_off(
     state: RunState, reason: str
 ) -> tuple[ev.ToolAnswered | ev.SubagentEnded | ev.TurnInterrupted, ...]:
     """The end of a turn that was cut off: open calls answered, subagents ended, the edit undone."""
-    answers = tuple(
-        ev.ToolAnswered(
-            call=call,
-            tool=tool,
-            status="error",
-            error_information=f"interrupted: the {reason} before the tool answered",
-            source=next((s.id for s in state.subagents if call.startswith(f"{s.id}/")), ""),
-        )
-        for call, tool in state.open_calls
-    )
+    answers = calls_cut_off(state, f"the {reason}")
     ended = tuple(subagent_ended(one, "interrupted", reason) for one in state.subagents)
     # A visit starts afresh, so what an unfinished one had edited is undone.
     turn = (ev.TurnInterrupted(reason=reason),) if state.turn_open else ()
     return (*answers, *ended, *turn)
+
+
+def calls_cut_off(state: RunState, reason: str, subagent: str = "") -> tuple[ev.ToolAnswered, ...]:
+    """Answers to the open calls: to all of them, or to those of one subagent."""
+    return tuple(
+        ev.ToolAnswered(
+            call=call,
+            tool=tool,
+            status="error",
+            error_information=f"interrupted: {reason} before the tool answered",
+            source=next((s.id for s in state.subagents if call.startswith(f"{s.id}/")), ""),
+        )
+        for call, tool in state.open_calls
+        if not subagent or call.startswith(f"{subagent}/")
+    )
 
 
 def subagent_ended(

@@ -124,6 +124,8 @@ class Subagent(Struct, frozen=True, gc=False):
     """A subagent at work, and what it has taken so far.
 
     `call` is the tool call that it answers; "" when it is the visit to the phase itself.
+    `hints` are a person's messages that no request of it has carried yet; `stopped`: a person
+    has stopped it, and its end is still to be journaled.
     """
 
     id: str
@@ -132,6 +134,9 @@ class Subagent(Struct, frozen=True, gc=False):
     calls: int = 0
     prompt_tokens: int = 0
     output_tokens: int = 0
+    hints: tuple[str, ...] = ()
+    stopped: bool = False
+    stop_reason: str = ""
 
 
 class Running(Struct, frozen=True):

@@ -37,6 +37,11 @@ def hints_told(hints: Sequence[str]) -> list[str]:
     return [f"Hint from the person who watches: {hint}" for hint in hints]
 
 
+def own_hints_told(hints: Sequence[str]) -> list[str]:
+    """Messages to one subagent, each as a paragraph."""
+    return [f"Message to you alone from the person who watches: {hint}" for hint in hints]
+
+
 def answered(question: Question) -> str:
     """What became of a question, in a sentence for the agent."""
     match question.source:

@@ -31,7 +31,7 @@ from akg_tui.core.measurement import Progress
 from akg_tui.core.orders import BadOrder, order_of, plain_of
 from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
-from akg_tui.engine.live import Live
+from akg_tui.engine.live import Live, SubagentStream
 from akg_tui.store.errors import StoreError
 
 SOCKET = "attach.sock"
@@ -60,6 +60,20 @@ class Steered(Protocol):
     def send(self, command: Command) -> Rejected | None: ...
 
 
+class SubagentNow(Struct, frozen=True):
+    """A subagent at work and what it is writing, as it is sent."""
+
+    id: str
+    agent: str
+    told: str
+    text: str
+
+    def as_stream(self) -> SubagentStream:
+        made = SubagentStream(self.id, self.agent, self.told)
+        made.stream.write(self.text)
+        return made
+
+
 class LiveNow(Struct, frozen=True):
     """What is going on, as it is sent."""
 
@@ -67,10 +81,16 @@ class LiveNow(Struct, frozen=True):
     notice: str
     progress: Progress | None
     stream: str
+    subagents: tuple[SubagentNow, ...] = ()
 
     @classmethod
     def of(cls, live: Live) -> LiveNow:
-        return cls(live.activity, live.notice, live.progress, live.stream[-STREAM_CHARS:])
+        subagents = tuple(
+            SubagentNow(one.id, one.agent, one.told, one.stream.text[-STREAM_CHARS:])
+            for one in live.subagents.at_work
+        )
+        stream = live.stream[-STREAM_CHARS:]
+        return cls(live.activity, live.notice, live.progress, stream, subagents)
 
     def onto(self, live: Live) -> None:
         """Make `live` show this."""
@@ -79,6 +99,7 @@ class LiveNow(Struct, frozen=True):
         live.show(self.activity)
         live.notice, live.progress = self.notice, self.progress
         live.write(self.stream)
+        live.subagents.show(each.as_stream() for each in self.subagents)
 
 
 class NotAttached(Exception):

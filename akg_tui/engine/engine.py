@@ -19,6 +19,7 @@ from akg_tui.agent.chat import ChatModel, ServedModel
 from akg_tui.agent.context import Context
 from akg_tui.agent.patience import Patience
 from akg_tui.agent.react import visit
+from akg_tui.agent.stopping import Stops
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
@@ -109,6 +110,7 @@ class Engine:
         self._changed = asyncio.Event()
         self._kernels: dict[str, str] = {}
         self._admission = Admission()
+        self._stops = Stops()
         self._probing = asyncio.Lock()
         self._visit: asyncio.Task[None] | None = None
         self._visit_began: RunState | None = None
@@ -158,6 +160,7 @@ class Engine:
         try:
             for event in decided:
                 self._folder.append(event)
+                self._follow_up(event)
             if any(isinstance(event, _PROJECTED) for event in decided):
                 self._folder.project()
         finally:
@@ -166,6 +169,13 @@ class Engine:
         if self._visit is not None and began and fx.visit_is_void(began, self.state):
             self._visit.cancel()
         return None
+
+    def _follow_up(self, event: ev.AnyEvent) -> None:
+        """What an event means to what is in memory only: it is in the journal by now."""
+        if isinstance(event, ev.SubagentStopped):
+            self._stops.stop(event.subagent)
+        elif isinstance(event, ev.ModelReplied) and event.source:
+            self._live.subagents.said(event.source)
 
     def plan_change(self, kept: str) -> ev.PlanChange:
         """What the hand edit of PLAN.md kept as `kept` comes to now, to be adopted or left.
@@ -261,6 +271,7 @@ class Engine:
                 patience=self._patience,
                 admission=self._admission,
                 streams=self._live.subagents,
+                stops=self._stops,
             )
         )
         self._visit, self._visit_began = work, self.state

@@ -7,7 +7,7 @@ matters arrives as an event.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from akg_tui.core.measurement import Progress
@@ -51,7 +51,8 @@ class SubagentStreams:
     """The subagents at work, in the order in which they began.
 
     What they have said whole is in the journal (`ModelReplied.source`, and `source` of tool
-    calls); an entry goes when its subagent ends. `on_change` is called at every change.
+    calls); the stream holds what it is writing now, and an entry goes when its subagent ends.
+    `on_change` is called at every change.
     """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
@@ -63,7 +64,7 @@ class SubagentStreams:
         return tuple(self._at_work.values())
 
     def stream(self, subagent: str) -> str:
-        """What the subagent has written so far; "" when it is not at work."""
+        """What the subagent is writing; "" when it is not at work."""
         one = self._at_work.get(subagent)
         return one.stream.text if one else ""
 
@@ -75,6 +76,17 @@ class SubagentStreams:
         if one := self._at_work.get(subagent):
             one.stream.write(delta)
             self._on_change()
+
+    def said(self, subagent: str) -> None:
+        """What it has written so far is a whole reply, and in the journal."""
+        if one := self._at_work.get(subagent):
+            one.stream.clear()
+            self._on_change()
+
+    def show(self, at_work: Iterable[SubagentStream]) -> None:
+        """Show these and no others: what another process tells of its own."""
+        self._at_work = {one.id: one for one in at_work}
+        self._on_change()
 
     def end(self, subagent: str) -> None:
         self._at_work.pop(subagent, None)

@@ -35,6 +35,8 @@ BY_A_PERSON = frozenset(
         "RuleRevoked",
         "StepGranted",
         "StopRequested",
+        "SubagentHinted",
+        "SubagentStopped",
         "Unpaused",
     }
 )
@@ -69,6 +71,10 @@ def in_words(event: ev.AnyEvent) -> str:
             told = "took one step"
         case ev.StopRequested(reason=reason):
             told = f"stop: {reason}"
+        case ev.SubagentHinted(subagent=name, text=text):
+            told = f"message to {name}: {text}"
+        case ev.SubagentStopped(subagent=name, reason=reason):
+            told = f"stopped {name}" + (f": {reason}" if reason else "")
         case ev.PolicyChanged(source=source):
             told = f"policy changed by the {source}"
         case ev.PlanEdited(kept=kept):

@@ -50,8 +50,11 @@ class Entry:
 class Chronicle:
     """The log of one run, wrapped at `room` columns; at first sight the `newest` records.
 
-    Entries are numbered from 0, for good.
+    Entries are numbered from 0, for good. A subclass that knows more of a call than the
+    journal does says so in `whole`.
     """
+
+    output_lines = MAX_OUTPUT_LINES
 
     def __init__(self, room: int = 40, newest: int = MAX_ENTRIES) -> None:
         self._room = room
@@ -175,18 +178,40 @@ class Chronicle:
 
     def _answered(self, event: ev.ToolAnswered) -> Entry:
         call = self._calls.pop(event.call, None)
-        told = call_words(call) if call else one_line(event.tool)
+        told = self.call_told(call) if call else one_line(event.tool)
         edit, self._edit = ("", self._edit) if event.source else (self._edit, "")
         who: Line = (source(event.source),) if event.source else ()
-        more = partial(_call_in_full, call, event)
+        more = partial(self._in_full, call, event)
         if event.status == "success":
-            return Entry([(who, f"{told}{edit} ok", "log.tool")], more)
+            return Entry([(who, f"{told}{edit} ok{self.size_told(event)}", "log.tool")], more)
         why = split_clean(event.error_information.strip())[0]
         brief = [
             (who, f"{told} refused", "log.error"),
             ((("  ", "text"),), why, "log.error"),
         ]
         return Entry(brief, more)
+
+    def call_told(self, call: ev.ToolCalled) -> str:
+        """A call in a few words."""
+        return call_words(call)
+
+    def size_told(self, answer: ev.ToolAnswered) -> str:
+        """How much a good answer is, where that is told."""
+        return ""
+
+    def _in_full(self, call: ev.ToolCalled | None, answer: ev.ToolAnswered) -> Paragraphs:
+        return _call_in_full(*self.whole(call, answer), self.output_lines)
+
+    def whole(
+        self, call: ev.ToolCalled | None, answer: ev.ToolAnswered
+    ) -> tuple[ev.ToolCalled | None, ev.ToolAnswered]:
+        """A call and its answer as whole as they are known; asked for at each unfolding."""
+        return call, answer
+
+    def again(self) -> None:
+        """Tell everything anew: what an unfolded entry tells has changed."""
+        room, self._room = self._room, 0
+        self.resize(room)
 
 
 def _reply(event: ev.ModelReplied) -> Entry | None:
@@ -215,19 +240,19 @@ def _by(name: str, told: Paragraphs) -> Paragraphs:
     return [((source(name), *lead), text, role), *rest]
 
 
-def _call_in_full(call: ev.ToolCalled | None, answer: ev.ToolAnswered) -> Paragraphs:
+def _call_in_full(call: ev.ToolCalled | None, answer: ev.ToolAnswered, most: int) -> Paragraphs:
     """A tool call with its arguments and what it was answered, cut where it is very long."""
     entry: Paragraphs = [((), f"{one_line(answer.tool)} {answer.status}", "log.tool")]
     indent: Line = (("  ", "text"),)
     for name, value in (call.arguments if call else {}).items():
         text = value if isinstance(value, str) else _json(value)
-        first, *rest = _some_lines(text)
+        first, *rest = _some_lines(text, most)
         entry.append(((*indent, (f"{one_line(name)} ", "muted")), first, "text"))
         entry += [(indent, each, "text") for each in rest]
     for text, role in ((answer.error_information, "log.error"), (answer.output, "muted")):
         if text.strip():
             entry.append((indent, "answer", "faint"))
-            entry += [(indent, each, role) for each in _some_lines(text.strip())]
+            entry += [(indent, each, role) for each in _some_lines(text.strip(), most)]
     return entry
 
 
@@ -235,10 +260,10 @@ def _json(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
-def _some_lines(text: str) -> list[str]:
+def _some_lines(text: str, most: int) -> list[str]:
     lines = split_clean(text)
-    hidden = len(lines) - MAX_OUTPUT_LINES
-    shown = lines[:MAX_OUTPUT_LINES]
+    hidden = len(lines) - most
+    shown = lines[:most]
     return (
         [*shown, f"({words.count(hidden, 'more line')}: in the journal)"] if hidden > 0 else shown
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from akg_tui.core.state import RunState
 
-Where = Literal["deck", "review", "past", "rounds", "runs", "everywhere"]
+Where = Literal["deck", "agents", "review", "past", "rounds", "runs", "everywhere"]
 
 THEMES, KEYMAPS, LANGUAGES = "$themes", "$keymaps", "$languages"
 
@@ -62,6 +62,7 @@ class Command:
         return f" {tr('or')} ".join(keymap.shown(key) for key in self.keys_now)
 
 
+SUBAGENTS = "Subagents"
 COPIES = ("view", "pane", "kernel", "best")
 EXPORTS = ("svg", "text")
 
@@ -436,6 +437,41 @@ COMMANDS: tuple[Command, ...] = (
         "source.blame", ("b",), "blame", "Which item wrote each line, and what it gained",
         "Panes", "blame", hint="b",
     ),
+    Command(
+        "subagent.peek", ("o",), "peek",
+        "A subagent in a drawer over the right side, or the drawer away", SUBAGENTS,
+        "subagent('drawer')", hint="o",
+    ),
+    Command(
+        "subagent.tile", ("t",), "tile", "A subagent in a tile of its own, or the tile away",
+        SUBAGENTS, "subagent('tile')", hint="t",
+    ),
+    Command(
+        "subagent.full", ("O",), "full", "A subagent on the whole deck, or as it was before",
+        SUBAGENTS, "subagent('full')", hint="O",
+    ),
+    Command(
+        "subagent.message", ("m",), "message", "Write to this subagent alone; it reads it next",
+        SUBAGENTS, "subagent('message')", "agents", hint="m",
+    ),
+    Command(
+        "subagent.stop", ("x",), "stop subagent", "Stop this subagent, after a question",
+        SUBAGENTS, "subagent('stop')", "agents", hint="x",
+    ),
+    Command(
+        "subagent.next", ("greater_than_sign",), "next subagent",
+        "The subagent that began after this one, in its place", SUBAGENTS, "subagent('next')",
+        "agents", hint="< >",
+    ),
+    Command(
+        "subagent.previous", ("less_than_sign",), "subagent before",
+        "The subagent that began before this one, in its place", SUBAGENTS,
+        "subagent('previous')", "agents",
+    ),
+    Command(
+        "subagent.close", ("escape",), "close", "Close this popout; the subagent works on",
+        SUBAGENTS, "subagent('close')", "agents", hint="esc",
+    ),
     Command("plan.add", ("a",), "add", "A new plan item", "Plan", "plan('add')"),
     Command("plan.edit", ("e",), "edit", "Other words for the picked item", "Plan", "plan('edit')"),
     Command("plan.drop", ("x",), "drop", "Drop the picked item", "Plan", "plan('drop')"),
@@ -471,11 +507,19 @@ def at(where: Where) -> tuple[Command, ...]:
     return tuple(c for c in every() if c.where in (where, "everywhere"))
 
 
+def within(where: Where) -> tuple[Command, ...]:
+    """The commands of a place within a place: by name they are had in all of it, their keys
+    count where the focus is in them.
+    """
+    return tuple(c for c in every() if where == "deck" and c.where == "agents")
+
+
 def meet(one: Where, other: Where) -> bool:
     """Whether one key cannot be had by a command of each of two places.
 
-    The past is a place within the deck: with the focus on its strip of time, its keys go
-    before those that are everywhere, and with the focus elsewhere they are not there.
+    The past is a place within the deck, and so are its agents: with the focus there, their
+    keys go before the deck's, and with the focus elsewhere they are not there. Those of the
+    past go before the ones that are everywhere too.
     """
     return one == other or ("everywhere" in (one, other) and "past" not in (one, other))
 
@@ -521,7 +565,7 @@ def footer(where: Where, state: RunState | None) -> list[tuple[str, str]]:
     """Key and label of what the footer offers now, the most needed first."""
     over = state is not None and bool(state.finished)
     pairs: list[tuple[str, str]] = []
-    for command in at(where):
+    for command in _footed(where):
         keys = command.keys_now
         if not command.hint or not keys or (over and command.group == "Run"):
             continue
@@ -530,6 +574,16 @@ def footer(where: Where, state: RunState | None) -> list[tuple[str, str]]:
             label = tr("go on")
         pairs.append((keymap.shown(keys[0]), label))
     return pairs
+
+
+def _footed(where: Where) -> tuple[Command, ...]:
+    """What the footer may offer. Among the agents their own keys come first."""
+    if where != "agents":
+        return tuple(c for c in at(where) if c.group != SUBAGENTS)
+    own = tuple(c for c in every() if c.group == SUBAGENTS)
+    taken = {key for command in within("deck") for key in command.keys_now}
+    deck = (c for c in at("deck") if c.group != SUBAGENTS)
+    return (*own, *(c for c in deck if not taken & set(c.keys_now)))
 
 
 def _held(state: RunState) -> bool:

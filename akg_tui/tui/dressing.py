@@ -25,8 +25,9 @@ from akg_tui.tui.commands import (
     Argument,
     Command,
     at,
+    within,
 )
-from akg_tui.tui.keyboard import Chords, folders, place_of, put_on, rekeyed
+from akg_tui.tui.keyboard import Chords, Keyed, folders, place_of, put_on, rekeyed
 from akg_tui.tui.language import tr
 from akg_tui.tui.paint_filters import AsciiOnly, NoColour
 from akg_tui.tui.preferences import Preferences, config_folder, preferences
@@ -222,6 +223,10 @@ class Dressed(Inked, _Base):
         for node in (self, *(self.screen_stack if self.is_running else ())):
             if node._merged_bindings is not None:
                 node._bindings = rekeyed(node._merged_bindings)
+        for screen in self.screen_stack if self.is_running else ():
+            for widget in screen.query("*"):
+                if isinstance(widget, Keyed):
+                    widget.rekey()
         if self.is_running:
             self.screen.refresh_bindings()
 
@@ -252,7 +257,7 @@ class Dressed(Inked, _Base):
         screen = self.watched()
         merged = screen._merged_bindings if screen is not None else None
         where = place_of(merged) if merged is not None else None
-        return at(where or "everywhere")
+        return (*at(where or "everywhere"), *(within(where) if where else ()))
 
     def watched(self) -> Screen[None] | None:
         """The topmost screen that shows a run."""

@@ -7,15 +7,16 @@ the last line of each, never its text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from akg_tui.core import events as ev
-from akg_tui.core.machine import AGENT_PHASES, Phase
+from akg_tui.core.machine import AGENT_PHASES, Phase, Verdict
 from akg_tui.core.plain import one_line
 from akg_tui.tui import words
-from akg_tui.tui.glyphs import DONE, IDLE, LIVE, WAITS
-from akg_tui.tui.spans import BLANK, Line, fit, line, spread
+from akg_tui.tui.glyphs import DONE, IDLE, LIVE, VERDICT, WAITS
+from akg_tui.tui.language import tr
+from akg_tui.tui.spans import BLANK, Line, cells, fit, line, spread, width
 
 LINE_CHARS = 400
 KEPT = 200  # subagents, the newest
@@ -23,11 +24,15 @@ KEPT = 200  # subagents, the newest
 
 @dataclass
 class Agent:
-    """`first` and `last` are places in the records, to read its own part of the log by."""
+    """`first` and `last` are places in the records, to read its own part of the log by: that
+    of the record it began with, and that after the one it ended with. `trace` is the folder
+    of its whole conversation, `unread` counts a person's messages that wait for its next
+    request.
+    """
 
     name: str
     doing: str
-    state: str  # working, idle, done, failed
+    state: str  # working, idle, done, failed, stopped
     since: float
     replies: int = 0
     calls: int = 0
@@ -35,6 +40,22 @@ class Agent:
     line: str = ""
     ended: float | None = None
     ident: str = ""  # its name in the journal, where it has one
+    first: int = 0
+    last: int | None = None
+    visit: bool = False  # it is the visit to a phase itself, and answers no call
+    prompt: str = ""
+    trace: str = ""
+    unread: int = 0
+    stopping: bool = False
+
+    @property
+    def key(self) -> str:
+        """What tells it from all others of the run."""
+        return self.ident or self.name
+
+    @property
+    def at_work(self) -> bool:
+        return self.state == "working"
 
 
 _SIGN = {
@@ -43,6 +64,7 @@ _SIGN = {
     "waiting": (WAITS, "note"),
     "done": (DONE, "verdict.keep"),
     "failed": ("✗", "verdict.fail"),
+    "stopped": VERDICT[Verdict.DISCARD],
 }
 
 
@@ -66,22 +88,36 @@ class Fleet:
         if len(records) < self.seen:
             self.__dict__.update(Fleet().__dict__)
         for index in range(self.seen, len(records)):
-            self._read(records[index])
+            self._read(records[index], index)
         self.seen = len(records)
 
-    def _read(self, record: ev.Record) -> None:
+    def find(self, key: str) -> Agent | None:
+        """The subagent of this key, where it has begun and is still known."""
+        return next((each for each in reversed(self.subagents) if each.key == key), None)
+
+    @property
+    def newest(self) -> Agent | None:
+        """The subagent that began last, of those at work if any is."""
+        working = [each for each in self.subagents if each.at_work]
+        listed = working or self.subagents
+        return listed[-1] if listed else None
+
+    def _read(self, record: ev.Record, index: int) -> None:
         event = record.event
         agent = self.at_work
         if isinstance(event, ev.ModelReplied | ev.ToolCalled):
             agent = self._named(event.source) or agent
         if isinstance(event, ev.PhaseEntered):
-            self._entered(event, record.at)
+            self._entered(event, record.at, index)
         elif isinstance(event, ev.SubagentStarted):
-            self._started(event, record.at)
+            self._started(event, record.at, index)
         elif isinstance(event, ev.SubagentEnded):
-            self._ended(event, record.at)
+            self._ended(event, record.at, index)
+        elif isinstance(event, ev.SubagentHinted | ev.SubagentStopped):
+            self._reached(event)
         elif isinstance(event, ev.ModelReplied):
             agent.replies += 1
+            agent.unread = max(0, agent.unread - event.own_hints_told)
             agent.tokens += event.input_tokens + event.output_tokens
             agent.line = _last_line(event.text) or agent.line
         elif isinstance(event, ev.ToolCalled):
@@ -99,38 +135,46 @@ class Fleet:
             return None
         return next((each for each in reversed(self.subagents) if each.ident == ident), None)
 
-    def _started(self, event: ev.SubagentStarted, at: float) -> None:
+    def _reached(self, event: ev.SubagentHinted | ev.SubagentStopped) -> None:
+        if (agent := self._named(event.subagent)) is not None:
+            agent.unread += isinstance(event, ev.SubagentHinted)
+            agent.stopping = agent.stopping or isinstance(event, ev.SubagentStopped)
+
+    def _started(self, event: ev.SubagentStarted, at: float, index: int) -> None:
+        about = {"prompt": event.prompt, "trace": event.trace, "visit": not event.call}
         if self._diagnosing and not event.call and not self._diagnosis.ident:
-            self._diagnosis.ident = event.subagent
+            self._diagnosis.__dict__.update(about, ident=event.subagent)
             return
-        agent = Agent(f"{event.agent} {event.subagent}", "", "working", at, ident=event.subagent)
-        agent.line = event.prompt[:LINE_CHARS]
+        name = f"{event.subagent} {event.agent}"
+        agent = Agent(name, "", "working", at, ident=event.subagent, first=index)
+        agent.__dict__.update(about, line=event.prompt[:LINE_CHARS])
         if self._diagnosing and not event.call:
             self._diagnosis = agent  # the visit goes on with another
         self._add(agent)
 
-    def _ended(self, event: ev.SubagentEnded, at: float) -> None:
+    def _ended(self, event: ev.SubagentEnded, at: float, index: int) -> None:
         agent = self._named(event.subagent)
         if agent is not None:
-            agent.ended = at
-            agent.state = "done" if event.status == "done" else "failed"
+            agent.ended, agent.last, agent.unread = at, index + 1, 0
+            agent.state = {"done": "done", "cancelled": "stopped"}.get(event.status, "failed")
             agent.line = event.reason[:LINE_CHARS] or agent.line
 
     def _add(self, agent: Agent) -> None:
         self.subagents.append(agent)
         del self.subagents[:-KEPT]
 
-    def _entered(self, event: ev.PhaseEntered, at: float) -> None:
+    def _entered(self, event: ev.PhaseEntered, at: float, index: int) -> None:
         if self._diagnosing and event.phase is not Phase.DIAGNOSE:
             last = self._diagnosis
-            last.ended = last.ended or at
+            last.ended, last.last = last.ended or at, index
             if last.state == "working":
                 last.state = "failed"
             self._diagnosing = False
         if event.phase is Phase.DIAGNOSE:
             self.diagnoses += 1
             name = f"diagnosis {self.diagnoses}"
-            self._diagnosis = Agent(name, "why attempts failed", "working", at)
+            self._diagnosis = Agent(name, "why attempts failed", "working", at, first=index)
+            self._diagnosis.visit = True
             self._add(self._diagnosis)
             self._diagnosing = True
         else:
@@ -144,22 +188,52 @@ def _last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2][-LINE_CHARS:]
 
 
-def fleet_rows(fleet: Fleet, now: float, room: int) -> list[Line]:
-    """Two rows an agent: who, in which state, at what cost; and below it its last line."""
+def shown_order(fleet: Fleet) -> list[Agent]:
+    """The agents as they are listed: the main one, then the newest first."""
+    return [fleet.main, *reversed(fleet.subagents)]
+
+
+def cost_of(agent: Agent, now: float, most: int = 3) -> str:
+    """What an agent took so far, at most so many figures; of a subagent the time too."""
+    cost = [words.count(agent.replies, "turn")]
+    if agent.tokens:
+        cost.append(tr("{count} tok", count=words.tokens(agent.tokens)))
+    if agent.first or agent.ident:
+        cost.append(words.short_time((agent.ended or now) - agent.since))
+    return " · ".join(cost[-most:])
+
+
+def sign_of(agent: Agent) -> tuple[str, str]:
+    """The glyph for its state, and its role."""
+    return _SIGN[agent.state]
+
+
+def state_told(agent: Agent) -> str:
+    """In which state it is, in words."""
+    return tr("is being stopped") if agent.at_work and agent.stopping else agent.state
+
+
+ROWS_EACH = 2
+
+
+def fleet_rows(
+    fleet: Fleet, now: float, room: int, streams: Callable[[str], str] = lambda subagent: ""
+) -> list[Line]:
+    """Two rows an agent: who, in which state, at what cost; and below it its last line.
+
+    `streams` gives what a subagent is writing.
+    """
     rows: list[Line] = []
-    for agent in (fleet.main, *reversed(fleet.subagents)):
-        glyph, role = _SIGN[agent.state]
+    for agent in shown_order(fleet):
+        glyph, role = sign_of(agent)
         doing = agent.doing if agent is fleet.main else ""
         left = line(
-            (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {agent.state}", role)
+            (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
         )
         left = (*left, (f" in {doing}" if doing else "", "muted"))
-        cost = [words.count(agent.replies, "turn")]
-        if agent.tokens:
-            cost.append(words.tokens(agent.tokens))
-        if agent is not fleet.main:
-            cost.append(words.short_time((agent.ended or now) - agent.since))
-        rows.append(spread(left, line((" · ".join(cost), "muted")), room))
-        said = one_line(agent.line)
+        fits = (most for most in (3, 2) if width(left) + cells(cost_of(agent, now, most)) < room)
+        rows.append(spread(left, line((cost_of(agent, now, next(fits, 1)), "muted")), room))
+        writing = _last_line(streams(agent.ident)[-LINE_CHARS:]) if agent.at_work else ""
+        said = one_line(writing or agent.line)
         rows.append(fit(line("  ", (said, "faint")), room) if said else BLANK)
     return rows

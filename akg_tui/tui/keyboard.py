@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from textual.binding import Binding, BindingsMap, BindingType
+from textual.dom import DOMNode
 
 from akg_tui.tui import keymap as km
 from akg_tui.tui.commands import Command, Where, at, clashes, defaults, every
@@ -95,6 +97,29 @@ def _bound(commands: Sequence[Command]) -> list[BindingType]:
         Binding(key, f"app.chord({key!r})", "", show=False, id=_CHORD) for key in sorted(first_keys)
     ]
     return made
+
+
+@runtime_checkable
+class Keyed(Protocol):
+    """A widget with keys of the registry while it has the focus."""
+
+    def rekey(self) -> None:
+        """Put on the keys of the keymap worn now."""
+        ...
+
+
+def bind_within(widget: DOMNode, where: Where) -> None:
+    """Put the keys of a place within a screen on a widget of it: they count while it has the
+    focus, and call the screen's actions.
+    """
+    merged = widget._merged_bindings
+    keys = BindingsMap() if merged is None else merged.copy()
+    for binding in _bound([c for c in every() if c.where == where]):
+        assert isinstance(binding, Binding)
+        action = binding.action if "." in binding.action else f"screen.{binding.action}"
+        bound = Binding(binding.key, action, binding.description, show=False, id=binding.id)
+        keys.key_to_bindings[binding.key] = [bound]
+    widget._bindings = keys
 
 
 _CHORD = "keyboard.chord"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from akg_tui.tui import keymap as km
 from akg_tui.tui.commands import KEYMAPS, LANGUAGES, THEMES, Command, defaults, every, groups
 
-_PLACES = {"deck": "", "review": "review", "everywhere": ""}
+_PLACES = {"deck": "", "agents": "agents and popouts", "review": "review", "everywhere": ""}
 _KINDS = {THEMES: "a theme", KEYMAPS: "a keymap", LANGUAGES: "a language"}
 
 _HEAD = """\

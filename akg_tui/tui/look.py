@@ -22,7 +22,7 @@ class Look:
     """The run at one moment. `trouble` is what went wrong outside the run itself.
 
     With `past` the moment is gone: `records` are those up to it, and may be fewer than in
-    the look before.
+    the look before. `streams` gives what a subagent is writing.
     """
 
     state: RunState
@@ -34,6 +34,7 @@ class Look:
     now: float
     tag_key: bytes
     kernel: Callable[[str], str]
+    streams: Callable[[str], str] = lambda subagent: ""
     trouble: str = ""
     past: Moment | None = None
 
@@ -66,5 +67,6 @@ def look_at(handle: RunHandle, now: float, trouble: str) -> Look:
         now=now,
         tag_key=handle.tag_key,
         kernel=handle.kernel,
+        streams=live.subagents.stream,
         trouble=trouble,
     )

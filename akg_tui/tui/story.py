@@ -31,13 +31,13 @@ def tell(event: ev.AnyEvent) -> list[Paragraph]:
     return told(event) if told else []
 
 
-def paragraphs(text: str, role: str, lead: Span = ("", "text")) -> list[Paragraph]:
-    """Text of many lines as paragraphs; beyond `MAX_TEXT_LINES` the rest is counted."""
+def paragraphs(
+    text: str, role: str, lead: Span = ("", "text"), *, most: int = MAX_TEXT_LINES
+) -> list[Paragraph]:
+    """Text of many lines as paragraphs; beyond `most` the rest is counted."""
     lines = split_clean(text.strip())
-    shown: list[Paragraph] = [
-        ((lead,) if lead[0] else (), each, role) for each in lines[:MAX_TEXT_LINES]
-    ]
-    hidden = len(lines) - MAX_TEXT_LINES
+    shown: list[Paragraph] = [((lead,) if lead[0] else (), each, role) for each in lines[:most]]
+    hidden = len(lines) - most
     if hidden > 0:
         shown.append(((), f"({words.count(hidden, 'more line')}: in the journal)", "faint"))
     return shown
@@ -92,6 +92,20 @@ def _subagent_over(event: ev.SubagentEnded) -> list[Paragraph]:
     why = f": {one_line(event.reason)}" if event.reason else ""
     role = "muted" if event.status == "done" else "log.error"
     return [((source(event.subagent),), f"{event.status}{why}", role)]
+
+
+def _told_subagent(event: ev.SubagentHinted) -> list[Paragraph]:
+    return [
+        (
+            (("you ", "log.you"), ("to ", "muted"), source(event.subagent)),
+            one_line(event.text),
+            "text",
+        )
+    ]
+
+
+def _subagent_stopped(event: ev.SubagentStopped) -> list[Paragraph]:
+    return _why(f"stop {one_line(event.subagent)}", event.reason)
 
 
 def _phase(event: ev.PhaseEntered) -> list[Paragraph]:
@@ -240,6 +254,8 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.SessionOpened: _session,
     ev.SubagentStarted: _subagent,
     ev.SubagentEnded: _subagent_over,
+    ev.SubagentHinted: _told_subagent,
+    ev.SubagentStopped: _subagent_stopped,
     ev.PhaseEntered: _phase,
     ev.EvalFinished: _evaluated,
     ev.EvalInterrupted: _interrupted,

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from akg_tui.tui.shape import LEAST, TABS
-from akg_tui.tui.spans import Line, Span, fit, line
+from akg_tui.tui.spans import Line, Span, fit, line, width
 
 
-def tabs(active: str, room: int) -> Line:
-    """All panes on one row, the active one lit."""
-    spans: list[Span] = [(" ", "text")]
-    for name, digit, label in TABS:
-        role = "phase.live" if name == active else "muted"
-        spans += [(f" {digit} {label} ", role), (" ", "text")]
-    return fit(tuple(spans), room)
+def tabs(active: str, room: int, popouts: Mapping[str, str] | None = None) -> Line:
+    """All panes on one row, the active one lit; of `popouts`, by pane, what each shows."""
+    whole = [(name, f"{digit} {label}") for name, digit, label in TABS]
+    short = [(name, digit if name != active else label) for (name, digit, _), (_, label) in
+             zip(TABS, whole, strict=True)]  # fmt: skip
+    row: Line = ()
+    for named in (whole, short):
+        spans: list[Span] = [(" ", "text")]
+        for name, label in (*named, *(popouts or {}).items()):
+            role = "phase.live" if name == active else "muted"
+            spans += [(f" {label} ", role), (" ", "text")]
+        row = tuple(spans[:-1])
+        if width(row) <= room:
+            break
+    return fit(row, room)
 
 
 def too_small(width: int, height: int) -> Line:

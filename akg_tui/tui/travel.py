@@ -138,6 +138,7 @@ def look_back(now: Look, travel: Travel) -> Look:
         activity=f"event {moment.seq}: {told(records[-1])}",
         progress=None,
         stream="",
+        streams=lambda subagent: "",
         live_version=-1,
         now=moment.at,
         past=moment,

@@ -108,6 +108,8 @@ WILD = st.one_of(
     st.just(cmd.Step()),
     st.builds(cmd.AnswerGate, st.integers(1, 4), st.booleans(), always=st.booleans()),
     st.builds(cmd.Hint, st.sampled_from(["", "use smaller blocks"])),
+    st.builds(cmd.HintSubagent, st.sampled_from(["s1", "s2"]), st.just("look again")),
+    st.builds(cmd.StopSubagent, st.sampled_from(["s1", "s2"])),
     st.builds(
         cmd.Observe,
         st.sampled_from(
@@ -120,6 +122,9 @@ WILD = st.one_of(
                 ev.ToolAnswered(call="u", tool="submit_plan", status="error"),
                 ev.SessionOpened(pid=1, version="0", resumed=True),
                 ev.CallRefused(reason="no room for another call"),
+                ev.SubagentStarted(subagent="s1", agent="subagent", phase=Phase.PLAN, call="t"),
+                ev.SubagentStarted(subagent="s2", agent="diagnosis", phase=Phase.DIAGNOSE),
+                ev.SubagentEnded(subagent="s1", agent="subagent", status="done"),
             ]
         ),
     ),

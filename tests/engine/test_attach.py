@@ -52,6 +52,8 @@ def test_every_command_of_a_person_travels_whole() -> None:
         cmd.AnswerGate(2, approve=False, comment="no\x1b[31m"),
         cmd.ReorderItems(("p2", "p1")),
         cmd.AdoptPlanEdit("PLAN.md.edited-1", ev.PlanChange()),
+        cmd.HintSubagent("s2", "use less"),
+        cmd.StopSubagent("s2", "late"),
         cmd.Stop("enough"),
     ]
     for command in samples:

@@ -1,4 +1,4 @@
-"""Pictures of what frames the run: help and the command line, in two themes and in Chinese."""
+"""Pictures of what frames the run, and of popouts, in two themes and in Chinese."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.preferences import Preferences
 
+from . import errands
 from .script import FakeHandle
 from .test_pictures import settled, under_evaluation
 
@@ -42,3 +43,19 @@ def test_deck_in_ascii(snap_compare: Any, glyphs: str) -> None:
     handle = under_evaluation()
     app = dressed(handle, glyphs=glyphs, theme="okabe")
     assert snap_compare(app, terminal_size=(120, 40), run_before=settled(handle))
+
+
+@pytest.mark.parametrize("look", ["ember", "chalk", "zh"])
+def test_popout_drawer(snap_compare: Any, look: str) -> None:
+    handle = errands.at_work()
+    app = dressed(handle, **({"lang": "zh"} if look == "zh" else {"theme": look}))
+    before = settled(handle, "7", "down", "down", "enter", "up", "up", "enter")
+    assert snap_compare(app, terminal_size=(120, 40), run_before=before)
+
+
+@pytest.mark.parametrize("look", ["ember", "chalk"])
+def test_popout_full(snap_compare: Any, look: str) -> None:
+    handle = errands.at_work()
+    before = settled(handle, "7", "down", "down", "O")
+    app = dressed(handle, theme=look)
+    assert snap_compare(app, terminal_size=(120, 40), run_before=before)

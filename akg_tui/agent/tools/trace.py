@@ -86,6 +86,76 @@ class Transcript:
             self._node.fault = f"{self._node.name}/messages.jsonl: {error.strerror}"
 
 
+class TranscriptTail:
+    """Reads a subagent's conversation back, on from where it was: for one reader at a time.
+
+    Holds what its calls were given and answered. `trace` comes from a journal: a place
+    outside the run's own trace is not read, and neither is a line that is no message.
+    """
+
+    def __init__(self, run: Path, trace: str) -> None:
+        path = (run / trace / "messages.jsonl").resolve()
+        inside = path.is_relative_to((run / TRACE).resolve())
+        self._path = path if inside else None
+        self._read = 0
+        self.prompt = ""
+        self._arguments: dict[str, dict[str, Any]] = {}
+        self._answers: dict[str, tuple[str, str]] = {}
+
+    def arguments(self, call: str) -> dict[str, Any] | None:
+        """What a call was given, where it is known."""
+        return self._arguments.get(call)
+
+    def answer(self, call: str) -> tuple[str, str] | None:
+        """The output of a call and its error text, where they are known."""
+        return self._answers.get(call)
+
+    def more(self) -> bool:
+        """Read the lines that came since; True when there were any. At most `MAX_KEPT` in all."""
+        if self._path is None:
+            return False
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                data = file.read(MAX_KEPT - self._read)
+        except OSError:
+            return False
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for row in whole.splitlines():
+            try:
+                self._take(msgspec.json.decode(row, type=_KeptMessage))
+            except msgspec.DecodeError:
+                continue
+        return bool(whole)
+
+    def _take(self, message: _KeptMessage) -> None:
+        if message.role == "user":
+            self.prompt = self.prompt or message.text
+        for call in message.calls:
+            self._arguments[call.id] = call.arguments
+        for result in message.results:
+            self._answers[result.id] = result.output, result.error_information
+
+
+class _KeptCall(msgspec.Struct, frozen=True):
+    id: str
+    arguments: dict[str, Any] = {}
+
+
+class _KeptResult(msgspec.Struct, frozen=True):
+    id: str
+    output: str = ""
+    error_information: str = ""
+
+
+class _KeptMessage(msgspec.Struct, frozen=True):
+    role: str
+    text: str = ""
+    calls: tuple[_KeptCall, ...] = ()
+    results: tuple[_KeptResult, ...] = ()
+
+
 def _plain(message: Message) -> dict[str, Any]:
     match message:
         case AssistantMessage(text, uses):

@@ -1,31 +1,85 @@
-"""The agents: who is at work, what each said last, what it cost."""
+"""The agents: who is at work, what each said last, what it cost; and which one is picked."""
 
 from __future__ import annotations
 
 from textual.content import Content
+from textual.events import Click
+from textual.message import Message
 
-from akg_tui.core.machine import AGENT_PHASES, Phase
+from akg_tui.core.machine import AGENT_PHASES
 from akg_tui.tui import words
-from akg_tui.tui.fleet import Fleet, fleet_rows
+from akg_tui.tui.fleet import ROWS_EACH, Agent, Fleet, fleet_rows, shown_order
+from akg_tui.tui.keyboard import bind_within
 from akg_tui.tui.look import Look
 from akg_tui.tui.widgets.lineview import LineView
 
 
 class AgentsPane(LineView):
+    """The arrow keys pick an agent; enter, or a second click, peeks at it."""
+
+    picks = True
+
+    class Chosen(Message):
+        """The picked agent was clicked."""
+
     def __init__(self) -> None:
         super().__init__("agents")
+        self.rekey()
         self.fleet = Fleet()
+        self._pick: str | None = None
         self.border_title = Content("7 agents")
+
+    def rekey(self) -> None:
+        bind_within(self, "agents")
 
     def pull(self, look: Look) -> None:
         # The seconds of a subagent at work are the only thing that moves without an event.
-        seconds = int(look.now) if look.state.phase is Phase.DIAGNOSE else 0
+        at_work = look.state.phase in AGENT_PHASES and bool(look.state.subagents)
+        seconds = int(look.now) if at_work or self.fleet.at_work.at_work else 0
         streamed = look.live_version if look.state.phase in AGENT_PHASES else 0
         if not self.moved((len(look.records), seconds, streamed, self.room)):
             return
         self.fleet.read(look.records)
         if look.stream.strip() and look.state.phase in AGENT_PHASES:
             self.fleet.at_work.line = look.stream[-200:].strip().rpartition("\n")[2]
-        self.put(fleet_rows(self.fleet, look.now, self.room))
+        self.put(fleet_rows(self.fleet, look.now, self.room, look.streams))
+        self._picked = self._rows_of(self._pick)
         count = len(self.fleet.subagents)
         self.border_subtitle = Content(words.count(count, "subagent") if count else "")
+
+    @property
+    def picked(self) -> Agent | None:
+        """The subagent that a key acts on; None where none was picked, or the main one."""
+        return self.fleet.find(self._pick) if self._pick is not None else None
+
+    @property
+    def picked_main(self) -> bool:
+        return self._pick == self.fleet.main.key
+
+    def _rows_of(self, key: str | None) -> range:
+        for place, agent in enumerate(shown_order(self.fleet)):
+            if agent.key == key:
+                return range(place * ROWS_EACH, (place + 1) * ROWS_EACH)
+        return range(0)
+
+    def pick_step(self, step: int) -> None:
+        keys = [agent.key for agent in shown_order(self.fleet)]
+        newest = min(1, len(keys) - 1)  # the main agent stands above it
+        place = keys.index(self._pick) + step if self._pick in keys else newest
+        self.choose(keys[min(len(keys) - 1, max(0, place))])
+
+    def choose(self, key: str) -> None:
+        """Pick the agent of this key."""
+        self._pick = key
+        self.pick(self._rows_of(key))
+
+    def on_click(self, event: Click) -> None:
+        offset = event.get_content_offset(self)
+        agents = shown_order(self.fleet)
+        place = (self.top + offset.y) // ROWS_EACH if offset is not None else len(agents)
+        if place >= len(agents):
+            return
+        again = agents[place].key == self._pick
+        self.choose(agents[place].key)
+        if again:
+            self.post_message(self.Chosen())

@@ -28,16 +28,20 @@ class LogPane(LineView):
     picks = True
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "unpick", show=False)]
 
-    def __init__(self) -> None:
-        super().__init__("log", follows=True)
-        self.story = Chronicle()
+    def __init__(self, name: str = "log", title: str = "4 agent log") -> None:
+        super().__init__(name, follows=True)
+        self.story = self.begin(40, MAX_ENTRIES)
         self._said = ""
         self._past = False
         self._pick: int | None = None
         self._dropped = 0
         self._head = 0  # rows before the first entry
-        self.border_title = Content("4 agent log")
+        self.border_title = Content(title)
         self._tell_follow()
+
+    def begin(self, room: int, newest: int) -> Chronicle:
+        """A telling that has read nothing yet."""
+        return Chronicle(room, newest)
 
     def pull(self, look: Look) -> None:
         past = look.past is not None
@@ -51,8 +55,7 @@ class LogPane(LineView):
         first = story.seen
         story.read(look.records)
         if any(isinstance(r.event, ModelReplied) for r in look.records[first:][-50:]):
-            # What was streamed is an entry now.
-            self._said = look.stream
+            self._said = self.told_in(look)
         dropped, self._dropped = story.dropped_rows - self._dropped, story.dropped_rows
         head = self._head
         anew = resized or rewound
@@ -65,17 +68,24 @@ class LogPane(LineView):
         elif moved:
             self.to_row(max(0, self.top + moved))
 
+    def told_in(self, look: Look) -> str:
+        """What of the stream is an entry now: a reply has come whole."""
+        return look.stream
+
     def _rewind(self, look: Look) -> bool:
         """Begin anew where the records are others than those that were read."""
         past = look.past is not None
         if past == self._past and len(look.records) >= self.story.seen:
             return False
-        self.story = Chronicle(self.room, PAST_RECORDS if past else MAX_ENTRIES)
+        self._restart(past=past)
+        return True
+
+    def _restart(self, *, past: bool) -> None:
+        self.story = self.begin(self.room, PAST_RECORDS if past else MAX_ENTRIES)
         self._past, self._said = past, ""
         # What was picked is an entry of another telling.
         self._pick, self._dropped, self._head = None, 0, 0
         self.pick(range(0))
-        return True
 
     def _put(self, look: Look, since: int) -> None:
         stream = unsaid(look.stream, self._said) if look.state.phase in AGENT_PHASES else ""
@@ -135,6 +145,10 @@ class LogPane(LineView):
         self.put(Joined(rows.parts))
         self._show_pick()
         return ""
+
+    @property
+    def picked_any(self) -> bool:
+        return self._pick is not None
 
     def action_unpick(self) -> None:
         self._pick = None

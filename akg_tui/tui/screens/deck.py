@@ -34,6 +34,7 @@ from akg_tui.tui.references import Kernel, NoSuchReference, offers, resolved, to
 from akg_tui.tui.screens.finding import Finding
 from akg_tui.tui.screens.gates import Gates
 from akg_tui.tui.screens.planhand import PlanHand
+from akg_tui.tui.screens.popping import Popping
 from akg_tui.tui.screens.reading import Reading
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.watching import Watching, bindings
@@ -46,6 +47,8 @@ from akg_tui.tui.widgets.lineview import LineView
 from akg_tui.tui.widgets.oneline import OneLine
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.tiles import Tiles
+
+_DECKS_OWN = frozenset(PANES) - {"agents"}
 
 Pane = PlanPane | SourcePane | LogPane | ChartPane | AttemptsPane | AgentsPane | EvalPane
 
@@ -72,7 +75,8 @@ class Deck(Watching):
         self.chart = ChartPane()
         self.attempts = AttemptsPane()
         self.evaluation = EvalPane()
-        # In the order in which tab goes through them.
+        agents = AgentsPane()
+        # In the order in which tab goes through them; popouts come after.
         self.panes: dict[str, Pane] = {
             "plan": self.plan,
             "best": SourcePane("best", "5", self.colours, texts, working=False),
@@ -81,8 +85,9 @@ class Deck(Watching):
             "attempts": self.attempts,
             "eval": self.evaluation,
             "log": self.log_pane,
-            "agents": AgentsPane(),
+            "agents": agents,
         }
+        self.popping = Popping(self, agents)
         self.body = Tiles(*self.panes.values(), places=self._places, id="body")
         self.spark = Rows("spark")
         self.card = AskCard()
@@ -118,7 +123,7 @@ class Deck(Watching):
         yield self.footer
 
     def on_mount(self) -> None:
-        self.hand = PlanHand(self.steering, self.plan, self._ask_for, self.say)
+        self.hand = PlanHand(self.steering, self.plan, self.ask_for, self.say)
         self._arrange()
         self.panes[self.active].focus()
 
@@ -127,7 +132,7 @@ class Deck(Watching):
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         name = event.widget.id or ""
-        if name in PANES and name != self.active:
+        if name in self.panes and name != self.active:
             self.active = name
             self._arrange()
 
@@ -141,9 +146,10 @@ class Deck(Watching):
         return shape_of(*self.app.size)
 
     def _places(self, size: tuple[int, int]) -> dict[str, Place]:
-        return place(
-            size, self.shape, self.preset, self.active, hidden=self.hidden, zoomed=self.zoomed
-        )
+        below = self.popping.below(self.active)
+        zoomed = self.zoomed and below == self.active
+        places = place(size, self.shape, self.preset, below, hidden=self.hidden, zoomed=zoomed)
+        return self.popping.places(places, size, self.shape)
 
     @property
     def shown(self) -> list[str]:
@@ -156,7 +162,8 @@ class Deck(Watching):
         shape = self.shape
         shown = self.shown
         self.call_after_refresh(self.steering.pull_now)
-        arranged = (shape, tuple(shown), self.preset, self.zoomed, self.app.size)
+        popouts = self.popping.standing
+        arranged = (shape, tuple(shown), popouts, self.preset, self.zoomed, self.app.size)
         if arranged == self._arranged:
             return  # the focus moved: a layout of the whole screen is dear
         self._arranged = arranged
@@ -165,7 +172,7 @@ class Deck(Watching):
         for name, pane in self.panes.items():
             if pane.display != (name in shown):
                 pane.display = name in shown
-        self.body.refresh(layout=True)
+        self.body.rearrange()
 
     def pull(self, look: Look) -> None:
         seq = look.state.seq
@@ -175,17 +182,20 @@ class Deck(Watching):
         self.set_class(look.past is not None, "-past")
         self.card.pull(self.asks(look), look.now)
         self.evaluation.attempt(lambda: self.evaluation.see(look))
+        self.popping.pull(look)
         for pane in self.panes.values():
             if pane.display:
                 self._pull_pane(pane, look)
         room = self.app.size.width - 2
         shape = self.shape
         if shape is Shape.TABS:
-            self.tab_row.show((tabs(self.active, room),))
+            self.tab_row.show((tabs(self.active, room, self.popping.labels),))
             self.spark.show((sparkline(look.state, room),))
         if shape is Shape.TINY:
             self.note.show((too_small(*self.app.size),))
         here: Where = "deck" if look.past is None else "past"
+        if here == "deck" and self.active not in _DECKS_OWN:
+            here = "agents"
         self.footer.pull(footer(here, look.state), self.steering.wall_clock())
 
     def _pull_pane(self, pane: Pane, look: Look) -> None:
@@ -331,16 +341,20 @@ class Deck(Watching):
             self._send_hint(event.value)
 
     def _send_hint(self, text: str) -> None:
-        look = self.steering.look()
-        kernels = [self._kernel(look), self._kernel(look, best=True)]
         try:
-            command = cmd.Hint(resolved(text, look.state, kernels, look.tag_key))
+            command = cmd.Hint(self.with_references(text))
         except NoSuchReference as error:
             self.say(str(error))
             return
         if not text.strip() or self.steering.steer(command, "the agent reads your hint next"):
             self.hint.value = ""
             self.on_one_line_left()
+
+    def with_references(self, text: str) -> str:
+        """`text` with what its `@` references stand for. Raises `NoSuchReference`."""
+        look = self.steering.look()
+        kernels = [self._kernel(look), self._kernel(look, best=True)]
+        return resolved(text, look.state, kernels, look.tag_key)
 
     def _kernel(self, look: Look, *, best: bool = False) -> Kernel:
         state = look.state
@@ -377,7 +391,7 @@ class Deck(Watching):
             self._finding.end()
             self._finding = None
 
-    def _ask_for(self, what: str, value: str, take: Callable[[str], None]) -> None:
+    def ask_for(self, what: str, value: str, take: Callable[[str], None]) -> None:
         """Ask for a line: `take` gets it when enter sends it."""
         self._finding = None
         self._answered = take
@@ -420,6 +434,8 @@ class Deck(Watching):
         if pane is self.attempts and self.attempts.picked_item:
             self.action_pane("plan")
             self.plan.unfold(self.attempts.picked_item)
+        elif isinstance(pane, AgentsPane):
+            self._open_agent()
         elif isinstance(pane, LineView):
             self.say(pane.open() or "enter folds it again")
         else:
@@ -430,7 +446,7 @@ class Deck(Watching):
         pane = self.panes[self.active]
         if isinstance(pane, SourcePane):
             self.say(pane.to_change(step))
-        elif not self.log_pane.turn(step):
+        elif not self._log_here.turn(step):
             self.say("there is no further reply of the agent")
 
     def action_blame(self) -> None:
@@ -454,7 +470,8 @@ class Deck(Watching):
         self.panes[name].focus()
 
     def action_cycle_pane(self, step: int) -> None:
-        names = self.shown if len(self.shown) > 1 else [name for name, _, _ in TABS]
+        listed = [*(name for name, _, _ in TABS), *self.popping.open]
+        names = self.shown if len(self.shown) > 1 else listed
         self.action_pane(names[(names.index(self.active) + step) % len(names)])
 
     def action_beside(self, side: str) -> None:
@@ -466,11 +483,17 @@ class Deck(Watching):
             self.action_cycle_pane(-1 if side in ("left", "up") else 1)
 
     def action_zoom(self) -> None:
+        if self.active in self.popping.open:
+            self.popping.do("full")
+            return
         self.zoomed = not self.zoomed
         self._arrange()
 
     def action_hide(self) -> None:
         shown = self.shown
+        if self.active in self.popping.open:
+            self.popping.do("close")
+            return
         if len(shown) < 2:
             self.say("the only pane on screen stays")
             return
@@ -502,7 +525,29 @@ class Deck(Watching):
                 pane.set_follow(edge == "end")
 
     def action_follow(self) -> None:
-        self.log_pane.set_follow(not self.log_pane.follow)
+        log = self._log_here
+        log.set_follow(not log.follow)
+
+    @property
+    def _log_here(self) -> LogPane:
+        """The log that is meant: the focused one, else the run's own."""
+        pane = self.panes[self.active]
+        return pane if isinstance(pane, LogPane) else self.log_pane
+
+    def action_subagent(self, what: str) -> None:
+        self.popping.do(what)
+        self.steering.pull_now()
+
+    def on_agents_pane_chosen(self) -> None:
+        self._open_agent()
+
+    def _open_agent(self) -> None:
+        """Look closer at the picked agent: a peek at a subagent, the log for the main one."""
+        if self.popping.list.picked_main:
+            self.action_pane("log")
+        else:
+            self.popping.look_closer()
+            self.steering.pull_now()
 
     def action_cycle(self) -> None:
         if self.active == "attempts":

@@ -24,6 +24,11 @@ class Steering(Protocol):
 
     def look(self) -> Look: ...
 
+    @property
+    def run_path(self) -> str:
+        """The folder of the run."""
+        ...
+
     def wall_clock(self) -> float: ...
 
     def steer(self, command: Command, told: str) -> bool:

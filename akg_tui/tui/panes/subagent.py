@@ -1,0 +1,137 @@
+"""A popout: one subagent's own log, live or long over, with what it is writing now.
+
+The log's pane over one subagent's records. Reads its conversation on disk in a thread; what
+is there is told where a call or the prompt is unfolded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace as with_fields
+from textual.content import Content
+
+from akg_tui.core.plain import one_line
+from akg_tui.core.state import RunState
+from akg_tui.tui.child import ChildChronicle, Conversation, Part, title_of
+from akg_tui.tui.chronicle import Chronicle
+from akg_tui.tui.fleet import Agent, Fleet
+from akg_tui.tui.keyboard import bind_within
+from akg_tui.tui.language import tr
+from akg_tui.tui.look import Look
+from akg_tui.tui.panes.log import LogPane
+from akg_tui.tui.spans import fit, line, plain
+
+if TYPE_CHECKING:
+    from akg_tui.agent.tools.trace import TranscriptTail
+
+
+class SubagentPane(LogPane):
+    """`key` names the subagent (`akg_tui.tui.fleet.Agent.key`), `run` is the run's folder."""
+
+    def __init__(self, name: str, key: str, fleet: Fleet, run: Path) -> None:
+        self._tail: TranscriptTail | None = None
+        super().__init__(name, one_line(key))
+        self.rekey()
+        self._fleet = fleet
+        self._run = run
+        self._part = Part()
+        self._loading = False
+        self._loaded_at = -1
+        self._began = False
+        self.key = key
+
+    def rekey(self) -> None:
+        bind_within(self, "agents")
+
+    def show(self, key: str) -> None:
+        """Show another subagent in this place."""
+        self.key = key
+        self._part, self._tail, self._loaded_at = Part(), None, -1
+        self._began = False
+        self._restart(past=self._past)
+        self.follow = self.follows
+        self.forget()
+
+    @property
+    def agent(self) -> Agent | None:
+        """The subagent, where it has begun at the moment that is looked at."""
+        return self._fleet.find(self.key)
+
+    def begin(self, room: int, newest: int) -> Chronicle:
+        return ChildChronicle(room, newest, self._conversation)
+
+    def _conversation(self) -> Conversation | None:
+        return self._tail
+
+    def pull(self, look: Look) -> None:
+        agent = self.agent
+        records = self._part.read(look.records, agent)
+        at_work = agent is not None and agent.at_work
+        own = replace(
+            look,
+            records=records,
+            stream=look.streams(agent.ident) if at_work and agent and agent.ident else "",
+            live_version=look.live_version if at_work else 0,
+            state=_of(look.state, agent.ident) if at_work and agent else _idle(look.state),
+        )
+        title = Content(plain(title_of(agent, self.key, look.now, max(8, self.room - 4))))
+        if title != self.border_title:
+            self.border_title = title
+        if not self._began and agent is not None:
+            self._began = True
+            self.set_follow(at_work)  # what is over is read from its beginning
+        if agent is not None and len(records) != self._loaded_at:
+            self._load(agent, len(records))
+        super().pull(own)
+        if agent is None:
+            gone = tr("this subagent has not begun at the moment that is looked at")
+            self.put([fit(line((gone, "muted")), self.room)])
+
+    def told_in(self, look: Look) -> str:
+        return ""  # its stream holds only what is not yet whole
+
+    def _load(self, agent: Agent, seen: int) -> None:
+        """Read on in the conversation, which has grown with the `seen` records at the latest."""
+        if self._loading or not self.is_mounted:
+            return  # at a later pull
+        self._loaded_at = seen
+        if self._tail is None and agent.trace:
+            from akg_tui.agent.tools.trace import TranscriptTail
+
+            self._tail = TranscriptTail(self._run, agent.trace)
+        if self._tail is not None:
+            self._loading = True
+            self.run_worker(self._read_on(self._tail), name="read a conversation")
+
+    async def _read_on(self, tail: TranscriptTail) -> None:
+        """The thread alone reads the file; what it found is told here."""
+        try:
+            news = await asyncio.to_thread(tail.more)
+        finally:
+            self._loading = False
+        story = self.story
+        if news and tail is self._tail and isinstance(story, ChildChronicle) and story.unfolded:
+            story.again()
+            self.forget()
+
+    def _tell_follow(self) -> None:
+        agent = self.agent if hasattr(self, "key") else None
+        if agent is not None and not agent.at_work:
+            self.border_subtitle = Content("")
+        else:
+            super()._tell_follow()
+
+
+def _of(state: RunState, ident: str) -> RunState:
+    """The state as the subagent's log shows it: its own calls are the open ones."""
+    begins = f"{ident}/" if ident else ""
+    own = tuple(call for call in state.open_calls if call[0].startswith(begins))
+    return state if own == state.open_calls else with_fields(state, open_calls=own)
+
+
+def _idle(state: RunState) -> RunState:
+    return with_fields(state, open_calls=()) if state.open_calls else state

@@ -1,0 +1,538 @@
+"""Subagents popped out of the deck: as a drawer, a tile, full; live, over, and in the past."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from akg_tui.agent.tools.trace import TranscriptTail
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Phase
+from akg_tui.tui import commands
+from akg_tui.tui.commands import within
+from akg_tui.tui.fleet import Fleet
+from akg_tui.tui.panes.subagent import SubagentPane
+from akg_tui.tui.popouts import How, Popout, laid
+from akg_tui.tui.screens.confirm import Confirm
+from akg_tui.tui.screens.palette import offers
+from akg_tui.tui.shape import Place, Shape, place
+from akg_tui.tui.spans import cells
+
+from .errands import FLAGS, FOUND, SOURCE, at_work, begin, ends, says, transcript, uses
+from .script import FakeHandle
+from .stage import Stage, on_stage
+
+
+def popout(stage: Stage, agent: str) -> SubagentPane:
+    found = next(each for each in stage.deck.popping.open.values() if each.agent == agent)
+    pane = stage.deck.panes[found.pane]
+    assert isinstance(pane, SubagentPane)
+    return pane
+
+
+def shown(stage: Stage) -> dict[str, str]:
+    """How each popped out subagent is shown."""
+    return {each.agent: str(each.how) for each in stage.deck.popping.open.values()}
+
+
+async def pick(stage: Stage, agent: str) -> None:
+    """Pick a subagent in the list."""
+    await stage.press("7")
+    stage.deck.popping.list.choose(agent)
+
+
+async def write(stage: Stage, text: str) -> None:
+    """Write on the line that is open, and send it."""
+    assert isinstance(stage.app.focused, Input)
+    stage.app.focused.value = text
+    await stage.press("enter")
+
+
+async def test_enter_peeks_at_the_picked_subagent_and_escape_leads_back() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await stage.press("7", "down", "down", "enter")
+        text = stage.text()
+        assert shown(stage) == {"s2": "drawer"}
+        assert "s2 subagent  working  2 turns" in text
+        assert "asked Read the loops of row_softmax" in text
+        assert "read_file task/reference.py 1 60 ok" in text
+        assert "verify_kernel …" in text
+        assert "p1 FLAGS = -O3" in text, "the deck is still there"
+        assert stage.app.focused is popout(stage, "s2")
+        await stage.press("escape")
+        assert shown(stage) == {}
+        assert stage.app.focused is stage.deck.popping.list
+
+
+async def test_the_deck_beneath_a_drawer_lives_on_and_keeps_its_keys() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await stage.press("o")
+        says(handle, "s3", "The rows are 4096 wide.")
+        ends(handle, "s3")
+        ends(handle, "s2")
+        handle.to_phase(Phase.EDIT)
+        await stage.pull()
+        assert "p7 EXP = poly5" in stage.text(), "the plan beneath has moved"
+        await stage.press("space")
+        assert handle.state.paused
+        await stage.press("1")
+        assert shown(stage) == {"s3": "drawer"}, "a look elsewhere closes nothing"
+        assert stage.deck.active == "plan"
+        await stage.press("o")
+        assert shown(stage) == {}
+
+
+async def test_what_a_subagent_writes_is_seen_at_once_and_told_once() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await stage.press("o")
+        assert "so I read" in stage.text()
+        handle.live.subagents.write("s3", " the file")
+        handle.live.show("another thing")
+        await stage.pull()
+        assert "so I read the file" in stage.text()
+        says(handle, "s3", "The shapes are in the reference, so I read the file", calls=1)
+        handle.live.subagents.write("s3", "Next I count.")
+        await stage.pull()
+        text = stage.text()
+        assert text.count("so I read the file") == 1
+        assert text.count("Next I count.") == 1
+
+
+async def test_a_tile_takes_a_panes_place_and_several_share_it() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await stage.press("t")
+        assert shown(stage) == {"s3": "tile"}
+        assert "4 agent log" not in stage.text()
+        assert "2 kernel.py" in stage.text()
+        await pick(stage, "s2")
+        await stage.press("t")
+        assert shown(stage) == {"s3": "tile", "s2": "tile"}
+        first, second = popout(stage, "s3").region, popout(stage, "s2").region
+        assert first.x == second.x
+        assert first.bottom == second.y
+        await stage.press("4")
+        assert "4 agent log" in stage.text(), "a pane that is asked for shares its place"
+        await stage.press("1")
+        assert "4 agent log" not in stage.text()
+
+
+async def test_a_tile_becomes_a_drawer_and_gives_the_place_back() -> None:
+    async with on_stage(at_work()) as stage:
+        await stage.press("t", "4", "o")
+        assert shown(stage) == {"s3": "drawer"}
+        assert stage.deck.log_pane.region.height == stage.deck.body.region.height
+        assert popout(stage, "s3").region.height == stage.deck.body.region.height
+
+
+async def test_no_more_tiles_than_there_is_room_for() -> None:
+    handle = at_work()
+    for name in ("s4", "s5"):
+        begin(handle, name, f"the errand of {name}", call=f"c{name}")
+    async with on_stage(handle) as stage:
+        for agent in ("s5", "s4", "s3", "s2", "s1"):
+            stage.deck.action_pane("agents")
+            stage.deck.popping.list.choose(agent)
+            await stage.press("t")
+        assert list(shown(stage)) == ["s5", "s4", "s3", "s2"]
+        assert "there is room for 4 tiles: close one first" in stage.text()
+
+
+async def test_full_takes_the_whole_deck_and_goes_back_to_what_it_was() -> None:
+    async with on_stage(at_work()) as stage:
+        await stage.press("t", "O")
+        assert popout(stage, "s3").size.width > 110
+        assert "1 plan" not in stage.text()
+        await stage.press("escape")
+        assert shown(stage) == {"s3": "tile"}
+        assert "1 plan" in stage.text()
+        await stage.press("z", "z")
+        assert shown(stage) == {"s3": "tile"}, "zoom does the same"
+        await stage.press("t")
+        assert shown(stage) == {}
+
+
+async def test_in_a_small_terminal_a_popout_is_full_and_has_a_tab() -> None:
+    async with on_stage(at_work(), (80, 24)) as stage:
+        await pick(stage, "s2")
+        await stage.press("enter")
+        text = stage.text()
+        assert popout(stage, "s2").size.width >= 76
+        assert " s2 " in text.split("\n")[3]
+        await stage.press("2")
+        assert "kernel.py" in stage.text()
+        assert "s2 subagent" not in stage.text()
+        await stage.press("shift+tab", "shift+tab", "shift+tab")
+        await stage.resize(120, 40)
+        assert shown(stage) == {"s2": "drawer"}
+        await stage.resize(50, 12)
+        for row in stage.text().split("\n"):
+            assert cells(row) <= 50
+
+
+async def test_tab_goes_through_the_popouts_too() -> None:
+    async with on_stage(at_work(), (80, 24)) as stage:
+        await stage.press("o")
+        await stage.press("tab")
+        assert stage.deck.active == "plan"
+        await stage.press("shift+tab")
+        assert stage.deck.active == popout(stage, "s3").id
+
+
+async def test_a_finished_subagent_stays_and_is_read_from_its_beginning() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await pick(stage, "s2")
+        await stage.press("enter")
+        assert popout(stage, "s2").follow
+        says(handle, "s2", "Nothing else. " * 300)
+        ends(handle, "s2")
+        await stage.pull()
+        assert "done  3 turns" in stage.text()
+        await stage.press("escape")
+        await pick(stage, "s2")
+        await stage.press("enter")
+        assert popout(stage, "s2").top == 0
+        assert not popout(stage, "s2").follow
+        assert "asked Read the loops" in stage.text()
+
+
+async def test_follow_never_jumps_while_somebody_reads() -> None:
+    handle = at_work()
+    for number in range(40):
+        says(handle, "s3", f"thought {number}")
+    async with on_stage(handle) as stage:
+        await stage.press("o")
+        pane = popout(stage, "s3")
+        assert "thought 39" in stage.text()
+        await stage.press("pageup")
+        top = pane.top
+        says(handle, "s3", "and another thought")
+        await stage.pull()
+        assert pane.top == top
+        assert "held: f follows" in stage.text()
+        await stage.press("f")
+        assert "and another thought" in stage.text()
+        assert stage.deck.log_pane.follow, "the log's own following is its own"
+
+
+async def test_replies_and_calls_unfold_and_the_whole_answer_comes_from_disk(
+    tmp_path: Path,
+) -> None:
+    long = "\n".join(f"row {n} of the kernel" for n in range(300))
+    handle = at_work(str(tmp_path))
+    call = next(
+        r.event.call for r in handle.records
+        if isinstance(r.event, ev.ToolAnswered) and r.event.source == "s1"
+    )  # fmt: skip
+    whole = f"{FLAGS}\nand one line more that the journal does not hold"
+    transcript(tmp_path, "trace/000901-task", whole, {call.partition("/")[2]: long})
+    async with on_stage(handle) as stage:
+        await pick(stage, "s1")
+        await stage.press("enter")
+        await stage.press("up", "up", "up", "up", "up", "enter")
+        assert "one line more that the journal does not hold" in stage.text()
+        await stage.press("enter", "down", "down", "enter")
+        rows = [str(row) for row in popout(stage, "s1").rows]
+        assert any("row 299 of the kernel" in row for row in rows)
+        assert not any("cut here" in row for row in rows)
+        await stage.press("escape")
+        assert shown(stage) == {"s1": "drawer"}, "the first escape lets go of what is picked"
+
+
+async def test_without_its_trace_a_cut_answer_says_that_it_is_cut() -> None:
+    handle = at_work()
+    uses(handle, "s3", "read_kernel", SOURCE * 3)
+    async with on_stage(handle) as stage:
+        await stage.press("o", "up", "enter")
+        rows = "\n".join(str(row) for row in popout(stage, "s3").rows)
+        assert "(cut here: the rest is not at hand)" in rows
+
+
+async def test_another_subagent_in_the_same_place() -> None:
+    async with on_stage(at_work()) as stage:
+        await stage.press("o", "less_than_sign")
+        assert shown(stage) == {"s2": "drawer"}
+        assert "asked Read the loops" in stage.text()
+        await stage.press("less_than_sign", "less_than_sign")
+        assert shown(stage) == {"s1": "drawer"}
+        assert "that was the first subagent" in stage.text()
+        await stage.press("greater_than_sign")
+        assert shown(stage) == {"s2": "drawer"}
+
+
+async def test_a_message_goes_to_the_subagent_that_is_looked_at() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await pick(stage, "s2")
+        await stage.press("enter", "m")
+        await write(stage, "only the sum")
+        assert handle.sent[-1] == cmd.HintSubagent("s2", "only the sum")
+        assert stage.app.focused is popout(stage, "s2")
+        text = stage.text()
+        assert "you only the sum" in text
+        assert "1 message unread" in text
+        says(handle, "s2", "I look at the sum alone.")
+        await stage.pull()
+        assert "unread" not in stage.text()
+
+
+async def test_a_message_says_what_its_references_stand_for_or_is_not_sent() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await stage.press("o", "m")
+        await write(stage, "see @p99")
+        assert not any(isinstance(each, cmd.HintSubagent) for each in handle.sent)
+        assert "p99" in stage.text()
+        await stage.press("m")
+        await write(stage, "see @p3")
+        sent = handle.sent[-1]
+        assert isinstance(sent, cmd.HintSubagent)
+        assert "LANES = 16" in sent.text
+
+
+async def test_a_stop_is_asked_first_and_reaches_that_one_alone() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await pick(stage, "s2")
+        await stage.press("x")
+        assert isinstance(stage.app.screen, Confirm)
+        assert "stop s2 subagent?" in stage.text()
+        assert "is told that a person stopped it" in stage.text()
+        await stage.press("n")
+        assert [each.stopped for each in handle.state.subagents] == [False, False]
+        await stage.press("x")
+        handle.now += 1
+        await stage.press("y")
+        assert handle.sent[-1] == cmd.StopSubagent("s2")
+        ends(handle, "s2", status="cancelled", reason="stopped by a person")
+        await stage.press("enter")
+        assert "s2 subagent  stopped" in stage.text()
+        assert "cancelled: stopped by a person" in stage.text()
+
+
+async def test_one_that_is_over_is_neither_told_nor_stopped() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await pick(stage, "s1")
+        await stage.press("m")
+        assert "s1 subagent is done: nobody is there to read" in stage.text()
+        handle.now += 10
+        await stage.press("x")
+        assert "there is nothing to stop" in stage.text()
+        assert not isinstance(stage.app.screen, Confirm)
+
+
+async def test_in_the_past_a_popout_shows_what_was_and_steers_nothing() -> None:
+    handle = at_work()
+    before = next(
+        r.seq for r in handle.records
+        if isinstance(r.event, ev.ModelReplied) and r.event.source == "s2"
+    )  # fmt: skip
+    async with on_stage(handle) as stage:
+        await pick(stage, "s2")
+        await stage.press("enter")
+        live = stage.text()
+        await stage.press("T")
+        stage.app.travel_to(before)
+        await stage.pull()
+        assert "The loops first" in stage.text()
+        assert FOUND.split("\n")[0] not in stage.text()
+        stage.app.travel_to(before - 20)
+        await stage.pull()
+        assert "this subagent has not begun at the moment" in stage.text()
+        await stage.press("L")
+        stage.deck.panes[stage.deck.active].focus()
+        await stage.pull()
+        assert FOUND.split("\n")[0] in stage.text()
+        assert live.split("\n")[5][60:] == stage.text().split("\n")[5][60:]
+        await stage.press("T")
+        stage.deck.popping.do("message")
+        await write(stage, "no")
+        assert not any(isinstance(each, cmd.HintSubagent) for each in handle.sent)
+
+
+async def test_a_diagnosis_is_popped_out_with_what_its_visit_came_to() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.PLAN, settled=6)
+    handle.send(cmd.ForceDiagnosis("why?"))
+    handle.to_phase(Phase.DIAGNOSE)
+    begin(handle, "s1", "3 failures in a row")
+    says(handle, "s1", "All of them changed the sum.")
+    async with on_stage(handle) as stage:
+        await stage.press("o")
+        assert "diagnosis 1  working" in stage.text()
+        assert "All of them changed the sum." in stage.text()
+        await stage.press("x")
+        assert "The diagnosis is made from the plain facts instead." in stage.text()
+        await stage.press("escape")
+        handle.tell(
+            ev.DiagnosisReported(cause="the sum loses digits", avoid=(), directions=("sum twice",))
+        )
+        ends(handle, "s1")
+        await stage.pull()
+        assert "diagnosis the sum loses digits" in stage.text()
+        assert "diagnosis 1  done" in stage.text()
+
+
+async def test_a_run_of_before_subagents_had_names_shows_its_diagnosis_too() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.PLAN, settled=6)
+    handle.send(cmd.ForceDiagnosis("why?"))
+    handle.work(lambda s: s.phase is Phase.PLAN and s.diagnosis is not None)
+    async with on_stage(handle) as stage:
+        await stage.press("o")
+        assert "Each of them changed the exponential" in stage.text()
+
+
+async def test_without_subagents_the_keys_say_so() -> None:
+    async with on_stage(FakeHandle()) as stage:
+        for key in ("o", "t", "O"):
+            await stage.press(key)
+            assert "no subagent has begun yet" in stage.text()
+            assert shown(stage) == {}
+        await stage.press("7", "down", "enter")
+        assert stage.deck.active == "log", "the main agent's own log"
+
+
+async def test_a_click_picks_an_agent_and_another_peeks() -> None:
+    async with on_stage(at_work(), (200, 60)) as stage:
+        await stage.pilot.click("#agents", offset=(8, 3))
+        await stage.pull()
+        assert stage.deck.popping.list.picked.key == "s3"  # type: ignore[union-attr]
+        assert shown(stage) == {}
+        await stage.pilot.click("#agents", offset=(8, 4))
+        await stage.pull()
+        assert shown(stage) == {"s3": "drawer"}
+
+
+async def test_nothing_hostile_leaks_out_of_a_popout_and_nothing_shifts() -> None:
+    evil = "\x1b[31m[bold]red[/bold]\x1b]0;owned\x07\u202ereversed 中文字\x00 end"
+    handle = at_work()
+    begin(handle, "s4\x1b[2J", evil, call="c904")
+    says(handle, "s4\x1b[2J", evil, calls=1)
+    uses(handle, "s4\x1b[2J", "read\x1b_file", evil, path=evil)
+    handle.live.subagents.write("s4\x1b[2J", evil)
+    for size in ((120, 40), (80, 24)):
+        async with on_stage(handle, size) as stage:
+            await stage.press("o")
+            text = stage.text()
+            assert "[bold]red[/bold]" in text
+            assert "中文字" in text
+            assert not any(c in text for c in "\x1b\x07\x00\u202e")
+            assert {cells(row) for row in text.split("\n")} == {size[0]}
+
+
+async def test_every_command_of_the_subagents_runs_is_found_and_has_its_key() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        own = within("deck")
+        assert own
+        offered = {offer.run.command.id for offer in offers(stage.app)}
+        for place_of_focus in ("7", "o"):
+            await stage.press(place_of_focus)
+            bound = stage.app.screen.active_bindings
+            for command in own:
+                assert command.id in offered
+                for key in command.keys_now:
+                    assert bound[key].binding.action.endswith(command.action), command.id
+        await stage.press("escape")
+        for command in (*own, *(c for c in commands.at("deck") if c.group == "Subagents")):
+            stage.deck.action_pane("agents")
+            assert await stage.app.carry_out(command), command.id
+            await stage.pull()
+            assert stage.app._exception is None
+            if stage.app.screen is not stage.deck or isinstance(stage.app.focused, Input):
+                await stage.press("escape")
+            assert stage.app.screen is stage.deck
+
+
+async def test_a_keymap_of_ones_own_reaches_the_popouts_at_once() -> None:
+    from akg_tui.tui import keymap as km
+
+    async with on_stage(at_work()) as stage:
+        await stage.press("o")
+        km.wear(km.Keymap("mine", keys={"subagent.stop": ("ctrl+x",), "subagent.message": ()}))
+        stage.app.rekey()
+        await stage.press("x")
+        assert not isinstance(stage.app.screen, Confirm)
+        await stage.press("ctrl+x")
+        assert isinstance(stage.app.screen, Confirm)
+
+
+def test_places_cover_the_body_and_only_the_drawer_lies_over_others() -> None:
+    for size, shape in (((120, 36), Shape.THREE), ((200, 56), Shape.FIVE)):
+        for preset in ("deck", "kernel", "agent", "numbers"):
+            for active in ("plan", "log", "chart"):
+                base = place(size, shape, preset, active)
+                tiles = [Popout(f"t{n}", f"s{n}", How.TILE) for n in range(3)]
+                drawer = Popout("d", "s9", How.DRAWER)
+                found = laid(base, size, shape, [*tiles, drawer], active)
+                assert list(found)[-1] == "d", "painted last"
+                over = found.pop("d")
+                assert (over.x + over.width, over.height) == size
+                assert active in found
+                seen: set[tuple[int, int]] = set()
+                for there in found.values():
+                    mine = {
+                        (x, y)
+                        for x in range(there.x, there.x + there.width)
+                        for y in range(there.y, there.y + there.height)
+                    }
+                    assert mine
+                    assert not mine & seen
+                    seen |= mine
+                assert len(seen) == size[0] * size[1]
+
+
+def test_a_small_body_shows_the_active_popout_alone() -> None:
+    base = {"plan": Place(0, 0, 80, 18)}
+    popouts = [Popout("t", "s1", How.TILE), Popout("d", "s2", How.DRAWER)]
+    assert laid(base, (80, 18), Shape.TABS, popouts, "plan") == base
+    assert laid(base, (80, 18), Shape.TABS, popouts, "d") == {"d": Place(0, 0, 80, 18)}
+
+
+def test_a_transcript_is_read_on_from_where_it_was(tmp_path: Path) -> None:
+    trace = "trace/000007-task"
+    transcript(tmp_path, trace, "the prompt", {"toolu_1": "one"})
+    tail = TranscriptTail(tmp_path, trace)
+    assert tail.more()
+    assert (tail.prompt, tail.answer("toolu_1")) == ("the prompt", ("one", ""))
+    assert not tail.more()
+    with (tmp_path / trace / "messages.jsonl").open("a") as file:
+        file.write('{"role": "user", "text": "later"}\nnot json\n{"role": "tools", "resul')
+    assert tail.more()
+    assert tail.prompt == "the prompt"
+    assert not tail.more()
+
+
+@pytest.mark.parametrize("trace", ["../outside", "/etc", "trace/../../outside", "notes"])
+def test_a_transcript_outside_the_trace_is_not_read(tmp_path: Path, trace: str) -> None:
+    transcript(tmp_path, "outside", "secret", {})
+    transcript(tmp_path / "run", "notes", "secret", {})
+    assert not TranscriptTail(tmp_path / "run", trace).more()
+
+
+def test_a_link_out_of_the_trace_is_not_followed(tmp_path: Path) -> None:
+    transcript(tmp_path, "outside", "secret", {})
+    (tmp_path / "run" / "trace").mkdir(parents=True)
+    (tmp_path / "run" / "trace" / "x").symlink_to(tmp_path / "outside")
+    assert not TranscriptTail(tmp_path / "run", "trace/x").more()
+
+
+def test_an_agent_knows_its_place_in_the_records() -> None:
+    handle = at_work()
+    fleet = Fleet()
+    fleet.read(handle.records)
+    one = fleet.find("s1")
+    assert one is not None
+    assert one.last is not None
+    assert isinstance(handle.records[one.first].event, ev.SubagentStarted)
+    assert isinstance(handle.records[one.last - 1].event, ev.SubagentEnded)
+    assert fleet.newest is fleet.find("s3")
