@@ -11,10 +11,12 @@ import torch
 
 from akg_tui.cli import main
 from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.evaluate import Judge
 from akg_tui.evaluate.bench import records
 from akg_tui.evaluate.bench.kernels import KERNELS
 from akg_tui.evaluate.bench.neighbour import noisy
 from akg_tui.evaluate.bench.records import BadRecords, Trial, clopper_pearson
+from akg_tui.evaluate.bench.trials import task_of
 
 
 def trial(kept: bool, kernel: str = "mixed", *, correct: bool = True) -> Trial:
@@ -143,3 +145,10 @@ def test_a_neighbour_ends_with_its_block() -> None:
     with noisy(1) as made:
         assert made[0].poll() is None
     assert made[0].returncode == 0
+
+
+async def test_the_judge_takes_a_planted_kernel_for_right(tmp_path: Path) -> None:
+    planted = KERNELS["compute"]
+    async with Judge(task_of(planted), planted.reference, tmp_path, ahead=False) as judge:
+        found = await judge.probe(planted.kernel(7), timed=False)
+    assert found.outcome is Outcome.CORRECT, found

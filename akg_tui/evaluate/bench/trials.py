@@ -31,8 +31,12 @@ class CannotPlant(Exception):
 
 
 def task_of(planted: Planted) -> Task:
-    """Return the task that the judge is given: its own defaults, two trials of correctness."""
-    return Task(op=planted.name, correctness=Correctness(trials=2), timing=Timing())
+    """Return the task that the judge is given: its own defaults, two trials of correctness.
+
+    The kernels are compiled for one shape, so they can be shown no other.
+    """
+    rules = Correctness(trials=2, fixed_shape=True)
+    return Task(op=planted.name, correctness=rules, timing=Timing())
 
 
 async def run_cell(
