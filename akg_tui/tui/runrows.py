@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import overload
 
 from akg_tui.core.plain import one_line
@@ -165,10 +167,18 @@ def last_part(text: str, room: int) -> str:
     return ELLIPSIS + text if room > 0 else ""
 
 
+def place(path: Path) -> str:
+    """A path for a person to read: what lies in their home begins with ``~``."""
+    with suppress(ValueError, RuntimeError):  # elsewhere, or nobody's home
+        inside = path.relative_to(Path.home())
+        return one_line(str(Path("~") / inside))
+    return one_line(str(path))
+
+
 def about(run: Found, now: float, room: int) -> list[Line]:
     """What more there is to tell of a run, in three rows."""
     told = run.summary
-    where = line(("run  ", "muted"), (one_line(str(run.path)), "text"))
+    where = line(("run  ", "muted"), (place(run.path), "text"))
     if told is None:
         return [fit(where, room), line(("it is being read", "muted")), ()]
     if told.damaged:

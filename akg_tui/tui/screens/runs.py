@@ -23,7 +23,7 @@ from akg_tui.tui import openings
 from akg_tui.tui.catalogue import Catalogue, Found
 from akg_tui.tui.commands import Where, footer
 from akg_tui.tui.look import Look
-from akg_tui.tui.runrows import SORTS, RunRows, about, chosen, heads, last_part
+from akg_tui.tui.runrows import SORTS, RunRows, about, chosen, heads, last_part, place
 from akg_tui.tui.screens.confirm import Confirm
 from akg_tui.tui.screens.watching import Watching, bindings
 from akg_tui.tui.spans import Line, fit, line, spread
@@ -154,13 +154,13 @@ class Runs(Watching):
         catalogue = self.catalogue
         many = len(catalogue.runs)
         unread = catalogue.unread
-        place = last_part(one_line(str(self.folder.absolute())), max(12, room - 52))
+        where = last_part(place(self.folder.absolute()), max(12, room - 52))
         told = f"{len(self.shown)} of {count(many, 'run')}" if self.filter.value else (
             count(many, "run"))  # fmt: skip
         left = line(
             ("akg-tui", "brand"), (f"  {told}", "strong"),
             (f", {unread} to be read" if unread else "", "muted"),
-            (" below ", "muted"), (place, "text"),
+            (" below ", "muted"), (where, "text"),
             (f"  has {one_line(self.filter.value)!r}" if self.filter.value else "", "note"),
         )  # fmt: skip
         right = line(("by ", "muted"), (self.sort, "accent"))
