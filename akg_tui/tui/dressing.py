@@ -136,12 +136,12 @@ class Dressed(Inked, _Base):
         faults += self._put_keys_on(keys)
         self.rekey()
         if self.wanted.lang != before.lang:
-            language.speak(self.wanted.lang)
+            language.speak(self.wanted.lang or language.ENGLISH)
         if self.wanted.glyphs != before.glyphs:
             self._set_filters(ascii_only=self.wanted.glyphs == "ascii")
         if self.wanted.motion != before.motion:
             self._set_motion(reduced=self.wanted.motion == "reduced")
-        self.refresh_css(animate=False)
+        self._say_anew()
         self.tell_person("; ".join(faults) if faults else tr("your settings were read again"))
 
     def wear(self, name: str) -> None:
@@ -179,6 +179,7 @@ class Dressed(Inked, _Base):
             return
         faults = self._put_keys_on(name)
         self.rekey()
+        self._say_anew()
         self.tell_person("; ".join(faults) if faults else tr("keymap {name}", name=name))
 
     def action_language_named(self, name: str = "") -> None:
@@ -191,7 +192,7 @@ class Dressed(Inked, _Base):
         else:
             language.speak(name)
             self.tell_person(language.LANGUAGES[name])
-            self.refresh_css(animate=False)
+            self._say_anew()
 
     def action_glyphs_named(self, name: str = "") -> None:
         if name not in ("unicode", "ascii"):
@@ -224,6 +225,19 @@ class Dressed(Inked, _Base):
                 node._bindings = rekeyed(node._merged_bindings)
         if self.is_running:
             self.screen.refresh_bindings()
+
+    def _say_anew(self) -> None:
+        """Every word on screen anew: in another language, or with other keys."""
+        from akg_tui.tui.screens.watching import Watching
+        from akg_tui.tui.widgets.guarded import Guarded
+
+        for screen in self.screen_stack:
+            if isinstance(screen, Watching):
+                screen.reword()
+            for widget in screen.walk_children(Guarded):
+                widget.reword()
+        self.refresh_css(animate=False)
+        self.clock.now()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), *self._filters_of_ours]

@@ -15,6 +15,7 @@ from akg_tui.core.machine import AGENT_PHASES, Phase
 from akg_tui.core.plain import one_line
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE, WAITS
+from akg_tui.tui.language import tr
 from akg_tui.tui.spans import BLANK, Line, fit, line, spread
 
 LINE_CHARS = 400
@@ -151,9 +152,11 @@ def fleet_rows(fleet: Fleet, now: float, room: int) -> list[Line]:
         glyph, role = _SIGN[agent.state]
         doing = agent.doing if agent is fleet.main else ""
         left = line(
-            (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {agent.state}", role)
+            (f"{glyph} ", role),
+            (one_line(agent.name), "strong"),
+            (f"  {words.ending(agent.state)}", role),
         )
-        left = (*left, (f" in {doing}" if doing else "", "muted"))
+        left = (*left, (f" {tr('in {phase}', phase=doing)}" if doing else "", "muted"))
         cost = [words.count(agent.replies, "turn")]
         if agent.tokens:
             cost.append(words.tokens(agent.tokens))

@@ -6,7 +6,9 @@ from textual.content import Content
 
 from akg_tui.core.machine import AGENT_PHASES, Phase
 from akg_tui.tui import words
+from akg_tui.tui.commands import named
 from akg_tui.tui.fleet import Fleet, fleet_rows
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.widgets.lineview import LineView
 
@@ -15,7 +17,11 @@ class AgentsPane(LineView):
     def __init__(self) -> None:
         super().__init__("agents")
         self.fleet = Fleet()
-        self.border_title = Content("7 agents")
+        self.reword()
+
+    def reword(self) -> None:
+        super().reword()
+        self.border_title = Content(named("pane.agents", tr("agents")))
 
     def pull(self, look: Look) -> None:
         # The seconds of a subagent at work are the only thing that moves without an event.

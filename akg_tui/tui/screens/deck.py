@@ -17,8 +17,9 @@ from akg_tui.core import events as ev
 from akg_tui.core.machine import Mode
 from akg_tui.tui.asks import Ask, asks
 from akg_tui.tui.code import Colours, Texts
-from akg_tui.tui.commands import Where, footer
+from akg_tui.tui.commands import Where, footer, way_to
 from akg_tui.tui.compare import compare, size, split_lines
+from akg_tui.tui.language import marked, tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.panes.agents import AgentsPane
 from akg_tui.tui.panes.attempts import AttemptsPane
@@ -37,7 +38,17 @@ from akg_tui.tui.screens.planhand import PlanHand
 from akg_tui.tui.screens.reading import Reading
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.watching import Watching, bindings
-from akg_tui.tui.shape import PANES, PRESETS, TABS, Place, Shape, beside, place, shape_of
+from akg_tui.tui.shape import (
+    PANE_NAMES,
+    PANES,
+    PRESETS,
+    TABS,
+    Place,
+    Shape,
+    beside,
+    place,
+    shape_of,
+)
 from akg_tui.tui.snapshot import sparkline
 from akg_tui.tui.tabs import tabs, too_small
 from akg_tui.tui.widgets.askcard import AskCard
@@ -49,6 +60,11 @@ from akg_tui.tui.widgets.tiles import Tiles
 
 Pane = PlanPane | SourcePane | LogPane | ChartPane | AttemptsPane | AgentsPane | EvalPane
 
+_MODE_WAITS = {
+    Mode.AUTO: marked("nothing waits for you"),
+    Mode.REVIEW: marked("a KEEP waits for your answer"),
+    Mode.STEP: marked("every transition waits for {key}"),
+}
 _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AUTO}
 
 
@@ -75,8 +91,8 @@ class Deck(Watching):
         # In the order in which tab goes through them.
         self.panes: dict[str, Pane] = {
             "plan": self.plan,
-            "best": SourcePane("best", "5", self.colours, texts, working=False),
-            "source": SourcePane("source", "2", self.colours, texts, working=True),
+            "best": SourcePane("best", self.colours, texts, working=False),
+            "source": SourcePane("source", self.colours, texts, working=True),
             "chart": self.chart,
             "attempts": self.attempts,
             "eval": self.evaluation,
@@ -86,15 +102,10 @@ class Deck(Watching):
         self.body = Tiles(*self.panes.values(), places=self._places, id="body")
         self.spark = Rows("spark")
         self.card = AskCard()
-        self.hint = HintLine(
-            "hint",
-            "a hint to the agent: @p3 an item, @44ab a line (tab completes), enter sends it",
-            self._references,
-            self._referred,
-        )
+        self.hint = HintLine("hint", "", self._references, self._referred)
         self.prompt = OneLine("prompt", "")
         self.note = Rows("note")
-        self.reply = OneLine("reply", "your answer: enter sends it, esc leaves")
+        self.reply = OneLine("reply", "")
         self._replies_to = ""
         self._asked_at: dict[str, float] = {}
         self._read_asked = 0
@@ -102,6 +113,13 @@ class Deck(Watching):
         self._answered: Callable[[str], None] | None = None
         self._finding: Finding | None = None
         self._arranged: tuple[object, ...] = ()
+        self.reword()
+
+    def reword(self) -> None:
+        self.hint.placeholder = tr(
+            "a hint to the agent: @p3 an item, @44ab a line (tab completes), enter sends it"
+        )
+        self.reply.placeholder = tr("your answer: enter sends it, esc leaves")
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -221,21 +239,17 @@ class Deck(Watching):
     def action_pause(self) -> None:
         state = self.steering.look().state
         if state.paused or state.api_failure:
-            self.steering.steer(cmd.Unpause(), "the run goes on")
+            self.steering.steer(cmd.Unpause(), tr("the run goes on"))
         else:
-            self.steering.steer(cmd.Pause(), "paused: the work under way ends first")
+            self.steering.steer(cmd.Pause(), tr("paused: the work under way ends first"))
 
     def action_step(self) -> None:
-        self.steering.steer(cmd.Step(), "one step is granted")
+        self.steering.steer(cmd.Step(), tr("one step is granted"))
 
     def action_mode(self) -> None:
         mode = _NEXT_MODE[self.steering.look().state.mode]
-        told = {
-            Mode.AUTO: "mode auto: nothing waits for you",
-            Mode.REVIEW: "mode review: a KEEP waits for your answer",
-            Mode.STEP: "mode step: every transition waits for n",
-        }[mode]
-        self.steering.steer(cmd.SetMode(mode), told)
+        waits = tr(_MODE_WAITS[mode], key=way_to("run.step"))
+        self.steering.steer(cmd.SetMode(mode), f"{tr('mode {name}', name=mode)}: {waits}")
 
     def action_gates(self) -> None:
         self.app.push_screen(Gates(self.steering))
@@ -243,10 +257,10 @@ class Deck(Watching):
     def action_review(self) -> None:
         look = self.steering.look()
         if look.candidate is None:
-            self.say("there is no candidate to review: the kernel under work is the best one")
+            self.say(tr("there is no candidate to review: the kernel under work is the best one"))
             return
         if self._changes(look) is None:
-            self.say("there is no diff to review: a kernel cannot be read, its pane says why")
+            self.say(tr("there is no diff to review: a kernel cannot be read, its pane says why"))
             return
         self.app.push_screen(Review(look, self.colours))
 
@@ -265,7 +279,7 @@ class Deck(Watching):
             return
         found = next((each for each in ask.answers if each.does == answer), None)
         if found is None:
-            self._not_an_answer("a question is answered, not rejected: its card says how")
+            self._not_an_answer(tr("a question is answered, not rejected: its card says how"))
             return
         command = found.command
         if ask.choices and isinstance(command, cmd.AnswerQuestion):
@@ -277,25 +291,30 @@ class Deck(Watching):
         look = self.steering.look()
         ask = self.card.shown
         if ask is None or ask.ident not in {each.ident for each in self.asks(look)}:
-            self.say("nothing waits for an answer")
+            self.say(tr("nothing waits for an answer"))
         elif not self.card.arming.armed(ask.ident, look.now):
-            self._not_an_answer("not yet: the keys count after a moment in sight without typing")
+            self._not_an_answer(
+                tr("not yet: the keys count after a moment in sight without typing")
+            )
         else:
             return ask
         return None
 
     def action_next_ask(self) -> None:
         if not self.card.turn():
-            self._not_an_answer("no other question waits")
+            self._not_an_answer(tr("no other question waits"))
 
     def action_choice(self, step: int) -> None:
         if not self.card.mark(step):
-            self._not_an_answer("there is nothing to choose")
+            self._not_an_answer(tr("there is nothing to choose"))
 
     def action_reply(self) -> None:
         ask = self.card.shown
         if ask is not None and not ask.free:
-            self._not_an_answer("this is answered with its keys, not in words; i writes a hint")
+            key = way_to("run.hint")
+            self._not_an_answer(
+                tr("this is answered with its keys, not in words; {key} writes a hint", key=key)
+            )
         elif (ask := self.armed_ask()) is not None:
             self._replies_to = ask.ident
             self.reply.open()
@@ -311,7 +330,7 @@ class Deck(Watching):
 
     def action_hint(self) -> None:
         if self.steering.look().state.finished:
-            self.say("the run is over: no agent is there to read a hint")
+            self.say(tr("the run is over: no agent is there to read a hint"))
             return
         self.hint.open()
 
@@ -331,7 +350,7 @@ class Deck(Watching):
         except NoSuchReference as error:
             self.say(str(error))
             return
-        if not text.strip() or self.steering.steer(command, "the agent reads your hint next"):
+        if not text.strip() or self.steering.steer(command, tr("the agent reads your hint next")):
             self.hint.value = ""
             self.on_one_line_left()
 
@@ -352,10 +371,10 @@ class Deck(Watching):
     def _send_reply(self, text: str) -> None:
         open_question = self.steering.look().state.question
         if open_question is None or f"question {open_question.number}" != self._replies_to:
-            self.say("that question is not open any more; your words are still on the line")
+            self.say(tr("that question is not open any more; your words are still on the line"))
             return
         command = cmd.AnswerQuestion(open_question.number, text)
-        if self.steering.steer(command, "the agent goes on with your answer"):
+        if self.steering.steer(command, tr("the agent goes on with your answer")):
             self.reply.value = ""
             self.on_one_line_left()
 
@@ -374,7 +393,7 @@ class Deck(Watching):
         """Ask for a line: `take` gets it when enter sends it."""
         self._finding = None
         self._answered = take
-        self.prompt.open(f"{what}, esc leaves", value)
+        self.prompt.open(tr("{what}, esc leaves", what=what), value)
 
     def _take_answer(self, text: str) -> None:
         finding = self._finding
@@ -401,12 +420,12 @@ class Deck(Watching):
     def action_find(self, begin: str = "") -> None:
         pane = self.panes[self.active]
         if not isinstance(pane, LineView):
-            self.say("there are no rows to search in this pane")
+            self.say(tr("there are no rows to search in this pane"))
             return
         self._answered = None
         self._finding = Finding(pane)
-        what = "the number of a line" if begin else "find, or :120 for a line"
-        self.prompt.open(f"{what}: enter goes on, esc leaves", begin)
+        what = tr("the number of a line") if begin else tr("find, or :120 for a line")
+        self.prompt.open(tr("{what}: enter goes on, esc leaves", what=what), begin)
 
     def action_open(self) -> None:
         pane = self.panes[self.active]
@@ -414,7 +433,7 @@ class Deck(Watching):
             self.action_pane("plan")
             self.plan.unfold(self.attempts.picked_item)
         elif isinstance(pane, LineView):
-            self.say(pane.open() or "enter folds it again")
+            self.say(pane.open() or tr("{key} folds it again", key=way_to("pane.open")))
         else:
             self.action_zoom()
         self.steering.pull_now()
@@ -424,19 +443,20 @@ class Deck(Watching):
         if isinstance(pane, SourcePane):
             self.say(pane.to_change(step))
         elif not self.log_pane.turn(step):
-            self.say("there is no further reply of the agent")
+            self.say(tr("there is no further reply of the agent"))
 
     def action_blame(self) -> None:
         pane = self.panes[self.active]
         source = pane if isinstance(pane, SourcePane) else self.panes["source"]
         assert isinstance(source, SourcePane)
         on = source.toggle_blame()
-        self.say("blame: the item that wrote each line, and its gain" if on else "no blame")
+        about = tr("blame: the item that wrote each line, and its gain")
+        self.say(about if on else tr("no blame"))
         self.steering.pull_now()
 
     def action_plan(self, what: str) -> None:
         if self.active != "plan":
-            self.say("that is for the plan: 1 goes there")
+            self.say(tr("that is for the plan: {key} goes there", key=way_to("pane.plan")))
             return
         self.hand.do(what)
 
@@ -447,7 +467,7 @@ class Deck(Watching):
         self.panes[name].focus()
 
     def action_cycle_pane(self, step: int) -> None:
-        names = self.shown if len(self.shown) > 1 else [name for name, _, _ in TABS]
+        names = self.shown if len(self.shown) > 1 else list(TABS)
         self.action_pane(names[(names.index(self.active) + step) % len(names)])
 
     def action_beside(self, side: str) -> None:
@@ -465,27 +485,29 @@ class Deck(Watching):
     def action_hide(self) -> None:
         shown = self.shown
         if len(shown) < 2:
-            self.say("the only pane on screen stays")
+            self.say(tr("the only pane on screen stays"))
             return
         self.hidden.add(self.active)
         at = shown.index(self.active)
-        self.say(f"{self.active} is hidden: = brings all panes back")
+        key = way_to("pane.show")
+        name = tr(PANE_NAMES[self.active])
+        self.say(tr("{pane} is hidden: {key} brings all panes back", pane=name, key=key))
         self.action_pane(shown[at + 1] if at + 1 < len(shown) else shown[at - 1])
 
     def action_show_all(self) -> None:
         self.hidden.clear()
         self.zoomed = False
         self._arrange()
-        self.say("all panes of this layout are back")
+        self.say(tr("all panes of this layout are back"))
 
     def action_preset(self) -> None:
         names = list(PRESETS)
         self.preset = names[(names.index(self.preset) + 1) % len(names)]
         self.zoomed = False
-        self.say(f"layout {self.preset}: {', '.join(names)}")
+        self.say(tr("layout {name}: {names}", name=self.preset, names=", ".join(names)))
         self._arrange()
         if self.shape not in PRESETS[self.preset]:
-            self.say(f"layout {self.preset}: seen from 100×30 on")
+            self.say(tr("layout {name}: seen from 100×30 on", name=self.preset))
 
     def action_edge(self, edge: str) -> None:
         pane = self.panes[self.active]

@@ -6,39 +6,43 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.screen import ModalScreen
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Gate
 from akg_tui.core.state import RunState
+from akg_tui.tui.commands import key_of
 from akg_tui.tui.glyphs import DONE, IDLE
+from akg_tui.tui.language import marked, tr, tr_in
 from akg_tui.tui.screens.watching import Steering
-from akg_tui.tui.spans import BLANK, Line, line
+from akg_tui.tui.spans import BLANK, Line, cells, line
 from akg_tui.tui.widgets.painted import Rows
 
 ABOUT: dict[Gate, str] = {
-    Gate.PLAN: "a new plan waits before its first item is worked on",
-    Gate.EDIT: "new code waits before it first runs",
-    Gate.KEEP: "a candidate waits before it becomes the best",
-    Gate.ASK: "the agent's questions come to you, not to their default",
-    Gate.SCRIPT: "a script of the agent waits before it runs",
+    Gate.PLAN: marked("a new plan waits before its first item is worked on"),
+    Gate.EDIT: marked("new code waits before it first runs"),
+    Gate.KEEP: marked("a candidate waits before it becomes the best"),
+    Gate.ASK: marked("the agent's questions come to you, not to their default"),
+    Gate.SCRIPT: marked("a script of the agent waits before it runs"),
 }
 
 
 def gate_rows(state: RunState) -> tuple[Line, ...]:
     """A row for each gate, with its key."""
     rows: list[Line] = []
+    on, off = tr_in("gate", "on"), tr_in("gate", "off")
+    wide = max(cells(on), cells(off))
     for gate, about in ABOUT.items():
-        on = gate in state.gates
-        sign = (f"{DONE} on ", "verdict.keep") if on else (f"{IDLE} off", "muted")
-        rows.append(
-            line((f"{gate.value[0]} ", "key"), sign, (f"  {gate.value:<7}", "strong"), about)
-        )
-    return (
-        *rows,
-        BLANK,
-        line(("a mode sets them all: ", "muted"), ("m", "key"), "  ", ("esc", "key")),
-    )
+        set_ = gate in state.gates
+        word = on if set_ else off
+        glyph, role = (DONE, "verdict.keep") if set_ else (IDLE, "muted")
+        sign = (f"{glyph} {word}{' ' * (wide - cells(word))}", role)
+        name = (f"  {gate.value:<7}", "strong")
+        rows.append(line((f"{gate.value[0]} ", "key"), sign, name, tr(about)))
+    mode = key_of("run.mode")
+    sets = line((tr("a mode sets them all: "), "muted"), (mode, "key"), "  ") if mode else ()
+    return (*rows, BLANK, (*sets, ("esc", "key")))
 
 
 class Gates(ModalScreen[None]):
@@ -59,7 +63,7 @@ class Gates(ModalScreen[None]):
         yield self.rows
 
     def on_mount(self) -> None:
-        self.rows.border_title = "gates: the run waits there for you"
+        self.rows.border_title = Content(tr("gates: the run waits there for you"))
         self._show()
 
     def _show(self) -> None:
@@ -68,5 +72,6 @@ class Gates(ModalScreen[None]):
     def action_set_gate(self, name: str) -> None:
         gate = Gate(name)
         on = gate not in self._steering.look().state.gates
-        self._steering.steer(cmd.SetGate(gate, on), f"gate {gate}: {'on' if on else 'off'}")
+        told = tr("gate {gate}: on", gate=gate) if on else tr("gate {gate}: off", gate=gate)
+        self._steering.steer(cmd.SetGate(gate, on), told)
         self._show()

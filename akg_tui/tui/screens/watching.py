@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from textual.screen import Screen
 
 from akg_tui.tui.keyboard import bindings, rekeyed
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.widgets.footer import Footer
 from akg_tui.tui.widgets.oneline import MOST
@@ -46,6 +47,9 @@ class Watching(Screen[None]):
     def steering(self) -> Steering:
         return cast("Steering", self.app)
 
+    def reword(self) -> None:
+        """Say its own words anew: in another language, or with other keys."""
+
     def pull(self, look: Look) -> None:
         raise NotImplementedError
 
@@ -57,7 +61,7 @@ class Watching(Screen[None]):
         self.footer.say(text, self.steering.wall_clock())
 
     def on_one_line_cut(self) -> None:
-        self.say(f"the paste was cut: a line here has at most {MOST} characters")
+        self.say(tr("the paste was cut: a line here has at most {many} characters", many=MOST))
 
     async def action_move(self, how: str) -> None:
         """Move in the focused pane as its own key does, whatever key the keymap gives."""
