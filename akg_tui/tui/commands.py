@@ -95,6 +95,9 @@ COMMANDS: tuple[Command, ...] = (
         "Run", "app.stop_run", "everywhere",
     ),
     Command(
+        "run.report", ("R",), "report", "Write the run's report", "Run", "app.report",
+    ),
+    Command(
         "run.hint", ("i",), "hint", "Write a hint to the agent; enter sends, esc leaves", "Run",
         "hint", hint="i",
     ),

@@ -34,10 +34,11 @@ from akg_tui.tui.themes import DEFAULT, BadTheme, Inked, Inks, Theme, load_all, 
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.dom import DOMNode
     from textual.filter import LineFilter
-    from textual.screen import Screen
 
     from akg_tui.tui.clock import PullClock
+    from akg_tui.tui.screens.watching import Watching
 
     _Base = App[int]
 else:
@@ -220,9 +221,13 @@ class Dressed(Inked, _Base):
 
     def rekey(self) -> None:
         """Bind the keys of the keymap worn now, on the app and on every screen that has any."""
+        from akg_tui.tui.screens.watching import Watching
+
         for node in (self, *(self.screen_stack if self.is_running else ())):
             if node._merged_bindings is not None:
                 node._bindings = rekeyed(node._merged_bindings)
+            if isinstance(node, Watching):
+                node.rekey()
         if self.is_running:
             self.screen.refresh_bindings()
 
@@ -266,9 +271,16 @@ class Dressed(Inked, _Base):
         screen = self.watched()
         merged = screen._merged_bindings if screen is not None else None
         where = place_of(merged) if merged is not None else None
+        if where == "deck" and self.in_past:
+            return tuple(dict.fromkeys((*at("past"), *at("deck"))))
         return at(where or "everywhere")
 
-    def watched(self) -> Screen[None] | None:
+    @property
+    def in_past(self) -> bool:
+        """Whether a person looks at the past of a run."""
+        raise NotImplementedError
+
+    def watched(self) -> Watching | None:
         """The topmost screen that shows a run."""
         from akg_tui.tui.screens.watching import Watching
 
@@ -282,7 +294,9 @@ class Dressed(Inked, _Base):
         namespace, name, parameters = parse(command.action)
         if argument:
             parameters = (*parameters, argument)
-        return await self.run_action((namespace, name, parameters), self.watched() or self)
+        screen = self.watched()
+        node: DOMNode = screen.holder_of(command.where) if screen is not None else self
+        return await self.run_action((namespace, name, parameters), node)
 
     def action_chord(self, key: str) -> None:
         self.chords.begin(key)

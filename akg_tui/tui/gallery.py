@@ -109,13 +109,14 @@ async def shown(recordings: Sequence[Recording], folder: Path, scene: Scene) -> 
         for key in ("", *scene.keys):
             if key:
                 await pilot.press(key)
-            await _settled(app, pilot)
+            await settled(app, pilot)
         now += 1.0  # the keys of a card count from now on
-        await _settled(app, pilot)
+        await settled(app, pilot)
         return picture(app, None)
 
 
-async def _settled(app: WorkbenchApp, pilot: Pilot[int]) -> None:
+async def settled(app: WorkbenchApp, pilot: Pilot[int]) -> None:
+    """Wait until the screen shows all that it was started to show."""
     for _ in range(2):
         app.pull_now()
         await app.workers.wait_for_complete()

@@ -108,9 +108,9 @@ def test_the_locale_chooses_the_language(environment: dict[str, str], language: 
 
 
 def borders(text: str) -> list[list[int]]:
-    """In which columns each row has a border."""
+    """In which columns each row has a border; the first row's words stand apart by their length."""
     rows: list[list[int]] = []
-    for row in text.split("\n"):
+    for row in text.split("\n")[1:]:
         column, found = 0, []
         for character in row:
             if character in "│╭╮╰╯":

@@ -21,6 +21,7 @@ class AgentsPane(LineView):
 
     def reword(self) -> None:
         super().reword()
+        self.fleet = Fleet()  # read anew: it keeps what it told
         self.border_title = Content(named("pane.agents", tr("agents")))
 
     def pull(self, look: Look) -> None:

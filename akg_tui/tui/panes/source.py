@@ -156,6 +156,24 @@ class SourcePane(LineView):
         row, top = self._at_change
         return row if self.top == top else self.top
 
+    def best_line_of(self, index: int) -> int:
+        """The line of the best kernel that stands beside a row, or before it."""
+        rows = self._compared
+        while 0 < index < len(rows) and not rows[index].old:
+            index -= 1
+        return max(1, rows[index].old) if index < len(rows) else 1
+
+    def row_of_best(self, line: int) -> int:
+        """The row that a line of the best kernel stands beside."""
+        low, high = 0, len(self._compared)
+        while low < high:
+            middle = (low + high) // 2
+            if self.best_line_of(middle) < line:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
     def to_line(self, number: int) -> str:
         """Go to a line by its number in this file; what is there to tell about it."""
         for index, row in enumerate(self._compared):

@@ -7,6 +7,7 @@ a command that core accepts or refuses with a reason.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.events import DescendantBlur, DescendantFocus
@@ -26,6 +27,7 @@ from akg_tui.tui.panes.attempts import AttemptsPane
 from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.eval import EvalPane
 from akg_tui.tui.panes.header import Header
+from akg_tui.tui.panes.linked import Linked
 from akg_tui.tui.panes.log import LogPane
 from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.rail import Rail
@@ -57,6 +59,9 @@ from akg_tui.tui.widgets.lineview import LineView
 from akg_tui.tui.widgets.oneline import OneLine
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.tiles import Tiles
+
+if TYPE_CHECKING:
+    from textual.dom import DOMNode
 
 Pane = PlanPane | SourcePane | LogPane | ChartPane | AttemptsPane | AgentsPane | EvalPane
 
@@ -99,6 +104,10 @@ class Deck(Watching):
             "log": self.log_pane,
             "agents": AgentsPane(),
         }
+        best, working = self.panes["best"], self.panes["source"]
+        assert isinstance(best, SourcePane)
+        assert isinstance(working, SourcePane)
+        self.linked = Linked(best, working)
         self.body = Tiles(*self.panes.values(), places=self._places, id="body")
         self.spark = Rows("spark")
         self.card = AskCard()
@@ -114,6 +123,12 @@ class Deck(Watching):
         self._finding: Finding | None = None
         self._arranged: tuple[object, ...] = ()
         self.reword()
+
+    def rekey(self) -> None:
+        self.timeline.rekey()
+
+    def holder_of(self, where: Where) -> DOMNode:
+        return self.timeline if where == "past" else self
 
     def reword(self) -> None:
         self.hint.placeholder = tr(
@@ -196,6 +211,7 @@ class Deck(Watching):
         for pane in self.panes.values():
             if pane.display:
                 self._pull_pane(pane, look)
+        self.linked.follow(self.active)
         room = self.app.size.width - 2
         shape = self.shape
         if shape is Shape.TABS:

@@ -13,7 +13,10 @@ from akg_tui.tui.widgets.footer import Footer
 from akg_tui.tui.widgets.oneline import MOST
 
 if TYPE_CHECKING:
+    from textual.dom import DOMNode
+
     from akg_tui.core.commands import Command
+    from akg_tui.tui.commands import Where
 
 __all__ = ["Steering", "Watching", "bindings"]
 
@@ -46,6 +49,13 @@ class Watching(Screen[None]):
     @property
     def steering(self) -> Steering:
         return cast("Steering", self.app)
+
+    def rekey(self) -> None:
+        """Put the keys of now on those of its widgets that have commands of their own."""
+
+    def holder_of(self, where: Where) -> DOMNode:
+        """Who carries out the commands of a place: itself, or one of its widgets."""
+        return self
 
     def reword(self) -> None:
         """Say its own words anew: in another language, or with other keys."""
