@@ -13,6 +13,7 @@ from akg_tui.core.machine import Phase
 from akg_tui.core.plain import clean, one_line
 from akg_tui.core.state import Question, RunState
 from akg_tui.tui import words
+from akg_tui.tui.commands import way_to
 from akg_tui.tui.language import tr
 
 MAX_SHOWN = 400
@@ -35,7 +36,8 @@ class Answer:
 class Ask:
     """One open question. `ident` never comes again, so an answer can't hit the next one.
 
-    `effects` is what each answer does, exactly; `gate` its number, 0 for a question.
+    `effects` is what each answer does, exactly; `gate` its number, 0 for a question,
+    `risk` what saying yes risks.
     `choices` are as they are sent; `first` is the one that is marked at first.
     """
 
@@ -48,6 +50,7 @@ class Ask:
     cost: str
     answers: tuple[Answer, ...]
     gate: int = 0
+    risk: str = ""
     diff: bool = False
     free: bool = False
     choices: tuple[str, ...] = ()
@@ -131,6 +134,7 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | 
         ident=f"gate {gate.gate}",
         kind="keep",
         who=tr("{phase} asks", phase=Phase.DECIDE),
+        risk=tr("low risk: {key} takes it back", key=way_to("run.undo")),
         title=tr("KEEP attempt {number}?", number=gate.attempt),
         about=_item(state),
         effects=(
@@ -156,6 +160,7 @@ def _edit(state: RunState, since: float, now: float, changed: tuple[int, int] | 
         ident=f"gate {gate.gate}",
         kind="edit",
         who=tr("{phase} asks for the agent", phase=Phase.EDIT),
+        risk=tr("some risk: new code runs, confined"),
         title=tr("RUN the edit of attempt {number}?", number=gate.attempt),
         about=_item(state),
         effects=(
@@ -186,6 +191,7 @@ def _plan(state: RunState, since: float, now: float, changed: tuple[int, int] | 
         ident=f"gate {gate.gate}",
         kind="plan",
         who=tr("{phase} asks for the agent", phase=Phase.PLAN),
+        risk=tr("no risk: nothing is run"),
         title=tr("Go on with this plan of {items}?", items=many),
         about=first,
         effects=(
@@ -207,6 +213,7 @@ def _script(state: RunState, since: float, now: float, changed: tuple[int, int] 
         ident=f"gate {gate.gate}",
         kind="script",
         who=tr("the agent asks in {phase}", phase=state.phase),
+        risk=tr("some risk: a script runs, confined"),
         title=tr("RUN this script ({name})?", name=clean(gate.subject[:12])),
         about=one_line(gate.detail, 200),
         effects=(

@@ -121,6 +121,15 @@ class _Half(CodeRows):
         return () if row is _NONE else super()._row(row)
 
 
+class _View(LineView):
+    """The arrows to the sides are the screen's: they choose another round."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        for key in ("left", "right"):
+            self._bindings.key_to_bindings.pop(key, None)
+
+
 class Rounds(Watching):
     """Attempts `left` and `right` of the run in `look`; or two `sides` that stay as they are."""
 
@@ -147,7 +156,7 @@ class Rounds(Watching):
         self._whole = False
         self._hunks: tuple[int, ...] = ()
         self.about = Rows("about")
-        self.view = LineView("diff")
+        self.view = _View("diff")
 
     def compose(self) -> ComposeResult:
         yield self.about

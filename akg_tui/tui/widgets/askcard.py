@@ -128,7 +128,7 @@ class AskCard(Painted[Card]):
             self._frame(ask)
 
     def _frame(self, ask: Ask) -> None:
-        title = Content(ask.who)
+        title = Content(f"{ask.who}, {ask.risk}" if ask.risk else ask.who)
         many = self.view.many
         place, key = self.view.place, way_to("ask.next")
         told = tr("{place} of {many}: {key} the next", place=place, many=many, key=key)
