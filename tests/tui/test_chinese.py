@@ -131,7 +131,7 @@ async def test_in_dialogs_messages_and_lines_to_write_on() -> None:
         await in_chinese(stage)
         await walked(
             stage, ["M"], ["i"], ["q"], ["u"], ["v"], ["m"], ["w"], ["minus"], ["equals_sign"],
-            ["space"], ["n"], ["slash", "x", "enter"], ["b"], ["1", "a"], ["1", "K"], ["1", "e"],
+            ["space"], ["slash", "x", "enter"], ["b"], ["1", "a"], ["1", "K"], ["1", "e"],
             ["alt+w"], ["alt+s"], ["alt+down"], ["f"], ["E"], ["4", "right_square_bracket"],
         )  # fmt: skip
 
