@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint format bench clean
+.PHONY: setup demo test lint format bench gallery clean
 
 setup: $(STAMP)
 
@@ -33,6 +33,9 @@ test: lint
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+gallery: setup
+	$(BIN)/akg-tui gallery
 
 clean:
 	rm -rf $(VENV) akg-demo build dist .mypy_cache .ruff_cache .import_linter_cache

@@ -11,6 +11,7 @@ from akg_tui import __version__
 from akg_tui.cli.benches import add_judge_benches
 from akg_tui.cli.evaluating import add_evaluating
 from akg_tui.cli.files import add_file_benches, add_file_commands
+from akg_tui.cli.gallery import add_gallery
 from akg_tui.cli.health import add_health
 from akg_tui.cli.knowledge import add_knowledge
 from akg_tui.cli.levers import add_levers
@@ -36,8 +37,11 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"akg-tui {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
-    def add(name: str, run: Callable[[argparse.Namespace], int], about: str) -> Any:
-        command = commands.add_parser(name, help=about, description=about)
+    def add(
+        name: str, run: Callable[[argparse.Namespace], int], about: str, *, hidden: bool = False
+    ) -> Any:
+        shown: dict[str, Any] = {} if hidden else {"help": about}
+        command = commands.add_parser(name, description=about, **shown)
         command.set_defaults(run=run)
         return command
 
@@ -54,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     add_health(add)
     add_keys(add)
     add_serving(add)
+    add_gallery(add)
 
     about = "measure a part of the workbench"
     bench = commands.add_parser("bench", help=about, description=about)

@@ -18,6 +18,7 @@ from akg_tui.cli.limits import (
     stated_policy,
 )
 from akg_tui.cli.looks import add_looks, wanted
+from akg_tui.cli.serving import is_served
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageError, fail, load
 
 if TYPE_CHECKING:
@@ -277,12 +278,7 @@ def _channel(arguments: argparse.Namespace) -> Channel:
 def _is_headless(arguments: argparse.Namespace) -> bool:
     if arguments.headless or arguments.json or arguments.plain:
         return True
-    return not (sys.stdout.isatty() or _is_served())
-
-
-def _is_served() -> bool:
-    """Whether a browser is the terminal (`akg-tui serve`)."""
-    return "web_driver" in os.environ.get("TEXTUAL_DRIVER", "")
+    return not (sys.stdout.isatty() or is_served())
 
 
 def _key_file(arguments: argparse.Namespace) -> str:
@@ -305,7 +301,7 @@ def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> 
 
     code = WorkbenchApp(open_handle, wanted=looks).run()
     for engine in opened:
-        if not _is_served():
+        if not is_served():
             print(_parting(engine))
     return EXIT_BAD_INPUT if code is None else code
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,12 +21,18 @@ def add_serving(add: Callable[..., Any]) -> None:
     """Declare `serve`; `add` makes one command."""
     serve = add("serve", _serve, "show the workbench in a browser, on this machine only")
     serve.add_argument(
-        "folders", nargs="+", type=Path, metavar="RUN|TASK",
-        help="a run to go on with, or a task to tune",
+        "folders", nargs="*", type=Path, metavar="RUN|TASK",
+        help="a run to go on with, or a task to tune; without one, the list of runs below this "
+        "folder",
     )  # fmt: skip
     serve.add_argument(
         "--port", type=_port, default=DEFAULT_PORT, help=f"default: {DEFAULT_PORT}; 0: a free one"
     )
+
+
+def is_served() -> bool:
+    """Whether a browser is this process's terminal."""
+    return "web_driver" in os.environ.get("TEXTUAL_DRIVER", "")
 
 
 def _port(text: str) -> int:
@@ -38,6 +45,9 @@ def _targets(folders: list[Path]) -> list[Target]:
     """What is served, each with the command that a browser's visit starts."""
     from akg_tui.tui.serving import Target
 
+    workbench = (sys.executable, "-m", "akg_tui")
+    if not folders:
+        return [Target(f"runs below {Path.cwd().name}", workbench)]
     targets: list[Target] = []
     for folder in folders:
         if (folder / "events.jsonl").is_file():
@@ -46,7 +56,7 @@ def _targets(folders: list[Path]) -> list[Target]:
             words = ("tune", str(folder.resolve()))
         else:
             raise UsageError(f"{folder} is no run (events.jsonl) and no task (task.toml)")
-        targets.append(Target(str(folder), (sys.executable, "-m", "akg_tui", *words)))
+        targets.append(Target(str(folder), (*workbench, *words)))
     return targets
 
 
@@ -60,7 +70,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     def tell(address: str) -> None:
         print(f"open {address}")
-        print("who has this address can steer the run; ctrl+c ends serving", flush=True)
+        print("who has this address can steer the runs; ctrl+c ends serving", flush=True)
 
     try:
         listener = listening(arguments.port)

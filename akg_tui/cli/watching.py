@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.looks import add_looks, wanted
+from akg_tui.cli.serving import is_served
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_OK, UsageError, fail
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def add_watching(add: Callable[..., Any]) -> None:
 
 def browse(arguments: argparse.Namespace) -> int:
     """`akg-tui` without a command: the runs below this folder."""
-    if not (sys.stdout.isatty() and sys.stdin.isatty()):
+    if not (is_served() or (sys.stdout.isatty() and sys.stdin.isatty())):
         raise UsageError(
             "there is no terminal to show the runs on; list them with: akg-tui runs, "
             "and see all commands with: akg-tui --help"

@@ -111,10 +111,13 @@ class Inspected(Struct, frozen=True):
     fault: JournalDamaged | None
 
 
-def inspect(path: Path) -> Inspected:
-    """Read as much as can be trusted, and say why no more. Raises `RunFolderError`."""
+def inspect(path: Path, data: bytes | None = None) -> Inspected:
+    """Read as much as can be trusted, and say why no more. Raises `RunFolderError`.
+
+    `data` are the bytes of a journal that is no file of its own; `path` is what faults name.
+    """
     try:
-        data = path.read_bytes()
+        data = path.read_bytes() if data is None else data
     except OSError as error:
         raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
     scanned = Scanned([], 0, NO_LINE)

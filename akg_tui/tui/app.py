@@ -21,10 +21,11 @@ from textual.screen import ModalScreen, Screen
 from akg_tui.core.plain import clean
 from akg_tui.tui.attention import Attention
 from akg_tui.tui.clock import PullClock
-from akg_tui.tui.commands import at
+from akg_tui.tui.commands import at, way_to
 from akg_tui.tui.deeds import Deeds
 from akg_tui.tui.dressing import Dressed
 from akg_tui.tui.keyboard import APPS
+from akg_tui.tui.language import tr
 from akg_tui.tui.shelter import Sheltered
 from akg_tui.tui.spans import hang, line
 from akg_tui.tui.travelling import Travelling
@@ -116,7 +117,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
 
     def on_mount(self) -> None:
         self.take_shelter()
-        self._announce((("opening the run …", "muted"),))
+        self._announce(((tr("opening the run …"), "muted"),))
         self.watch_wardrobe()
         self.call_after_refresh(self._begin)
 
@@ -155,12 +156,15 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         await asyncio.wait([opening])
         self._opening = None
         if error := opening.exception():
-            trouble = f"the run could not be opened: {_told(error)}"
+            trouble = tr("the run could not be opened: {why}", why=_told(error))
             if self._browse is not None:
                 self._say(trouble)
                 return
             self._trouble = trouble
-            self._announce(((self._trouble, "log.error"),), (("q leaves", "muted"),))
+            self._announce(
+                ((self._trouble, "log.error"),),
+                ((tr("{key} leaves", key=way_to("app.quit")), "muted"),),
+            )
             return
         from akg_tui.tui.screens.deck import Deck
 
@@ -179,9 +183,10 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         if work.cancelled():
             return
         if error := work.exception():
-            self._trouble = f"the run broke: {_told(error)}; akg-tui resume takes it up again"
+            why = _told(error)
+            self._trouble = tr("the run broke: {why}; akg-tui resume takes it up again", why=why)
             if self._only_watched():
-                self._trouble = f"it can't be followed any more: {_told(error)}"
+                self._trouble = tr("it can't be followed any more: {why}", why=why)
         if self.is_running:
             self.pull_now()
 
@@ -231,7 +236,8 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
             self._travel.past.note(self._handle.state)
             self._travel.tick(time.monotonic())
         if self.guard is not None and self.guard.news():
-            self._say("something was written past the screen: E shows it")
+            key = way_to("app.stray")
+            self._say(tr("something was written past the screen: {key} shows it", key=key))
         look = self.look()
         for screen in reversed(self.screen_stack):
             if isinstance(screen, Watching) and screen.is_mounted:
@@ -252,12 +258,13 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
 
         assert self._handle is not None
         if self.in_past:
-            self._say("this is the past: L goes back to what is true now")
+            key = way_to("past.live")
+            self._say(tr("this is the past: {key} goes back to what is true now", key=key))
             return False
         try:
             refused = self._handle.send(command)
         except StoreError as error:  # a full disk, say: the run itself tells when it stops
-            self._say(f"not done: {_told(error)}")
+            self._say(tr("not done: {why}", why=_told(error)))
             return False
         self._say(refused.why if refused else told)
         self.pull_now()
@@ -304,8 +311,9 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         text = guard.text() if guard else ""
         path = guard.path if guard else None
         where = f"{path.parent.name}/{path.name}" if path else ""
-        nothing = "Nothing was written past the screen."
-        self.push_screen(Reading("written past the screen", text or nothing, where, follows=True))
+        nothing = tr("Nothing was written past the screen.")
+        title = tr("written past the screen")
+        self.push_screen(Reading(title, text or nothing, where, follows=True))
 
     def action_suspend_process(self) -> None:
         with self.batch_update():  # or a screen half drawn would wait for a writer that stops
@@ -376,7 +384,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         closing = asyncio.ensure_future(self._handle.close())
         await asyncio.wait([closing])
         if error := closing.exception():
-            self._trouble = f"the run was not closed well: {_told(error)}"
+            self._trouble = tr("the run was not closed well: {why}", why=_told(error))
 
     async def on_unmount(self) -> None:
         await self._close()

@@ -14,6 +14,8 @@ from akg_tui.core.plain import clean, one_line
 from akg_tui.core.rules import in_words, rule_fault, scope_of, warnings
 from akg_tui.core.state import Question, RunState
 from akg_tui.tui import words
+from akg_tui.tui.commands import way_to
+from akg_tui.tui.language import tr
 
 MAX_SHOWN = 400
 
@@ -35,7 +37,8 @@ class Answer:
 class Ask:
     """One open question. `ident` never comes again, so an answer can't hit the next one.
 
-    `effects` is what each answer does, exactly; `gate` its number, 0 for a question.
+    `effects` is what each answer does, exactly; `gate` its number, 0 for a question,
+    `risk` what saying yes risks.
     `choices` are as they are sent; `first` is the one that is marked at first. `always` is what
     a rule made of the answer would approve from here on; "" where none can be made.
     """
@@ -49,6 +52,7 @@ class Ask:
     cost: str
     answers: tuple[Answer, ...]
     gate: int = 0
+    risk: str = ""
     diff: bool = False
     free: bool = False
     choices: tuple[str, ...] = ()
@@ -84,7 +88,7 @@ def asks(
 
 
 def _waits(seconds: float, still: str) -> str:
-    return f"The run has waited {words.short_time(seconds)}: {still}."
+    return tr("The run has waited {time}: {still}.", time=words.short_time(seconds), still=still)
 
 
 def _gate(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Ask:
@@ -95,7 +99,9 @@ def _gate(state: RunState, since: float, now: float, changed: tuple[int, int] | 
 
 
 def _lines(changed: tuple[int, int] | None) -> str:
-    return "Its lines cannot be read." if changed is None else "+{} -{} lines.".format(*changed)
+    if changed is None:
+        return tr("Its lines cannot be read.")
+    return tr("+{added} -{removed} lines.", added=changed[0], removed=changed[1])
 
 
 def _item(state: RunState) -> str:
@@ -106,16 +112,24 @@ def _item(state: RunState) -> str:
 def _answers(state: RunState, yes: str, done: str) -> tuple[Answer, ...]:
     gate = state.gate
     assert gate is not None
-    what = f"attempt {gate.attempt}" if gate.kind in ("keep", "edit") else f"the {gate.kind}"
+    what = words.attempt(gate.attempt)
+    if gate.kind not in ("keep", "edit"):
+        what = tr("the plan") if gate.kind == "plan" else tr("the script")
+    no = tr("{what}: rejected", what=what)
     answers = (
         Answer("keep", yes, cmd.AnswerGate(gate.gate, approve=True), f"{what}: {done}"),
-        Answer("reject", "reject", cmd.AnswerGate(gate.gate, approve=False), f"{what}: rejected"),
+        Answer("reject", tr("reject"), cmd.AnswerGate(gate.gate, approve=False), no),
     )
     if rule_fault(state, gate):
         return answers
     learn = cmd.AnswerGate(gate.gate, approve=True, always=True)
-    rule = f"rule {len(state.rules) + 1} answers from here on"
-    return (*answers, Answer("always", "always", learn, f"{what}: {done}; {rule}"))
+    then = tr(
+        "{what}: {done}; rule {number} answers from here on",
+        what=what,
+        done=done,
+        number=len(state.rules) + 1,
+    )
+    return (*answers, Answer("always", tr("always"), learn, then))
 
 
 def _always(state: RunState) -> str:
@@ -131,25 +145,32 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | 
     measured = state.measured.ratio if state.measured else None
     seed = state.best.over_seed if state.best else 1.0
     after = ""
-    told = "it was not timed"
+    told = tr("it was not timed")
     if measured:
         told = words.sure(measured)
-        after = f", {words.times(seed * measured.ratio)} the seed"
-    number = state.best.attempt if state.best else 0
-    best = f"attempt {number}" if number else "the seed"
+        after = f", {words.times(seed * measured.ratio)} {tr('the seed')}"
+    best = words.attempt(state.best.attempt if state.best else 0)
     return Ask(
         ident=f"gate {gate.gate}",
         kind="keep",
-        who="DECIDE asks",
-        title=f"KEEP attempt {gate.attempt}?",
+        who=tr("{phase} asks", phase=Phase.DECIDE),
+        risk=tr("low risk: {key} takes it back", key=way_to("run.undo")),
+        title=tr("KEEP attempt {number}?", number=gate.attempt),
         about=_item(state),
         effects=(
             told,
-            f"keep: it becomes the best{after}; reject: {best} stays the best",
-            *(f"the static guard warns: {one_line(each, 200)}" for each in warnings(state)),
+            tr(
+                "keep: it becomes the best{after}; reject: {best} stays the best",
+                after=after,
+                best=best,
+            ),
+            *(
+                tr("the static guard warns: {warning}", warning=one_line(each, 200))
+                for each in warnings(state)
+            ),
         ),
-        cost=f"{_lines(changed)} {_waits(now - since, 'no work goes on')}",
-        answers=_answers(state, "keep", "kept"),
+        cost=f"{_lines(changed)} {_waits(now - since, tr('no work goes on'))}",
+        answers=_answers(state, tr("keep"), tr("kept")),
         gate=gate.gate,
         always=_always(state),
         diff=True,
@@ -163,15 +184,16 @@ def _edit(state: RunState, since: float, now: float, changed: tuple[int, int] | 
     return Ask(
         ident=f"gate {gate.gate}",
         kind="edit",
-        who="EDIT asks for the agent",
-        title=f"RUN the edit of attempt {gate.attempt}?",
+        who=tr("{phase} asks for the agent", phase=Phase.EDIT),
+        risk=tr("some risk: new code runs, confined"),
+        title=tr("RUN the edit of attempt {number}?", number=gate.attempt),
         about=_item(state),
         effects=(
-            "approve: new code is built and run in the sandbox, checked, and timed",
-            "reject: the edit is undone before it ever ran, and the agent edits again",
+            tr("approve: new code is built and run in the sandbox, checked, and timed"),
+            tr("reject: the edit is undone before it ever ran, and the agent edits again"),
         ),
-        cost=f"{_lines(changed)} {_waits(now - since, 'the code has not run yet')}",
-        answers=_answers(state, "approve", "approved"),
+        cost=f"{_lines(changed)} {_waits(now - since, tr('the code has not run yet'))}",
+        answers=_answers(state, tr("approve"), tr("approved")),
         gate=gate.gate,
         always=_always(state),
         diff=True,
@@ -183,43 +205,58 @@ def _plan(state: RunState, since: float, now: float, changed: tuple[int, int] | 
     gate = state.gate
     assert gate is not None
     pending = state.pending
-    first = f"first {pending[0].id} {one_line(pending[0].text)}" if pending else ""
+    first = ""
+    if pending:
+        first = tr("first {item} {text}", item=pending[0].id, text=one_line(pending[0].text))
     free = [item.id for item in pending if not item.pinned]
-    dropped = f"{free[0]} to {free[-1]}" if len(free) > 1 else (free[0] if free else "nothing")
+    dropped = free[0] if free else tr("nothing")
+    if len(free) > 1:
+        dropped = tr("{first} to {last}", first=free[0], last=free[-1])
+    many = words.count(len(pending), "item")
     return Ask(
         ident=f"gate {gate.gate}",
         kind="plan",
-        who="PLAN asks for the agent",
-        title=f"Go on with this plan of {words.count(len(pending), 'item')}?",
+        who=tr("{phase} asks for the agent", phase=Phase.PLAN),
+        risk=tr("no risk: nothing is run"),
+        title=tr("Go on with this plan of {items}?", items=many),
         about=first,
         effects=(
-            "approve: the agent works on its items in this order",
-            f"reject: {dropped} dropped, and the agent plans anew",
+            tr("approve: the agent works on its items in this order"),
+            tr("reject: {items} dropped, and the agent plans anew", items=dropped),
         ),
-        cost=_waits(now - since, "no item is worked on"),
-        answers=_answers(state, "approve", "approved"),
+        cost=_waits(now - since, tr("no item is worked on")),
+        answers=_answers(state, tr("approve"), tr("approved")),
         gate=gate.gate,
         always=_always(state),
         since=since,
     )
 
 
+def _script_asker(state: RunState) -> str:
+    gate = state.gate
+    assert gate is not None
+    if gate.agent:
+        return tr("a {agent} asks in {phase}", agent=clean(gate.agent), phase=state.phase)
+    return tr("the agent asks in {phase}", phase=state.phase)
+
+
 def _script(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Ask:
     gate = state.gate
     assert gate is not None
-    lines = gate.detail.count("\n") + 1
+    lines = words.count(gate.detail.count("\n") + 1, "line")
     return Ask(
         ident=f"gate {gate.gate}",
         kind="script",
-        who=f"{f'a {clean(gate.agent)}' if gate.agent else 'the agent'} asks in {state.phase}",
-        title=f"RUN this script ({clean(gate.subject[:12])})?",
+        who=_script_asker(state),
+        risk=tr("some risk: a script runs, confined"),
+        title=tr("RUN this script ({name})?", name=clean(gate.subject[:12])),
         about=one_line(gate.detail, 200),
         effects=(
-            f"approve: these {words.count(lines, 'line')} may run, confined, whenever it calls",
-            "reject: it is not run, and the agent is told so",
+            tr("approve: these {lines} may run, confined, whenever it calls", lines=lines),
+            tr("reject: it is not run, and the agent is told so"),
         ),
-        cost=_waits(now - since, f"the agent is held in {state.phase}"),
-        answers=_answers(state, "approve", "approved"),
+        cost=_waits(now - since, tr("the agent is held in {phase}", phase=state.phase)),
+        answers=_answers(state, tr("approve"), tr("approved")),
         gate=gate.gate,
         always=_always(state),
         detail=gate.detail,
@@ -229,23 +266,24 @@ def _script(state: RunState, since: float, now: float, changed: tuple[int, int] 
 
 def _question(state: RunState, question: Question, since: float, now: float) -> Ask:
     answers: tuple[Answer, ...] = ()
-    told = "the agent goes on with your answer"
+    told = tr("the agent goes on with your answer")
     default = question.default
     if question.choices:
         # What is sent is the marked choice, known to the card alone.
         chosen = cmd.AnswerQuestion(question.number, default or question.choices[0])
-        answers = (Answer("keep", "answer with this", chosen, told),)
+        answers = (Answer("keep", tr("answer with this"), chosen, told),)
     elif default is not None:
         taken = cmd.AnswerQuestion(question.number, default)
-        answers = (Answer("keep", f"take {one_line(default, 24)}", taken, told),)
+        take = tr("take {answer}", answer=one_line(default, 24))
+        answers = (Answer("keep", take, taken, told),)
     return Ask(
         ident=f"question {question.number}",
         kind="question",
-        who=f"the agent asks in {state.phase}",
+        who=tr("the agent asks in {phase}", phase=state.phase),
         title=one_line(question.text, MAX_SHOWN),
         about="",
         effects=(_unanswered(question, now),),
-        cost=_waits(now - since, f"the agent is held in {state.phase}"),
+        cost=_waits(now - since, tr("the agent is held in {phase}", phase=state.phase)),
         answers=answers,
         free=not question.choices,
         choices=question.choices,
@@ -258,8 +296,10 @@ def _unanswered(question: Question, now: float) -> str:
     """What comes of saying nothing."""
     default = None if question.default is None else one_line(question.default, 60)
     if question.until is None:
-        return "it waits until you answer" + (f"; its default is {default}" if default else "")
+        if not default:
+            return tr("it waits until you answer")
+        return tr("it waits until you answer; its default is {answer}", answer=default)
     left = words.short_time(max(0.0, question.until - now))
     if default is None:
-        return f"no answer: in {left} the agent decides by itself"
-    return f"no answer: in {left} its default is taken, {default}"
+        return tr("no answer: in {time} the agent decides by itself", time=left)
+    return tr("no answer: in {time} its default is taken, {answer}", time=left, answer=default)

@@ -14,19 +14,20 @@ from akg_tui.core.plain import one_line
 from akg_tui.core.state import Attempt
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import VERDICT
+from akg_tui.tui.language import marked, tr
 from akg_tui.tui.spans import Line, cells, cut, fit, line
 
 # Columns from the most needed on: a narrow pane leaves out the last.
 _HEADS = (
     ("#", 2),
-    ("item", 4),
-    ("verdict", 9),
-    ("ratio", 6),
-    ("interval", 13),
-    ("a call", 8),
-    ("error", 5),
-    ("roof", 5),
-    ("pairs", 5),
+    (marked("item"), 4),
+    (marked("verdict"), 9),
+    (marked("ratio"), 6),
+    (marked("interval"), 13),
+    (marked("a call"), 8),
+    (marked("error"), 5),
+    (marked("roof"), 5),
+    (marked("pairs"), 5),
 )
 
 
@@ -41,7 +42,7 @@ class AttemptRows(Sequence[Line]):
         self._heads: list[tuple[str, int]] = []
         self._used = 0
         for head, wide in _HEADS:
-            width = max(wide, least.get(head, 0))
+            width = max(wide, least.get(head, 0), cells(_head(head)))
             if self._used + width + 1 > room and len(self._heads) >= 4:
                 break
             self._used += width + 1
@@ -68,8 +69,9 @@ class AttemptRows(Sequence[Line]):
     def _row(self, index: int) -> Line:
         attempt = self.attempt(index)
         if attempt is None:
-            heads = "".join(f"{head:>{width}} " for head, width in self._heads)
-            return fit(line((heads, "faint")), self._room)
+            heads = [(_head(head), width) for head, width in self._heads]
+            told = "".join(" " * (width - cells(head)) + f"{head} " for head, width in heads)
+            return fit(line((told, "faint")), self._room)
         values = _values(attempt)
         pieces: list[tuple[str, str]] = []
         for (value, role), (_, width) in zip(values, self._heads, strict=False):
@@ -78,6 +80,10 @@ class AttemptRows(Sequence[Line]):
         if self._room - self._used > 12:
             pieces.append((f" {one_line(attempt.reason)}", "faint"))
         return fit(tuple(pieces), self._room)
+
+
+def _head(name: str) -> str:
+    return name if name == "#" else tr(name)
 
 
 def _values(attempt: Attempt) -> list[tuple[str, str]]:
@@ -90,7 +96,7 @@ def _values(attempt: Attempt) -> list[tuple[str, str]]:
     seed = attempt.number == 0
     return [
         (str(attempt.number), "number"),
-        ("seed" if seed else one_line(attempt.item), "muted"),
+        (tr("seed") if seed else one_line(attempt.item), "muted"),
         (f"{glyph} {attempt.verdict}", role),
         (words.times(interval.ratio) if interval else "", role),
         (f"{interval.low:.3f}–{interval.high:.3f}" if interval else "", "muted"),
@@ -134,7 +140,8 @@ class InputRows(Sequence[Line]):
     def _row(self, index: int) -> Line:
         if index == 0:
             cells_of = [(_name(attempt), VERDICT[attempt.verdict][1]) for attempt in self._shown]
-            name = "input" if self._names else "no attempt tells its errors by input"
+            none = tr("no attempt tells its errors by input")
+            name = tr("input") if self._names else none
         else:
             name = one_line(self._names[index - 1])
             cells_of = [_error(errors.get(self._names[index - 1])) for errors in self._errors]
@@ -151,7 +158,7 @@ _CELL = 6
 
 
 def _name(attempt: Attempt) -> str:
-    return one_line(attempt.item) or "seed"
+    return one_line(attempt.item) or tr("seed")
 
 
 def _error(error: InputError | None) -> tuple[str, str]:

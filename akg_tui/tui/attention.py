@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from akg_tui.core.plain import one_line
+from akg_tui.tui.language import tr
 
 if TYPE_CHECKING:
     from akg_tui.tui.asks import Ask
@@ -61,7 +62,8 @@ class Attention:
         if not self._titled:
             self._write(_PUSH_TITLE)
             self._titled = True
-        self._write(title(f"{len(asks)} waiting: {text}" if len(asks) > 1 else text))
+        many = tr("{number} waiting: {text}", number=len(asks), text=text)
+        self._write(title(many if len(asks) > 1 else text))
         self._write(note(text, self._environment))
         self._write(BELL)
 

@@ -17,7 +17,9 @@ import msgspec
 from akg_tui.core import events as ev
 from akg_tui.core.plain import one_line, split_clean
 from akg_tui.tui import words
+from akg_tui.tui.commands import way_to
 from akg_tui.tui.glyphs import FOLDED, OPEN
+from akg_tui.tui.language import tr
 from akg_tui.tui.spans import Line, fit
 from akg_tui.tui.story import Paragraph, call_words, paragraphs, source, tell, wrapped
 
@@ -183,10 +185,12 @@ class Chronicle:
         who: Line = (source(event.source),) if event.source else ()
         more = partial(self._in_full, call, event)
         if event.status == "success":
-            return Entry([(who, f"{told}{edit} ok{self.size_told(event)}", "log.tool")], more)
+            return Entry(
+                [(who, f"{told}{edit} {tr('ok')}{self.size_told(event)}", "log.tool")], more
+            )
         why = split_clean(event.error_information.strip())[0]
         brief = [
-            (who, f"{told} refused", "log.error"),
+            (who, tr("{call} refused", call=told), "log.error"),
             ((("  ", "text"),), why, "log.error"),
         ]
         return Entry(brief, more)
@@ -223,7 +227,8 @@ def _reply(event: ev.ModelReplied) -> Entry | None:
         return Entry(_by(event.source, paragraphs(text, "log.model")), turn=True)
     head = "\n".join(text.split("\n", BRIEF_LINES - 1)[: BRIEF_LINES - 1])
     hidden = words.count(lines - (BRIEF_LINES - 1), "more line")
-    brief = [*paragraphs(head, "log.model"), ((), f"({hidden}: enter unfolds)", "faint")]
+    unfold = tr("({lines}: {key} unfolds)", lines=hidden, key=way_to("pane.open"))
+    brief = [*paragraphs(head, "log.model"), ((), unfold, "faint")]
     more = partial(_in_full, event.source, text)
     return Entry(_by(event.source, brief), more, turn=True)
 
@@ -251,7 +256,7 @@ def _call_in_full(call: ev.ToolCalled | None, answer: ev.ToolAnswered, most: int
         entry += [(indent, each, "text") for each in rest]
     for text, role in ((answer.error_information, "log.error"), (answer.output, "muted")):
         if text.strip():
-            entry.append((indent, "answer", "faint"))
+            entry.append((indent, tr("answer"), "faint"))
             entry += [(indent, each, role) for each in _some_lines(text.strip(), most)]
     return entry
 
@@ -264,11 +269,11 @@ def _some_lines(text: str, most: int) -> list[str]:
     lines = split_clean(text)
     hidden = len(lines) - most
     shown = lines[:most]
-    return (
-        [*shown, f"({words.count(hidden, 'more line')}: in the journal)"] if hidden > 0 else shown
-    )
+    if hidden <= 0:
+        return shown
+    return [*shown, tr("({lines}: in the journal)", lines=words.count(hidden, "more line"))]
 
 
 def skipped_line(count: int, room: int) -> Line:
-    note = f"({words.count(count, 'earlier event')}: in the journal)"
+    note = tr("({lines}: in the journal)", lines=words.count(count, "earlier event"))
     return fit(((note, "faint"),), room)

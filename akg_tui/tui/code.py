@@ -12,7 +12,9 @@ from typing import overload
 
 from akg_tui.core.plain import TAB_WIDTH, clean
 from akg_tui.hashline.tags import Tagger
+from akg_tui.tui import words
 from akg_tui.tui.compare import Kind, Row, split_lines
+from akg_tui.tui.language import tr
 from akg_tui.tui.spans import Line, Span, cells, plain
 
 Coloured = tuple[Line, ...]
@@ -140,8 +142,8 @@ class CodeRows(Sequence[Line]):
 
     def _row(self, row: Row) -> Line:
         if row.kind is Kind.GAP:
-            lines = "line" if row.old == 1 else "lines"
-            return ((f"   ~ {row.old} {lines} alike", "diff.gap"),)
+            alike = tr("{lines} alike", lines=words.count(row.old, "line"))
+            return ((f"   ~ {alike}", "diff.gap"),)
         number = row.old if row.kind is Kind.REMOVED else row.new
         tag = self._tagger.tag(number, row.text)
         ground = _GROUND.get(row.kind, "")

@@ -104,6 +104,9 @@ COMMANDS: tuple[Command, ...] = (
         "Run", "app.stop_run", "everywhere",
     ),
     Command(
+        "run.report", ("R",), "report", "Write the run's report", "Run", "app.report",
+    ),
+    Command(
         "run.hint", ("i",), "hint", "Write a hint to the agent; enter sends, esc leaves", "Run",
         "hint", hint="i",
     ),
@@ -485,6 +488,7 @@ COMMANDS: tuple[Command, ...] = (
 
 
 _ADDED: list[Command] = []
+_BY_ID = {command.id: command for command in COMMANDS}
 
 
 def add(*commands: Command) -> None:
@@ -526,8 +530,22 @@ def meet(one: Where, other: Where) -> bool:
 
 def key_of(command_id: str) -> str:
     """The first key of a command as a person reads it; empty where it has none."""
-    keys = next(command.keys_now for command in every() if command.id == command_id)
+    keys = _command(command_id).keys_now
     return keymap.shown(keys[0]) if keys else ""
+
+
+def way_to(command_id: str) -> str:
+    """How a person calls a command now: its first key, or its name on the ``:`` line."""
+    return key_of(command_id) or f":{_command(command_id).label.replace(' ', '-')}"
+
+
+def named(command_id: str, title: str) -> str:
+    """The title of what a command goes to, behind its key where it has one."""
+    return f"{key_of(command_id)} {title}".lstrip()
+
+
+def _command(command_id: str) -> Command:
+    return _BY_ID.get(command_id) or next(c for c in _ADDED if c.id == command_id)
 
 
 def defaults() -> dict[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
+from akg_tui.core.plain import one_line
 from akg_tui.tui.language import tr
 
 if TYPE_CHECKING:
@@ -64,6 +65,18 @@ class Deeds(_Base):
 
         if self._has_run():
             self.steer(cmd.Stop(), tr("the run ends as soon as what is under way is done"))
+
+    def action_report(self) -> None:
+        """Write the run's report as it stands now, and say where it is."""
+        from akg_tui.tui.reporting import reported
+
+        async def report() -> None:
+            self.tell_person(await reported(Path(self.run_path)))
+
+        if self._has_run():
+            name = one_line(Path(self.run_path).name)
+            self.tell_person(tr("making the report of {run} …", run=name))
+            self.run_worker(report(), name="report", group="report", exclusive=True)
 
     def _has_run(self) -> bool:
         if self.watched() is None:

@@ -35,10 +35,11 @@ from akg_tui.tui.themes import DEFAULT, BadTheme, Inked, Inks, Theme, load_all, 
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.dom import DOMNode
     from textual.filter import LineFilter
-    from textual.screen import Screen
 
     from akg_tui.tui.clock import PullClock
+    from akg_tui.tui.screens.watching import Watching
 
     _Base = App[int]
 else:
@@ -137,12 +138,12 @@ class Dressed(Inked, _Base):
         faults += self._put_keys_on(keys)
         self.rekey()
         if self.wanted.lang != before.lang:
-            language.speak(self.wanted.lang)
+            language.speak(self.wanted.lang or language.ENGLISH)
         if self.wanted.glyphs != before.glyphs:
             self._set_filters(ascii_only=self.wanted.glyphs == "ascii")
         if self.wanted.motion != before.motion:
             self._set_motion(reduced=self.wanted.motion == "reduced")
-        self.refresh_css(animate=False)
+        self._say_anew()
         self.tell_person("; ".join(faults) if faults else tr("your settings were read again"))
 
     def wear(self, name: str) -> None:
@@ -180,6 +181,7 @@ class Dressed(Inked, _Base):
             return
         faults = self._put_keys_on(name)
         self.rekey()
+        self._say_anew()
         self.tell_person("; ".join(faults) if faults else tr("keymap {name}", name=name))
 
     def action_language_named(self, name: str = "") -> None:
@@ -192,7 +194,7 @@ class Dressed(Inked, _Base):
         else:
             language.speak(name)
             self.tell_person(language.LANGUAGES[name])
-            self.refresh_css(animate=False)
+            self._say_anew()
 
     def action_glyphs_named(self, name: str = "") -> None:
         if name not in ("unicode", "ascii"):
@@ -220,15 +222,32 @@ class Dressed(Inked, _Base):
 
     def rekey(self) -> None:
         """Bind the keys of the keymap worn now, on the app and on every screen that has any."""
+        from akg_tui.tui.screens.watching import Watching
+
         for node in (self, *(self.screen_stack if self.is_running else ())):
             if node._merged_bindings is not None:
                 node._bindings = rekeyed(node._merged_bindings)
+            if isinstance(node, Watching):
+                node.rekey()
         for screen in self.screen_stack if self.is_running else ():
             for widget in screen.query("*"):
                 if isinstance(widget, Keyed):
                     widget.rekey()
         if self.is_running:
             self.screen.refresh_bindings()
+
+    def _say_anew(self) -> None:
+        """Every word on screen anew: in another language, or with other keys."""
+        from akg_tui.tui.screens.watching import Watching
+        from akg_tui.tui.widgets.guarded import Guarded
+
+        for screen in self.screen_stack:
+            if isinstance(screen, Watching):
+                screen.reword()
+            for widget in screen.walk_children(Guarded):
+                widget.reword()
+        self.refresh_css(animate=False)
+        self.clock.now()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), *self._filters_of_ours]
@@ -257,9 +276,16 @@ class Dressed(Inked, _Base):
         screen = self.watched()
         merged = screen._merged_bindings if screen is not None else None
         where = place_of(merged) if merged is not None else None
+        if where == "deck" and self.in_past:
+            return tuple(dict.fromkeys((*at("past"), *at("deck"), *within("deck"))))
         return (*at(where or "everywhere"), *(within(where) if where else ()))
 
-    def watched(self) -> Screen[None] | None:
+    @property
+    def in_past(self) -> bool:
+        """Whether a person looks at the past of a run."""
+        raise NotImplementedError
+
+    def watched(self) -> Watching | None:
         """The topmost screen that shows a run."""
         from akg_tui.tui.screens.watching import Watching
 
@@ -273,7 +299,9 @@ class Dressed(Inked, _Base):
         namespace, name, parameters = parse(command.action)
         if argument:
             parameters = (*parameters, argument)
-        return await self.run_action((namespace, name, parameters), self.watched() or self)
+        screen = self.watched()
+        node: DOMNode = screen.holder_of(command.where) if screen is not None else self
+        return await self.run_action((namespace, name, parameters), node)
 
     def action_chord(self, key: str) -> None:
         self.chords.begin(key)

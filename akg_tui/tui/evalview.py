@@ -11,10 +11,15 @@ from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE, bar
+from akg_tui.tui.language import marked, tr, tr_in
 from akg_tui.tui.spans import BLANK, Line, Span, fit, line, spread
 
 STAGES = ("start", "reference", "build", "verify", "time", "confirm")
-_AGAINST = {"baseline": "the reference", "candidate": "the best", "final": "the seed"}
+_AGAINST = {
+    "baseline": marked("against the reference"),
+    "candidate": marked("against the best"),
+    "final": marked("against the seed"),
+}
 KEPT = 256
 
 
@@ -47,12 +52,11 @@ def eval_rows(state: RunState, seen: Narrowing, now: float, room: int, height: i
     running = state.running
     if running is None:
         return [fit(row, room) for row in _last(state, seen, room, height)]
-    what = "the seed" if running.purpose == "baseline" else f"attempt {running.attempt}"
+    what = words.attempt(0 if running.purpose == "baseline" else running.attempt)
     if running.purpose == "final":
-        what = "the best, afresh"
-    against = _AGAINST.get(running.purpose, "")
+        what = tr("the best, afresh")
     head = spread(
-        line((what, "strong"), (f" against {against}", "muted")),
+        line((what, "strong"), (f" {tr(_AGAINST[running.purpose])}", "muted")),
         line((words.short_time(now - running.since), "text")),
         room,
     )
@@ -69,7 +73,7 @@ def _stages(progress: Progress | None, room: int) -> list[Line]:
     at = stages.index(now)
     spans: list[Span] = []
     for number, stage in enumerate(stages):
-        name = one_line(stage)
+        name = words.stage(stage)
         if number < at:
             spans.append((f"{DONE}{name} ", "phase.done"))
         elif number == at:
@@ -84,17 +88,17 @@ def _stages(progress: Progress | None, room: int) -> list[Line]:
              (f" {progress.done}/{progress.total}", "muted"))
         )  # fmt: skip
     elif progress and progress.message:
-        rows.append(line((one_line(progress.message), "muted")))
+        rows.append(line((one_line(words.activity(progress.message)), "muted")))
     return rows
 
 
 def _estimate(interval: Interval) -> list[Line]:
     if interval.low > 1:
-        word, role = "faster", "verdict.keep"
+        word, role = tr_in("measured", "faster"), "verdict.keep"
     elif interval.high < 1:
-        word, role = "slower", "verdict.discard"
+        word, role = tr_in("measured", "slower"), "verdict.discard"
     else:
-        word, role = "undecided", "note"
+        word, role = tr("undecided"), "note"
     return [
         line(
             (words.times(interval.ratio), "figure"),
@@ -140,17 +144,18 @@ def _last(state: RunState, seen: Narrowing, room: int, height: int) -> list[Line
     if state.final is not None:
         found = state.final
     if found is None:
-        waits = "the baseline comes first" if state.phase is Phase.INIT else "nothing measured yet"
+        first = state.phase is Phase.INIT
+        waits = tr("the baseline comes first") if first else tr("nothing measured yet")
         return [line((waits, "muted"))]
-    which = "the final measurement"
+    told = tr("the final measurement")
     if state.final is None:
         last = state.attempts[-1] if state.attempts else None
         settled = last is not None and (state.measured in (None, last.measurement))
         number = last.number if settled and last is not None else state.next_attempt
         if not state.attempts:
             number = 0
-        which = "the seed" if number == 0 else f"attempt {number}"
-    rows = [line((which, "strong"), (" was measured", "muted")), *_found(found)]
+        told = tr("{which} was measured", which=words.attempt(number))
+    rows = [line((told, "strong")), *_found(found)]
     if seen.estimates and height - len(rows) > 2:
         rows += [BLANK, *funnel(seen.estimates, room, height - len(rows) - 1)]
     return rows
@@ -163,7 +168,7 @@ def _found(found: Measurement) -> list[Line]:
     rows = _estimate(found.ratio) if found.ratio else []
     figures: list[str] = []
     if found.candidate_ms is not None:
-        figures.append(f"{words.milliseconds(found.candidate_ms)} a call")
+        figures.append(tr("{time} a call", time=words.milliseconds(found.candidate_ms)))
     if found.clusters:
         figures.append(words.count(found.clusters, "pair"))
     figures.append(f"{found.elapsed_s:.1f} s")

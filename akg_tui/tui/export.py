@@ -124,7 +124,9 @@ def _offline_format() -> str:
     """Rich's frame for an SVG without the fonts that it would fetch."""
     from rich._export_format import CONSOLE_SVG_FORMAT
 
-    return re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
+    frame = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    frame = frame.replace("<svg ", '<svg xml:space="preserve" ', 1)  # some readers drop blanks
+    return frame.replace(
         "font-family: Fira Code, monospace", "font-family: Fira Code, DejaVu Sans Mono, monospace"
     )
 

@@ -122,7 +122,7 @@ class Fleet:
             agent.line = _last_line(event.text) or agent.line
         elif isinstance(event, ev.ToolCalled):
             agent.calls += 1
-            agent.line = f"calls {event.tool}"[:LINE_CHARS]
+            agent.line = tr("calls {tool}", tool=event.tool)[:LINE_CHARS]
         elif isinstance(event, ev.DiagnosisReported):
             fallback = event.source == "fallback"
             agent.state = "failed" if fallback else "done"
@@ -210,7 +210,7 @@ def sign_of(agent: Agent) -> tuple[str, str]:
 
 def state_told(agent: Agent) -> str:
     """In which state it is, in words."""
-    return tr("is being stopped") if agent.at_work and agent.stopping else agent.state
+    return tr("is being stopped") if agent.at_work and agent.stopping else words.ending(agent.state)
 
 
 ROWS_EACH = 2
@@ -230,7 +230,7 @@ def fleet_rows(
         left = line(
             (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
         )
-        left = (*left, (f" in {doing}" if doing else "", "muted"))
+        left = (*left, (f" {tr('in {phase}', phase=doing)}" if doing else "", "muted"))
         fits = (most for most in (3, 2) if width(left) + cells(cost_of(agent, now, most)) < room)
         rows.append(spread(left, line((cost_of(agent, now, next(fits, 1)), "muted")), room))
         writing = _last_line(streams(agent.ident)[-LINE_CHARS:]) if agent.at_work else ""

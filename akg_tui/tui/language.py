@@ -47,6 +47,11 @@ def tr(text: str, /, **values: object) -> str:
     return said.format(**values) if values else said
 
 
+def tr_in(context: str, text: str, /) -> str:
+    """A word that means something else elsewhere: ``context|text`` in a catalogue."""
+    return text if _spoken == ENGLISH else catalogue(_spoken).get(f"{context}|{text}", text)
+
+
 def marked(text: str) -> str:
     """`text` as it is: marks a text that is put through `tr` elsewhere."""
     return text

@@ -11,6 +11,7 @@ from akg_tui.core.plain import one_line, split_clean
 from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import ITEM, PIN
+from akg_tui.tui.language import tr
 from akg_tui.tui.predicted import predicted
 from akg_tui.tui.spans import INDENT, Line, fit, hang, line, spread
 
@@ -60,13 +61,13 @@ def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] =
 
 def plan_subtitle(state: RunState) -> str:
     pending = len(state.pending)
-    return f"{pending} to come" if pending else ""
+    return tr("{number} to come", number=pending) if pending else ""
 
 
 def _no_plan(state: RunState) -> tuple[str, ...]:
     if state.phase in (Phase.INIT, Phase.BASELINE):
-        return "no plan yet:", "the baseline comes first"
-    return "no plan yet:", "the agent is to write one"
+        return tr("no plan yet:"), tr("the baseline comes first")
+    return tr("no plan yet:"), tr("the agent is to write one")
 
 
 def _head(item: Item, digits_of_id: int) -> Line:
@@ -136,23 +137,25 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
         if text:
             rows.extend(hang(text, room, line((f"{pad}{label} ", "faint")), ink))
 
-    add("why", one_line(item.rationale))
+    add(tr("why"), one_line(item.rationale))
     if promised := _promise(item):
-        add("promised", promised, "figure")
+        add(tr("promised"), promised, "figure")
     if item.state is not ItemState.PENDING:
-        add("state", f"{word}{f' in round {item.round}' if item.round else ''}", role)
+        told = tr("{word} in round {number}", word=word, number=item.round) if item.round else word
+        add(tr("state"), told, role)
     attempt = next((a for a in state.attempts if a.item == item.id), None)
     if item.ratio:
-        add("measured", words.sure(item.ratio), role)
+        add(tr("measured"), words.sure(item.ratio), role)
     if attempt is not None:
         for label, text in _figures(attempt):
             add(label, text)
-    add("verdict", one_line(item.reason), role)
+    add(tr("verdict"), one_line(item.reason), role)
     if attempt is not None:
         lines = [each for each in split_clean(attempt.measurement.detail) if each.strip()]
         for each in lines[:MAX_DETAIL]:
             rows += hang(each, room, line((pad * 2, "text")), "faint")
-        add("attempt", f"{attempt.number}, commit {attempt.commit[:10]}", "muted")
+        told = tr("{number}, commit {commit}", number=attempt.number, commit=attempt.commit[:10])
+        add(tr("attempt"), told, "muted")
     return [fit(row, room) for row in rows]
 
 
@@ -162,9 +165,10 @@ def _figures(attempt: Attempt) -> list[tuple[str, str]]:
     if found.candidate_ms is not None and found.baseline_ms is not None:
         before, after = map(words.milliseconds, (found.baseline_ms, found.candidate_ms))
         pairs = f", {words.count(found.clusters, 'pair')}" if found.clusters else ""
-        told.append(("time", f"{before} → {after} a call{pairs}"))
+        times = f"{before} → {tr('{time} a call', time=after)}"
+        told.append((tr("time"), f"{times}{pairs}"))
     if found.max_error is not None and found.tolerance is not None:
-        told.append(("error", f"{found.max_error:.1e} of {found.tolerance:.1e} allowed"))
+        told.append((tr("error"), words.error_of(found.max_error, found.tolerance)))
     if attempt.over_seed is not None:
-        told.append(("overall", f"{words.times(attempt.over_seed)} the seed"))
+        told.append((tr("overall"), f"{words.times(attempt.over_seed)} {tr('the seed')}"))
     return told

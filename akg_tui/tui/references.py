@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from akg_tui.core.plain import one_line
 from akg_tui.core.state import Item, RunState
 from akg_tui.hashline.tags import TAG_PATTERNS, Tagger
+from akg_tui.tui.language import tr
+from akg_tui.tui.words import count
 
 _ITEM = re.compile(r"@(p\d+)\b")
 _LINE = re.compile(rf"@(\d+)({TAG_PATTERNS['bigram']})\b")
@@ -52,8 +54,9 @@ def _item(state: RunState, item_id: str) -> str:
         item = state.item(item_id)
     except KeyError:
         last = state.items[-1].id if state.items else ""
-        there = f"the items go up to {last}" if last else "there is no plan yet"
-        raise NoSuchReference(f"there is no item {item_id}: {there}") from None
+        there = tr("the items go up to {item}", item=last) if last else tr("there is no plan yet")
+        told = tr("there is no item {item}: {there}", item=item_id, there=there)
+        raise NoSuchReference(told) from None
     return f"the plan item {item.id} ({item.word}): {item.text}"
 
 
@@ -66,9 +69,12 @@ def _line(kernels: Sequence[Kernel], key: bytes, number: int, tag: str) -> str:
                 return f"line {number} of {kernel.name}: {text}"
     first = kernels[0]
     if not 1 <= number <= len(first.lines):
-        raise NoSuchReference(f"{first.name} has {len(first.lines)} lines, there is no @{number}")
+        raise NoSuchReference(tr("{name} has {lines}, there is no @{number}", name=first.name,
+                                 lines=count(len(first.lines), "line"), number=number))  # fmt: skip
     now = tagger.tag(number, first.lines[number - 1])
-    raise NoSuchReference(f"@{number}{tag} is no line now: line {number} is @{number}{now}")
+    old, new = f"{number}{tag}", f"{number}{now}"
+    told = tr("@{old} is no line now: line {number} is @{new}", old=old, number=number, new=new)
+    raise NoSuchReference(told)
 
 
 def offers(text: str, state: RunState, kernel: Kernel, key: bytes) -> list[str]:
@@ -99,4 +105,4 @@ def told_of(text: str, state: RunState, kernel: Kernel, key: bytes) -> str:
             return one_line(f"{item.id} {item.word}: {item.text}", 60)
         return one_line(_line([kernel], key, int(last[1]), last[2]).partition(": ")[2], 60)
     except (KeyError, NoSuchReference):
-        return f"{last[0]} stands for nothing now"
+        return tr("{reference} stands for nothing now", reference=last[0])

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import overload
 
 from akg_tui.core.plain import one_line
 from akg_tui.store.run_list import RunSummary
 from akg_tui.tui import words
 from akg_tui.tui.catalogue import Found
+from akg_tui.tui.commands import way_to
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE
+from akg_tui.tui.language import marked, tr, tr_in
 from akg_tui.tui.spans import ELLIPSIS, Line, cells, cut, fit, line
 
-SORTS = ("newest", "best", "name", "state")
+SORTS = (marked("newest"), marked("best"), marked("name"), marked("state"))
+# How a run is: in the language spoken now.
+_STATUS = {
+    "running": marked("running"),
+    "finished": marked("finished"),
+    "failed": marked("failed"),
+    "damaged": marked("damaged"),
+}
 
 _STATE = {
     "running": (LIVE, "accent"),
@@ -52,11 +63,11 @@ def _text(run: Found) -> str:
 def age(seconds: float) -> str:
     """How long ago: ``now``, ``12 min``, ``3 h``, ``5 d``."""
     if seconds < 60:
-        return "now"
+        return tr("now")
     for size, limit, unit in ((60, 3600, "min"), (3600, 86400, "h"), (86400, 86400e4, "d")):
         if seconds < limit:
             return f"{int(seconds // size)} {unit}"
-    return "long ago"
+    return tr("long ago")
 
 
 def spark(climb: Sequence[float], room: int) -> str:
@@ -104,8 +115,22 @@ class RunRows(Sequence[Line]):
 
 def heads(room: int) -> Line:
     """The names of the columns."""
-    names = [(" " * 3, 0), *((name, size) for name, size in _columns(room - 3))]
-    return fit(tuple((f"{name:<{size}}", "muted") for name, size in names), room)
+    names = [(tr(_HEADS[name]), size) for name, size in _columns(room - 3)]
+    padded = (name + " " * (size - cells(name)) for name, size in names)
+    return fit(tuple((name, "muted") for name in (" " * 3, *padded)), room)
+
+
+_HEADS = {
+    "state": marked("state"),
+    "task": marked("task"),
+    "best": marked("best"),
+    "rise": marked("rise"),
+    "rounds": marked("rounds"),
+    "age": marked("age"),
+    "agent": marked("agent"),
+    "mode": marked("mode"),
+    "run": marked("run"),
+}
 
 
 def _columns(room: int) -> list[tuple[str, int]]:
@@ -119,6 +144,13 @@ def _columns(room: int) -> list[tuple[str, int]]:
     return [*columns, ("run", 0)]
 
 
+def _word(status: str) -> str:
+    """How a run is, in a word."""
+    if not status:
+        return tr("reading")
+    return tr(_STATUS[status]) if status in _STATUS else tr_in("state", "open")
+
+
 def row_of(run: Found, now: float, room: int) -> Line:
     """A run on one row."""
     told = run.summary
@@ -127,10 +159,11 @@ def row_of(run: Found, now: float, room: int) -> Line:
     if told is not None and told.damaged:
         why = told.damaged.partition("events.jsonl")[2].lstrip(":") or told.damaged
         name = last_part(one_line(run.name), max(20, room // 3))
-        lead = line((f"{glyph} {status:<9}", role), (f"{name}  ", "text"))
+        word = _word(status)
+        lead = line((f"{glyph} {word}{' ' * (9 - cells(word))}", role), (f"{name}  ", "text"))
         return fit((*lead, (one_line(why), "muted")), room)
     values: dict[str, tuple[str, str]] = {
-        "state": (f"{glyph} {status or 'reading'}", role),
+        "state": (f"{glyph} {_word(status)}", role),
         "age": (age(now - run.at), "muted"),
         "run": (one_line(run.name), "muted"),
     }
@@ -165,28 +198,39 @@ def last_part(text: str, room: int) -> str:
     return ELLIPSIS + text if room > 0 else ""
 
 
+def place(path: Path) -> str:
+    """A path for a person to read: what lies in their home begins with ``~``."""
+    with suppress(ValueError, RuntimeError):  # elsewhere, or nobody's home
+        inside = path.relative_to(Path.home())
+        return one_line(str(Path("~") / inside))
+    return one_line(str(path))
+
+
 def about(run: Found, now: float, room: int) -> list[Line]:
     """What more there is to tell of a run, in three rows."""
     told = run.summary
-    where = line(("run  ", "muted"), (one_line(str(run.path)), "text"))
+    where = line((f"{tr('run')}  ", "muted"), (place(run.path), "text"))
     if told is None:
-        return [fit(where, room), line(("it is being read", "muted")), ()]
+        return [fit(where, room), line((tr("it is being read"), "muted")), ()]
     if told.damaged:
         return [fit(where, room), fit(line((one_line(told.damaged), "log.error")), room), ()]
     verdicts = ", ".join(f"{count} {name}" for name, count in told.verdicts.items() if count)
+    working = told.status == "running"
     facts = line(
         (f"{told.phase}", "strong"),
-        (f"  {told.rounds} of {told.max_rounds} rounds", "text"),
+        (f"  {tr('{done} of {many} rounds', done=told.rounds, many=told.max_rounds)}", "text"),
         (f"  {verdicts}" if verdicts else "", "muted"),
-        (f"  worked on by process {told.pid}" if told.status == "running" else "", "accent"),
+        (f"  {tr('worked on by process {pid}', pid=told.pid)}" if working else "", "accent"),
     )
     return [fit(where, room), fit(facts, room), fit(line((_next(told), "muted")), room)]
 
 
 def _next(told: RunSummary) -> str:
     """What can be done with it."""
+    open_ = way_to("runs.open")
     if told.status == "running":
-        return "enter watches and steers it"
+        return tr("{key} watches and steers it", key=open_)
     if told.finished:
-        return f"over: {one_line(told.finished)}; enter looks at it"
-    return "it can go on: r resumes it, enter looks at it"
+        return tr("over: {why}; {key} looks at it", why=one_line(told.finished), key=open_)
+    resume = way_to("runs.resume")
+    return tr("it can go on: {resume} resumes it, {key} looks at it", resume=resume, key=open_)

@@ -7,20 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
+
+from akg_tui.tui.language import marked
 
 PANES = ("plan", "source", "chart", "log", "best", "attempts", "agents", "eval")
 
-TABS: tuple[tuple[str, str, str], ...] = (
-    ("plan", "1", "plan"),
-    ("source", "2", "kernel"),
-    ("chart", "3", "chart"),
-    ("log", "4", "log"),
-    ("best", "5", "best"),
-    ("attempts", "6", "tries"),
-    ("agents", "7", "agents"),
-    ("eval", "8", "eval"),
+# What each pane is called, short, in the order of its tab; `pane.NAME` is the command to it.
+PANE_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "plan": marked("plan"),
+        "source": marked("kernel"),
+        "chart": marked("chart"),
+        "log": marked("log"),
+        "best": marked("best"),
+        "attempts": marked("tries"),
+        "agents": marked("agents"),
+        "eval": marked("eval"),
+    }
 )
+TABS = tuple(PANE_NAMES)
 
 LEAST = (60, 16)
 

@@ -12,7 +12,9 @@ from akg_tui.core.measurement import Progress
 from akg_tui.core.plain import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
+from akg_tui.tui.commands import way_to
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE, MODE, VERDICT, WAITS, bar
+from akg_tui.tui.language import tr
 from akg_tui.tui.spans import Line, Span, cells, cut, fit, join, line, spread, width
 
 _SEPARATOR: Span = (" │ ", "phase.rule")
@@ -24,24 +26,28 @@ _FULL_RAIL = 100
 def header(state: RunState, now: float, room: int) -> Line:
     """One row: what is tuned, how far, how good, in which mode, at what cost."""
     task = state.task
-    target = f"{task.target.dsl} on {task.target.backend}"
-    if task.target.arch:
-        target += f" {one_line(task.target.arch)}"
+    where = f"{task.target.backend} {one_line(task.target.arch)}".strip()
+    target = tr("{dsl} on {target}", dsl=task.target.dsl, target=where)
     spent = words.clock(state.worked(now))
     limit = task.policy.max_hours
     parts: list[tuple[int, Line]] = [
         (0, line((clean(task.op), "strong"))),
         (4, line((target, "muted"))),
-        (1, line(("round ", "muted"), (f"{_round(state)}/{task.policy.max_rounds}", "text"))),
+        (
+            1,
+            line(
+                (f"{tr('round')} ", "muted"), (f"{_round(state)}/{task.policy.max_rounds}", "text")
+            ),
+        ),
         (1, _best(state)),
         (2, _mode(state)),
         (3, _verdict_counts(state)),
         (5, _tokens(state)),
     ]
     right = line(
-        ("worked ", "muted") if room >= _FULL_RAIL else "",
+        (f"{tr('worked')} ", "muted") if room >= _FULL_RAIL else "",
         (spent, "text"),
-        (f" of {words.hours(limit)}" if limit else "", "muted"),
+        (f" {tr('of {limit}', limit=words.hours(limit))}" if limit else "", "muted"),
     )
     brand = line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()
     # Leave out the least needed parts until the row holds.
@@ -60,7 +66,8 @@ def _mode(state: RunState) -> Line:
     told = f" {' '.join(beside)}" if beside else ""
     rules = len(state.rules_in_force)
     said = f", {words.count(rules, 'rule')}" if rules else ""
-    return line(("mode ", "muted"), (state.mode.value, MODE[state.mode]), (told + said, "note"))
+    mode = line((f"{tr('mode')} ", "muted"), (state.mode.value, MODE[state.mode]))
+    return line(*mode, (told + said, "note"))
 
 
 def _round(state: RunState) -> int:
@@ -70,13 +77,13 @@ def _round(state: RunState) -> int:
 
 def _best(state: RunState) -> Line:
     if verified_only(state):
-        return line(("verified only", "note"))
+        return line((tr("verified only"), "note"))
     if state.best is None:
-        return line(("no baseline yet", "muted"))
+        return line((tr("no baseline yet"), "muted"))
     final = state.final.ratio if state.final else None
     ratio = final.ratio if final else state.best.over_seed
-    which = "the seed" if state.best.attempt == 0 else f"attempt {state.best.attempt}"
-    return line(("best ", "muted"), (words.times(ratio), "figure"), (f" {which}", "muted"))
+    which = words.attempt(state.best.attempt)
+    return line((f"{tr('best')} ", "muted"), (words.times(ratio), "figure"), (f" {which}", "muted"))
 
 
 def verified_only(state: RunState) -> bool:
@@ -95,7 +102,7 @@ def _verdict_counts(state: RunState) -> Line:
 
 def _tokens(state: RunState) -> Line:
     total = state.input_tokens + state.output_tokens
-    return line((f"{words.tokens(total)} tokens", "muted")) if total else ()
+    return line((words.count(total, "token", words.tokens(total)), "muted")) if total else ()
 
 
 def rail(state: RunState, now: float, room: int) -> Line:
@@ -166,66 +173,79 @@ def status(
     """One row under the rail: what is being done, or what waits and how to go on."""
     if state.finished:
         role = "verdict.keep" if state.ok else "verdict.fail"
-        end = line(("the run is over: ", role), (one_line(state.finished), "text"))
+        end = line((tr("the run is over: "), role), (one_line(state.finished), "text"))
         if state.final and state.final.ratio:
             low, high = state.final.ratio.low, state.final.ratio.high
-            end = (*end, (f"; measured afresh {words.times(state.final.ratio.ratio)}", "figure"))
-            end = (*end, (f" the seed [{low:.2f}, {high:.2f}]", "muted"))
-        return spread(end, line(("q leaves", "muted")), room)
+            afresh = tr("; measured afresh {ratio}", ratio=words.times(state.final.ratio.ratio))
+            end = (
+                *end,
+                (afresh, "figure"),
+                (f" {tr('the seed')} [{low:.2f}, {high:.2f}]", "muted"),
+            )
+        return spread(end, line((tr("{key} leaves", key=way_to("app.quit")), "muted")), room)
     effect = next_effect(state, now)
     if isinstance(effect, Hold):
         return fit(_held(state, effect), room)
-    doing = one_line(activity) or "working"
+    doing = one_line(words.activity(activity)) or tr("working")
     left = line((doing, "text"))
     if progress is not None:
         left = (*left, *_progress(progress, doing))
     following = upcoming(state, now)
-    right = line(("then ", "muted"), (following.value, "phase.next")) if following else ()
+    right = line((f"{tr('then')} ", "muted"), (following.value, "phase.next")) if following else ()
     return spread(left, right, room)
 
 
 def _held(state: RunState, hold: Hold) -> Line:
-    to = f" to {hold.due}" if hold.due else ""
+    to = tr(" to {phase}", phase=hold.due) if hold.due else ""
+    on, step, mode = (way_to(f"run.{name}") for name in ("pause", "step", "mode"))
     granted = state.granted and hold.overlay is not Overlay.WAIT_USER
     match hold.overlay:
         case Overlay.PAUSED:
-            how = f"PAUSED: space goes on, n takes one step{to}"
+            how = tr("PAUSED: {on} goes on, {step} takes one step{to}", on=on, step=step, to=to)
         case Overlay.WAIT_STEP:
-            how = f"WAIT_STEP: n takes one step{to}, m changes the mode"
+            how = tr("WAIT_STEP: {step} takes one step{to}, {mode} changes the mode",
+                     step=step, to=to, mode=mode)  # fmt: skip
         case Overlay.WAIT_USER:
             how = f"WAIT_USER: {_asked(state)}"
         case Overlay.WAIT_API:
             how = f"WAIT_API: {_waiting_api(state)}"
-    return line((how, "note"), (" (granted)" if granted else "", "muted"))
+    return line((how, "note"), (f" ({tr('granted')})" if granted else "", "muted"))
 
 
 def _asked(state: RunState) -> str:
     """What waits for the person, and the key for it."""
     if state.question is not None:
-        return f"the agent asks, its card says how to answer: {one_line(state.question.text)}"
-    attempt = state.gate.attempt if state.gate else state.next_attempt
+        asked = one_line(state.question.text)
+        return tr("the agent asks, its card says how to answer: {text}", text=asked)
+    number = state.gate.attempt if state.gate else state.next_attempt
+    review, see = way_to("review.open"), way_to("ask.see")
+    yes, no = way_to("ask.keep"), way_to("ask.reject")
     match state.gate.kind if state.gate else "keep":
         case "plan":
-            return "the plan waits for you, alt+y goes on, alt+n wants another"
+            return tr("the plan waits for you, {yes} goes on, {no} wants another", yes=yes, no=no)
         case "edit":
-            return f"the edit of attempt {attempt} waits for you before it runs, r shows it"
+            return tr("the edit of attempt {number} waits for you before it runs, {key} shows it",
+                      number=number, key=review)  # fmt: skip
         case "script":
-            return "a script waits for your leave to run, alt+d shows it"
+            return tr("a script waits for your leave to run, {key} shows it", key=see)
         case _:
-            return f"the KEEP of attempt {attempt} waits for you, r shows it"
+            return tr("the KEEP of attempt {number} waits for you, {key} shows it",
+                      number=number, key=review)  # fmt: skip
 
 
 def _waiting_api(state: RunState) -> str:
     if state.api_failure:
-        return f"{one_line(state.api_failure)}; space tries again"
+        why = one_line(state.api_failure)
+        return tr("{why}; {key} tries again", why=why, key=way_to("run.pause"))
     wait = state.api_wait
     if wait is None:
-        return "the model's server"
-    return f"try {wait.attempt + 1} in {words.short_time(wait.seconds)}: {one_line(wait.reason)}"
+        return tr("the model's server")
+    return tr("try {number} in {time}: {why}", number=wait.attempt + 1,
+              time=words.short_time(wait.seconds), why=one_line(wait.reason))  # fmt: skip
 
 
 def _progress(progress: Progress, doing: str) -> Line:
-    spans: list[Span] = [(f": {one_line(progress.stage)} ", "text")]
+    spans: list[Span] = [(f": {words.stage(progress.stage)} ", "text")]
     if progress.total:
         full, rest = bar(progress.done, progress.total, 12)
         spans += [(full, "progress"), (rest, "progress.rest")]
@@ -234,7 +254,7 @@ def _progress(progress: Progress, doing: str) -> Line:
         interval = progress.ratio
         spans.append((f"  {words.times(interval.ratio)}", "figure"))
         spans.append((f" [{interval.low:.2f}, {interval.high:.2f}]", "muted"))
-    message = one_line(progress.message)
+    message = one_line(words.activity(progress.message))
     if message and message not in doing:
         spans.append((f"  {message}", "muted"))
     return tuple(spans)
@@ -259,7 +279,7 @@ def sparkline(state: RunState, room: int) -> Line:
     glyph, role = VERDICT[last.verdict]
     tail = line(
         (f" 1.00× → {words.times(best)}", "figure"),
-        (f"  last {last.item} ", "muted"),
+        (f"  {tr('last {item}', item=last.item)} ", "muted"),
         (f"{glyph} {last.verdict}", role),
         (f" {words.times(last.over_seed)}" if last.over_seed else "", role),
     )
@@ -271,10 +291,10 @@ def sparkline(state: RunState, room: int) -> Line:
 
 def no_attempt(state: RunState) -> str:
     if verified_only(state):
-        return "verified only: there are no times to draw"
+        return tr("verified only: there are no times to draw")
     if state.phase in (Phase.INIT, Phase.BASELINE):
-        return "no attempt yet: the baseline is being measured"
-    return "no attempt yet: the first candidate is to come"
+        return tr("no attempt yet: the baseline is being measured")
+    return tr("no attempt yet: the first candidate is to come")
 
 
 def keys_line(pairs: list[tuple[str, str]], room: int, more: str) -> Line:

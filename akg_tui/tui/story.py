@@ -16,6 +16,7 @@ from akg_tui.core.rules import applied_in_words, in_words
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import TOOL, VERDICT
+from akg_tui.tui.language import marked, tr
 from akg_tui.tui.spans import BLANK, Line, Span, fit, hang, line
 
 MAX_STREAM_ROWS = 200
@@ -39,7 +40,8 @@ def paragraphs(
     shown: list[Paragraph] = [((lead,) if lead[0] else (), each, role) for each in lines[:most]]
     hidden = len(lines) - most
     if hidden > 0:
-        shown.append(((), f"({words.count(hidden, 'more line')}: in the journal)", "faint"))
+        told = tr("({lines}: in the journal)", lines=words.count(hidden, "more line"))
+        shown.append(((), told, "faint"))
     return shown
 
 
@@ -73,25 +75,30 @@ def source(name: str) -> Span:
 
 
 def call_words(event: ev.ToolCalled) -> str:
-    known = {"edit_kernel": "ops", "submit_plan": "items"}
-    many = event.arguments.get(known.get(event.tool, ""))
-    size = f" {words.count(len(many), known[event.tool][:-1])}" if isinstance(many, list) else ""
+    size = ""
+    ops, items = event.arguments.get("ops"), event.arguments.get("items")
+    if event.tool == "edit_kernel" and isinstance(ops, list):
+        size = f" {words.count(len(ops), 'op')}"
+    elif event.tool == "submit_plan" and isinstance(items, list):
+        size = f" {words.count(len(items), 'item')}"
     return f"{one_line(event.tool)}{size}"
 
 
 def _session(event: ev.SessionOpened) -> list[Paragraph]:
-    return [((), "the run was resumed" if event.resumed else "the run begins", "muted")]
+    return [((), tr("the run was resumed") if event.resumed else tr("the run begins"), "muted")]
 
 
 def _subagent(event: ev.SubagentStarted) -> list[Paragraph]:
-    told = f"begins: {one_line(event.prompt)}" if event.prompt else "begins"
+    told = tr("begins")
+    if event.prompt:
+        told = tr("begins: {prompt}", prompt=one_line(event.prompt))
     return [((source(event.subagent), (f"{one_line(event.agent)} ", "muted")), told, "muted")]
 
 
 def _subagent_over(event: ev.SubagentEnded) -> list[Paragraph]:
     why = f": {one_line(event.reason)}" if event.reason else ""
     role = "muted" if event.status == "done" else "log.error"
-    return [((source(event.subagent),), f"{event.status}{why}", role)]
+    return [((source(event.subagent),), f"{words.ending(event.status)}{why}", role)]
 
 
 def _told_subagent(event: ev.SubagentHinted) -> list[Paragraph]:
@@ -115,9 +122,14 @@ def _phase(event: ev.PhaseEntered) -> list[Paragraph]:
 
 
 _AGAINST = {
-    ev.Purpose.BASELINE: "the reference",
-    ev.Purpose.CANDIDATE: "the best",
-    ev.Purpose.FINAL: "the seed",
+    ev.Purpose.BASELINE: marked("the reference"),
+    ev.Purpose.CANDIDATE: marked("the best"),
+    ev.Purpose.FINAL: marked("the seed"),
+}
+_PURPOSE = {
+    ev.Purpose.BASELINE: marked("baseline"),
+    ev.Purpose.CANDIDATE: marked("candidate"),
+    ev.Purpose.FINAL: marked("final"),
 }
 
 
@@ -125,8 +137,8 @@ def _evaluated(event: ev.EvalFinished) -> list[Paragraph]:
     measurement = event.measurement
     fine = measurement.outcome is Outcome.CORRECT
     role = "text" if fine else "log.error"
-    lead = line((f"{event.purpose} ", "muted"))
-    told = one_line(words.measured(measurement, _AGAINST[event.purpose]))
+    lead = line((f"{tr(_PURPOSE[event.purpose])} ", "muted"))
+    told = one_line(words.measured(measurement, tr(_AGAINST[event.purpose])))
     entry: list[Paragraph] = [(lead, told, role)]
     if not fine:
         entry += _detail(measurement)
@@ -139,50 +151,56 @@ def _detail(measurement: Measurement) -> list[Paragraph]:
 
 
 def _interrupted(event: ev.EvalInterrupted) -> list[Paragraph]:
-    return [((), f"evaluation cut off: {one_line(event.reason)}", "log.error")]
+    return [((), tr("evaluation cut off: {why}", why=one_line(event.reason)), "log.error")]
 
 
 def _planned(event: ev.PlanSubmitted) -> list[Paragraph]:
-    head = f"plan of {words.count(len(event.items), 'item')}"
-    entry: list[Paragraph] = [((), head, "text")]
-    if event.summary:
-        entry[0] = ((), f"{head}: {one_line(event.summary)}", "text")
-    return entry
+    head = tr("plan of {items}", items=words.count(len(event.items), "item"))
+    return [((), f"{head}: {one_line(event.summary)}" if event.summary else head, "text")]
 
 
 def _activated(event: ev.ItemActivated) -> list[Paragraph]:
-    return [((), f"round {event.round}: {event.item}", "muted")]
+    return [((), tr("round {number}: {item}", number=event.round, item=event.item), "muted")]
 
 
 def _items_left(event: ev.ItemsSuspended | ev.ItemsDropped) -> list[Paragraph]:
-    verb = "suspended" if isinstance(event, ev.ItemsSuspended) else "dropped"
-    names = ", ".join(event.items)
-    return [((), f"{verb} {names}: {one_line(event.reason)}", "muted")]
+    names, why = ", ".join(event.items), one_line(event.reason)
+    if isinstance(event, ev.ItemsSuspended):
+        return [((), tr("suspended {items}: {why}", items=names, why=why), "muted")]
+    return [((), tr("dropped {items}: {why}", items=names, why=why), "muted")]
 
 
 def _turn_cut(event: ev.TurnInterrupted) -> list[Paragraph]:
-    return [((), f"turn cut off, its edits undone: {one_line(event.reason)}", "log.error")]
+    why = one_line(event.reason)
+    return [((), tr("turn cut off, its edits undone: {why}", why=why), "log.error")]
 
 
 def _visit_failed(event: ev.VisitFailed) -> list[Paragraph]:
-    return [((), f"no result in {event.phase}: {one_line(event.reason)}", "log.error")]
+    why = one_line(event.reason)
+    return [((), tr("no result in {phase}: {why}", phase=event.phase, why=why), "log.error")]
 
 
 def _api_waiting(event: ev.ApiWaiting) -> list[Paragraph]:
-    told = f"WAIT_API: try {event.attempt + 1} in {event.seconds:.0f} s: {one_line(event.reason)}"
-    return [((), told, "log.error")]
+    told = tr("try {number} in {time}: {why}", number=event.attempt + 1,
+              time=f"{event.seconds:.0f} s", why=one_line(event.reason))  # fmt: skip
+    return [((), f"WAIT_API: {told}", "log.error")]
 
 
 def _gate(event: ev.GateOpened) -> list[Paragraph]:
-    what = {"plan": "the plan", "edit": f"the edit of attempt {event.attempt}"}
-    what |= {"keep": f"attempt {event.attempt}", "script": "a script"}
-    return [((), f"{what[event.kind]} waits for your review", "log.you")]
+    match event.kind:
+        case "plan":
+            told = tr("the plan waits for your review")
+        case "edit":
+            told = tr("the edit of attempt {number} waits for your review", number=event.attempt)
+        case "script":
+            told = tr("a script waits for your review")
+        case _:
+            told = tr("attempt {number} waits for your review", number=event.attempt)
+    return [((), told, "log.you")]
 
 
 def _gate_answered(event: ev.GateAnswered) -> list[Paragraph]:
-    answer = event.answer
-    why = f": {one_line(event.comment)}" if event.comment else ""
-    return [((("you ", "log.you"),), f"{answer}{why}", "text")]
+    return _why(tr("approve") if event.answer == "approve" else tr("reject"), event.comment)
 
 
 def _learned(event: ev.RuleLearned) -> list[Paragraph]:
@@ -204,9 +222,10 @@ def _decided(event: ev.Decided) -> list[Paragraph]:
 
 
 def _diagnosed(event: ev.DiagnosisReported) -> list[Paragraph]:
-    entry: list[Paragraph] = [((("diagnosis ", "log.you"),), one_line(event.cause), "text")]
-    entry += [((("avoid ", "muted"),), one_line(each), "text") for each in event.avoid]
-    entry += [((("try ", "muted"),), one_line(each), "text") for each in event.directions]
+    cause, avoid, try_ = f"{tr('diagnosis')} ", f"{tr('avoid')} ", f"{tr('try')} "
+    entry: list[Paragraph] = [(((cause, "log.you"),), one_line(event.cause), "text")]
+    entry += [(((avoid, "muted"),), one_line(each), "text") for each in event.avoid]
+    entry += [(((try_, "muted"),), one_line(each), "text") for each in event.directions]
     return entry
 
 
@@ -215,31 +234,47 @@ def _stops(event: ev.StopConditionsMet) -> list[Paragraph]:
     reasons = [reason for reason in event.reasons if reason != QUEUE_EXHAUSTED]
     if len(reasons) < 2:
         return []
-    return [((), f"all that stops it: {one_line('; '.join(reasons))}", "text")]
+    why = one_line("; ".join(reasons))
+    return [((), tr("all that stops it: {why}", why=why), "text")]
 
 
 def _finished(event: ev.RunFinished) -> list[Paragraph]:
     role = "verdict.keep" if event.ok else "log.error"
-    return [((), f"the run is over: {one_line(event.reason)}", role)]
+    return [((), f"{tr('the run is over: ')}{one_line(event.reason)}", role)]
 
 
 def _change(event: ev.PlanEditAdopted) -> list[Paragraph]:
-    told = [f"adds {item.id} {one_line(item.text)}" for item in event.change.added]
-    told += [f"edits {item.id} {one_line(item.text)}" for item in event.change.edited]
-    told += [f"drops {item_id}" for item_id in event.change.dropped]
-    return _you(f"took {one_line(event.kept)} over: {'; '.join(told) or 'another order'}")
+    change = event.change
+    told = [_added(item) for item in change.added] + [_edited(item) for item in change.edited]
+    told += [tr("drop {item}", item=item_id) for item_id in change.dropped]
+    changes = "; ".join(told) or tr("another order")
+    return _you(tr("took {file} over: {changes}", file=one_line(event.kept), changes=changes))
+
+
+def _added(item: ev.PlannedItem) -> str:
+    return tr("add {item} {text}", item=item.id, text=one_line(item.text))
+
+
+def _edited(item: ev.PlannedItem) -> str:
+    return tr("edit {item} {text}", item=item.id, text=one_line(item.text))
 
 
 def _asked(event: ev.QuestionAsked) -> list[Paragraph]:
     choices = f" [{one_line(', '.join(event.choices))}]" if event.choices else ""
-    return [((("asks ", "log.you"),), f"{one_line(event.text)}{choices}", "text")]
+    return [(((f"{tr('asks')} ", "log.you"),), f"{one_line(event.text)}{choices}", "text")]
 
 
 def _answered(event: ev.QuestionAnswered) -> list[Paragraph]:
     if event.source == "user":
         return _you(one_line(event.answer))
-    told = f"default: {one_line(event.answer)}" if event.source != "denied" else "no answer"
-    return [((), f"nobody answered, {told}", "muted")]
+    if event.source == "denied":
+        return [((), tr("nobody answered, no answer"), "muted")]
+    default = one_line(event.answer)
+    return [((), tr("nobody answered, default: {answer}", answer=default), "muted")]
+
+
+def _said(text: str, role: str = "text") -> list[Paragraph]:
+    return [((), text, role)]
 
 
 def _why(text: str, why: str) -> list[Paragraph]:
@@ -247,7 +282,7 @@ def _why(text: str, why: str) -> list[Paragraph]:
 
 
 def _you(text: str) -> list[Paragraph]:
-    return [((("you ", "log.you"),), text, "text")]
+    return [(((f"{tr('you')} ", "log.you"),), text, "text")]
 
 
 _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
@@ -266,8 +301,12 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.TurnInterrupted: _turn_cut,
     ev.VisitFailed: _visit_failed,
     ev.ApiWaiting: _api_waiting,
-    ev.ApiFailed: lambda e: [((), f"the model cannot be used: {one_line(e.reason)}", "log.error")],
-    ev.ContextRebuilt: lambda e: [((), f"a new conversation: {one_line(e.reason)}", "muted")],
+    ev.ApiFailed: lambda e: _said(
+        tr("the model cannot be used: {why}", why=one_line(e.reason)), "log.error"
+    ),
+    ev.ContextRebuilt: lambda e: _said(
+        tr("a new conversation: {why}", why=one_line(e.reason)), "muted"
+    ),
     ev.GateOpened: _gate,
     ev.GateAnswered: _gate_answered,
     ev.RuleLearned: _learned,
@@ -275,36 +314,41 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.RuleRevoked: _rule_over,
     ev.Decided: _decided,
     ev.DiagnosisReported: _diagnosed,
-    ev.ModeChanged: lambda e: _you(f"mode {e.mode}"),
-    ev.Paused: lambda e: _you("pause"),
-    ev.Unpaused: lambda e: _you("go on"),
-    ev.StepGranted: lambda e: _you("one step"),
-    ev.HintGiven: lambda e: [((("you ", "log.you"),), one_line(e.text), "text")],
-    ev.StopRequested: lambda e: _you(f"stop: {one_line(e.reason)}"),
-    ev.FinishRequested: lambda e: [((), f"the agent is done: {one_line(e.reason)}", "text")],
+    ev.ModeChanged: lambda e: _you(tr("mode {name}", name=e.mode)),
+    ev.Paused: lambda e: _you(tr("pause")),
+    ev.Unpaused: lambda e: _you(tr("go on")),
+    ev.StepGranted: lambda e: _you(tr("one step")),
+    ev.HintGiven: lambda e: _you(one_line(e.text)),
+    ev.StopRequested: lambda e: _you(tr("stop: {why}", why=one_line(e.reason))),
+    ev.FinishRequested: lambda e: _said(tr("the agent is done: {why}", why=one_line(e.reason))),
     ev.StopConditionsMet: _stops,
-    ev.PolicyChanged: lambda e: _you("policy changed"),
-    ev.PlanEdited: lambda e: [
-        ((), f"PLAN.md was edited by hand; the edit is kept in {one_line(e.kept)}", "text")
-    ],
-    ev.GateChanged: lambda e: _you(f"gate {e.gate} {'on' if e.on else 'off'}"),
-    ev.ItemAdded: lambda e: _you(f"add {e.item.id} {one_line(e.item.text)}"),
-    ev.ItemEdited: lambda e: _you(f"edit {e.item.id} {one_line(e.item.text)}"),
-    ev.ItemsReordered: lambda e: _you(f"order {', '.join(e.order)}"),
-    ev.ItemPinned: lambda e: _you(f"{'pin' if e.pinned else 'unpin'} {e.item}"),
+    ev.PolicyChanged: lambda e: _you(tr("policy changed")),
+    ev.PlanEdited: lambda e: _said(
+        tr("PLAN.md was edited by hand; the edit is kept in {file}", file=one_line(e.kept))
+    ),
+    ev.GateChanged: lambda e: _you(
+        tr("gate {gate}: on", gate=e.gate) if e.on else tr("gate {gate}: off", gate=e.gate)
+    ),
+    ev.ItemAdded: lambda e: _you(_added(e.item)),
+    ev.ItemEdited: lambda e: _you(_edited(e.item)),
+    ev.ItemsReordered: lambda e: _you(tr("order {items}", items=", ".join(e.order))),
+    ev.ItemPinned: lambda e: _you(
+        tr("pin {item}", item=e.item) if e.pinned else tr("unpin {item}", item=e.item)
+    ),
     ev.PlanEditAdopted: _change,
-    ev.ReplanForced: lambda e: _why("a new plan", e.reason),
-    ev.DiagnosisForced: lambda e: _why("a diagnosis", e.reason),
-    ev.KeepUndone: lambda e: _why(f"undo the KEEP of {e.item}", e.comment),
+    ev.ReplanForced: lambda e: _why(tr("a new plan"), e.reason),
+    ev.DiagnosisForced: lambda e: _why(tr("a diagnosis"), e.reason),
+    ev.KeepUndone: lambda e: _why(tr("undo the KEEP of {item}", item=e.item), e.comment),
     ev.QuestionAsked: _asked,
     ev.QuestionAnswered: _answered,
-    ev.BlockedReported: lambda e: [
-        ((), f"the agent is blocked ({e.kind}): {one_line(e.text)}", "log.error")
-    ],
-    ev.CallRefused: lambda e: [((), one_line(e.reason), "log.error")],
-    ev.Forked: lambda e: [
-        ((), f"forked from {one_line(e.parent)} at the end of round {e.round}", "text")
-    ],
-    ev.RunSalvaged: lambda e: [((), f"salvaged from the run {one_line(e.source)}", "text")],
+    ev.BlockedReported: lambda e: _said(
+        tr("the agent is blocked ({kind}): {text}", kind=e.kind, text=one_line(e.text)),
+        "log.error",
+    ),
+    ev.CallRefused: lambda e: _said(one_line(e.reason), "log.error"),
+    ev.Forked: lambda e: _said(
+        tr("forked from {run} at the end of round {number}", run=one_line(e.parent), number=e.round)
+    ),
+    ev.RunSalvaged: lambda e: _said(tr("salvaged from the run {run}", run=one_line(e.source))),
     ev.RunFinished: _finished,
 }

@@ -6,7 +6,9 @@ from datetime import datetime
 
 from akg_tui.core.machine import Verdict
 from akg_tui.tui import words
+from akg_tui.tui.commands import way_to
 from akg_tui.tui.glyphs import IDLE, VERDICT
+from akg_tui.tui.language import tr
 from akg_tui.tui.spans import Line, Span, fit, line, spread
 from akg_tui.tui.travel import Moment
 
@@ -33,21 +35,24 @@ def event_at(x: int, last: int, room: int) -> int:
 def _head(moment: Moment, room: int) -> Line:
     clock = datetime.fromtimestamp(moment.at).strftime("%H:%M:%S")
     before = moment.last_at - moment.at
-    round_now = f"{moment.mark.round} of {moment.rounds}" if moment.mark else "none yet"
-    playing = f" plays {moment.speed}× " if moment.speed else ""
+    place = tr("event {number} of {many}", number=f"{moment.seq:,}", many=f"{moment.last:,}")
+    rounds = tr("before the first round")
+    if moment.mark:
+        rounds = tr("after round {number} of {many}", number=moment.mark.round, many=moment.rounds)
+    playing = f" {tr('plays {speed}×', speed=moment.speed)} " if moment.speed else ""
+    ago = tr(", {time} before the last event", time=words.short_time(before))
     left = line(
-        (" PAST ", "phase.live"),
-        (f" event {moment.seq:,} of {moment.last:,}", "strong"),
-        ("  after round ", "muted"),
-        (round_now, "text"),
+        (f" {tr('PAST')} ", "phase.live"),
+        (f" {place}", "strong"),
+        (f"  {rounds}", "text"),
         (f"  {clock}", "text"),
-        (f", {words.short_time(before)} before the last event" if before >= 1 else "", "muted"),
+        (ago if before >= 1 else "", "muted"),
     )
     right = line(
         (playing, "figure"),
-        ("the run waits for you: " if moment.waits else "not live: ", "note"),
-        ("L", "key"),
-        (" live", "key.label"),
+        (tr("the run waits for you: ") if moment.waits else tr("not live: "), "note"),
+        (way_to("past.live"), "key"),
+        (f" {tr('live')}", "key.label"),
     )
     return spread(left, right, room)
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from akg_tui.tui.shape import LEAST, TABS
+from akg_tui.tui.commands import key_of, named
+from akg_tui.tui.language import tr
+from akg_tui.tui.shape import LEAST, PANE_NAMES, TABS
 from akg_tui.tui.spans import Line, Span, fit, line, width
 
 
 def tabs(active: str, room: int, popouts: Mapping[str, str] | None = None) -> Line:
     """All panes on one row, the active one lit; of `popouts`, by pane, what each shows."""
-    whole = [(name, f"{digit} {label}") for name, digit, label in TABS]
-    short = [(name, digit if name != active else label) for (name, digit, _), (_, label) in
-             zip(TABS, whole, strict=True)]  # fmt: skip
+    whole = {name: named(f"pane.{name}", tr(PANE_NAMES[name])) for name in TABS}
+    short = {
+        name: label if name == active else key_of(f"pane.{name}") or label
+        for name, label in whole.items()
+    }
     row: Line = ()
-    for named in (whole, short):
+    for labels in (whole, short):
         spans: list[Span] = [(" ", "text")]
-        for name, label in (*named, *(popouts or {}).items()):
+        for name, label in (labels | dict(popouts or {})).items():
             role = "phase.live" if name == active else "muted"
             spans += [(f" {label} ", role), (" ", "text")]
         row = tuple(spans[:-1])
@@ -25,8 +29,10 @@ def tabs(active: str, room: int, popouts: Mapping[str, str] | None = None) -> Li
     return fit(row, room)
 
 
-def too_small(width: int, height: int) -> Line:
+def too_small(columns: int, rows: int) -> Line:
     """How to get on in a terminal that is too small for the deck."""
     least = f"{LEAST[0]}×{LEAST[1]}"
-    text = f"{width}×{height} is small: one pane, 1-{len(TABS)} change it; the deck needs {least}"
-    return fit(line((text, "note")), width)
+    keys = " ".join(filter(None, (key_of(f"pane.{name}") for name in TABS)))
+    text = tr("{size} is small: one pane, {keys} change it; the deck needs {least}",
+              size=f"{columns}×{rows}", keys=keys, least=least)  # fmt: skip
+    return fit(line((text, "note")), columns)

@@ -13,7 +13,9 @@ from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Interval
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.tui import words
+from akg_tui.tui.commands import way_to
 from akg_tui.tui.glyphs import LIVE, PROMISED, VERDICT
+from akg_tui.tui.language import tr
 from akg_tui.tui.predicted import predicted
 from akg_tui.tui.snapshot import no_attempt
 from akg_tui.tui.widgets.plot import Plot, Series
@@ -126,11 +128,12 @@ class Trace:
             live = Series(LIVE, "chart.live")
             live.add(next_x, *(best.over_seed * v for v in (now.ratio, now.low, now.high)))
             series.append(live)
-        empty = no_attempt(state)
+        empty, key = no_attempt(state), way_to("chart.cycle")
         if tokens and not self._tokens:
-            empty = "this agent uses no tokens: c shows another unit"
+            empty = tr("this agent uses no tokens: {key} shows another unit", key=key)
         if self.unit == "roof" and self._read > 1 and not self._steps:
-            empty = "no measurement tells its share of the roofline: c shows another unit"
+            empty = tr("no measurement tells its share of the roofline: {key} shows another unit",
+                       key=key)  # fmt: skip
         band = None
         if self._steps and self.noise and len(self._halves) > 1:
             at, value = self._steps[-1]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from akg_tui.core.events import Record
 from akg_tui.core.past import Mark, Past
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 
 SPEEDS = (1, 4, 16)
@@ -135,7 +136,7 @@ def look_back(now: Look, travel: Travel) -> Look:
         now,
         state=state,
         records=records,
-        activity=f"event {moment.seq}: {told(records[-1])}",
+        activity=tr("event {number}: {kind}", number=moment.seq, kind=told(records[-1])),
         progress=None,
         stream="",
         streams=lambda subagent: "",

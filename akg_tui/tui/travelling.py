@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from akg_tui.core.plain import one_line
+from akg_tui.tui.commands import way_to
+from akg_tui.tui.language import tr
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -74,7 +76,7 @@ class Travelling(_Base):
         if self._travel is None or self._travel.past.records is not handle.records:
             past = getattr(handle, "past", None) or Past(handle.records)
             if len(handle.records) - past.folded > AT_ONCE:
-                self.tell("reading the past …")
+                self.tell(tr("reading the past …"))
                 await asyncio.to_thread(past.extend)
             self._travel = Travel(past)
         if handle is self._handle and self._on_deck():
@@ -84,7 +86,7 @@ class Travelling(_Base):
     def action_live(self) -> None:
         """Out of the past: what is true now."""
         if self._travel is None or not self.in_past:
-            self.tell("this is live")
+            self.tell(tr("this is live"))
             return
         self._travel.live()
         self.pull_now()
@@ -115,7 +117,7 @@ class Travelling(_Base):
 
     def travel_speed(self, step: int) -> None:
         if self._travel is not None:
-            self.tell(f"plays at {self._travel.faster(step)}×")
+            self.tell(tr("plays at {speed}×", speed=self._travel.faster(step)))
             self.pull_now()
 
     def action_rounds(self) -> None:
@@ -127,7 +129,7 @@ class Travelling(_Base):
         now, here = self.look_now(), self.look()
         attempts = now.state.attempts
         if len(attempts) < 2:
-            self.tell("there are no two rounds to compare yet")
+            self.tell(tr("there are no two rounds to compare yet"))
             return
         right = here.state.attempts[-1].number if here.state.attempts else 0
         best = now.state.best.attempt if now.state.best else 0
@@ -143,7 +145,7 @@ class Travelling(_Base):
             return
         state = self.look_now().state
         if state.best is None or not state.former:
-            self.tell("there is no KEEP to undo: the best kernel is the seed")
+            self.tell(tr("there is no KEEP to undo: the best kernel is the seed"))
             return
 
         def undo(yes: bool | None) -> None:
@@ -154,9 +156,9 @@ class Travelling(_Base):
             if self._at_rest():
                 self.run_worker(self._undo_at_rest(), name="undo")
             else:
-                self.steer(cmd.UndoKeep(), "the KEEP is undone")
+                self.steer(cmd.UndoKeep(), tr("the KEEP is undone"))
 
-        self.push_screen(Confirm("undo the last KEEP?", _undo_words(state), "undo"), undo)
+        self.push_screen(Confirm(tr("undo the last KEEP?"), _undo_words(state), tr("undo")), undo)
 
     def _at_rest(self) -> bool:
         from akg_tui.engine.follow import Followed
@@ -186,9 +188,9 @@ class Travelling(_Base):
         try:
             await asyncio.to_thread(undo)
         except StoreError as error:
-            self.tell(f"not undone: {error}")
+            self.tell(tr("not undone: {why}", why=error))
             return
-        self.tell("the KEEP is undone")
+        self.tell(tr("the KEEP is undone"))
 
     def action_fork(self) -> None:
         """A new run from the round that is looked at, after a question."""
@@ -198,7 +200,8 @@ class Travelling(_Base):
             return
         mark = self._travel.past.round_at(self._travel.cursor or 1) if self._travel else None
         if not self.in_past or mark is None:
-            self.tell("there is no settled round here to fork from: T goes to one")
+            self.tell(tr("there is no settled round here to fork from: {key} goes to one",
+                         key=way_to("past.enter")))  # fmt: skip
             return
         path, look = Path(self._handle.path), self.look()
 
@@ -207,7 +210,9 @@ class Travelling(_Base):
                 self.run_worker(self._fork(path, mark), name="fork")
 
         question = Confirm(
-            f"fork at the end of round {mark.round}?", _fork_words(path, mark, look.state), "fork"
+            tr("fork at the end of round {number}?", number=mark.round),
+            _fork_words(path, mark, look.state),
+            tr("fork"),
         )
         self.push_screen(question, fork)
 
@@ -221,31 +226,38 @@ class Travelling(_Base):
                 fork_run, path, mark.round, version=__version__, clock=time.time
             )
         except StoreError as error:
-            self.tell(f"not forked: {error}")
+            self.tell(tr("not forked: {why}", why=error))
             return
-        self.tell(f"forked; go on with: akg-tui resume {one_line(str(made.path))}")
+        how = f"akg-tui resume {one_line(str(made.path))}"
+        self.tell(tr("forked; go on with: {command}", command=how))
 
 
 def _undo_words(state: RunState) -> tuple[str, ...]:
-    from akg_tui.tui.words import times
+    from akg_tui.tui.words import attempt, times
 
     assert state.best is not None
     undone, after = state.best, state.former[-1]
-    back = f"attempt {after.attempt}" if after.attempt else "the seed"
     return (
-        f"The KEEP of attempt {undone.attempt} ({times(undone.over_seed)} the seed) is taken back.",
-        f"The best kernel is {back} again ({times(after.over_seed)}), and the work starts from it.",
-        "The attempt stays in history, and the agent is told.",
-    )
+        tr("The KEEP of attempt {number} ({ratio} the seed) is taken back.",
+           number=undone.attempt, ratio=times(undone.over_seed)),
+        tr("The best kernel is {which} again ({ratio}), and the work starts from it.",
+           which=attempt(after.attempt), ratio=times(after.over_seed)),
+        tr("The attempt stays in history, and the agent is told."),
+    )  # fmt: skip
 
 
 def _fork_words(path: Path, mark: Mark, state: RunState) -> tuple[str, ...]:
-    from akg_tui.tui.words import count, times
+    from akg_tui.tui.words import attempt, count, times
 
     best = state.best
-    kept = f", best {times(best.over_seed)} (attempt {best.attempt})" if best else ""
+    kept = ""
+    if best:
+        ratio = times(best.over_seed)
+        kept = tr(", best {ratio} ({which})", ratio=ratio, which=attempt(best.attempt))
+    name = f"{one_line(path.resolve().name)}-r{mark.round}"
     return (
-        f"A new run, {one_line(path.resolve().name)}-r{mark.round}, is made beside this one.",
-        f"It holds the {count(mark.seq, 'event')} up to there{kept}, and can be resumed at once.",
-        "This run is not changed.",
-    )
+        tr("A new run, {name}, is made beside this one.", name=name),
+        tr("It holds the {events} up to there{best}, and can be resumed at once.",
+           events=count(mark.seq, "event"), best=kept),
+        tr("This run is not changed."),
+    )  # fmt: skip

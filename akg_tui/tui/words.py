@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from akg_tui.core.decision import percent
 from akg_tui.core.measurement import Interval, Measurement, Outcome, digits
-from akg_tui.tui.language import ENGLISH, catalogue, spoken, tr
+from akg_tui.core.plain import one_line
+from akg_tui.tui.language import ENGLISH, catalogue, marked, spoken, tr
 
 
 def clock(seconds: float) -> str:
@@ -40,13 +41,84 @@ def milliseconds(value: float) -> str:
     return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
 
 
-def count(number: int, noun: str) -> str:
-    """``1 line``, ``3 lines``; in another language by its pattern for the noun."""
+def count(number: int, noun: str, figure: str = "") -> str:
+    """``1 line``, ``3 lines``; in another language by its pattern for the noun.
+
+    `figure` is the number as it is to be written, where that is not all its digits.
+    """
+    shown = figure or str(number)
     if spoken() != ENGLISH:
         pattern = catalogue(spoken()).get(f"{{n}} {noun}")
         if pattern is not None:
-            return pattern.format(n=number)
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+            return pattern.format(n=shown)
+    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
+
+
+def attempt(number: int) -> str:
+    """An attempt by its number; the first of all is the seed."""
+    return tr("attempt {number}", number=number) if number else tr("the seed")
+
+
+_STAGES = {
+    "start": marked("start"),
+    "reference": marked("reference"),
+    "build": marked("build"),
+    "verify": marked("verify"),
+    "time": marked("time"),
+    "confirm": marked("confirm"),
+}
+
+_ACTIVITIES = {
+    "baseline evaluation": marked("baseline evaluation"),
+    "candidate evaluation": marked("candidate evaluation"),
+    "final evaluation": marked("final evaluation"),
+    "making the report": marked("making the report"),
+}
+# What a run that another process works on tells after who that is.
+_WATCHED = {
+    " on it, and takes no commands from here": marked(", and takes no commands from here"),
+}
+
+
+_ENDINGS = {
+    "working": marked("working"),
+    "idle": marked("idle"),
+    "waiting": marked("waiting"),
+    "done": marked("done"),
+    "limit": marked("at its limit"),
+    "failed": marked("failed"),
+    "cancelled": marked("cancelled"),
+    "interrupted": marked("interrupted"),
+    "stopped": marked("stopped"),
+}
+
+
+def ending(status: str) -> str:
+    """How a subagent ended, or what it does, in the language spoken now."""
+    return tr(_ENDINGS[status]) if status in _ENDINGS else one_line(status)
+
+
+def stage(name: str) -> str:
+    """A stage of an evaluation, as it is reported, in the language spoken now."""
+    return tr(_STAGES[name]) if name in _STAGES else one_line(name)
+
+
+def activity(told: str) -> str:
+    """What is being done, as the engine tells it, in the language spoken now."""
+    if told in _ACTIVITIES:
+        return tr(_ACTIVITIES[told])
+    name, works, what = told.partition(" is at work")
+    if not works:
+        return told
+    if pid := name.removeprefix("process ") if name.startswith("process ") else "":
+        rest = tr(_WATCHED[what]) if what in _WATCHED else ""
+        return tr("process {pid} is at work on it", pid=pid) + rest
+    return tr("{name} is at work", name=name) if not what else told
+
+
+def error_of(error: float, tolerance: float) -> str:
+    """An error and what is allowed."""
+    return tr("{error} of {tolerance} allowed", error=f"{error:.1e}", tolerance=f"{tolerance:.1e}")
 
 
 def tokens(number: int) -> str:
@@ -72,7 +144,10 @@ def _figures(mid: float, low: float, high: float) -> dict[str, str]:
 
 
 def measured(measurement: Measurement, against: str) -> str:
-    """A measurement on one line, told against `against` (the best, the seed, the reference)."""
+    """A measurement on one line, told against `against` (the best, the seed, the reference).
+
+    `against` is in the language spoken now.
+    """
     if measurement.outcome is not Outcome.CORRECT:
         kind = f"{measurement.failure}: " if measurement.failure else ""
         return f"{kind}{measurement.message}"

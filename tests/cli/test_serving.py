@@ -34,12 +34,14 @@ def task(tmp_path: Path) -> Path:
 class Served:
     """`akg-tui serve`, from its first line to its end."""
 
-    def __init__(self, *folders: Path) -> None:
+    def __init__(self, *folders: Path, cwd: Path | None = None) -> None:
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
+        environment["PYTHONPATH"] = str(Path(__file__).parents[2])
         command = [sys.executable, "-m", "akg_tui", "serve", "--port", "0", *map(str, folders)]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
-        )
+            command, cwd=cwd, stdout=subprocess.PIPE, text=True, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
         assert self.process.stdout is not None
         found = TOKEN_PAGE.match(self.process.stdout.readline())
         assert found is not None
@@ -112,6 +114,22 @@ async def test_the_socket_shows_the_workbench_and_takes_keys(served: Served) -> 
         shown = b""
         await socket.send_json(["stdin", "?"])
         await asyncio.wait_for(until("type to search"), 60)
+
+
+async def test_without_a_folder_the_list_of_runs_is_served(tmp_path: Path) -> None:
+    served = Served(cwd=tmp_path)
+    try:
+        address = f"ws://127.0.0.1:{served.port}/{served.token}/0/ws?width=120&height=40"
+        shown = b""
+        async with aiohttp.ClientSession() as client, client.ws_connect(address) as socket:
+            await socket.send_json(["resize", {"width": 120, "height": 40}])
+            async with asyncio.timeout(60):
+                while b"There is no run here yet." not in shown:
+                    message = await socket.receive()
+                    if message.type is aiohttp.WSMsgType.BINARY:
+                        shown += message.data
+    finally:
+        served.close()
 
 
 def test_ctrl_c_ends_serving(task: Path) -> None:

@@ -182,12 +182,30 @@ async def test_the_answer_keys_work_from_anywhere_also_from_a_line_being_written
 @pytest.mark.parametrize(
     ("gate", "who", "title", "effect", "still"),
     [
-        (Gate.KEEP, "DECIDE asks", "KEEP attempt 1?", "it becomes the best, 1.31×", "no work"),
-        (Gate.EDIT, "EDIT asks", "RUN the edit of attempt 1?", "run in the sandbox", "not run yet"),
-        (Gate.PLAN, "PLAN asks", "Go on with this plan of 6 items?", "p1 to p6", "no item is"),
+        (
+            Gate.KEEP,
+            "DECIDE asks, low risk: u takes it back",
+            "KEEP attempt 1?",
+            "it becomes the best, 1.31×",
+            "no work",
+        ),
+        (
+            Gate.EDIT,
+            "EDIT asks for the agent, some risk: new code runs",
+            "RUN the edit of attempt 1?",
+            "run in the sandbox",
+            "not run yet",
+        ),
+        (
+            Gate.PLAN,
+            "PLAN asks for the agent, no risk: nothing is run",
+            "Go on with this plan of 6 items?",
+            "p1 to p6",
+            "no item is",
+        ),
     ],
 )
-async def test_a_card_says_who_asks_what_would_happen_and_what_waiting_costs(
+async def test_a_card_says_who_asks_the_risk_what_would_happen_and_what_waiting_costs(
     gate: Gate, who: str, title: str, effect: str, still: str
 ) -> None:
     handle = gated(gate)
@@ -197,6 +215,7 @@ async def test_a_card_says_who_asks_what_would_happen_and_what_waiting_costs(
         shown = stage.text()
         for text in (who, title, effect, still, "has waited 1:1"):
             assert text in shown
+        assert ("+1 -1 lines." in shown) == (gate is not Gate.PLAN), "the size of the diff"
         await stage.press("alt+y")
     assert answered(handle) == [cmd.AnswerGate(1, approve=True)]
 

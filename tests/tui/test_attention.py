@@ -37,6 +37,7 @@ async def test_who_looks_elsewhere_is_called_once_and_the_title_is_given_back() 
     async with on_stage(handle) as stage:
         codes = heard(stage)
         stage.app.post_message(AppBlur())
+        await stage.pilot.pause()
         await stage.pull()
         assert codes == [], "nothing waits yet"
         handle.work()
@@ -47,6 +48,7 @@ async def test_who_looks_elsewhere_is_called_once_and_the_title_is_given_back() 
         assert "\x1b]2;DECIDE asks: KEEP attempt 1?\x07" in told
         assert "akg-tui: DECIDE asks: KEEP attempt 1?" in told
         stage.app.post_message(AppFocus())
+        await stage.pilot.pause()
         await stage.pull()
         await stage.pull()
         assert codes[-1] == "\x1b[23;2t"
@@ -58,6 +60,7 @@ async def test_the_next_question_calls_again() -> None:
     async with on_stage(handle) as stage:
         codes = heard(stage)
         stage.app.post_message(AppBlur())
+        await stage.pilot.pause()
         await stage.pull()
         assert codes == [], "it was in sight before the terminal lost the focus"
         handle.send(cmd.AnswerGate(1, approve=False))
@@ -73,6 +76,7 @@ async def test_rubbish_of_the_agent_cannot_speak_to_the_terminal() -> None:
     async with on_stage(handle) as stage:
         codes = heard(stage)
         stage.app.post_message(AppBlur())
+        await stage.pilot.pause()
         await stage.pull()
         assert handle.send(cmd.AskUser("say \x1b]2;mine\x07 yes \x9c; or")) is None
         await stage.pull()

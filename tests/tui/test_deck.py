@@ -6,6 +6,8 @@ from textual.widgets import Input
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Mode, Phase
+from akg_tui.tui.code import CodeRows, Colours, Texts
+from akg_tui.tui.compare import compare
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.dialogs import Help
 
@@ -334,3 +336,42 @@ async def test_a_hidden_pane_is_not_built(monkeypatch: pytest.MonkeyPatch) -> No
     )
     async with on_stage(at_work(), (80, 24)):
         assert set(built) == {"source"}
+
+
+async def test_best_and_working_kernel_scroll_together_where_both_are_seen() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=3)
+    async with on_stage(handle, (200, 60)) as stage:
+        best, working = stage.deck.panes["best"], stage.deck.panes["source"]
+        assert isinstance(best, SourcePane)
+        assert isinstance(working, SourcePane)
+        await stage.resize(200, 40)
+        await stage.press("2", "G")
+        assert working.top > 0
+        assert best.best_line_of(best.top) == working.best_line_of(working.top)
+        await stage.press("5", "g")
+        assert (best.top, working.top) == (0, 0)
+        best.scroll_to(y=5, animate=False)
+        await stage.pull()
+        assert best.top == 5
+        assert working.best_line_of(working.top) == 6
+
+
+def test_a_row_of_the_kernel_under_work_stands_beside_a_line_of_the_best() -> None:
+    pane = SourcePane("source", Colours(), Texts(), working=True)
+    old, new = ["a", "b", "c", "d"], ["a", "x", "y", "c", "d"]
+    pane.put(CodeRows(compare(old, new), b"k", old=None, new=None))
+    lines = [pane.best_line_of(index) for index in range(pane.searchable)]
+    assert lines == sorted(lines)
+    assert (lines[0], lines[-1]) == (1, 4)
+    for line in range(1, 5):
+        assert pane.best_line_of(pane.row_of_best(line)) == line
+
+
+async def test_the_report_is_written_from_the_deck_or_it_is_told_why_not() -> None:
+    handle = FakeHandle(path="/nowhere/at/all")
+    handle.work()
+    async with on_stage(handle) as stage:
+        await stage.press("R")
+        assert "no report: " in stage.deck.footer.view[1]
+        assert "/nowhere/at/all" in stage.deck.footer.view[1]

@@ -78,7 +78,7 @@ async def test_on_the_deck_the_card_and_the_dialogs(size: tuple[int, int]) -> No
     handle.tell(ev.ToolAnswered(call="x", tool=HOSTILE, status="error", error_information=HOSTILE))
     async with on_stage(handle, size) as stage:
         await stage.arm()
-        await over_all_keys(stage, "1", "2", "3", "4", "5", "question_mark", "escape", "q", "n")
+        await over_all_keys(stage, *"12345678", "question_mark", "escape", "q", "n", "M", "escape")
         assert "漢字" in stage.text()
 
 
@@ -119,3 +119,26 @@ async def test_a_hint_with_rubbish_pasted_into_it() -> None:
         await stage.press("enter")
         check(stage)
     assert len(handle.state.hints) == 1
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_in_the_past_the_comparison_and_the_evidence_of_an_item(
+    size: tuple[int, int],
+) -> None:
+    handle = hostile(Mode.AUTO)
+    handle.work()
+    async with on_stage(handle, size) as stage:
+        await over_all_keys(stage, "1", "down", "enter", "2", "b", "T", "shift+left", "space", "L")
+        await over_all_keys(stage, "v", "z", "right", "n", "escape", "u", "n")
+        assert "漢字" in stage.text()
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_in_chinese_too(size: tuple[int, int]) -> None:
+    handle = hostile()
+    handle.work()
+    async with on_stage(handle, size) as stage:
+        stage.app.action_language_named("zh")
+        await stage.arm()
+        await over_all_keys(stage, *"12345678", "r", "escape", "T", "L")
+        assert "漢字" in stage.text()

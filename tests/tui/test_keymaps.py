@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.binding import Binding
 
-from akg_tui.core.machine import Phase
+from akg_tui.core import commands as cmd
+from akg_tui.core.machine import Mode, Phase
 from akg_tui.tui import keyboard, keypage
 from akg_tui.tui import keymap as km
 from akg_tui.tui.commands import clashes, defaults, every
 from akg_tui.tui.preferences import config_folder
+from akg_tui.tui.screens.palette import offers
 
 from .script import FakeHandle
 from .stage import on_stage
@@ -224,3 +226,67 @@ async def test_a_keymap_that_changes_on_disk_is_worn_at_once() -> None:
         assert stage.deck.zoomed
         await stage.press("ctrl+z")
         assert not stage.deck.zoomed
+
+
+REBOUND = {
+    "run.pause": ("f5",), "run.step": ("f6",), "run.mode": ("f7",), "app.quit": ("f8",),
+    "review.open": ("f9",), "past.live": ("f2",), "pane.plan": ("f3",), "pane.best": (),
+    "review.keep": ("f4",), "past.previous_round": ("o",), "past.next_round": ("g o",),
+}  # fmt: skip
+
+
+async def test_the_screens_name_the_keys_of_the_keymap_that_is_worn() -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.work()
+    async with on_stage(handle, (200, 60)) as stage:
+        assert "KEEP of attempt 1 waits for you, r shows it" in stage.text()
+        km.wear(km.Keymap("mine", keys=REBOUND))
+        stage.app.rekey()
+        stage.app._say_anew()
+        await stage.arm()
+        shown = stage.text()
+        assert "KEEP of attempt 1 waits for you, F9 shows it" in shown
+        assert "╭─ F3 plan " in shown
+        assert "╭─ best: the seed" in shown, "a pane without a key has a title without one"
+        await stage.press("f9")
+        handle.now += 1
+        await stage.pull()
+        assert "the run waits for you:  F4 keep  D discard" in stage.text()
+        await stage.press("escape")
+        handle.send(cmd.SetMode(Mode.STEP))
+        handle.send(cmd.AnswerGate(handle.state.gate.gate, approve=True))  # type: ignore[union-attr]
+        handle.work()
+        await stage.pull()
+        assert "F6 takes one step" in stage.text()
+        assert "F7 changes the mode" in stage.text()
+        handle.send(cmd.Pause())
+        handle.work()
+        await stage.pull()
+        assert "PAUSED: F5 goes on" in stage.text()
+
+
+async def test_a_keymap_put_on_reaches_the_past_and_so_do_chords_the_line_and_the_palette() -> None:
+    handle = FakeHandle()
+    handle.work()
+    async with on_stage(handle) as stage:
+        await stage.press("T")
+        km.wear(km.Keymap("mine", keys=REBOUND))
+        stage.app.rekey()
+        stage.app._say_anew()
+        assert "not live: F2 live" in stage.text()
+        last = stage.deck.timeline.view
+        await stage.press("o", "o")
+        before = stage.deck.timeline.view
+        assert last is not None
+        assert before is not None
+        assert before.seq < last.seq
+        await stage.press("g", "o")
+        assert stage.deck.timeline.view is not None
+        assert before.seq < stage.deck.timeline.view.seq
+        await stage.press("T", "colon", *"first", "enter")
+        assert stage.deck.timeline.view.seq == 1
+        offered = {offer.run.command.id for offer in offers(stage.app)}
+        assert {"past.play", "past.last", "pane.zoom"} <= offered
+        await stage.press("f2")
+        assert not stage.app.in_past
+        assert "past.play" not in {offer.run.command.id for offer in offers(stage.app)}

@@ -37,10 +37,13 @@ def literals() -> tuple[set[str], list[str]]:
                 if isinstance(first, ast.Constant):
                     found.add(first.value)
                 elif name == "tr" and not re.search(
-                    r"label|help|group|_VERDICTS", ast.unparse(first)
+                    r"label|help|group|about|_[A-Z]+\[|PANE_NAMES\[|self\.sort|^name$",
+                    ast.unparse(first),
                 ):
                     hidden.append(f"{path.name}: {ast.unparse(node)}")
-            elif name == "count" and len(node.args) == 2:
+            elif name == "tr_in":
+                found.add("|".join(ast.literal_eval(each) for each in node.args))
+            elif name == "count" and len(node.args) >= 2:
                 noun = node.args[1]
                 if isinstance(noun, ast.Constant):
                     found.add(f"{{n}} {noun.value}")
@@ -105,9 +108,9 @@ def test_the_locale_chooses_the_language(environment: dict[str, str], language: 
 
 
 def borders(text: str) -> list[list[int]]:
-    """In which columns each row has a border."""
+    """In which columns each row has a border; the first row's words stand apart by their length."""
     rows: list[list[int]] = []
-    for row in text.split("\n"):
+    for row in text.split("\n")[1:]:
         column, found = 0, []
         for character in row:
             if character in "│╭╮╰╯":

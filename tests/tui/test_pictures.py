@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,15 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Mode, Phase
 from akg_tui.core.measurement import Interval, Progress
+from akg_tui.engine import recorded
+from akg_tui.tui import gallery
 from akg_tui.tui.app import WorkbenchApp
+from akg_tui.tui.preferences import Preferences
 
 from .script import FakeHandle
 from .stage import workbench
+
+RECORDED = Path(__file__).parents[1] / "recorded"
 
 
 def under_evaluation() -> FakeHandle:
@@ -59,22 +65,62 @@ def settled(handle: FakeHandle, *keys: str) -> Any:
     return before
 
 
+# Two themes, and Chinese.
+LOOKS = {
+    "ember": Preferences(theme="ember"),
+    "paper": Preferences(theme="paper"),
+    "zh": Preferences(lang="zh"),
+}
+in_each_look = pytest.mark.parametrize("look", LOOKS)
+
+
+def dressed(handle: FakeHandle, look: str) -> WorkbenchApp:
+    async def open_run() -> FakeHandle:
+        return handle
+
+    return WorkbenchApp(open_run, wanted=LOOKS[look], clock=handle.clock)
+
+
+@in_each_look
 @pytest.mark.parametrize(
     "size", [(120, 40), (80, 24), (200, 60)], ids=["120x40", "80x24", "200x60"]
 )
-def test_deck(snap_compare: Any, size: tuple[int, int]) -> None:
+def test_deck(snap_compare: Any, size: tuple[int, int], look: str) -> None:
     handle = under_evaluation()
-    assert snap_compare(workbench(handle), terminal_size=size, run_before=settled(handle))
+    app = dressed(handle, look)
+    assert snap_compare(app, terminal_size=size, run_before=settled(handle))
 
 
-def test_review(snap_compare: Any) -> None:
+@in_each_look
+def test_review(snap_compare: Any, look: str) -> None:
     handle = asking()
-    assert snap_compare(workbench(handle), terminal_size=(120, 40), run_before=settled(handle, "r"))
+    app = dressed(handle, look)
+    assert snap_compare(app, terminal_size=(120, 40), run_before=settled(handle, "r"))
 
 
-def test_card(snap_compare: Any) -> None:
+@in_each_look
+def test_card(snap_compare: Any, look: str) -> None:
     handle = asking()
-    assert snap_compare(workbench(handle), terminal_size=(80, 24), run_before=settled(handle))
+    app = dressed(handle, look)
+    assert snap_compare(app, terminal_size=(80, 24), run_before=settled(handle))
+
+
+@in_each_look
+def test_runs(
+    snap_compare: Any, look: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path.resolve()))
+    recordings = [recorded.read(path) for path in sorted(RECORDED.glob("*.zip"))]
+    folder = gallery.run_folders(recordings, tmp_path.resolve())
+    now = max(recording.records[-1].at for recording in recordings) + 720
+    app = WorkbenchApp(None, browse=folder, wanted=LOOKS[look], clock=lambda: now)
+
+    async def before(pilot: Pilot[int]) -> None:
+        await gallery.settled(app, pilot)
+        await pilot.press("down")
+        await gallery.settled(app, pilot)
+
+    assert snap_compare(app, terminal_size=(120, 40), run_before=before)
 
 
 def test_timeline(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:

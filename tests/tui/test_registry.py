@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Mode, Phase
-from akg_tui.tui import commands, keypage
+from akg_tui.engine import recorded
+from akg_tui.tui import commands, gallery, keypage
+from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.commands import Argument, Command, Where, at, every
 from akg_tui.tui.preferences import config_folder
 from akg_tui.tui.screens.commandline import CommandLine, name_of, read
 from akg_tui.tui.screens.dialogs import Help, help_rows
 from akg_tui.tui.screens.palette import offers
 from akg_tui.tui.screens.review import Review
+from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.spans import cells, plain
 
 from .script import FakeHandle
 from .stage import Stage, on_stage
 
 ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "tests" / "recorded"
 # These end the run or the app, so they come last.
 LAST = ("run.stop", "app.quit")
 ANSWERS = ("ask.keep", "ask.always", "ask.reject", "review.keep", "review.reject")
@@ -76,24 +83,97 @@ async def test_every_command_of_the_review_runs(tmp_path: Path) -> None:
         await every_command_runs(stage, "review")
 
 
+async def test_every_command_of_the_past_runs(tmp_path: Path) -> None:
+    handle = FakeHandle(path=str(tmp_path))
+    handle.work()
+    async with on_stage(handle) as stage:
+        for command in at("past"):
+            if command.where != "past":
+                continue
+            if not stage.app.in_past:
+                await stage.press("T")
+            assert await stage.app.carry_out(command), f"nobody carries out {command.id}"
+            await stage.pull()
+            assert stage.app._exception is None, command.id
+            await back_to(stage, stage.deck)
+
+
+async def test_every_command_of_the_comparison_runs(tmp_path: Path) -> None:
+    handle = FakeHandle(path=str(tmp_path))
+    handle.work()
+    async with on_stage(handle) as stage:
+        for command in at("rounds"):
+            if command.where != "rounds":
+                continue
+            if stage.app.screen is stage.deck:
+                await stage.press("v")
+            assert isinstance(stage.app.screen, Rounds)
+            assert await stage.app.carry_out(command), f"nobody carries out {command.id}"
+            await stage.pull()
+            assert stage.app._exception is None, command.id
+        assert stage.app.screen is stage.deck, "the last one closes it"
+
+
+@asynccontextmanager
+async def runs_listed(tmp_path: Path) -> AsyncIterator[tuple[WorkbenchApp, Pilot[int]]]:
+    """The recorded runs in a list."""
+    recordings = [recorded.read(path) for path in sorted(RECORDED.glob("*.zip"))]
+    app = WorkbenchApp(None, browse=gallery.run_folders(recordings, tmp_path.resolve()))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await gallery.settled(app, pilot)
+        yield app, pilot
+
+
+# They leave the list, or start a process; each has tests of its own.
+ELSEWHERE = ("runs.open", "runs.resume", "runs.report")
+
+
+async def test_every_command_of_the_list_of_runs_runs(tmp_path: Path) -> None:
+    async with runs_listed(tmp_path) as (app, pilot):
+        runs = app.screen
+        for command in at("runs"):
+            if command.where != "runs" or command.id in ELSEWHERE:
+                continue
+            assert await app.carry_out(command), f"nobody carries out {command.id}"
+            await app.workers.wait_for_complete()
+            await pilot.pause()
+            assert app._exception is None, command.id
+            while app.screen is not runs or isinstance(app.focused, Input):
+                await pilot.press("escape")
+                await pilot.pause()
+
+
+def reached(app: WorkbenchApp, where: Where) -> None:
+    """Every command of a place is in the palette there, and on its keys."""
+    bound = app.screen.active_bindings
+    offered = {offer.run.command.id for offer in offers(app)}
+    for command in at(where):
+        in_palette = command.id in offered or command.id == "app.palette"
+        assert in_palette, f"{command.id} is not in the palette"
+        for chord in command.keys_now:
+            one = bound.get(chord)
+            assert one is not None, f"{chord} does nothing in the {where}"
+            moves = command.id.startswith(("pane.down", "pane.up", "pane.page"))
+            assert moves or one.binding.action == command.action, command.id
+
+
 async def test_every_command_can_be_reached_by_key_or_palette_and_is_in_the_help(
     tmp_path: Path,
 ) -> None:
     async with on_stage(asking(tmp_path)) as stage:
         await stage.arm()
-        for where, key in (("deck", ""), ("review", "r")):
-            if key:
-                await stage.press(key)
-            bound = stage.app.screen.active_bindings
-            offered = {offer.run.command.id for offer in offers(stage.app)}
-            for command in at(where):  # type: ignore[arg-type]
-                in_palette = command.id in offered or command.id == "app.palette"
-                assert in_palette, f"{command.id} is not in the palette"
-                for chord in command.keys_now:
-                    one = bound.get(chord)
-                    assert one is not None, f"{chord} does nothing in the {where}"
-                    moves = command.id.startswith(("pane.down", "pane.up", "pane.page"))
-                    assert moves or one.binding.action == command.action, command.id
+        reached(stage.app, "deck")
+        await stage.press("r")
+        reached(stage.app, "review")
+        await stage.press("escape", "T")
+        reached(stage.app, "past")
+    over = FakeHandle(path=str(tmp_path))
+    over.work()
+    async with on_stage(over) as stage:
+        await stage.press("v")
+        reached(stage.app, "rounds")
+    async with runs_listed(tmp_path) as (app, _):
+        reached(app, "runs")
     shown = "\n".join(plain(row) for row in help_rows(200))
     for command in every():
         assert command.help in shown
@@ -104,7 +184,7 @@ async def test_every_command_can_be_reached_by_key_or_palette_and_is_in_the_help
 def test_ids_are_unique_and_names_on_the_line_are_unique_in_each_place() -> None:
     ids = [command.id for command in every()]
     assert len(ids) == len(set(ids))
-    for where in ("deck", "review"):
+    for where in ("deck", "review", "past", "rounds", "runs"):
         names = [name_of(command) for command in at(where)]  # type: ignore[arg-type]
         assert len(names) == len(set(names)), where
 
@@ -186,6 +266,7 @@ async def test_a_theme_is_seen_while_the_palettes_cursor_is_on_it() -> None:
             await stage.pilot.pause()
 
         await type_and_settle("ctrl+p", *"theme: okabe")
+        assert stage.app.theme == "okabe", "the first row is chosen at once"
         await type_and_settle("down")
         assert stage.app.theme == "okabe"
         await type_and_settle("escape", "escape")

@@ -272,7 +272,7 @@ async def test_the_wizard_writes_nothing_before_the_check_has_passed(
         await stage.shows("is not a number from 1 on")
         stage.app.screen.query_one("#field-rounds", Input).value = "7"
         await stage.press("enter")
-        await stage.shows("checking: time 3 of 8")
+        await stage.shows("checking: time 3/8")
         await stage.press("escape")
         await stage.shows("the check was cut off")
         await stage.press("enter")

@@ -190,7 +190,7 @@ def test_what_a_subagent_says_and_does_carries_its_name() -> None:
         "s1 reader begins: look at x",
         "s1 it is in lanes",
         "› s1 read_file ok",
-        "s1 limit: 40 replies",
+        "s1 at its limit: 40 replies",
         "mine",
     ]
 

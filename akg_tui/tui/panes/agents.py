@@ -8,8 +8,10 @@ from textual.message import Message
 
 from akg_tui.core.machine import AGENT_PHASES
 from akg_tui.tui import words
+from akg_tui.tui.commands import named
 from akg_tui.tui.fleet import ROWS_EACH, Agent, Fleet, fleet_rows, shown_order
 from akg_tui.tui.keyboard import bind_within
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.widgets.lineview import LineView
 
@@ -27,7 +29,12 @@ class AgentsPane(LineView):
         self.rekey()
         self.fleet = Fleet()
         self._pick: str | None = None
-        self.border_title = Content("7 agents")
+        self.reword()
+
+    def reword(self) -> None:
+        super().reword()
+        self.fleet = Fleet()  # read anew: it keeps what it told
+        self.border_title = Content(named("pane.agents", tr("agents")))
 
     def rekey(self) -> None:
         bind_within(self, "agents")

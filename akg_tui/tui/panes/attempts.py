@@ -6,6 +6,8 @@ from textual.content import Content
 
 from akg_tui.core.state import Attempt
 from akg_tui.tui.attempts import AttemptRows, InputRows
+from akg_tui.tui.commands import named
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.widgets.lineview import LineView
 
@@ -18,14 +20,19 @@ class AttemptsPane(LineView):
         self._attempts: tuple[Attempt, ...] = ()
         self._pick: int | None = None  # an attempt's number
         self.by_input = False
-        self.border_title = Content("6 attempts")
+        self.border_title = Content(self._title)
+
+    @property
+    def _title(self) -> str:
+        title = tr("inputs × attempts") if self.by_input else tr("attempts")
+        return named("pane.attempts", title)
 
     def pull(self, look: Look) -> None:
         attempts = look.state.attempts
         if not self.moved((len(attempts), self.room, look.state.run_id, self.by_input)):
             return
-        self.border_title = Content("6 inputs × attempts" if self.by_input else "6 attempts")
-        self.border_subtitle = Content("error as a share of what is allowed")
+        self.border_title = Content(self._title)
+        self.border_subtitle = Content(tr("error as a share of what is allowed"))
         if self.by_input:
             self._attempts, self._picked = attempts, range(0)
             self.put(InputRows(attempts, self.room))

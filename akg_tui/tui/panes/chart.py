@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from akg_tui.tui.commands import named
 from akg_tui.tui.glyphs import PROMISED, VERDICT
+from akg_tui.tui.language import marked, tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.spans import Line
 from akg_tui.tui.trace import UNITS, Trace
@@ -15,10 +17,10 @@ from akg_tui.tui.widgets.plot import Plot, draw
 
 _NOTHING = Plot((), (), 0, "", "")
 _WHAT = {
-    "ratio": "× over the seed",
-    "ms": "time a call",
-    "tokens": "× by tokens spent",
-    "roof": "% of the memory roofline",
+    "ratio": marked("× over the seed"),
+    "ms": marked("time a call"),
+    "tokens": marked("× by tokens spent"),
+    "roof": marked("% of the memory roofline"),
 }
 
 
@@ -35,11 +37,13 @@ class ChartPane(Painted[Plot], can_focus=True):
 
     def _title(self) -> None:
         noise = self.trace.noise
-        told = f", noise ±{noise * 100:.1f} %" if noise is not None else ""
-        self.border_title = Content(f"3 chart: {_WHAT[self.unit]}{told}")
-        legend = [f"{glyph} {v.value.lower()}" for v, (glyph, _) in VERDICT.items()]
+        title = tr("chart: {what}", what=tr(_WHAT[self.unit]))
+        if noise is not None:
+            title += tr(", noise ±{percent} %", percent=f"{noise * 100:.1f}")
+        self.border_title = Content(named("pane.chart", title))
+        legend = [f"{glyph} {verdict}" for verdict, (glyph, _) in VERDICT.items()]
         if self.trace.promises:
-            legend.append(f"{PROMISED} promised")
+            legend.append(f"{PROMISED} {tr('promised')}")
         self.border_subtitle = Content("  ".join(legend))
 
     def cycle(self) -> None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from textual.content import Content
 
 from akg_tui.core.state import RunState
+from akg_tui.tui.commands import named
 from akg_tui.tui.evalview import Narrowing, eval_rows
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.spans import Line
 from akg_tui.tui.widgets.painted import Painted
@@ -24,7 +26,11 @@ class EvalPane(Painted[View | None], can_focus=True):
     def __init__(self) -> None:
         super().__init__("eval", None)
         self.narrowing = Narrowing()
-        self.border_title = Content("8 evaluation")
+        self.reword()
+
+    def reword(self) -> None:
+        super().reword()
+        self.border_title = Content(named("pane.eval", tr("evaluation")))
 
     def see(self, look: Look) -> None:
         """Take in the estimates, also while the pane is not on screen."""

@@ -11,6 +11,8 @@ from textual.content import Content
 from akg_tui.core.events import ModelReplied
 from akg_tui.core.machine import AGENT_PHASES
 from akg_tui.tui.chronicle import MAX_ENTRIES, Chronicle, skipped_line
+from akg_tui.tui.commands import named, way_to
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.spans import Line
 from akg_tui.tui.story import tail
@@ -28,7 +30,7 @@ class LogPane(LineView):
     picks = True
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "unpick", show=False)]
 
-    def __init__(self, name: str = "log", title: str = "4 agent log") -> None:
+    def __init__(self, name: str = "log") -> None:
         super().__init__(name, follows=True)
         self.story = self.begin(40, MAX_ENTRIES)
         self._said = ""
@@ -36,8 +38,19 @@ class LogPane(LineView):
         self._pick: int | None = None
         self._dropped = 0
         self._head = 0  # rows before the first entry
-        self.border_title = Content(title)
+        self._reworded = False
+        self.reword()
+
+    def reword(self) -> None:
+        """All that was told is told again, in the language of now."""
+        super().reword()
+        self._reworded = True
+        self.entitle()
         self._tell_follow()
+
+    def entitle(self) -> None:
+        """Name the pane in the language of now."""
+        self.border_title = Content(named("pane.log", tr("agent log")))
 
     def begin(self, room: int, newest: int) -> Chronicle:
         """A telling that has read nothing yet."""
@@ -75,7 +88,8 @@ class LogPane(LineView):
     def _rewind(self, look: Look) -> bool:
         """Begin anew where the records are others than those that were read."""
         past = look.past is not None
-        if past == self._past and len(look.records) >= self.story.seen:
+        reworded, self._reworded = self._reworded, False
+        if past == self._past and len(look.records) >= self.story.seen and not reworded:
             return False
         self._restart(past=past)
         return True
@@ -138,7 +152,7 @@ class LogPane(LineView):
             self.pick_step(0)
         number = self._pick
         if number is None or not self.story.folds(number):
-            return "this entry is told in full already"
+            return tr("this entry is told in full already")
         self.story.fold(number)
         rows = self._rows
         assert isinstance(rows, Joined)
@@ -161,7 +175,8 @@ class LogPane(LineView):
         self._tell_follow()
 
     def _tell_follow(self) -> None:
-        self.border_subtitle = Content("follows" if self.follow else "held: f follows")
+        held = tr("held: {key} follows", key=way_to("log.follow"))
+        self.border_subtitle = Content(tr("follows") if self.follow else held)
 
 
 class Joined(Sequence[Line]):

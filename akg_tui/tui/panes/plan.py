@@ -5,6 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 
 from akg_tui.core.state import Item
+from akg_tui.tui.commands import key_of, named
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.planview import PlanView, plan_subtitle, plan_view
 from akg_tui.tui.widgets.lineview import LineView
@@ -23,7 +25,11 @@ class PlanPane(LineView):
         self._items: tuple[Item, ...] = ()
         self._pick: str | None = None
         self._unfolded: frozenset[str] = frozenset()
-        self.border_title = Content("1 plan")
+        self.reword()
+
+    def reword(self) -> None:
+        super().reword()
+        self.border_title = Content(named("pane.plan", tr("plan")))
 
     def pull(self, look: Look) -> None:
         state = look.state
@@ -35,9 +41,7 @@ class PlanPane(LineView):
         self._view = plan_view(state, room, page, self._unfolded)
         self.put(self._view.rows)
         self._picked = self._view.spans.get(self._pick or "", range(0))
-        self.border_subtitle = Content(
-            "a add  e edit  x drop  J K move" if focused and room > 40 else plan_subtitle(state)
-        )
+        self.border_subtitle = Content(_hands() if focused and room > 40 else plan_subtitle(state))
         if not focused:
             self.reveal(self._view.at)
 
@@ -72,9 +76,20 @@ class PlanPane(LineView):
     def open(self) -> str:
         item = self.picked
         if item is None:
-            return "there is no item yet"
+            return tr("there is no item yet")
         self._unfolded ^= {item.id}
         self._pick = item.id
         self.forget()
         self.call_after_refresh(lambda: self.choose(item.id))
         return ""
+
+
+def _hands() -> str:
+    """The keys that change the plan."""
+    pairs = [
+        (key_of("plan.add"), tr("add")),
+        (key_of("plan.edit"), tr("edit")),
+        (key_of("plan.drop"), tr("drop")),
+        (f"{key_of('plan.down')} {key_of('plan.up')}".strip(), tr("move")),
+    ]
+    return "  ".join(f"{key} {word}" for key, word in pairs if key)

@@ -16,7 +16,9 @@ from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.blame import Version, blame, lineage
 from akg_tui.tui.code import CodeRows, Colours, Texts, Unchanged
+from akg_tui.tui.commands import key_of, named
 from akg_tui.tui.compare import Kind, Row, compare, hunks, size, split_lines
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.spans import Span
 from akg_tui.tui.widgets.lineview import LineView
@@ -25,11 +27,9 @@ from akg_tui.tui.widgets.lineview import LineView
 class SourcePane(LineView):
     """With `working` it shows the kernel under work, else the best one."""
 
-    def __init__(
-        self, name: str, digit: str, colours: Colours, texts: Texts, *, working: bool
-    ) -> None:
+    def __init__(self, name: str, colours: Colours, texts: Texts, *, working: bool) -> None:
         super().__init__(name)
-        self._digit = digit
+        self._command = f"pane.{name}"
         self._working = working
         self._colours = colours
         self._texts = texts
@@ -40,7 +40,8 @@ class SourcePane(LineView):
         self._placed = 0
         self._at_change = (-1, -1)
         self.blaming = False
-        self.border_title = Content(f"{digit} {'kernel' if working else 'best'}")
+        title = tr("kernel") if working else tr("best")
+        self.border_title = Content(named(self._command, title))
 
     def pull(self, look: Look) -> None:
         state = look.state
@@ -140,14 +141,14 @@ class SourcePane(LineView):
     def to_change(self, step: int) -> str:
         """Go to the next change against the best, or with -1 the one before; where it is."""
         if not self._changes:
-            return "no line differs from the best kernel"
+            return tr("no line differs from the best kernel")
         here = self._here
         later = [n for n, row in enumerate(self._changes) if row > here]
         earlier = [n for n, row in enumerate(self._changes) if row < here]
         number = (later or [0])[0] if step > 0 else (earlier or [len(self._changes) - 1])[-1]
         self.to_row(max(0, self._changes[number] - self.page // 3))
         self._at_change = self._changes[number], self.top
-        return f"change {number + 1} of {len(self._changes)}"
+        return tr("change {number} of {many}", number=number + 1, many=len(self._changes))
 
     @property
     def _here(self) -> int:
@@ -155,30 +156,49 @@ class SourcePane(LineView):
         row, top = self._at_change
         return row if self.top == top else self.top
 
+    def best_line_of(self, index: int) -> int:
+        """The line of the best kernel that stands beside a row, or before it."""
+        rows = self._compared
+        while 0 < index < len(rows) and not rows[index].old:
+            index -= 1
+        return max(1, rows[index].old) if index < len(rows) else 1
+
+    def row_of_best(self, line: int) -> int:
+        """The row that a line of the best kernel stands beside."""
+        low, high = 0, len(self._compared)
+        while low < high:
+            middle = (low + high) // 2
+            if self.best_line_of(middle) < line:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
     def to_line(self, number: int) -> str:
         """Go to a line by its number in this file; what is there to tell about it."""
         for index, row in enumerate(self._compared):
             if row.kind is not Kind.REMOVED and row.new >= number:
                 self.to_row(max(0, index - self.page // 3))
-                return f"line {row.new}"
+                return tr("line {number}", number=row.new)
         self.to_end()
-        return f"there is no line {number}"
+        return tr("there is no line {number}", number=number)
 
     def _titles(self, state: RunState, blob: str, best: str) -> None:
         name = one_line(state.task.files.editable)
-        best_name = f"attempt {state.best.attempt}" if state.best else "the seed"
-        if state.best and state.best.attempt == 0:
-            best_name = "the seed"
         if blob == best:
-            kind = f"{name}, best: {best_name}" if self._working else f"best: {best_name}"
+            kind = f"{tr('best')}: {words.attempt(state.best.attempt if state.best else 0)}"
+            kind = f"{name}, {kind}" if self._working else kind
         else:
             added, removed = self._changed
-            kind = f"{name}, {state.active or 'candidate'} +{added} -{removed} against the best"
-        title = Content(f"{self._digit} {kind}")
-        told = f"{len(self.rows)} lines"
+            changed = f"{name}, {state.active or tr('candidate')}"
+            kind = tr("{name} +{added} -{removed} against the best", name=changed, added=added,
+                      removed=removed)  # fmt: skip
+        title = Content(named(self._command, kind))
+        told = words.count(len(self.rows), "line")
         if len(self._changes) > 1:
-            told = f"{words.count(len(self._changes), 'change')} ] [  {told}"
-        subtitle = Content(f"blame  {told}" if self.blaming else told)
+            keys = " ".join(filter(None, (key_of("pane.forward"), key_of("pane.back"))))
+            told = f"{words.count(len(self._changes), 'change')} {keys}  {told}"
+        subtitle = Content(f"{tr('blame')}  {told}" if self.blaming else told)
         if self._border_title != title:
             self.border_title = title
         if self._border_subtitle != subtitle:

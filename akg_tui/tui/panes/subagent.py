@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace as with_fields
 from textual.content import Content
 
-from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui.child import ChildChronicle, Conversation, Part, title_of
 from akg_tui.tui.chronicle import Chronicle
@@ -34,7 +33,7 @@ class SubagentPane(LogPane):
 
     def __init__(self, name: str, key: str, fleet: Fleet, run: Path) -> None:
         self._tail: TranscriptTail | None = None
-        super().__init__(name, one_line(key))
+        super().__init__(name)
         self.rekey()
         self._fleet = fleet
         self._run = run
@@ -43,6 +42,9 @@ class SubagentPane(LogPane):
         self._loaded_at = -1
         self._began = False
         self.key = key
+
+    def entitle(self) -> None:
+        """Each pull does."""
 
     def rekey(self) -> None:
         bind_within(self, "agents")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from textual.events import Click
 
+from akg_tui.tui.keyboard import rekeyed
 from akg_tui.tui.look import Look
 from akg_tui.tui.screens.watching import bindings
 from akg_tui.tui.spans import Line
@@ -30,6 +31,12 @@ class Timeline(Painted[Moment | None], can_focus=True):
 
     def __init__(self) -> None:
         super().__init__("timeline", None)
+        self.rekey()
+
+    def rekey(self) -> None:
+        """Bind the keys that the keymap of now gives to the commands of the past."""
+        if self._merged_bindings is not None:
+            self._bindings = rekeyed(self._merged_bindings)
 
     @property
     def _journey(self) -> Travelling:

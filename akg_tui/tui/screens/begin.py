@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.screen import ModalScreen
 
 from akg_tui import resources
@@ -16,8 +17,9 @@ from akg_tui.core.plain import one_line
 from akg_tui.store.run_list import JOURNAL
 from akg_tui.store.task_folder import TASK_FILE
 from akg_tui.tui.glyphs import LIVE
+from akg_tui.tui.language import tr
 from akg_tui.tui.openings import SAMPLES, Start
-from akg_tui.tui.spans import Line, fit, line
+from akg_tui.tui.spans import Line, cells, fit, line
 from akg_tui.tui.widgets.lineview import LineView
 
 DEPTH = 4
@@ -73,7 +75,7 @@ class Begin(ModalScreen[Start | None]):
         yield self.view
 
     def on_mount(self) -> None:
-        self.view.border_title = "begin a run"
+        self.view.border_title = Content(tr("begin a run"))
         self.view.focus()
         self.call_after_refresh(self._show)
         self.run_worker(self._search(), name="find tasks")
@@ -86,13 +88,17 @@ class Begin(ModalScreen[Start | None]):
 
     def _offers(self) -> list[tuple[str, str, Start | None]]:
         offers: list[tuple[str, str, Start | None]] = [
-            ("a kernel of yours …", "a reference and a kernel; both are checked first", None)
+            (
+                tr("a kernel of yours …"),
+                tr("a reference and a kernel; both are checked first"),
+                None,
+            )
         ]
         for path in self._tasks:
-            offers.append((one_line(str(path)), "task", Start(path, mode=self.mode)))
+            offers.append((one_line(str(path)), tr("task"), Start(path, mode=self.mode)))
         for name in self._samples:
             start = Start(self.folder, sample=name, mode=self.mode)
-            offers.append((name, "bundled sample", start))
+            offers.append((name, tr("bundled sample"), start))
         return offers
 
     def _show(self) -> None:
@@ -101,10 +107,12 @@ class Begin(ModalScreen[Start | None]):
             here = number == self.cursor
             ground = "|diff.gap" if here else ""
             lead = (f"{LIVE} ", "accent") if here else ("  ", "text")
-            row = line(lead, (f"{name:<28}  ", f"strong{ground}"), (kind, f"muted{ground}"))
+            pad = " " * max(0, 28 - cells(name))
+            row = line(lead, (f"{name}{pad}  ", f"strong{ground}"), (kind, f"muted{ground}"))
             rows.append(fit(row, self.view.room))
         self.view.put(rows)
-        self.view.border_subtitle = f"enter begins it in mode {self.mode}, m another mode, esc"
+        told = tr("enter begins it in mode {name}, m another mode, esc", name=self.mode)
+        self.view.border_subtitle = Content(told)
         self.view.reveal(self.cursor)
 
     def move(self, step: int) -> None:

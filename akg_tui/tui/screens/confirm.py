@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from akg_tui.core.plain import one_line
+from akg_tui.tui.language import tr
 from akg_tui.tui.spans import BLANK, hang, line
 from akg_tui.tui.widgets.painted import Rows
 
@@ -47,20 +49,26 @@ class Confirm(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = self._title
+            box.border_title = Content(self._title)
             yield self._rows
             if self._typed:
-                yield Input(placeholder="its name", compact=True)
+                yield Input(placeholder=tr("its name"), compact=True)
 
     def on_mount(self) -> None:
         self._since = self._now()
         room = max(10, min(_WIDTH, self.app.size.width) - 4)
         lines = [row for each in self._words for row in hang(one_line(each), room, (), "text")]
         if self._typed:
-            told = f"Type its name to {self._verb} it: {one_line(self._typed)}"
+            name = one_line(self._typed)
+            told = tr("Type its name to {verb} it: {name}", verb=self._verb, name=name)
             lines += [BLANK, *hang(told, room, (), "note")]
         else:
-            keys = ("y", "key"), (f" {self._verb}    ", "text"), ("n", "key"), (" leave it", "text")
+            keys = (
+                ("y", "key"),
+                (f" {self._verb}    ", "text"),
+                ("n", "key"),
+                (f" {tr('leave it')}", "text"),
+            )
             lines += [BLANK, line(*keys)]
         self._rows.styles.height = len(lines)
         self._rows.show(tuple(lines))

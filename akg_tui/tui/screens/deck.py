@@ -7,6 +7,7 @@ a command that core accepts or refuses with a reason.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.events import DescendantBlur, DescendantFocus
@@ -17,14 +18,16 @@ from akg_tui.core import events as ev
 from akg_tui.core.machine import Mode
 from akg_tui.tui.asks import Ask, asks
 from akg_tui.tui.code import Colours, Texts
-from akg_tui.tui.commands import Where, footer
+from akg_tui.tui.commands import Where, footer, way_to
 from akg_tui.tui.compare import compare, size, split_lines
+from akg_tui.tui.language import marked, tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.panes.agents import AgentsPane
 from akg_tui.tui.panes.attempts import AttemptsPane
 from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.eval import EvalPane
 from akg_tui.tui.panes.header import Header
+from akg_tui.tui.panes.linked import Linked
 from akg_tui.tui.panes.log import LogPane
 from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.rail import Rail
@@ -38,7 +41,17 @@ from akg_tui.tui.screens.popping import Popping
 from akg_tui.tui.screens.reading import Reading
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.watching import Watching, bindings
-from akg_tui.tui.shape import PANES, PRESETS, TABS, Place, Shape, beside, place, shape_of
+from akg_tui.tui.shape import (
+    PANE_NAMES,
+    PANES,
+    PRESETS,
+    TABS,
+    Place,
+    Shape,
+    beside,
+    place,
+    shape_of,
+)
 from akg_tui.tui.snapshot import sparkline
 from akg_tui.tui.tabs import tabs, too_small
 from akg_tui.tui.widgets.askcard import AskCard
@@ -50,8 +63,16 @@ from akg_tui.tui.widgets.tiles import Tiles
 
 _DECKS_OWN = frozenset(PANES) - {"agents"}
 
+if TYPE_CHECKING:
+    from textual.dom import DOMNode
+
 Pane = PlanPane | SourcePane | LogPane | ChartPane | AttemptsPane | AgentsPane | EvalPane
 
+_MODE_WAITS = {
+    Mode.AUTO: marked("nothing waits for you"),
+    Mode.REVIEW: marked("a KEEP waits for your answer"),
+    Mode.STEP: marked("every transition waits for {key}"),
+}
 _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AUTO}
 
 
@@ -79,8 +100,8 @@ class Deck(Watching):
         # In the order in which tab goes through them; popouts come after.
         self.panes: dict[str, Pane] = {
             "plan": self.plan,
-            "best": SourcePane("best", "5", self.colours, texts, working=False),
-            "source": SourcePane("source", "2", self.colours, texts, working=True),
+            "best": SourcePane("best", self.colours, texts, working=False),
+            "source": SourcePane("source", self.colours, texts, working=True),
             "chart": self.chart,
             "attempts": self.attempts,
             "eval": self.evaluation,
@@ -88,18 +109,17 @@ class Deck(Watching):
             "agents": agents,
         }
         self.popping = Popping(self, agents)
+        best, working = self.panes["best"], self.panes["source"]
+        assert isinstance(best, SourcePane)
+        assert isinstance(working, SourcePane)
+        self.linked = Linked(best, working)
         self.body = Tiles(*self.panes.values(), places=self._places, id="body")
         self.spark = Rows("spark")
         self.card = AskCard()
-        self.hint = HintLine(
-            "hint",
-            "a hint to the agent: @p3 an item, @44ab a line (tab completes), enter sends it",
-            self._references,
-            self._referred,
-        )
+        self.hint = HintLine("hint", "", self._references, self._referred)
         self.prompt = OneLine("prompt", "")
         self.note = Rows("note")
-        self.reply = OneLine("reply", "your answer: enter sends it, esc leaves")
+        self.reply = OneLine("reply", "")
         self._replies_to = ""
         self._asked_at: dict[str, float] = {}
         self._read_asked = 0
@@ -107,6 +127,19 @@ class Deck(Watching):
         self._answered: Callable[[str], None] | None = None
         self._finding: Finding | None = None
         self._arranged: tuple[object, ...] = ()
+        self.reword()
+
+    def rekey(self) -> None:
+        self.timeline.rekey()
+
+    def holder_of(self, where: Where) -> DOMNode:
+        return self.timeline if where == "past" else self
+
+    def reword(self) -> None:
+        self.hint.placeholder = tr(
+            "a hint to the agent: @p3 an item, @44ab a line (tab completes), enter sends it"
+        )
+        self.reply.placeholder = tr("your answer: enter sends it, esc leaves")
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -186,6 +219,7 @@ class Deck(Watching):
         for pane in self.panes.values():
             if pane.display:
                 self._pull_pane(pane, look)
+        self.linked.follow(self.active)
         room = self.app.size.width - 2
         shape = self.shape
         if shape is Shape.TABS:
@@ -231,21 +265,17 @@ class Deck(Watching):
     def action_pause(self) -> None:
         state = self.steering.look().state
         if state.paused or state.api_failure:
-            self.steering.steer(cmd.Unpause(), "the run goes on")
+            self.steering.steer(cmd.Unpause(), tr("the run goes on"))
         else:
-            self.steering.steer(cmd.Pause(), "paused: the work under way ends first")
+            self.steering.steer(cmd.Pause(), tr("paused: the work under way ends first"))
 
     def action_step(self) -> None:
-        self.steering.steer(cmd.Step(), "one step is granted")
+        self.steering.steer(cmd.Step(), tr("one step is granted"))
 
     def action_mode(self) -> None:
         mode = _NEXT_MODE[self.steering.look().state.mode]
-        told = {
-            Mode.AUTO: "mode auto: nothing waits for you",
-            Mode.REVIEW: "mode review: a KEEP waits for your answer",
-            Mode.STEP: "mode step: every transition waits for n",
-        }[mode]
-        self.steering.steer(cmd.SetMode(mode), told)
+        waits = tr(_MODE_WAITS[mode], key=way_to("run.step"))
+        self.steering.steer(cmd.SetMode(mode), f"{tr('mode {name}', name=mode)}: {waits}")
 
     def action_gates(self) -> None:
         self.app.push_screen(Gates(self.steering))
@@ -253,10 +283,10 @@ class Deck(Watching):
     def action_review(self) -> None:
         look = self.steering.look()
         if look.candidate is None:
-            self.say("there is no candidate to review: the kernel under work is the best one")
+            self.say(tr("there is no candidate to review: the kernel under work is the best one"))
             return
         if self._changes(look) is None:
-            self.say("there is no diff to review: a kernel cannot be read, its pane says why")
+            self.say(tr("there is no diff to review: a kernel cannot be read, its pane says why"))
             return
         self.app.push_screen(Review(look, self.colours))
 
@@ -276,13 +306,15 @@ class Deck(Watching):
         found = next((each for each in ask.answers if each.does == answer), None)
         if found is None:
             self._not_an_answer(
-                "no rule can be made of this: it is answered by itself"
+                tr("no rule can be made of this: it is answered by itself")
                 if answer == "always"
-                else "a question is answered, not rejected: its card says how"
+                else tr("a question is answered, not rejected: its card says how")
             )
             return
         if answer == "always" and not self.card.says_all:
-            self._not_an_answer("no room here to say what a rule would approve: widen the window")
+            self._not_an_answer(
+                tr("no room here to say what a rule would approve: widen the window")
+            )
             return
         command = found.command
         if ask.choices and isinstance(command, cmd.AnswerQuestion):
@@ -294,25 +326,30 @@ class Deck(Watching):
         look = self.steering.look()
         ask = self.card.shown
         if ask is None or ask.ident not in {each.ident for each in self.asks(look)}:
-            self.say("nothing waits for an answer")
+            self.say(tr("nothing waits for an answer"))
         elif not self.card.arming.armed(ask.ident, look.now):
-            self._not_an_answer("not yet: the keys count after a moment in sight without typing")
+            self._not_an_answer(
+                tr("not yet: the keys count after a moment in sight without typing")
+            )
         else:
             return ask
         return None
 
     def action_next_ask(self) -> None:
         if not self.card.turn():
-            self._not_an_answer("no other question waits")
+            self._not_an_answer(tr("no other question waits"))
 
     def action_choice(self, step: int) -> None:
         if not self.card.mark(step):
-            self._not_an_answer("there is nothing to choose")
+            self._not_an_answer(tr("there is nothing to choose"))
 
     def action_reply(self) -> None:
         ask = self.card.shown
         if ask is not None and not ask.free:
-            self._not_an_answer("this is answered with its keys, not in words; i writes a hint")
+            key = way_to("run.hint")
+            self._not_an_answer(
+                tr("this is answered with its keys, not in words; {key} writes a hint", key=key)
+            )
         elif (ask := self.armed_ask()) is not None:
             self._replies_to = ask.ident
             self.reply.open()
@@ -328,7 +365,7 @@ class Deck(Watching):
 
     def action_hint(self) -> None:
         if self.steering.look().state.finished:
-            self.say("the run is over: no agent is there to read a hint")
+            self.say(tr("the run is over: no agent is there to read a hint"))
             return
         self.hint.open()
 
@@ -346,7 +383,7 @@ class Deck(Watching):
         except NoSuchReference as error:
             self.say(str(error))
             return
-        if not text.strip() or self.steering.steer(command, "the agent reads your hint next"):
+        if not text.strip() or self.steering.steer(command, tr("the agent reads your hint next")):
             self.hint.value = ""
             self.on_one_line_left()
 
@@ -373,10 +410,10 @@ class Deck(Watching):
     def _send_reply(self, text: str) -> None:
         open_question = self.steering.look().state.question
         if open_question is None or f"question {open_question.number}" != self._replies_to:
-            self.say("that question is not open any more; your words are still on the line")
+            self.say(tr("that question is not open any more; your words are still on the line"))
             return
         command = cmd.AnswerQuestion(open_question.number, text)
-        if self.steering.steer(command, "the agent goes on with your answer"):
+        if self.steering.steer(command, tr("the agent goes on with your answer")):
             self.reply.value = ""
             self.on_one_line_left()
 
@@ -395,7 +432,7 @@ class Deck(Watching):
         """Ask for a line: `take` gets it when enter sends it."""
         self._finding = None
         self._answered = take
-        self.prompt.open(f"{what}, esc leaves", value)
+        self.prompt.open(tr("{what}, esc leaves", what=what), value)
 
     def _take_answer(self, text: str) -> None:
         finding = self._finding
@@ -422,12 +459,12 @@ class Deck(Watching):
     def action_find(self, begin: str = "") -> None:
         pane = self.panes[self.active]
         if not isinstance(pane, LineView):
-            self.say("there are no rows to search in this pane")
+            self.say(tr("there are no rows to search in this pane"))
             return
         self._answered = None
         self._finding = Finding(pane)
-        what = "the number of a line" if begin else "find, or :120 for a line"
-        self.prompt.open(f"{what}: enter goes on, esc leaves", begin)
+        what = tr("the number of a line") if begin else tr("find, or :120 for a line")
+        self.prompt.open(tr("{what}: enter goes on, esc leaves", what=what), begin)
 
     def action_open(self) -> None:
         pane = self.panes[self.active]
@@ -437,7 +474,7 @@ class Deck(Watching):
         elif isinstance(pane, AgentsPane):
             self._open_agent()
         elif isinstance(pane, LineView):
-            self.say(pane.open() or "enter folds it again")
+            self.say(pane.open() or tr("{key} folds it again", key=way_to("pane.open")))
         else:
             self.action_zoom()
         self.steering.pull_now()
@@ -447,19 +484,20 @@ class Deck(Watching):
         if isinstance(pane, SourcePane):
             self.say(pane.to_change(step))
         elif not self._log_here.turn(step):
-            self.say("there is no further reply of the agent")
+            self.say(tr("there is no further reply of the agent"))
 
     def action_blame(self) -> None:
         pane = self.panes[self.active]
         source = pane if isinstance(pane, SourcePane) else self.panes["source"]
         assert isinstance(source, SourcePane)
         on = source.toggle_blame()
-        self.say("blame: the item that wrote each line, and its gain" if on else "no blame")
+        about = tr("blame: the item that wrote each line, and its gain")
+        self.say(about if on else tr("no blame"))
         self.steering.pull_now()
 
     def action_plan(self, what: str) -> None:
         if self.active != "plan":
-            self.say("that is for the plan: 1 goes there")
+            self.say(tr("that is for the plan: {key} goes there", key=way_to("pane.plan")))
             return
         self.hand.do(what)
 
@@ -470,7 +508,7 @@ class Deck(Watching):
         self.panes[name].focus()
 
     def action_cycle_pane(self, step: int) -> None:
-        listed = [*(name for name, _, _ in TABS), *self.popping.open]
+        listed = [*TABS, *self.popping.open]
         names = self.shown if len(self.shown) > 1 else listed
         self.action_pane(names[(names.index(self.active) + step) % len(names)])
 
@@ -495,27 +533,29 @@ class Deck(Watching):
             self.popping.do("close")
             return
         if len(shown) < 2:
-            self.say("the only pane on screen stays")
+            self.say(tr("the only pane on screen stays"))
             return
         self.hidden.add(self.active)
         at = shown.index(self.active)
-        self.say(f"{self.active} is hidden: = brings all panes back")
+        key = way_to("pane.show")
+        name = tr(PANE_NAMES[self.active])
+        self.say(tr("{pane} is hidden: {key} brings all panes back", pane=name, key=key))
         self.action_pane(shown[at + 1] if at + 1 < len(shown) else shown[at - 1])
 
     def action_show_all(self) -> None:
         self.hidden.clear()
         self.zoomed = False
         self._arrange()
-        self.say("all panes of this layout are back")
+        self.say(tr("all panes of this layout are back"))
 
     def action_preset(self) -> None:
         names = list(PRESETS)
         self.preset = names[(names.index(self.preset) + 1) % len(names)]
         self.zoomed = False
-        self.say(f"layout {self.preset}: {', '.join(names)}")
+        self.say(tr("layout {name}: {names}", name=self.preset, names=", ".join(names)))
         self._arrange()
         if self.shape not in PRESETS[self.preset]:
-            self.say(f"layout {self.preset}: seen from 100×30 on")
+            self.say(tr("layout {name}: seen from 100×30 on", name=self.preset))
 
     def action_edge(self, edge: str) -> None:
         pane = self.panes[self.active]

@@ -30,6 +30,14 @@ _VERDICTS = {
 }
 
 
+_WHERE = {
+    "review": marked("in a review: "),
+    "past": marked("in the past: "),
+    "rounds": marked("comparing: "),
+    "runs": marked("in the list of runs: "),
+}
+
+
 def help_rows(room: int, wanted: str = "") -> list[Line]:
     """Every command with its keys, by group, then the signs; only what holds `wanted`."""
     rows: list[Line] = []
@@ -49,9 +57,7 @@ def help_rows(room: int, wanted: str = "") -> list[Line]:
 
 
 def _about(command: commands.Command) -> str:
-    where = {"deck": "", "everywhere": "", "review": tr("in a review: ")}.get(
-        command.where, f"{command.where}: "
-    )
+    where = tr(_WHERE[command.where]) if command.where in _WHERE else ""
     more = command.keys_now and command.argument is not None
     return f"{where}{tr(command.help)}{f'  ({_typed(command)})' if more else ''}"
 

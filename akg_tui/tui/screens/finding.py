@@ -5,6 +5,7 @@ Knows where a search began; how a pane looks through its rows is the pane's busi
 
 from __future__ import annotations
 
+from akg_tui.tui.language import tr
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.widgets.lineview import LineView
 
@@ -36,18 +37,19 @@ class Finding:
         """Go to the line that ``:120`` or ``120`` names."""
         digits = text.lstrip(":").strip()
         if not digits.isdecimal():
-            return f"{text!r} is not the number of a line"
+            return tr("{text} is not the number of a line", text=repr(text))
         if not isinstance(self._pane, SourcePane):
             self._pane.to_row(int(digits) - 1)
-            return f"row {int(digits)}"
+            return tr("row {number}", number=int(digits))
         return self._pane.to_line(int(digits))
 
     def _told(self) -> str:
         if not self._text:
             return ""
         if self._at is None:
-            return f"not found: {self._text}"
-        return f"row {self._at + 1} of {self._pane.searchable}: enter next, up before, esc leaves"
+            return tr("not found: {text}", text=self._text)
+        return tr("row {number} of {many}: enter next, up before, esc leaves",
+                  number=self._at + 1, many=self._pane.searchable)  # fmt: skip
 
     def end(self) -> None:
         self._pane.search("", 0)

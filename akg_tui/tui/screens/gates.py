@@ -6,24 +6,27 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.screen import ModalScreen
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Gate
 from akg_tui.core.rules import in_words
 from akg_tui.core.state import Rule, RunState
+from akg_tui.tui.commands import key_of
 from akg_tui.tui.glyphs import DONE, IDLE
+from akg_tui.tui.language import marked, tr, tr_in
 from akg_tui.tui.screens.watching import Steering
-from akg_tui.tui.spans import BLANK, Line, hang, line
+from akg_tui.tui.spans import BLANK, Line, cells, hang, line
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.words import count
 
 ABOUT: dict[Gate, str] = {
-    Gate.PLAN: "a new plan waits before its first item is worked on",
-    Gate.EDIT: "new code waits before it first runs",
-    Gate.KEEP: "a candidate waits before it becomes the best",
-    Gate.ASK: "the agent's questions come to you, not to their default",
-    Gate.SCRIPT: "a script of the agent waits before it runs",
+    Gate.PLAN: marked("a new plan waits before its first item is worked on"),
+    Gate.EDIT: marked("new code waits before it first runs"),
+    Gate.KEEP: marked("a candidate waits before it becomes the best"),
+    Gate.ASK: marked("the agent's questions come to you, not to their default"),
+    Gate.SCRIPT: marked("a script of the agent waits before it runs"),
 }
 MOST_RULES = 4  # in sight at once
 FRAME = 4  # columns: border and padding
@@ -32,41 +35,48 @@ FRAME = 4  # columns: border and padding
 def gate_rows(state: RunState) -> tuple[Line, ...]:
     """A row for each gate, with its key."""
     rows: list[Line] = []
+    on, off = tr_in("gate", "on"), tr_in("gate", "off")
+    wide = max(cells(on), cells(off))
     for gate, about in ABOUT.items():
-        on = gate in state.gates
-        sign = (f"{DONE} on ", "verdict.keep") if on else (f"{IDLE} off", "muted")
-        rows.append(
-            line((f"{gate.value[0]} ", "key"), sign, (f"  {gate.value:<7}", "strong"), about)
-        )
-    return (
-        *rows,
-        BLANK,
-        line(("a mode sets them all: ", "muted"), ("m", "key"), "  ", ("esc", "key")),
-    )
+        set_ = gate in state.gates
+        word = on if set_ else off
+        glyph, role = (DONE, "verdict.keep") if set_ else (IDLE, "muted")
+        sign = (f"{glyph} {word}{' ' * (wide - cells(word))}", role)
+        name = (f"  {gate.value:<7}", "strong")
+        rows.append(line((f"{gate.value[0]} ", "key"), sign, name, tr(about)))
+    mode = key_of("run.mode")
+    sets = line((tr("a mode sets them all: "), "muted"), (mode, "key"), "  ") if mode else ()
+    return (*rows, BLANK, (*sets, ("esc", "key")))
 
 
-def rule_rows(state: RunState, marked: int, room: int) -> tuple[Line, ...]:
+def rule_rows(state: RunState, at_row: int, room: int) -> tuple[Line, ...]:
     """The rules in force around the marked one, and how each was come by; none is no row."""
     rules = state.rules_in_force
     ended = len(state.rules) - len(rules)
     rows: list[Line] = []
     if rules:
-        first = max(0, min(marked - 1, len(rules) - MOST_RULES))
+        first = max(0, min(at_row - 1, len(rules) - MOST_RULES))
         shown = rules[first : first + MOST_RULES]
-        part = f" ({first + 1} to {first + len(shown)} here)" if len(shown) < len(rules) else ""
-        head = f"in your place: {count(len(rules), 'rule')}{part}  "
-        rows.append(line((head, "muted"), ("↑ ↓", "key"), " ", ("x", "key"), (" ends", "muted")))
+        head = tr("in your place: {rules}", rules=count(len(rules), "rule"))
+        if len(shown) < len(rules):
+            part = tr("{first} to {last} here", first=first + 1, last=first + len(shown))
+            head = f"{head} ({part})"
+        ends = (f" {tr('ends')}", "muted")
+        rows.append(line((f"{head}  ", "muted"), ("↑ ↓", "key"), " ", ("x", "key"), ends))
         for at, rule in enumerate(shown, first):
-            rows += _rule(rule, at == marked, room)
+            rows += _rule(rule, at == at_row, room)
     if ended:
-        rows.append(line((f"{count(ended, 'rule')} ended: the report lists all", "muted")))
+        rows.append(
+            line((tr("{rules} ended: the report lists all", rules=count(ended, "rule")), "muted"))
+        )
     return (BLANK, *rows) if rows else ()
 
 
-def _rule(rule: Rule, marked: bool, room: int) -> list[Line]:
-    lead = line(("▸ " if marked else "  ", "accent"), (f"{rule.number} ", "strong"))
-    said = f"{in_words(rule.scope)} (request {rule.gate}, used {rule.used}×)"
-    return hang(said, room, lead, "strong" if marked else "text")
+def _rule(rule: Rule, picked: bool, room: int) -> list[Line]:
+    lead = line(("▸ " if picked else "  ", "accent"), (f"{rule.number} ", "strong"))
+    told = {"scope": in_words(rule.scope), "request": rule.gate, "times": rule.used}
+    said = tr("{scope} (request {request}, used {times}×)", **told)
+    return hang(said, room, lead, "strong" if picked else "text")
 
 
 class Gates(ModalScreen[None]):
@@ -91,7 +101,7 @@ class Gates(ModalScreen[None]):
         yield self.rows
 
     def on_mount(self) -> None:
-        self.rows.border_title = "gates: the run waits there for you"
+        self.rows.border_title = Content(tr("gates: the run waits there for you"))
         self._show()
 
     def on_resize(self) -> None:
@@ -108,7 +118,8 @@ class Gates(ModalScreen[None]):
     def action_set_gate(self, name: str) -> None:
         gate = Gate(name)
         on = gate not in self._steering.look().state.gates
-        self._steering.steer(cmd.SetGate(gate, on), f"gate {gate}: {'on' if on else 'off'}")
+        told = tr("gate {gate}: on", gate=gate) if on else tr("gate {gate}: off", gate=gate)
+        self._steering.steer(cmd.SetGate(gate, on), told)
         self._show()
 
     def action_mark(self, step: int) -> None:
@@ -119,6 +130,6 @@ class Gates(ModalScreen[None]):
         rules = self._steering.look().state.rules_in_force
         if rules:
             number = rules[self._marked].number
-            told = f"rule {number} is ended: you are asked again"
+            told = tr("rule {number} is ended: you are asked again", number=number)
             self._steering.steer(cmd.RevokeRule(number), told)
             self._show()

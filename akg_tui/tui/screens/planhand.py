@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from akg_tui.core import commands as cmd
 from akg_tui.core.machine import ItemState
 from akg_tui.core.plain import one_line
+from akg_tui.tui.commands import way_to
+from akg_tui.tui.language import tr
 
 if TYPE_CHECKING:
     from akg_tui.core.state import Item
@@ -34,25 +36,26 @@ class PlanHand:
     def do(self, what: str) -> None:
         """One of add, edit, drop, up, down, pin."""
         if what == "add":
-            self._ask("a new item, tried after the others: enter adds it", "", self._add)
+            self._ask(tr("a new item, tried after the others: enter adds it"), "", self._add)
             return
         item = self._pane.picked
         if item is None:
-            self._say("there is no item yet: a adds one")
+            self._say(tr("there is no item yet: {key} adds one", key=way_to("plan.add")))
         elif what == "edit":
             if item.state is not ItemState.PENDING:
-                self._say(f"{item.id} is {item.word}: only a pending item can be edited")
+                self._say(tr("{item} is {word}: only a pending item can be edited",
+                             item=item.id, word=item.word))  # fmt: skip
                 return
             words = one_line(item.text)
-            self._ask(f"other words for {item.id}", words, lambda text: self._edit(item, text))
+            asked = tr("other words for {item}", item=item.id)
+            self._ask(asked, words, lambda text: self._edit(item, text))
         elif what == "drop":
-            self._send(cmd.DropItem(item.id), f"{item.id} is dropped")
+            self._send(cmd.DropItem(item.id), tr("{item} is dropped", item=item.id))
         elif what == "pin":
-            told = f"{item.id} comes next, and only you drop it"
-            self._send(
-                cmd.PinItem(item.id, pinned=not item.pinned),
-                f"{item.id} is not pinned any more" if item.pinned else told,
-            )
+            told = tr("{item} comes next, and only you drop it", item=item.id)
+            if item.pinned:
+                told = tr("{item} is not pinned any more", item=item.id)
+            self._send(cmd.PinItem(item.id, pinned=not item.pinned), told)
         else:
             self._move(item, -1 if what == "up" else 1)
 
@@ -62,24 +65,29 @@ class PlanHand:
     def _add(self, text: str) -> None:
         if text.strip():
             known = {item.id for item in self._steering.look().state.items}
-            if self._send(cmd.AddItem(text.strip()), "the item is in the plan"):
+            if self._send(cmd.AddItem(text.strip()), tr("the item is in the plan")):
                 items = self._steering.look().state.items
                 self._pane.choose(next((i.id for i in items if i.id not in known), ""))
 
     def _edit(self, item: Item, text: str) -> None:
         if text.strip():
-            self._send(cmd.EditItem(item.id, text.strip()), f"{item.id} reads otherwise now")
+            self._send(
+                cmd.EditItem(item.id, text.strip()), tr("{item} reads otherwise now", item=item.id)
+            )
 
     def _move(self, item: Item, step: int) -> None:
         order = [each.id for each in self._steering.look().state.pending]
         if item.id not in order:
-            self._say(f"{item.id} is {item.word}: only pending items can be moved")
+            self._say(tr("{item} is {word}: only pending items can be moved",
+                         item=item.id, word=item.word))  # fmt: skip
             return
         at = order.index(item.id)
         to = at + step
         if not 0 <= to < len(order):
-            self._say(f"{item.id} is the {'first' if step < 0 else 'last'} already")
+            first = tr("{item} is the first already", item=item.id)
+            self._say(first if step < 0 else tr("{item} is the last already", item=item.id))
             return
         order[at], order[to] = order[to], order[at]
-        if self._send(cmd.ReorderItems(tuple(order)), f"{item.id} is number {to + 1} to come"):
+        told = tr("{item} is number {number} to come", item=item.id, number=to + 1)
+        if self._send(cmd.ReorderItems(tuple(order)), told):
             self._pane.choose(item.id)

@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 
 from akg_tui.core.plain import clean, split_clean
 from akg_tui.tui import words
+from akg_tui.tui.language import tr
 from akg_tui.tui.spans import Line, hang, line
 from akg_tui.tui.widgets.lineview import LineView
 
@@ -48,7 +49,7 @@ class Reading(ModalScreen[None]):
     def on_mount(self) -> None:
         title, where = self._titles
         self.view.border_title = Content(title)
-        self.view.border_subtitle = Content(f"{where}  esc closes".strip())
+        self.view.border_subtitle = Content(f"{where}  {tr('esc closes')}".strip())
         self.view.focus()
 
     def on_resize(self) -> None:

@@ -14,8 +14,9 @@ from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.code import Colours
-from akg_tui.tui.commands import at, footer
+from akg_tui.tui.commands import at, footer, way_to
 from akg_tui.tui.glyphs import VERDICT
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.screens.watching import Watching, bindings
 from akg_tui.tui.spans import Line, fit, line
@@ -46,7 +47,7 @@ class Review(Watching):
         self._first = look
         self.about = Rows("about")
         self.diff = DiffView(look, colours, self._best.blob, self._blob)
-        self.comment = OneLine("comment", "a comment for the agent: enter, then K, D or B")
+        self.comment = OneLine("comment", "")
         self._arming = Arming()
         self._comment = ""
 
@@ -58,11 +59,22 @@ class Review(Watching):
 
     def on_mount(self) -> None:
         diff = self.diff
-        added, removed = diff.changed
-        name = one_line(self._first.state.task.files.editable)
-        diff.border_title = Content(f"{name} +{added} -{removed} against the best")
+        self.reword()
         diff.focus()
         self.pull(self._first)
+
+    def reword(self) -> None:
+        """Say its own words anew, in the language and with the keys of now."""
+        added, removed = self.diff.changed
+        name = one_line(self._first.state.task.files.editable)
+        title = tr("{name} +{added} -{removed} against the best", name=name, added=added,
+                   removed=removed)  # fmt: skip
+        self.diff.border_title = Content(title)
+        keep, drop, back = (way_to(f"review.{name}") for name in ("keep", "reject", "back"))
+        self.comment.placeholder = tr(
+            "a comment for the agent: enter, then {keep}, {drop} or {back}",
+            keep=keep, drop=drop, back=back,
+        )  # fmt: skip
 
     def pull(self, look: Look) -> None:
         gate = self._gate(look)
@@ -91,7 +103,7 @@ class Review(Watching):
             item = state.item(self._item)
             text = one_line(item.text)
         head = line(
-            (f"review of attempt {self._attempt}  ", "brand"),
+            (f"{tr('review of attempt {number}', number=self._attempt)}  ", "brand"),
             (f"{self._item} ", "accent"),
             (text, "strong"),
         )
@@ -100,69 +112,80 @@ class Review(Watching):
         if measured is None and state.next_attempt == self._attempt:
             measured = state.measured
         if measured is None:
-            return [head, line(("not measured yet", "muted")), line(("", "text"))]
+            return [head, line((tr("not measured yet"), "muted")), line(("", "text"))]
         told = words.sure(measured.ratio) if measured.ratio else one_line(measured.message)
         figures: list[str] = []
         if measured.candidate_ms is not None and measured.baseline_ms is not None:
             before, after = map(words.milliseconds, (measured.baseline_ms, measured.candidate_ms))
-            figures.append(f"{before} → {after} a call")
+            figures.append(f"{before} → {tr('{time} a call', time=after)}")
         if measured.clusters:
-            figures.append(f"{words.count(measured.clusters, 'pair')}")
+            figures.append(words.count(measured.clusters, "pair"))
         if measured.max_error is not None and measured.tolerance is not None:
-            figures.append(f"error {measured.max_error:.1e} of {measured.tolerance:.1e} allowed")
+            off = words.error_of(measured.max_error, measured.tolerance)
+            figures.append(f"{tr('error')} {off}")
         return [head, line((told, "figure")), line((", ".join(figures), "muted"))]
 
     def _standing(self, look: Look, gate: int | None) -> Line:
         if gate is not None:
-            comment = f"  comment: {one_line(self._comment)}" if self._comment else ""
             if not self._arming.armed(gate, look.now):
-                return line(("the run waits for you: the keys count in a moment", "note"))
-            out = self.diff.left_out
-            keep = ("K", "key"), (" keep  ", "text")
-            if out:
-                keep = ("K", "faint"), (" keep: never unmeasured  ", "faint")
+                return line((tr("the run waits for you: the keys count in a moment"), "note"))
+            comment = f"  {tr('comment')}: {one_line(self._comment)}" if self._comment else ""
+            keep = (way_to("review.keep"), "key"), (f" {tr('keep')}  ", "text")
+            if self.diff.left_out:
+                keep = (way_to("review.keep"), "faint"), (f" {tr('keep: never unmeasured')}  ",
+                                                          "faint")  # fmt: skip
             return line(
-                ("the run waits for you:  ", "note"),
+                (f"{tr('the run waits for you:')}  ", "note"),
                 *keep,
-                ("D", "key"), (" discard  ", "text"),
-                ("B", "key"), (" send back  ", "text"),
-                ("c", "key"), (" comment", "text"),
+                (way_to("review.reject"), "key"), (f" {tr('discard')}  ", "text"),
+                (way_to("review.back"), "key"), (f" {tr('send back')}  ", "text"),
+                (way_to("review.comment"), "key"), (f" {tr('comment')}", "text"),
                 (comment, "muted"),
             )  # fmt: skip
         for attempt in look.state.attempts:
             if attempt.number == self._attempt:
                 glyph, role = VERDICT[attempt.verdict]
                 return line((f"{glyph} {attempt.verdict} ", role), one_line(attempt.reason))
-        return line((f"in {look.state.phase}: nothing waits for an answer", "muted"))
+        told = tr("in {phase}: nothing waits for an answer", phase=look.state.phase)
+        return line((told, "muted"))
 
     def action_answer(self, answer: Verdict) -> None:
         look = self.steering.look()
         gate = self._gate(look)
         if gate is None:
-            self.say("no answer is asked for this candidate now")
+            self.say(tr("no answer is asked for this candidate now"))
         elif not self._arming.armed(gate, look.now):
             self._arming.typed(look.now)
-            self.say("not yet: the keys count after a moment in sight without another key")
+            self.say(tr("not yet: the keys count after a moment in sight without another key"))
         elif answer == "keep" and self.diff.left_out:
-            self.say("with hunks left out it was never measured: B sends it back to the agent")
+            told = tr("with hunks left out it was never measured: {key} sends it back",
+                      key=way_to("review.back"))  # fmt: skip
+            self.say(told)
         elif answer == "back" and not (self.diff.left_out or self._comment):
-            self.say("say first what to change: x leaves a hunk out, c writes a comment")
+            out, write = way_to("review.leave_out"), way_to("review.comment")
+            told = tr("say first what to change: {out} leaves a hunk out, {write} comments",
+                      out=out, write=write)  # fmt: skip
+            self.say(told)
         else:
             self._send(look, answer)
 
     def _send(self, look: Look, answer: Verdict) -> None:
         diff = self.diff
         sent = commands_of(look.state, answer, self._comment, diff.unwanted, diff.shown)
-        told = {"keep": "kept", "reject": "rejected", "back": "sent back to the agent"}[answer]
-        if not self.steering.steer(sent[0], f"attempt {self._attempt}: {told}"):
+        told = {
+            "keep": tr("attempt {attempt}: kept", attempt=self._attempt),
+            "reject": tr("attempt {attempt}: discarded", attempt=self._attempt),
+            "back": tr("attempt {attempt}: sent back to the agent", attempt=self._attempt),
+        }[answer]
+        if not self.steering.steer(sent[0], told):
             return
         for command in sent[1:]:
-            self.steering.steer(command, f"attempt {self._attempt}: {told}")
+            self.steering.steer(command, told)
         self.dismiss()
 
     def action_comment(self) -> None:
         if self._gate(self.steering.look()) is None:
-            self.say("no answer is asked for this candidate now")
+            self.say(tr("no answer is asked for this candidate now"))
         else:
             self.comment.open()
 
@@ -192,7 +215,7 @@ class Review(Watching):
 
     def action_context(self, by: int) -> None:
         if self.diff.left_out:
-            self.say("first take all hunks in again: another context may join or part them")
+            self.say(tr("first take all hunks in again: another context may join or part them"))
         else:
             self.diff.more_context(by)
 

@@ -22,6 +22,7 @@ from akg_tui.tui.code import CodeRows, Coloured, Colours
 from akg_tui.tui.commands import Where, footer
 from akg_tui.tui.compare import Kind, Row, compare, folded, hunks, paired, size, split_lines
 from akg_tui.tui.glyphs import VERDICT
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.screens.watching import Watching, bindings
 from akg_tui.tui.spans import Line, fit, line, width
@@ -48,29 +49,29 @@ def exhibit(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
     if attempt.number:
         item = one_line(state.item(attempt.item).text)
         title = line(
-            (f"round {attempt.round} ", "strong"),
+            (f"{tr('round {number}', number=attempt.round)} ", "strong"),
             (f"{glyph} {attempt.verdict} ", role),
             (f"{attempt.item} ", "accent"),
             (item, "text"),
         )
     else:
-        title = line(("the seed ", "strong"))
+        title = line((f"{tr('the seed')} ", "strong"))
     measured = attempt.measurement
     over = words.times(attempt.over_seed) if attempt.over_seed else ""
+    took = words.milliseconds(measured.candidate_ms) if measured.candidate_ms else ""
     first = line(
         (over, "figure"),
-        (" the seed  " if over else "", "muted"),
-        (words.milliseconds(measured.candidate_ms) if measured.candidate_ms else "", "text"),
-        (" a call" if measured.candidate_ms else "", "muted"),
+        (f" {tr('the seed')}  " if over else "", "muted"),
+        (tr("{time} a call", time=took) if took else "", "text"),
     )
     if measured.outcome is not Outcome.CORRECT:
         second = line((one_line(measured.message), "log.error"))
     elif attempt.number and measured.ratio:
         second = line((words.sure(measured.ratio), "text"))
     else:
-        second = line(("against the reference", "muted"))
+        second = line((tr("against the reference"), "muted"))
     if attempt.verdict is Verdict.KEEP and attempt.number in state.undone:
-        second = (*second, ("  undone", "note"))
+        second = (*second, (f"  {tr('undone')}", "note"))
     return Exhibit(attempt.blob, title, (first, second), kernel(attempt.blob))
 
 
@@ -120,6 +121,15 @@ class _Half(CodeRows):
         return () if row is _NONE else super()._row(row)
 
 
+class _View(LineView):
+    """The arrows to the sides are the screen's: they choose another round."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        for key in ("left", "right"):
+            self._bindings.key_to_bindings.pop(key, None)
+
+
 class Rounds(Watching):
     """Attempts `left` and `right` of the run in `look`; or two `sides` that stay as they are."""
 
@@ -146,7 +156,7 @@ class Rounds(Watching):
         self._whole = False
         self._hunks: tuple[int, ...] = ()
         self.about = Rows("about")
-        self.view = LineView("diff")
+        self.view = _View("diff")
 
     def compose(self) -> ComposeResult:
         yield self.about
@@ -159,6 +169,9 @@ class Rounds(Watching):
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show)
+
+    def reword(self) -> None:
+        self._show()
 
     def pull(self, look: Look | None) -> None:
         state = look.state if look else None
@@ -202,8 +215,8 @@ class Rounds(Watching):
         added, removed = size(compared)
         shown = compared if self._whole else folded(compared, CONTEXT)
         before, after = self._colours.of(old.key), self._colours.of(new.key)
-        changed = f"+{added} -{removed}" if added or removed else "no line differs"
-        self.view.border_title = Content(f"compare: {changed}")
+        changed = f"+{added} -{removed}" if added or removed else tr("no line differs")
+        self.view.border_title = Content(tr("compare: {changed}", changed=changed))
         if wide:
             pairs = paired(shown)
             rows = SideRows(
@@ -230,7 +243,7 @@ class Rounds(Watching):
 
     def action_side(self, side: str, step: int) -> None:
         if self._first is None:
-            self.say("these are two runs: there is no other round to show")
+            self.say(tr("these are two runs: there is no other round to show"))
             return
         last = len(self._first.state.attempts) - 1
         self._chosen[side] = max(0, min(last, self._chosen[side] + step))

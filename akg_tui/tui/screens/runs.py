@@ -7,7 +7,6 @@ discards runs by the same functions as the commands of the command line.
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,9 +20,11 @@ from akg_tui.core.plain import one_line
 from akg_tui.store.errors import StoreError
 from akg_tui.tui import openings
 from akg_tui.tui.catalogue import Catalogue, Found
-from akg_tui.tui.commands import Where, footer
+from akg_tui.tui.commands import Where, footer, way_to
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
-from akg_tui.tui.runrows import SORTS, RunRows, about, chosen, heads, last_part
+from akg_tui.tui.reporting import reported
+from akg_tui.tui.runrows import SORTS, RunRows, about, chosen, heads, last_part, place
 from akg_tui.tui.screens.confirm import Confirm
 from akg_tui.tui.screens.watching import Watching, bindings
 from akg_tui.tui.spans import Line, fit, line, spread
@@ -86,8 +87,9 @@ class Runs(Watching):
         self.top = Rows("top")
         self.view = RunsView("runs")
         self.detail = Rows("about")
-        self.filter = OneLine("filter", "words that a run must have: enter keeps them")
-        self.ask = OneLine("ask-round", "fork at the end of which round? enter; esc leaves")
+        self.filter = OneLine("filter", "")
+        self.ask = OneLine("ask-round", "")
+        self.reword()
 
     def compose(self) -> ComposeResult:
         yield self.top
@@ -103,6 +105,11 @@ class Runs(Watching):
 
     def on_unmount(self) -> None:
         self.catalogue.stop()
+
+    def reword(self) -> None:
+        self.filter.placeholder = tr("words that a run must have: enter keeps them")
+        self.ask.placeholder = tr("fork at the end of which round? enter; esc leaves")
+        self._drawn = ()
 
     @property
     def workbench(self) -> WorkbenchApp:
@@ -154,16 +161,18 @@ class Runs(Watching):
         catalogue = self.catalogue
         many = len(catalogue.runs)
         unread = catalogue.unread
-        place = last_part(one_line(str(self.folder.absolute())), max(12, room - 52))
-        told = f"{len(self.shown)} of {count(many, 'run')}" if self.filter.value else (
-            count(many, "run"))  # fmt: skip
+        where = last_part(place(self.folder.absolute()), max(12, room - 52))
+        told = count(many, "run")
+        if self.filter.value:
+            told = tr("{shown} of {runs}", shown=len(self.shown), runs=told)
+        wanted = repr(one_line(self.filter.value))
         left = line(
             ("akg-tui", "brand"), (f"  {told}", "strong"),
-            (f", {unread} to be read" if unread else "", "muted"),
-            (" below ", "muted"), (place, "text"),
-            (f"  has {one_line(self.filter.value)!r}" if self.filter.value else "", "note"),
+            (tr(", {number} to be read", number=unread) if unread else "", "muted"),
+            (f" {tr('below')} ", "muted"), (where, "text"),
+            (f"  {tr('has {words}', words=wanted)}" if self.filter.value else "", "note"),
         )  # fmt: skip
-        right = line(("by ", "muted"), (self.sort, "accent"))
+        right = line((f"{tr('by')} ", "muted"), (tr(self.sort), "accent"))
         self.top.show((spread(left, right, room), heads(self.view.room)))
         here = self.here
         if here is not None:
@@ -171,14 +180,16 @@ class Runs(Watching):
             return
         empty: list[Line] = [line((catalogue.trouble, "log.error"))] if catalogue.trouble else []
         if not empty and not catalogue.searched:
-            empty = [line(("looking for runs …", "muted"))]
+            empty = [line((tr("looking for runs …"), "muted"))]
         elif not empty and self.filter.value:
-            empty = [line(("no run has these words; / changes them", "muted"))]
+            key = way_to("runs.filter")
+            empty = [line((tr("no run has these words; {key} changes them", key=key), "muted"))]
         elif not empty:
             empty = [
-                line(("There is no run here yet.", "text")),
-                line(("n", "key"), (" begins one: of a bundled sample, of a task, or of ", "text"),
-                     ("a kernel of yours", "text")),
+                line((tr("There is no run here yet."), "text")),
+                line((way_to("runs.new"), "key"),
+                     (f" {tr('begins one: of a bundled sample, a task, or a kernel of yours')}",
+                      "text")),
             ]  # fmt: skip
         self.detail.show(tuple(fit(each, room) for each in empty))
 
@@ -196,11 +207,9 @@ class Runs(Watching):
         self.catalogue.refresh()
         self.view.focus()
 
-    # What the keys do.
-
     def _chosen(self) -> Found | None:
         if self.here is None:
-            self.say("there is no run here")
+            self.say(tr("there is no run here"))
         return self.here
 
     def action_open(self) -> None:
@@ -212,7 +221,7 @@ class Runs(Watching):
             return
         running = run.summary is not None and run.summary.status == "running"
         path = run.path
-        self.say(f"opening {run.name} …")
+        self.say(tr("opening {run} …", run=run.name))
         self.workbench.open_run(lambda: openings.watched(path, steer=running), past=not running)
 
     def action_resume(self) -> None:
@@ -221,12 +230,15 @@ class Runs(Watching):
             return
         told = run.summary
         if told is not None and (told.damaged or told.finished):
-            self.say(told.damaged or "it is over; F forks it, to go on from one of its rounds")
+            over = tr("it is over; {key} forks it, to go on from one of its rounds",
+                      key=way_to("runs.fork"))  # fmt: skip
+            self.say(told.damaged or over)
         elif told is not None and told.status == "running":
-            self.say(f"process {told.pid} is at work on it; enter watches and steers it")
+            self.say(tr("process {pid} is at work on it; {key} watches and steers it",
+                        pid=told.pid, key=way_to("runs.open")))  # fmt: skip
         else:
             path = run.path
-            self.say(f"resuming {run.name} …")
+            self.say(tr("resuming {run} …", run=run.name))
             self.workbench.open_run(lambda: openings.resumed(path))
 
     def action_mark(self) -> None:
@@ -241,7 +253,8 @@ class Runs(Watching):
 
     def action_compare(self) -> None:
         if len(self.marked) != 2:
-            self.say("mark two runs with the space bar, then compare their best kernels")
+            self.say(tr("mark two runs with {key}, then compare their best kernels",
+                        key=way_to("runs.mark")))  # fmt: skip
             return
         self.run_worker(self._compare(*self.marked), name="compare", exclusive=True)
 
@@ -265,7 +278,7 @@ class Runs(Watching):
             return
         left, right = sides
         if left is None or right is None:
-            self.say("one of them has no baseline yet, so there is nothing to compare")
+            self.say(tr("one of them has no baseline yet, so there is nothing to compare"))
             return
         self.app.push_screen(Rounds(None, sides=(left, right), tag_key=b"two runs"))
 
@@ -282,13 +295,17 @@ class Runs(Watching):
 
     def _fork(self, path: Path, text: str) -> None:
         if not text.isdecimal():
-            self.say(f"{text!r} is not the number of a round; 0 is the accepted baseline")
+            self.say(tr("{text} is not the number of a round; 0 is the accepted baseline",
+                        text=repr(text)))  # fmt: skip
             return
+        number, name = int(text), path.resolve().name
         words = (
-            f"A new run, {path.resolve().name}-r{int(text)}, is made beside it, with all events",
-            f"up to the end of round {int(text)}. It can be resumed at once; this run stays.",
-        )
-        question = Confirm(f"fork at the end of round {int(text)}?", words, "fork")
+            tr("A new run, {name}, is made beside it, with all events up to the end of round "
+               "{number}.", name=f"{name}-r{number}", number=number),
+            tr("It can be resumed at once; this run stays."),
+        )  # fmt: skip
+        title = tr("fork at the end of round {number}?", number=number)
+        question = Confirm(title, words, tr("fork"))
         self.app.push_screen(question, lambda yes: self._forked(path, int(text)) if yes else None)
 
     def _forked(self, path: Path, number: int) -> None:
@@ -298,7 +315,7 @@ class Runs(Watching):
         def fork() -> str:
             made = fork_run(path, number, version=__version__, clock=time.time)
             self._at = made.path if made.path in self.catalogue._found else self._at
-            return f"forked: {made.path.name}"
+            return tr("forked: {run}", run=made.path.name)
 
         self._do(fork, "fork")
 
@@ -307,26 +324,27 @@ class Runs(Watching):
         if run is None:
             return
         if run.summary is not None and run.summary.status == "running":
-            self.say(f"process {run.summary.pid} is at work on it: stop it first")
+            pid = run.summary.pid
+            self.say(tr("process {pid} is at work on it: stop it first", pid=pid))
             return
         words = (
-            f"{run.path} is moved to the folder .trash beside it:",
-            "it leaves this list, its kernels and its journal stay on the disk,",
-            "and moving it back brings it back.",
+            tr("{run} is moved to the folder .trash beside it:", run=run.path),
+            tr("it leaves this list, its kernels and its journal stay on the disk,"),
+            tr("and moving it back brings it back."),
         )
         path = run.path
-        question = Confirm("discard this run?", words, "discard", typed=path.name)
+        question = Confirm(tr("discard this run?"), words, tr("discard"), typed=path.name)
         self.app.push_screen(question, lambda yes: self._discard(path, yes))
 
     def _discard(self, path: Path, yes: bool | None) -> None:
         if not yes:
-            self.say("nothing was discarded")
+            self.say(tr("nothing was discarded"))
             return
 
         def discard() -> str:
             from akg_tui.store.discard import discard_run
 
-            return f"it is now {discard_run(path)}"
+            return tr("it is now {path}", path=discard_run(path))
 
         self._do(discard, "discard")
 
@@ -344,23 +362,11 @@ class Runs(Watching):
     def action_report(self) -> None:
         run = self._chosen()
         if run is not None:
-            self.say(f"making the report of {run.name} …")
+            self.say(tr("making the report of {run} …", run=run.name))
             self.run_worker(self._report(run.path), name="report")
 
     async def _report(self, path: Path) -> None:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "akg_tui", "report", str(path)),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            out, errors = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
-        last = (errors if process.returncode else out).decode(errors="replace").strip()
-        self.say(("no report: " if process.returncode else "written: ") + last.replace("\n", ", "))
+        self.say(await reported(path))
 
     def action_new(self) -> None:
         from akg_tui.tui.screens.begin import Begin
@@ -369,7 +375,7 @@ class Runs(Watching):
 
     def _begun(self, start: openings.Start | None) -> None:
         if start is not None:
-            self.say("beginning a run …")
+            self.say(tr("beginning a run …"))
             self.workbench.open_run(lambda: openings.begun(start))
 
     def action_sort(self) -> None:

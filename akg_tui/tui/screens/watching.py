@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Protocol, cast
 from textual.screen import Screen
 
 from akg_tui.tui.keyboard import bindings, rekeyed
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.widgets.footer import Footer
 from akg_tui.tui.widgets.oneline import MOST
 
 if TYPE_CHECKING:
+    from textual.dom import DOMNode
+
     from akg_tui.core.commands import Command
+    from akg_tui.tui.commands import Where
 
 __all__ = ["Steering", "Watching", "bindings"]
 
@@ -51,6 +55,16 @@ class Watching(Screen[None]):
     def steering(self) -> Steering:
         return cast("Steering", self.app)
 
+    def rekey(self) -> None:
+        """Put the keys of now on those of its widgets that have commands of their own."""
+
+    def holder_of(self, where: Where) -> DOMNode:
+        """Who carries out the commands of a place: itself, or one of its widgets."""
+        return self
+
+    def reword(self) -> None:
+        """Say its own words anew: in another language, or with other keys."""
+
     def pull(self, look: Look) -> None:
         raise NotImplementedError
 
@@ -62,7 +76,7 @@ class Watching(Screen[None]):
         self.footer.say(text, self.steering.wall_clock())
 
     def on_one_line_cut(self) -> None:
-        self.say(f"the paste was cut: a line here has at most {MOST} characters")
+        self.say(tr("the paste was cut: a line here has at most {many} characters", many=MOST))
 
     async def action_move(self, how: str) -> None:
         """Move in the focused pane as its own key does, whatever key the keymap gives."""

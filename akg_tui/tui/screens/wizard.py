@@ -12,6 +12,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import Worker
@@ -20,17 +21,23 @@ from akg_tui.core.measurement import Measurement, Outcome, Progress
 from akg_tui.core.plain import clean, one_line
 from akg_tui.store.errors import StoreError
 from akg_tui.tui import openings, words
+from akg_tui.tui.language import marked, tr
 from akg_tui.tui.openings import Draft, Start
 from akg_tui.tui.spans import Line, hang
 from akg_tui.tui.widgets.painted import Rows
 
 _FIELDS = (
-    ("reference", "reference", "reference.py", "class Model, get_inputs, get_init_inputs"),
-    ("kernel", "kernel", "kernel.py", "class ModelNew, with knobs to tune"),
-    ("folder", "task folder", "mytask", "made new, or empty"),
-    ("dsl", "DSL", "cpp", "cpp or torch"),
-    ("rounds", "rounds", "20", "when to stop"),
-    ("mode", "mode", "auto", "auto, review or step"),
+    (
+        "reference",
+        marked("reference"),
+        "reference.py",
+        marked("class Model, get_inputs, get_init_inputs"),
+    ),
+    ("kernel", marked("kernel"), "kernel.py", marked("class ModelNew, with knobs to tune")),
+    ("folder", marked("task folder"), "mytask", marked("made new, or empty")),
+    ("dsl", marked("DSL"), "cpp", marked("cpp or torch")),
+    ("rounds", marked("rounds"), "20", marked("when to stop")),
+    ("mode", marked("mode"), "auto", marked("auto, review or step")),
 )
 _CHOICES = {"dsl": ("cpp", "torch"), "mode": ("auto", "review", "step")}
 _TOLD_ROWS = 5
@@ -69,16 +76,16 @@ class Wizard(ModalScreen[Start | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.border_title = "a kernel of yours"
-            box.border_subtitle = "enter checks it, then begins; ↑ ↓ fields; esc"
-            for name, label, value, hint in _FIELDS:
-                yield Static(f"{label}  ({hint})", markup=False)
+            box.border_title = Content(tr("a kernel of yours"))
+            box.border_subtitle = Content(tr("enter checks it, then begins; ↑ ↓ fields; esc"))
+            for name, label, value, help_ in _FIELDS:
+                yield Static(f"{tr(label)}  ({tr(help_)})", markup=False)
                 shown = self._mode if name == "mode" else value
                 yield Input(shown, id=f"field-{name}", compact=True)
             yield self.told
 
     def on_mount(self) -> None:
-        self.call_after_refresh(self._tell, "enter checks reference and kernel", "muted")
+        self.call_after_refresh(self._tell, tr("enter checks reference and kernel"), "muted")
 
     def _tell(self, text: str, role: str = "text") -> None:
         room = max(10, self.told.size.width)
@@ -94,12 +101,14 @@ class Wizard(ModalScreen[Start | None]):
         """What is described now. Raises `BadField`."""
         for name, choices in _CHOICES.items():
             if self._value(name) not in choices:
-                raise BadField(f"{name}: {self._value(name)!r} is none of {', '.join(choices)}")
+                value, known = repr(self._value(name)), ", ".join(choices)
+                raise BadField(tr("{name}: {value} is none of {known}", name=name, value=value,
+                                  known=known))  # fmt: skip
         rounds = self._value("rounds")
         if not rounds.isdecimal() or int(rounds) < 1:
-            raise BadField(f"rounds: {rounds!r} is not a number from 1 on")
+            raise BadField(tr("rounds: {value} is not a number from 1 on", value=repr(rounds)))
         if not self._value("folder"):
-            raise BadField("task folder: it needs a name")
+            raise BadField(tr("task folder: it needs a name"))
         paths = {n: self.folder / self._value(n) for n in ("reference", "kernel", "folder")}
         return Draft(
             paths["reference"], paths["kernel"], paths["folder"],
@@ -121,11 +130,11 @@ class Wizard(ModalScreen[Start | None]):
             self._check = self.run_worker(self._checked(draft), name="check")
 
     async def _checked(self, draft: Draft) -> None:
-        self._tell("checking: the judge starts …", "muted")
+        self._tell(tr("checking: the judge starts …"), "muted")
         try:
             measured = await openings.checked(draft, self._progress)
         except asyncio.CancelledError:
-            self._tell("the check was cut off; nothing was written", "note")
+            self._tell(tr("the check was cut off; nothing was written"), "note")
             raise
         except (StoreError, ValueError, OSError) as error:
             self._tell(one_line(str(error), 600), "log.error")
@@ -137,8 +146,9 @@ class Wizard(ModalScreen[Start | None]):
             self._passed = draft
 
     def _progress(self, progress: Progress) -> None:
-        done = f" {progress.done} of {progress.total}" if progress.total else ""
-        self._tell(f"checking: {one_line(progress.stage)}{done}  esc cuts it off", "muted")
+        done = f" {progress.done}/{progress.total}" if progress.total else ""
+        stage = f"{words.stage(progress.stage)}{done}"
+        self._tell(tr("checking: {stage}  esc cuts it off", stage=stage), "muted")
 
     def _write(self, draft: Draft) -> None:
         try:
@@ -157,6 +167,6 @@ def _verdict(measured: Measurement) -> tuple[str, str]:
     """What the check came to, and its role."""
     if measured.outcome is not Outcome.CORRECT:
         detail = "\n".join(measured.detail.split("\n")[:3])
-        return f"{words.measured(measured, 'the reference')}\n{detail}".strip(), "log.error"
-    told = words.measured(measured, "the reference")
-    return f"{told}\nenter again writes the task and begins the run", "verdict.keep"
+        return f"{words.measured(measured, tr('the reference'))}\n{detail}".strip(), "log.error"
+    told = words.measured(measured, tr("the reference"))
+    return f"{told}\n{tr('enter again writes the task and begins the run')}", "verdict.keep"

@@ -13,7 +13,8 @@ from textual.content import Content
 from textual.strip import Strip
 
 from akg_tui.tui.asks import Ask
-from akg_tui.tui.commands import key_of
+from akg_tui.tui.commands import way_to
+from akg_tui.tui.language import tr
 from akg_tui.tui.spans import BLANK, Line, cut, fit, hang, join, line, spread
 from akg_tui.tui.spans import width as columns
 from akg_tui.tui.widgets.painted import Painted
@@ -63,13 +64,13 @@ class Card:
 
 def offers(ask: Ask) -> list[tuple[str, str]]:
     """The keys that do something now, the answers first."""
-    pairs = [(key_of(f"ask.{answer.does}"), answer.word) for answer in ask.answers]
+    pairs = [(way_to(f"ask.{answer.does}"), answer.word) for answer in ask.answers]
     if ask.choices:
-        pairs.append((key_of("ask.choice"), "next choice"))
+        pairs.append((way_to("ask.choice"), tr("next choice")))
     if ask.free:
-        pairs.append((key_of("ask.write"), "write an answer"))
+        pairs.append((way_to("ask.write"), tr("write an answer")))
     if ask.diff or ask.detail:
-        pairs.append((key_of("ask.see"), "see the diff" if ask.diff else "read it"))
+        pairs.append((way_to("ask.see"), tr("see the diff") if ask.diff else tr("read it")))
     return pairs
 
 
@@ -133,11 +134,11 @@ class AskCard(Painted[Card]):
             self._frame(ask)
 
     def _frame(self, ask: Ask) -> None:
-        title = Content(ask.who)
+        title = Content(f"{ask.who}, {ask.risk}" if ask.risk else ask.who)
         many = self.view.many
-        queue = Content(
-            f"{self.view.place} of {many}: {key_of('ask.next')} the next" if many > 1 else ""
-        )
+        place, key = self.view.place, way_to("ask.next")
+        told = tr("{place} of {many}: {key} the next", place=place, many=many, key=key)
+        queue = Content(told if many > 1 else "")
         if self._border_title != title:
             self.border_title = title
         if self._border_subtitle != queue:
@@ -188,13 +189,14 @@ def _always(ask: Ask, width: int) -> list[Line]:
     """What an "always" approves, never cut: a rule covers no more than what stands here."""
     if not ask.always:
         return []
-    lead = line(("always: ", "text"))
-    return hang(f"{ask.always}; {key_of('run.gates')} ends the rule", width, lead, "text")
+    lead = line((f"{tr('always')}: ", "text"))
+    ends = tr("{key} ends the rule", key=way_to("run.gates"))
+    return hang(f"{ask.always}; {ends}", width, lead, "text")
 
 
 def _key_rows(armed: bool, keys: Sequence[tuple[str, str]], width: int) -> list[Line]:
     """The keys on as few rows as hold them; what typing does stands where there is room."""
-    never = line(("typing never answers this", "faint"))
+    never = line((tr("typing never answers this"), "faint"))
     rows: list[Line] = []
     left = list(keys)
     while left:
@@ -236,12 +238,12 @@ def _one_row(ask: Ask, view: Card, width: int) -> Line:
     title = line((f"{ask.title} ", "ask"))
     if columns(title) + columns(keys) > width:
         # The keys matter more than the number.
-        title = line((f"{ask.answers[0].word.upper() if ask.answers else 'ASKED'}? ", "ask"))
+        title = line((f"{ask.answers[0].word.upper() if ask.answers else tr('ASKED')}? ", "ask"))
         return fit((*title, *keys), width)
     return spread((*title, (ask.effects[0], "text")), keys, width)
 
 
 def _keys(armed: bool, keys: Sequence[tuple[str, str]], gap: str) -> Line:
     if not armed:
-        return line(("read first: the keys count in a moment", "muted"))
+        return line((tr("read first: the keys count in a moment"), "muted"))
     return join([line((key, "key"), (f" {word}", "text")) for key, word in keys], (gap, "text"))

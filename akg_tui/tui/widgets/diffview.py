@@ -14,6 +14,7 @@ from akg_tui.tui.changes import Hunk, find_hunks
 from akg_tui.tui.code import Colours
 from akg_tui.tui.compare import compare, folded, size, split_lines
 from akg_tui.tui.diffrows import DiffRows, SplitRows
+from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.widgets.lineview import LineView
 
@@ -104,6 +105,13 @@ class DiffView(LineView):
         return [hunk for hunk in self.hunks if hunk.number in self.left_out]
 
     def _tell(self) -> None:
-        out = f", {words.count(len(self.left_out), 'hunk')} left out" if self.left_out else ""
-        text = f"hunk {self.hunk} of {len(self.hunks)}{out}" if self.hunks else "no difference"
+        text = tr("no difference")
+        if self.hunks:
+            text = tr("hunk {number} of {many}", number=self.hunk, many=len(self.hunks))
+        if self.left_out:
+            text += tr(", {hunks} left out", hunks=words.count(len(self.left_out), "hunk"))
         self.border_subtitle = Content(text)
+
+    def reword(self) -> None:
+        super().reword()
+        self.lay_out()

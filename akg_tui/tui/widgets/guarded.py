@@ -12,6 +12,7 @@ from pathlib import PurePath
 from textual.widget import Widget
 
 from akg_tui.core.plain import one_line
+from akg_tui.tui.language import tr
 from akg_tui.tui.spans import BLANK, Line, hang
 
 
@@ -36,6 +37,10 @@ class Guarded(Widget):
     def forget(self) -> None:
         """Draw anew at the next pull, whatever was drawn before."""
         self._seen = None
+
+    def reword(self) -> None:
+        """Say its own words anew: in another language, or with other keys."""
+        self.forget()
 
     def take(self, seq: int, pull: Callable[[], None]) -> None:
         """Pull what the run is after its event `seq`, and keep what goes wrong in this pane."""
@@ -65,9 +70,10 @@ class Guarded(Widget):
         assert error is not None
         room = max(1, room)
         text = f"{type(error).__name__}: {one_line(str(error), 300)}".rstrip(": ")
-        rows = [*hang("this cannot be shown", room, (), "log.error"), BLANK]
+        rows = [*hang(tr("this cannot be shown"), room, (), "log.error"), BLANK]
         rows += hang(text, room, (), "text")
         if frames := traceback.extract_tb(error.__traceback__)[-1:]:
             name = PurePath(frames[0].filename).name
-            rows += hang(f"{name}, line {frames[0].lineno}", room, (), "faint")
-        return [*rows, BLANK, *hang("The run goes on.", room, (), "muted")]
+            where = tr("{file}, line {number}", file=name, number=frames[0].lineno)
+            rows += hang(where, room, (), "faint")
+        return [*rows, BLANK, *hang(tr("The run goes on."), room, (), "muted")]

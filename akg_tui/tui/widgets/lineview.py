@@ -17,6 +17,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from akg_tui.tui.language import tr
 from akg_tui.tui.spans import Line, cells, plain
 from akg_tui.tui.widgets.guarded import Guarded
 from akg_tui.tui.widgets.painted import inks_of
@@ -144,7 +145,7 @@ class LineView(ScrollView, Guarded, can_focus=True):
 
     def open(self) -> str:
         """Unfold, or fold again, what is picked. Why there is nothing to, where that is so."""
-        return "there is nothing to unfold here"
+        return tr("there is nothing to unfold here")
 
     def row_text(self, index: int) -> str:
         """What a search looks at in a row."""

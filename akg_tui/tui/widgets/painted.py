@@ -59,6 +59,11 @@ class Painted(Guarded, Generic[View]):
         super().notify_style_update()
         self._painted = None
 
+    def reword(self) -> None:
+        super().reword()
+        self._painted = None
+        self.refresh()
+
     def lines(self) -> Sequence[Line]:
         """What is on screen now, as lines."""
         room = (self.size.width, self.size.height)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from akg_tui.tui.commands import way_to
+from akg_tui.tui.language import tr
 from akg_tui.tui.spans import Line, Span, fit, line
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -203,7 +205,8 @@ def draw(plot: Plot, width: int, height: int) -> list[Line]:
     if not plot.steps:
         return [fit(line((plot.empty, "muted")), width)]
     if columns < 8 or rows < 2:
-        return [fit(line(("too small for a chart: z gives it all the room", "muted")), width)]
+        told = tr("too small for a chart: {key} gives it all the room", key=way_to("pane.zoom"))
+        return [fit(line((told, "muted")), width)]
     canvas = _Canvas(columns, rows)
     scale = Scale(_values(plot), 4 * rows)
     across = (2 * columns - 3) / max(1, plot.last_x)

@@ -1,0 +1,152 @@
+"""The gallery and the recorded runs that it is made from."""
+
+from __future__ import annotations
+
+import html
+import re
+import socket
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from akg_tui.cli import main
+from akg_tui.core.fold import evolve
+from akg_tui.engine import recorded
+from akg_tui.store.errors import RunFolderError
+from akg_tui.store.run_folder import read_state
+from akg_tui.tui import gallery
+from tests.engine.runs import create, engine
+
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "tests" / "recorded"
+PICTURES = ROOT / "docs" / "gallery"
+ARCHIVES = sorted(RECORDED.glob("*.zip"))
+
+# What each picture must show, whatever else it shows.
+WORDS = {
+    "deck": ["best: attempt", "against the best", "6 attempts", "7 agents", "▸ EVAL"],
+    "deck-compact": ["1 plan", "3 chart", "4 agent log", "then DECIDE", "✓reference"],
+    "deck-chinese": ["暂停", "KEEP", "▸ p15"],
+    "ask": ["KEEP attempt 14?", "alt+y keep", "typing never answers this", "99.84 % sure"],
+    "review": ["review of attempt 14", "K keep", "~ 2 lines alike", "│"],
+    "review-unified": ["review of attempt 14", "hunk 1 of 3"],
+    "past": ["PAST", "event 360 of 439", "not live: L live"],
+    "compare": ["compare: +2 -2", "round 14 ✓ KEEP", "round 22 ▪ DISCARD"],
+    "runs": ["3 runs below ~/kernels", "rms_norm", "row_softmax", "✓ finished", "◦ open"],
+    "wizard": ["a kernel of yours", "get_init_inputs", "enter checks it"],
+    "help": ["Take one transition", "alt+y", "esc closes"],
+    "palette": ["look: theme chalk", "light and cool"],
+}
+
+
+def words_of(picture: str) -> str:
+    """The text of a picture, its rows from top to bottom."""
+    rows: dict[float, list[tuple[float, str]]] = {}
+    for x, y, text in re.findall(
+        r'<text [^>]*?x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', picture
+    ):
+        rows.setdefault(float(y), []).append((float(x), html.unescape(text)))
+    lines = ("".join(text for _, text in sorted(row)) for _, row in sorted(rows.items()))
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_command_makes_every_picture_of_the_gallery_from_the_recorded_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(["gallery", "--out", str(tmp_path / "made")]) == 0
+    made = {path.stem: path.read_text("utf-8") for path in (tmp_path / "made").iterdir()}
+    assert capsys.readouterr().out.split() == [
+        str(tmp_path / "made" / f"{scene.name}.svg") for scene in gallery.scenes()
+    ]
+    assert made.keys() == WORDS.keys()
+    for name, picture in made.items():
+        shown = words_of(picture)
+        assert [word for word in WORDS[name] if word not in shown] == [], name
+        assert str(tmp_path) not in picture
+        assert "/tmp" not in picture
+        assert "cannot be shown" not in shown
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_picture_of_the_documentation_is_a_moment_of_the_recorded_run(name: str) -> None:
+    shown = words_of((PICTURES / f"{name}.svg").read_text("utf-8"))
+    assert [word for word in WORDS[name] if word not in shown] == []
+    assert f"](gallery/{name}.svg)" in (ROOT / "docs" / "gallery.md").read_text("utf-8")
+
+
+def test_nothing_else_lies_among_the_pictures() -> None:
+    assert {path.stem for path in PICTURES.iterdir()} == WORDS.keys()
+    assert {scene.name for scene in gallery.scenes()} == WORDS.keys()
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
+def test_a_recording_is_small_whole_and_tells_nothing_of_the_machine(archive: Path) -> None:
+    assert sum(path.stat().st_size for path in ARCHIVES) < 200 * 1024
+    recording = recorded.read(archive)
+    told = recording.journal(len(recording.records)).decode() + "".join(recording.kernels.values())
+    for private in ("/tmp/", "/home/", "/root/", "/work/", "Xeon", "EPYC", socket.gethostname()):
+        assert private not in told, private
+    handle = recorded.Recorded(recording, len(recording.records), path="runs")
+    assert handle.state.ok
+    assert all("ModelNew" in handle.kernel(a.blob) for a in handle.state.attempts)
+
+
+async def test_a_run_that_was_recorded_is_read_back_as_it_was(tmp_path: Path) -> None:
+    run = create(tmp_path / "task", rounds=2)
+    work = engine(run)
+    await work.run()
+    await work.close()
+    first, second = tmp_path / "one.zip", tmp_path / "two.zip"
+    made = recorded.record(run.path, first)
+    recorded.record(run.path, second)
+    assert first.read_bytes() == second.read_bytes()
+    state = None
+    for record in made.records:
+        state = evolve(state, record)
+    then = read_state(run.path)
+    assert state is not None
+    assert (state.seq, state.attempts[-1].verdict, state.work_blob) == (
+        then.seq, then.attempts[-1].verdict, then.work_blob,
+    )  # fmt: skip
+    assert made.kernels[then.seed_blob] == run.history.read_blob(then.seed_blob).decode()
+
+
+def test_a_recording_that_was_changed_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(ARCHIVES[0]) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    kernel = next(name for name in parts if name.startswith(recorded.KERNELS))
+    for name in (kernel, recorded.JOURNAL):
+        odd = tmp_path / "odd.zip"
+        with zipfile.ZipFile(odd, "w") as packed:
+            for part, data in parts.items():
+                packed.writestr(part, data.replace(b"e", b"E", 1) if part == name else data)
+        with pytest.raises(RunFolderError, match="not what was recorded"):
+            recorded.read(odd)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["gallery", "no.zip"], "cannot read the recording no.zip"),
+        (["gallery", "--record", "nowhere"], "--record RUN needs the one RECORDING to write"),
+        (["gallery", "out.zip", "--record", "nowhere"], "nowhere: is not a run"),
+        (["gallery"], "there is no recording in"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told_in_one_line(
+    words: list[str], told: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_who_only_uses_the_program_is_not_told_of_the_gallery(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "gallery" not in capsys.readouterr().out
