@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Phase
 from akg_tui.core.plain import clean, one_line
-from akg_tui.core.rules import in_words, rule_fault, scope_of, warnings
+from akg_tui.core.rules import rule_fault, scope_of, warnings
 from akg_tui.core.state import Question, RunState
-from akg_tui.tui import words
+from akg_tui.tui import rulewords, words
 from akg_tui.tui.commands import way_to
 from akg_tui.tui.language import tr
 
@@ -136,7 +136,7 @@ def _always(state: RunState) -> str:
     """What an "always" would approve, in words; "" where it cannot be said."""
     gate = state.gate
     assert gate is not None
-    return "" if rule_fault(state, gate) else in_words(scope_of(state, gate))
+    return "" if rule_fault(state, gate) else rulewords.scope(scope_of(state, gate))
 
 
 def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Ask:

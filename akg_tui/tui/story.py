@@ -12,9 +12,8 @@ from akg_tui.core import events as ev
 from akg_tui.core.automation import QUEUE_EXHAUSTED
 from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.core.plain import one_line, split_clean
-from akg_tui.core.rules import applied_in_words, in_words
 from akg_tui.core.state import RunState
-from akg_tui.tui import words
+from akg_tui.tui import rulewords, words
 from akg_tui.tui.glyphs import TOOL, VERDICT
 from akg_tui.tui.language import marked, tr
 from akg_tui.tui.spans import BLANK, Line, Span, fit, hang, line
@@ -104,7 +103,7 @@ def _subagent_over(event: ev.SubagentEnded) -> list[Paragraph]:
 def _told_subagent(event: ev.SubagentHinted) -> list[Paragraph]:
     return [
         (
-            (("you ", "log.you"), ("to ", "muted"), source(event.subagent)),
+            ((f"{tr('you')} ", "log.you"), (f"{tr('to')} ", "muted"), source(event.subagent)),
             one_line(event.text),
             "text",
         )
@@ -112,7 +111,7 @@ def _told_subagent(event: ev.SubagentHinted) -> list[Paragraph]:
 
 
 def _subagent_stopped(event: ev.SubagentStopped) -> list[Paragraph]:
-    return _why(f"stop {one_line(event.subagent)}", event.reason)
+    return _why(tr("stop {subagent}", subagent=one_line(event.subagent)), event.reason)
 
 
 def _phase(event: ev.PhaseEntered) -> list[Paragraph]:
@@ -204,15 +203,16 @@ def _gate_answered(event: ev.GateAnswered) -> list[Paragraph]:
 
 
 def _learned(event: ev.RuleLearned) -> list[Paragraph]:
-    return _you(f"always: {in_words(event.scope)} (rule {event.rule})")
+    covered = rulewords.scope(event.scope)
+    return _you(tr("always: {covered} (rule {number})", covered=covered, number=event.rule))
 
 
 def _applied(event: ev.RuleApplied) -> list[Paragraph]:
-    return [((), applied_in_words(event), "log.you")]
+    return [((), rulewords.applied(event), "log.you")]
 
 
 def _rule_over(event: ev.RuleRevoked) -> list[Paragraph]:
-    return _why(f"end rule {event.rule}", event.reason)
+    return _why(tr("end rule {number}", number=event.rule), event.reason)
 
 
 def _decided(event: ev.Decided) -> list[Paragraph]:

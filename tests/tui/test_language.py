@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 import akg_tui
-from akg_tui.core.machine import Mode
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Mode, Phase
 from akg_tui.core.measurement import Interval
 from akg_tui.core.plain import clean
-from akg_tui.tui import words
+from akg_tui.core.rules import applied_in_words, in_words
+from akg_tui.tui import rulewords, words
 from akg_tui.tui.commands import every
 from akg_tui.tui.language import LANGUAGES, catalogue, language_of, speak, tr
 from akg_tui.tui.spans import cells
@@ -169,3 +171,19 @@ async def test_a_command_is_found_by_its_english_name_in_every_language() -> Non
         await stage.app.workers.wait_for_complete()
         await stage.pilot.pause()
         assert "面板: 放大" in stage.text()
+
+
+@pytest.mark.parametrize(
+    "covered",
+    [
+        ev.Scope("plan", Phase.PLAN),
+        ev.Scope("edit", Phase.EDIT),
+        ev.Scope("keep", Phase.DECIDE),
+        ev.Scope("script", Phase.EDIT, "", "python"),
+        ev.Scope("script", Phase.DIAGNOSE, "diagnosis", "bash"),
+    ],
+)
+def test_a_rule_is_said_on_the_screen_in_the_very_words_of_the_record(covered: ev.Scope) -> None:
+    assert rulewords.scope(covered) == in_words(covered)
+    applied = ev.RuleApplied(2, covered, gate=4, attempt=7, detail="import os\nprint()")
+    assert rulewords.applied(applied) == applied_in_words(applied)

@@ -11,8 +11,8 @@ from textual.screen import ModalScreen
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Gate
-from akg_tui.core.rules import in_words
 from akg_tui.core.state import Rule, RunState
+from akg_tui.tui import rulewords
 from akg_tui.tui.commands import key_of
 from akg_tui.tui.glyphs import DONE, IDLE
 from akg_tui.tui.language import marked, tr, tr_in
@@ -74,7 +74,7 @@ def rule_rows(state: RunState, at_row: int, room: int) -> tuple[Line, ...]:
 
 def _rule(rule: Rule, picked: bool, room: int) -> list[Line]:
     lead = line(("▸ " if picked else "  ", "accent"), (f"{rule.number} ", "strong"))
-    told = {"scope": in_words(rule.scope), "request": rule.gate, "times": rule.used}
+    told = {"scope": rulewords.scope(rule.scope), "request": rule.gate, "times": rule.used}
     said = tr("{scope} (request {request}, used {times}×)", **told)
     return hang(said, room, lead, "strong" if picked else "text")
 
