@@ -8,7 +8,8 @@ the last line of each, never its text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 
 from akg_tui.core import events as ev
 from akg_tui.core.machine import AGENT_PHASES, Phase
@@ -19,6 +20,7 @@ from akg_tui.tui.spans import BLANK, Line, fit, line, spread
 
 LINE_CHARS = 400
 KEPT = 200  # subagents, the newest
+MOST = 5_000  # records that are read at once, so that no reading holds the screen
 
 
 @dataclass
@@ -54,6 +56,7 @@ class Fleet:
     subagents: list[Agent] = field(default_factory=list)
     seen: int = 0
     diagnoses: int = 0
+    _former: list[Fleet] = field(default_factory=list)  # copies, one after every MOST records
     _diagnosing: bool = False
     _diagnosis: Agent = field(default_factory=lambda: Agent("", "", "idle", 0.0))
 
@@ -62,12 +65,31 @@ class Fleet:
         return self._diagnosis if self._diagnosing else self.main
 
     def read(self, records: Sequence[ev.Record]) -> None:
-        """Read what is new. Of an earlier moment of the run, everything."""
-        if len(records) < self.seen:
-            self.__dict__.update(Fleet().__dict__)
-        for index in range(self.seen, len(records)):
+        """Read what is new, at most `MOST` records at once; of an earlier moment of the run,
+        what lies after the last copy before it.
+        """
+        self._leap(len(records))
+        until = min(len(records), self.seen + MOST)
+        for index in range(self.seen, until):
             self._read(records[index])
-        self.seen = len(records)
+            if (index + 1) % MOST == 0:
+                self._keep(index + 1)
+        self.seen = until
+
+    def _keep(self, seen: int) -> None:
+        if seen // MOST > len(self._former):
+            copy = deepcopy(replace(self, _former=[]))
+            copy.seen = seen
+            self._former.append(copy)
+
+    def _leap(self, count: int) -> None:
+        """Go on from the copy that is the nearest one before `count` records, if that is nearer."""
+        former = self._former
+        place = min(count // MOST, len(former))
+        if self.seen > count or self.seen < place * MOST:
+            copy = deepcopy(former[place - 1]) if place else Fleet()
+            self.__dict__.update(copy.__dict__)
+            self._former = former
 
     def _read(self, record: ev.Record) -> None:
         event = record.event

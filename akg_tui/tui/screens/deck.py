@@ -72,6 +72,7 @@ class Deck(Watching):
         self.chart = ChartPane()
         self.attempts = AttemptsPane()
         self.evaluation = EvalPane()
+        self.agents = AgentsPane()
         # In the order in which tab goes through them.
         self.panes: dict[str, Pane] = {
             "plan": self.plan,
@@ -81,7 +82,7 @@ class Deck(Watching):
             "attempts": self.attempts,
             "eval": self.evaluation,
             "log": self.log_pane,
-            "agents": AgentsPane(),
+            "agents": self.agents,
         }
         self.body = Tiles(*self.panes.values(), places=self._places, id="body")
         self.spark = Rows("spark")
@@ -175,6 +176,7 @@ class Deck(Watching):
         self.set_class(look.past is not None, "-past")
         self.card.pull(self.asks(look), look.now)
         self.evaluation.attempt(lambda: self.evaluation.see(look))
+        self.agents.attempt(lambda: self.agents.see(look))
         for pane in self.panes.values():
             if pane.display:
                 self._pull_pane(pane, look)

@@ -113,6 +113,11 @@ class Runs(Watching):
         """The run under the cursor."""
         return self.shown[self.cursor] if self.cursor < len(self.shown) else None
 
+    @property
+    def news(self) -> int:
+        """What tells that the list is not what is shown."""
+        return self.catalogue.version
+
     def pull(self, look: Look) -> None:
         """It watches no run."""
 
