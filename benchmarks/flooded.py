@@ -22,6 +22,7 @@ from akg_tui.tui.app import WorkbenchApp
 from tests.tui.script import KERNEL, FakeHandle
 
 BEAT_S = 0.005
+QUIET_BEAT_S = 0.25  # without events: the beat itself must not be what is measured
 TOLD_S = 0.010  # a stall that is worth a line
 
 
@@ -55,14 +56,15 @@ class Flood(FakeHandle):
         begin = time.monotonic()
         last, told, made = begin, begin, 0
         busy = time.thread_time()
+        beat = BEAT_S if self.rate else QUIET_BEAT_S
         cpu = time.process_time()
         while True:
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(beat)
             now = time.monotonic()
             worked = time.thread_time() - busy
             busy += worked
-            if now - last - BEAT_S > TOLD_S and now - begin > 3:  # opening is another benchmark's
-                self.stalls.append((last, now - last - BEAT_S, worked))
+            if now - last - beat > TOLD_S and now - begin > 3:  # opening is another benchmark's
+                self.stalls.append((last, now - last - beat, worked))
             last = now
             due = int((now - begin) * self.rate)
             while made < due:
