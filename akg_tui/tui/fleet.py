@@ -8,7 +8,6 @@ the last line of each, never its text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 from akg_tui.core import events as ev
@@ -20,7 +19,7 @@ from akg_tui.tui.spans import BLANK, Line, fit, line, spread
 
 LINE_CHARS = 400
 KEPT = 200  # subagents, the newest
-MOST = 5_000  # records that are read at once, so that no reading holds the screen
+MOST = 2_000  # records that are read at once, so that no reading holds the screen
 
 
 @dataclass
@@ -78,16 +77,26 @@ class Fleet:
 
     def _keep(self, seen: int) -> None:
         if seen // MOST > len(self._former):
-            copy = deepcopy(replace(self, _former=[]))
+            copy = self._copied()
             copy.seen = seen
             self._former.append(copy)
+
+    def _copied(self) -> Fleet:
+        new = {id(each): replace(each) for each in (self.main, self._diagnosis, *self.subagents)}
+        return replace(
+            self,
+            main=new[id(self.main)],
+            subagents=[new[id(each)] for each in self.subagents],
+            _diagnosis=new[id(self._diagnosis)],
+            _former=[],
+        )
 
     def _leap(self, count: int) -> None:
         """Go on from the copy that is the nearest one before `count` records, if that is nearer."""
         former = self._former
         place = min(count // MOST, len(former))
         if self.seen > count or self.seen < place * MOST:
-            copy = deepcopy(former[place - 1]) if place else Fleet()
+            copy = former[place - 1]._copied() if place else Fleet()
             self.__dict__.update(copy.__dict__)
             self._former = former
 

@@ -64,6 +64,19 @@ class Series:
         self.bounds = _stretched(self.bounds, y, y)
         self.reach = _stretched(self.reach, low if low > 0 else y, high)
 
+    def upto(self, last: int) -> Series:
+        """The points up to the place `last`, as another series."""
+        cut = Series(self.glyph, self.role)
+        stop = bisect_right(self.xs, last)
+        cut.xs, cut.ys = self.xs[:stop], self.ys[:stop]
+        cut.lows, cut.highs = self.lows[:stop], self.highs[:stop]
+        cut.floor = self.floor[: bisect_right(self.floor, last)]
+        if stop:
+            cut.bounds = min(cut.ys), max(cut.ys)
+            lows = [low if low > 0 else y for low, y in zip(cut.lows, cut.ys, strict=True)]
+            cut.reach = min(lows), max(cut.highs)
+        return cut
+
 
 def _stretched(bounds: tuple[float, float] | None, low: float, high: float) -> tuple[float, float]:
     return (low, high) if bounds is None else (min(bounds[0], low), max(bounds[1], high))
