@@ -20,6 +20,7 @@ from pathlib import Path
 from akg_tui.engine.follow import Followed
 from akg_tui.store.history import History
 from akg_tui.tui.app import WorkbenchApp
+from akg_tui.tui.garbage import Sweeper
 from akg_tui.tui.screens.runs import Runs
 from benchmarks import fold
 
@@ -50,6 +51,7 @@ async def _jumps(folder: Path) -> dict[str, float]:
     async with app.run_test(size=SIZE) as pilot:
         await app.workers.wait_for_complete()
         await pilot.pause()
+        Sweeper().settle()  # as the workbench does in a terminal
         for _ in range(JUMPS):
             seq = dice.randint(1, len(handle.records))
             begin = time.thread_time()

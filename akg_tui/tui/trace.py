@@ -12,7 +12,7 @@ from statistics import median
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Interval
-from akg_tui.core.state import Attempt, RunState
+from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import LIVE, PROMISED, VERDICT
 from akg_tui.tui.predicted import predicted
@@ -70,8 +70,11 @@ class Trace:
             known = ()
         self._count_tokens(records)
         self._undone, self._count = state.undone, len(attempts)
-        for attempt in attempts[len(known) :]:
-            self._add(state, attempt)
+        fresh = attempts[len(known) :]
+        if fresh:
+            items = {item.id: item for item in state.items}
+            for attempt in fresh:
+                self._add(attempt, items.get(attempt.item))
         if len(attempts) > len(known):
             self._attempts = attempts
 
@@ -94,7 +97,7 @@ class Trace:
             return attempt.number
         return self._spent[attempt.number] if attempt.number < len(self._spent) else self._tokens
 
-    def _add(self, state: RunState, attempt: Attempt) -> None:
+    def _add(self, attempt: Attempt, item: Item | None) -> None:
         x, y = self._x(attempt), self._y(attempt)
         if y is not None and attempt.verdict is Verdict.KEEP:
             self._kept.append((attempt.number, x, y))
@@ -110,7 +113,6 @@ class Trace:
                 low, high = y * interval.ratio / interval.high, y * interval.ratio / interval.low
         self._series[attempt.verdict].add(x, y, low, high)
         if self.unit == "ratio" and y is not None and interval is not None:
-            item = next((item for item in reversed(state.items) if item.id == attempt.item), None)
             promised = predicted(item.text, item.rationale) if item else None
             if promised is not None:
                 self._promised.add(x, y / interval.ratio * promised)
