@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from akg_tui.store.errors import RunFolderError
@@ -29,6 +30,7 @@ class Found:
     at: float  # seconds since the epoch: the journal's last change
     summary: RunSummary | None = None
     read: tuple[int, float, int | None] | None = None
+    words: tuple[RunSummary, str] | None = None  # what a filter looks at, for this summary
 
 
 class Catalogue:
@@ -40,6 +42,8 @@ class Catalogue:
         self.searched = False
         self.trouble = ""
         self._found: dict[Path, Found] = {}
+        self.unread = 0
+        self._order: list[Found] = []  # unread ones, the newest last
         self._wanted: tuple[Path, ...] = ()
         self._stop = threading.Event()
         self._again = threading.Event()
@@ -58,8 +62,9 @@ class Catalogue:
         return list(self._found.values())
 
     @property
-    def unread(self) -> int:
-        return sum(found.summary is None for found in list(self._found.values()))
+    def many(self) -> int:
+        """How many were found so far."""
+        return len(self._found)
 
     def want(self, paths: Sequence[Path]) -> None:
         """Which runs are in sight: they are read first, and looked at again and again."""
@@ -95,9 +100,10 @@ class Catalogue:
             there.add(path)
             if path not in self._found and (found := self._stat(path)):
                 self._found[path] = found
+                self.unread += 1
                 self.version += 1
         for gone in self._found.keys() - there:
-            del self._found[gone]
+            self.unread -= self._found.pop(gone).summary is None
             self.version += 1
         self.searched = True
         self.version += 1
@@ -134,8 +140,15 @@ class Catalogue:
             found = self._found.get(path)
             if found is not None and found.summary is None:
                 return found
-        unread = [found for found in self._found.values() if found.summary is None]
-        return max(unread, key=lambda found: found.at, default=None)
+        while self._order:
+            found = self._order.pop()
+            if found.summary is None and found.path in self._found:
+                return found
+        if self.unread:
+            unread = [found for found in self._found.values() if found.summary is None]
+            self._order = sorted(unread, key=attrgetter("at"))
+            return self._order.pop() if self._order else None
+        return None
 
     def _print(self, found: Found) -> tuple[int, float, int | None]:
         from akg_tui.store.lock import holder
@@ -144,6 +157,7 @@ class Catalogue:
         return found.size, found.at, None if finished else holder(found.path)
 
     def _read(self, found: Found) -> None:
+        self.unread -= found.summary is None
         found.summary = summarize_run(found.path)
         found.read = self._print(found)
         self.version += 1
