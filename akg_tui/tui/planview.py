@@ -130,7 +130,7 @@ def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] =
     double = room < ROOMY and 2 * len(items) <= page
     rows = PlanRows(items, 2 if double else 1, room, found)
     spans = PlanSpans(items, rows)
-    here = state.active or (pending[0].id if pending else None)
+    here = state.active or (pending[0].id if pending else "")
     at = spans[here].start if here in spans else len(rows) - 1
     return PlanView(rows, spans, at)
 

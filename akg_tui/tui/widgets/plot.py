@@ -112,9 +112,10 @@ class _Canvas:
 
     def clear(self, first: int) -> None:
         """Take away what is in the columns of cells from `first` on."""
-        for places in (*self._cells, *self._glyphs):
-            for column in [each for each in places if each >= first]:
-                del places[column]
+        for row in range(self.rows):
+            cells, glyphs = self._cells[row], self._glyphs[row]
+            self._cells[row] = {x: cell for x, cell in cells.items() if x < first}
+            self._glyphs[row] = {x: span for x, span in glyphs.items() if x < first}
 
     def dot(self, x: int, y: int, role: str) -> None:
         if 0 <= x < 2 * self.columns and 0 <= y < 4 * self.rows:
