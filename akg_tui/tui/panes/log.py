@@ -42,7 +42,7 @@ class LogPane(LineView):
     def pull(self, look: Look) -> None:
         past = look.past is not None
         seen = (past, len(look.records), look.live_version, look.state.open_calls, self.room)
-        if not self.moved((*seen, self.story.unwrapped)):
+        if not self.moved(seen) and not self.story.unwrapped:
             return
         rewound = self._rewind(look)
         story = self.story
