@@ -17,6 +17,8 @@ Grammar: TypeAlias = Literal["python", "cpp", "cuda"]
 
 BOM = b"\xef\xbb\xbf"
 _PIECE = 4096  # bytes that are handed to a patient parser at once
+_LIMIT_S = 3.0  # of the processor; the Python grammar takes time by the square of the length of
+# a run of comments after a block, so a file of some thousand comments would take minutes
 _STEPS = 8  # of a patient parser, between two times that it lets other threads work
 
 
@@ -63,28 +65,40 @@ def edited(tree: Tree, before: bytes, after: bytes) -> Tree:
     return tree
 
 
-def parse_patiently(grammar: Grammar, data: bytes, tree: Tree | None) -> Tree:
+def parse_patiently(grammar: Grammar, data: bytes, tree: Tree | None) -> Tree | None:
     """Parse in a thread without holding up the others: 20,000 lines take a third of a second,
     in which tree-sitter would not let go of the interpreter by itself.
 
-    `tree` is that of another version of the text, as `edited` gives it.
+    `tree` is that of another version of the text, as `edited` gives it. None for a text that
+    takes too long.
     """
-    steps = 0
+    begin, steps, late = time.thread_time(), 0, False
+
+    def rest() -> bool:
+        """Let others work now and then; whether it takes too long."""
+        nonlocal steps, late
+        steps += 1
+        if steps % _STEPS == 0 and not late:
+            time.sleep(0)
+            late = time.thread_time() - begin > _LIMIT_S
+        return late
 
     def piece(offset: int, _point: object) -> bytes:
-        return data[offset : offset + _PIECE]
+        # Of a text that is given up there is no more, so that it ends soon.
+        return b"" if rest() else data[offset : offset + _PIECE]
 
-    def go_on(_offset: int, _errors: object) -> bool:
-        nonlocal steps
-        steps += 1
-        if steps % _STEPS == 0:
-            time.sleep(0)
-        return False
+    def stop(_offset: int, _errors: object) -> bool:
+        return rest()
 
     parser = parser_of(grammar)
-    if tree is None:
-        return parser.parse(piece, progress_callback=go_on)
-    return parser.parse(piece, tree, progress_callback=go_on)
+    try:
+        if tree is None:
+            found = parser.parse(piece, progress_callback=stop)
+        else:
+            found = parser.parse(piece, tree, progress_callback=stop)
+    except ValueError:  # "Parsing failed": it was stopped
+        return None
+    return None if late else found
 
 
 def _common(one: bytes, other: bytes) -> int:

@@ -27,8 +27,8 @@ ROLES = (
     *("text", "syn.keyword", "syn.string", "syn.number", "syn.comment", "syn.function"),
     *("syn.type", "syn.operator", "syn.preproc"),
 )
-_BLOCK = 64  # lines that are coloured at once
-_KEPT_BLOCKS = 64
+_BLOCK = 32  # lines that are coloured at once
+_KEPT_BLOCKS = 128
 _MOST_STRINGS = 200
 
 _CPP = re.compile(rb"^\s*#\s*include\b|\b(?:extern|static|void|constexpr)\b.*[({;]", re.M)
@@ -50,25 +50,29 @@ class _Part:
 def highlight(text: str, before: Highlighted | None = None) -> Highlighted:
     """The lines of a kernel file in Python, as `Highlighted`. Slow: for a thread.
 
-    With another version of the same file in `before`, only what differs is parsed.
+    With another version of the same file in `before`, only what differs is parsed. A file that
+    takes too long to parse has no colour.
     """
     data = text.encode("utf-8", "surrogatepass").removeprefix(BOM)
-    whole = _parsed("python", 0, data, before.parts[0] if before else None)
-    former = before.parts[1:] if before else ()
+    former = before.parts if before else ()
+    whole = _parsed("python", 0, data, former[0] if former else None)
+    if whole is None:
+        return Highlighted(data, ())
     inner = [
         _parsed(grammar, start, source, former[n] if n < len(former) else None)
-        for n, (grammar, start, source) in enumerate(_sources(whole))
+        for n, (grammar, start, source) in enumerate(_sources(whole), 1)
     ]
-    return Highlighted(data, (whole, *inner))
+    return Highlighted(data, (whole, *(part for part in inner if part is not None)))
 
 
-def _parsed(grammar: Grammar, start: int, data: bytes, former: _Part | None) -> _Part:
-    if former is None or former.grammar != grammar:
-        return _Part(grammar, start, data, parse_patiently(grammar, data, None))
-    if former.data == data:
-        return _Part(grammar, start, data, former.tree)
-    known = edited(former.tree, former.data, data)
-    return _Part(grammar, start, data, parse_patiently(grammar, data, known))
+def _parsed(grammar: Grammar, start: int, data: bytes, former: _Part | None) -> _Part | None:
+    known: Tree | None = None
+    if former is not None and former.grammar == grammar:
+        if former.data == data:
+            return _Part(grammar, start, data, former.tree)
+        known = edited(former.tree, former.data, data)
+    tree = parse_patiently(grammar, data, known)
+    return _Part(grammar, start, data, tree) if tree is not None else None
 
 
 def _sources(whole: _Part) -> Iterator[tuple[Grammar, int, bytes]]:

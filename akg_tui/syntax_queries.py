@@ -48,8 +48,9 @@ _PYTHON: Final = r"""
 (decorator (identifier) @function)
 (decorator (attribute) @function)
 (decorator (attribute attribute: (identifier) @function))
-(module . (comment)* . (expression_statement . (string) @comment .))
-(block . (comment)* . (expression_statement . (string) @comment .))
+(module . (expression_statement . (string) @comment .))
+(module . (comment) . (expression_statement . (string) @comment .))
+(block . (expression_statement . (string) @comment .))
 """
 
 _CPP_WORDS: Final = {

@@ -43,7 +43,10 @@ class Flood(FakeHandle):
     """A run in its eighth round, on a kernel of 20,000 lines where `long`."""
 
     def __init__(self, rate: int, *, long: bool = False) -> None:
-        more = "".join(f"# line {n} of many, with some words in it\n" for n in range(20_000))
+        more = "".join(
+            f"    y{n} = x[{n}] * scale + {n}  # line {n} of many\n" if n % 4 else f"def f{n}(x):\n"
+            for n in range(20_000)
+        )
         super().__init__(kernel=KERNEL + (more if long else ""))
         self.to_phase(Phase.EVAL, settled=7)
         self.rate = rate

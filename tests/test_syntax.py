@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from akg_tui import grammars
 from akg_tui.syntax import ROLES, Highlighted, highlight
 from akg_tui.tui.themes import ROLES as THEME_ROLES
 from tests.tui.script import KERNEL
@@ -116,3 +117,16 @@ def test_a_line_is_coloured_alike_whatever_is_looked_at_first() -> None:
     there = [forwards[n] for n in range(len(forwards))]
     back = [backwards[n] for n in reversed(range(len(backwards)))][::-1]
     assert there == back
+
+
+def test_a_file_that_takes_too_long_to_parse_is_shown_without_colour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(grammars, "_LIMIT_S", 0.0)
+    monkeypatch.setattr(grammars, "_STEPS", 1)
+    text = CUDA + "# one comment of many\n" * 400
+    lines = highlight(text)
+    assert text_of(lines) == text
+    assert roles(lines) == {(line.strip(), "text") for line in text.split("\n") if line}
+    monkeypatch.undo()
+    assert list(highlight(CUDA, lines)) == list(highlight(CUDA))

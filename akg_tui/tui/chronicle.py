@@ -70,7 +70,7 @@ class Chronicle:
         self._calls: dict[str, ev.ToolCalled] = {}
         self._edit = ""
         self.skipped = 0
-        self.dropped_rows = 0
+        self.dropped_rows = 0  # less those that were put before the others since
 
     @property
     def rows(self) -> Sequence[Line]:
