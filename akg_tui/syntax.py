@@ -1,96 +1,198 @@
-"""Syntax colour for a whole kernel file: line by line, as spans. Pure, and slow to import.
+"""Syntax colour for a kernel file, as spans: parsed as a whole, coloured where it is looked at.
 
 For the screen and the report alike. Import it only off the start-up path: it loads
-pygments. A kernel that holds its C++ as a string in Python is coloured as both.
+tree-sitter. A kernel that holds its C++ or CUDA as a string in Python is coloured as both.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
 
-from pygments.lexer import Lexer
-from pygments.lexers.c_cpp import CppLexer
-from pygments.lexers.python import PythonLexer
-from pygments.token import Token, _TokenType
+from akg_tui.grammars import BOM, Grammar, edited, language, parse_patiently
+from akg_tui.syntax_queries import QUERIES
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Query, Tree
 
 Span = tuple[str, str]
 """Text and its role, such as ``syn.keyword``."""
 
 Line = tuple[Span, ...]
 
-_ROLES: tuple[tuple[_TokenType, str], ...] = (
-    (Token.Comment.Preproc, "syn.preproc"),
-    (Token.Comment.PreprocFile, "syn.string"),
-    (Token.Comment, "syn.comment"),
-    (Token.Keyword.Type, "syn.type"),
-    (Token.Keyword, "syn.keyword"),
-    (Token.Operator.Word, "syn.keyword"),
-    (Token.Literal.String.Doc, "syn.comment"),
-    (Token.Literal.String, "syn.string"),
-    (Token.Literal.Number, "syn.number"),
-    (Token.Name.Function, "syn.function"),
-    (Token.Name.Decorator, "syn.function"),
-    (Token.Name.Class, "syn.type"),
-    (Token.Name.Builtin, "syn.type"),
-    (Token.Operator, "syn.operator"),
-    (Token.Punctuation, "syn.operator"),
+ROLES = (
+    *("text", "syn.keyword", "syn.string", "syn.number", "syn.comment", "syn.function"),
+    *("syn.type", "syn.operator", "syn.preproc"),
 )
+_BLOCK = 32  # lines that are coloured at once
+_KEPT_BLOCKS = 128
+_MOST_STRINGS = 200
 
-_CPP = re.compile(r"^\s*#\s*include\b|\b(?:extern|static|void|constexpr)\b.*[({;]", re.M)
+_CPP = re.compile(rb"^\s*#\s*include\b|\b(?:extern|static|void|constexpr)\b.*[({;]", re.M)
+_CUDA = re.compile(rb"\b__(?:global|device|shared)__\b|<<<")
+_QUOTES = re.compile(rb"\"\"\"|'''")
+_RUNS = re.compile(rb"(.)\1*", re.DOTALL)
 
 
-def highlight(text: str) -> tuple[Line, ...]:
-    """One line of spans for each line of `text`, which is a kernel file in Python.
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A stretch of the file in one language, and its tree, whose bytes count from `start`."""
+
+    grammar: Grammar
+    start: int
+    data: bytes
+    tree: Tree
+
+
+def highlight(text: str, before: Highlighted | None = None) -> Highlighted:
+    """The lines of a kernel file in Python, as `Highlighted`. Slow: for a thread.
+
+    With another version of the same file in `before`, only what differs is parsed. A file that
+    takes too long to parse has no colour.
+    """
+    data = text.encode("utf-8", "surrogatepass").removeprefix(BOM)
+    former = before.parts if before else ()
+    whole = _parsed("python", 0, data, former[0] if former else None)
+    if whole is None:
+        return Highlighted(data, ())
+    inner = [
+        _parsed(grammar, start, source, former[n] if n < len(former) else None)
+        for n, (grammar, start, source) in enumerate(_sources(whole), 1)
+    ]
+    return Highlighted(data, (whole, *(part for part in inner if part is not None)))
+
+
+def _parsed(grammar: Grammar, start: int, data: bytes, former: _Part | None) -> _Part | None:
+    known: Tree | None = None
+    if former is not None and former.grammar == grammar:
+        if former.data == data:
+            return _Part(grammar, start, data, former.tree)
+        known = edited(former.tree, former.data, data)
+    tree = parse_patiently(grammar, data, known)
+    return _Part(grammar, start, data, tree) if tree is not None else None
+
+
+def _sources(whole: _Part) -> Iterator[tuple[Grammar, int, bytes]]:
+    """The string literals that hold C++ or CUDA: which, where, and their text."""
+    root, done = whole.tree.root_node, 0
+    for number, quote in enumerate(_QUOTES.finditer(whole.data)):
+        if number >= _MOST_STRINGS:
+            return
+        if quote.start() < done:
+            continue
+        node = root.descendant_for_byte_range(quote.start(), quote.end())
+        while node is not None and node.type != "string":
+            node = node.parent
+        if node is None:
+            continue
+        done = node.end_byte
+        inside = [child for child in node.children if child.type == "string_content"]
+        if not inside or any(child.type == "interpolation" for child in node.children):
+            continue
+        start, stop = inside[0].start_byte, inside[-1].end_byte
+        source = whole.data[start:stop]
+        if b"\n" in source and _CPP.search(source):
+            yield "cuda" if _CUDA.search(source) else "cpp", start, source
+
+
+class Highlighted(Sequence[Line]):
+    """A parsed file as lines of spans, each coloured when it is asked for.
 
     The spans' text is the file's own: whoever draws it makes it safe.
     """
-    lines: list[list[Span]] = [[]]
-    for role, piece in _pieces(text, PythonLexer(stripnl=False, ensurenl=False)):
-        first, *rest = piece.split("\n")
-        if first:
-            lines[-1].append((first, role))
-        for each in rest:
-            lines.append([(each, role)] if each else [])
-    return tuple(tuple(spans) for spans in lines)
+
+    def __init__(self, data: bytes, parts: tuple[_Part, ...]) -> None:
+        self.parts = parts
+        self._data = data
+        self._ends = [*(found.start() for found in re.finditer(b"\n", data)), len(data)]
+        self._blocks: dict[int, list[Line]] = {}
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Line]: ...
+    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        number, place = divmod(index, _BLOCK)
+        block = self._blocks.get(number)
+        if block is None:
+            while len(self._blocks) >= _KEPT_BLOCKS:
+                del self._blocks[next(iter(self._blocks))]
+            block = self._blocks[number] = self._coloured(number * _BLOCK)
+        return block[place]
+
+    def _coloured(self, first: int) -> list[Line]:
+        ends = self._ends[first : first + _BLOCK]
+        begin = self._ends[first - 1] + 1 if first else 0
+        roles = bytearray(ends[-1] - begin)
+        for part in self.parts:
+            _paint(part, roles, begin)
+        lines: list[Line] = []
+        start = begin
+        for end in ends:
+            stop = end
+            if end < len(self._data) and self._data[start:end].endswith(b"\r"):
+                stop -= 1
+            lines.append(self._line(start, stop, roles[start - begin : stop - begin]))
+            start = end + 1
+        return lines
+
+    def _line(self, start: int, stop: int, roles: bytearray) -> Line:
+        data = self._data[start:stop]
+        return tuple(
+            (data[run.start() : run.end()].decode("utf-8", "replace"), ROLES[run[1][0]])
+            for run in _RUNS.finditer(roles)
+        )
 
 
-def _pieces(text: str, lexer: Lexer) -> Iterator[tuple[str, str]]:
-    # Strings in a row are put together: pygments cuts them at escapes and quotes.
-    pending = ""
-    for kind, piece in lexer.get_tokens(text):
-        if kind in Token.Literal.String and kind not in Token.Literal.String.Doc:
-            pending += piece
-            continue
-        yield from _string(pending)
-        pending = ""
-        yield _role(kind), piece
-    yield from _string(pending)
+def _paint(part: _Part, roles: bytearray, begin: int) -> None:
+    """Write the role of each byte of one part into `roles`, whose first byte is at `begin`."""
+    from tree_sitter import QueryCursor
 
-
-def _string(text: str) -> Iterator[tuple[str, str]]:
-    if not text:
+    offset = part.start - begin  # from the tree's bytes to those of `roles`
+    first, last = max(0, -offset), min(len(part.data), len(roles) - offset)
+    if first >= last:
         return
-    if "\n" in text and _CPP.search(text):
-        yield from _embedded(text)
-    else:
-        yield "syn.string", text
+    roles[first + offset : last + offset] = bytes(last - first)
+    cursor = QueryCursor(_query(part.grammar))
+    cursor.set_byte_range(first, last)
+    found: list[tuple[int, int, int, int]] = []
+    for pattern, captures in cursor.matches(part.tree.root_node):
+        for role, nodes in captures.items():
+            found += [_capture(node, pattern, role) for node in nodes]
+    # What stands inside another node is painted over it, a later pattern over an earlier one.
+    for start, negative, _, code in sorted(found):
+        low, high = max(first, start), min(last, -negative)
+        if low < high:
+            roles[low + offset : high + offset] = bytes((code,)) * (high - low)
 
 
-def _embedded(text: str) -> Iterator[tuple[str, str]]:
-    quotes = re.match(r"[A-Za-z]*(\"\"\"|''')", text)
-    if quotes is None or not text.endswith(quotes[1]):
-        yield "syn.string", text
-        return
-    yield "syn.string", quotes[0]
-    body = text[quotes.end() : -3]
-    for kind, piece in CppLexer(stripnl=False, ensurenl=False).get_tokens(body):
-        yield _role(kind), piece
-    yield "syn.string", quotes[1]
+def _capture(node: Node, pattern: int, role: str) -> tuple[int, int, int, int]:
+    return node.start_byte, -node.end_byte, pattern, _CODES[role]
 
 
-def _role(kind: _TokenType) -> str:
-    for parent, role in _ROLES:
-        if kind in parent:
-            return role
-    return "text"
+_CODES = {role.removeprefix("syn."): code for code, role in enumerate(ROLES)}
+
+
+@functools.cache
+def _query(grammar: Grammar) -> Query:
+    from tree_sitter import Query
+
+    known = language(grammar)
+    rules, words = QUERIES[grammar]
+    # A grammar's version may lack a word of its language.
+    listed = [
+        " ".join(f'"{each}"' for each in group.split() if known.id_for_node_kind(each, False))
+        for group in words.values()
+    ]
+    told = [f"[{each}] @{role}" for role, each in zip(words, listed, strict=True) if each]
+    return Query(known, "\n".join([*told, rules]))

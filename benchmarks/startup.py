@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 REPEATS = 9
-FIRST_FRAME_MS = 400.0
+FIRST_FRAME_MS = 300.0
 HELP_MS = 150.0
 FIRST = b"opening the run"  # the first frame
 DECK = b"row_softmax"  # the deck's header: the run is open and shown

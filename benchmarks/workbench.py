@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
+import math
 import os
 import pty
 import select
@@ -31,7 +32,7 @@ from akg_tui.tui.chronicle import Chronicle
 from akg_tui.tui.fleet import Fleet
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.deck import Deck
-from akg_tui.tui.widgets.plot import Plot, Series, draw
+from akg_tui.tui.widgets.plot import Chart, Plot, Series, draw
 from benchmarks.flooded import Flood, event
 
 LINES = 100_000
@@ -107,7 +108,8 @@ def log_us_a_line() -> float:
     return spent / LINES * 1e6
 
 
-def chart_ms() -> float:
+def chart_ms() -> tuple[float, float]:
+    """A frame with one point more than the last; and one drawn from nothing."""
     kinds = (
         Series("✓", "verdict.keep"),
         Series("▪", "verdict.discard"),
@@ -123,8 +125,19 @@ def chart_ms() -> float:
             kinds[1].add(n, y, y * 0.98, y * 1.02)
         else:
             kinds[2].add(n, None)
-    plot = Plot(kinds, tuple(steps), POINTS, "×", "", (9_000, 1.9, 2.0))
-    return _best_ms(lambda: draw(plot, 180, 45), 40)
+    chart = Chart()
+    count = POINTS
+
+    def one_more() -> None:
+        nonlocal count
+        count += 1
+        kinds[1].add(count, 1.5, 1.45, 1.55)
+        chart.draw(Plot(kinds, tuple(steps), count, "×", "", (9_000, 1.9, 2.0)), 180, 45)
+
+    def anew() -> None:
+        draw(Plot(kinds, tuple(steps), count, "×", "", (9_000, 1.9, 2.0)), 180, 45)
+
+    return _best_ms(one_more, 40), _best_ms(anew, 40)
 
 
 def blame_ms() -> float:
@@ -252,22 +265,31 @@ def _keys(report: Path, events: int) -> float:
     return statistics.quantiles(times, n=20)[-1]
 
 
-def _stall(report: Path, rate: int) -> tuple[float, float]:
-    """The worst stall of the loop over all actions, in milliseconds.
+def _stalls(report: Path, rate: int) -> dict[str, tuple[float, float]]:
+    """The worst stall of the loop after each action, in milliseconds.
 
     By the clock, and what of it the loop's own thread had of the processor.
     """
     terminal = Terminal(5_000 if not rate else 500, report, long=True, rate=rate)
+    begun: list[tuple[float, str]] = []
     try:
         terminal.drain(5)
+        begun.append((time.monotonic(), "none"))
+        terminal.drain(1)
         for name in ACTIONS:
+            begun.append((time.monotonic(), name))
             terminal.write(_BYTES.get(name, name.encode()))
             terminal.drain(0.4)
         terminal.drain(1.2)
-        told = json.loads(report.read_text())
-        return float(told["stall_ms"]), float(told["busy_ms"])
+        told = json.loads(report.read_text())["stalls"]
     finally:
         terminal.close()
+    worst: dict[str, tuple[float, float]] = {}
+    for place, (at, name) in enumerate(begun):
+        until = begun[place + 1][0] if place + 1 < len(begun) else math.inf
+        mine = [(stall * 1000, busy * 1000) for when, stall, busy in told if at <= when < until]
+        worst[f"{place} {name}"] = max(mine, default=(0.0, 0.0))
+    return worst
 
 
 def _idle(report: Path) -> tuple[float, float]:
@@ -286,9 +308,11 @@ def _idle(report: Path) -> tuple[float, float]:
 
 def run() -> bool:
     """Measure, print, and say whether the bounds hold."""
+    grown, anew = chart_ms()
     figures = {
         "log_us_a_line": log_us_a_line(),
-        "chart_ms": chart_ms(),
+        "chart_ms": grown,
+        "chart_anew_ms": anew,
         "blame_20000_lines_ms": blame_ms(),
         "source_jump_ms": asyncio.run(_source_jump_ms()),
         "memory_growth_mib": memory_growth_mib(),
@@ -297,8 +321,12 @@ def run() -> bool:
         report = Path(folder) / "report.json"
         figures["key_p95_ms_at_5000"] = _keys(report, 5_000)
         figures["key_p95_ms_at_20000"] = _keys(report, 20_000)
-        figures["worst_stall_ms"], figures["worst_busy_ms"] = _stall(report, 0)
-        figures["worst_stall_ms_slow_link"], _ = _stall(report, 100 * 1024)
+        for name, rate in (("worst_stall_ms", 0), ("worst_stall_ms_slow_link", 100 * 1024)):
+            stalls = _stalls(report, rate)
+            told = {action: [round(s), round(b)] for action, (s, b) in stalls.items()}
+            print(json.dumps({"benchmark": name, "stalled_and_worked_ms": told}))
+            figures[name] = max(stall for stall, _ in stalls.values())
+            figures[f"{name}_worked"] = max(busy for _, busy in stalls.values())
         figures["idle_rss_mib"], figures["idle_cpu_percent"] = _idle(report)
     held = all(figures[name] <= bound for name, bound in BOUNDS.items())
     told = {name: round(value, 2) for name, value in figures.items()}

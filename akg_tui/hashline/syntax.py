@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from akg_tui.grammars import BOM, edited, parser_of
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.splice import EditResult
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser, Tree
+    from tree_sitter import Node, Tree
 
 Language: TypeAlias = Literal["python", "cpp", "cuda"]
 
@@ -85,61 +86,14 @@ def fault_in(data: bytes, language: Language) -> Fault | None:
 @functools.lru_cache(maxsize=4)
 def _tree(data: bytes, language: Literal["cpp", "cuda"]) -> Tree:
     """Kept for a few files, as the next edit of a file starts from the same text."""
-    return parser_of(language).parse(data.removeprefix(b"\xef\xbb\xbf"))
+    return parser_of(language).parse(data.removeprefix(BOM))
 
 
 def _still_parses(before: bytes, after: bytes, language: Literal["cpp", "cuda"]) -> bool:
     """Parse again what the edit changed. False may be wrong, and is checked by a whole parse."""
-    old, new = before.removeprefix(b"\xef\xbb\xbf"), after.removeprefix(b"\xef\xbb\xbf")
-    start = _common(old, new)
-    tail = min(_common(old[::-1], new[::-1]), min(len(old), len(new)) - start)
-    old_end, new_end = len(old) - tail, len(new) - tail
-    tree = _tree(before, language).copy()
-    tree.edit(
-        start_byte=start,
-        old_end_byte=old_end,
-        new_end_byte=new_end,
-        start_point=_point(old, start),
-        old_end_point=_point(old, old_end),
-        new_end_point=_point(new, new_end),
-    )
+    old, new = before.removeprefix(BOM), after.removeprefix(BOM)
+    tree = edited(_tree(before, language), old, new)
     return not parser_of(language).parse(new, tree).root_node.has_error
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[:middle] == other[:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _point(data: bytes, offset: int) -> tuple[int, int]:
-    return data.count(b"\n", 0, offset), offset - (data.rfind(b"\n", 0, offset) + 1)
-
-
-@functools.cache
-def parser_of(language: Literal["cpp", "cuda"]) -> Parser:
-    """The tree-sitter parser of a language."""
-    import tree_sitter
-
-    return tree_sitter.Parser(tree_sitter.Language(_grammar(language)))
-
-
-def _grammar(language: Literal["cpp", "cuda"]) -> object:
-    match language:
-        case "cuda":
-            import tree_sitter_cuda
-
-            return tree_sitter_cuda.language()
-        case "cpp":
-            import tree_sitter_cpp
-
-            return tree_sitter_cpp.language()
 
 
 def _first_error(root: Node) -> Fault:

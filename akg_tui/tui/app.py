@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from akg_tui.core.commands import Command
     from akg_tui.engine.handle import RunHandle
+    from akg_tui.tui.garbage import Sweeper
     from akg_tui.tui.look import Look
     from akg_tui.tui.preferences import Preferences
     from akg_tui.tui.screens.palette import CarryOut
@@ -100,7 +101,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         self._faults = self.dress(theme, wanted)
         self.title = "akg-tui"
         self.attention = Attention(self._to_terminal, os.environ)
-        self.clock = PullClock(self, self._pull, time.monotonic)
+        self.clock = PullClock(self, self._pull, time.monotonic, self._news, self._rest)
         self.clock.pace.reduced = self.wanted.motion == "reduced"
         self._open_run = open_run
         self._browse = browse
@@ -111,6 +112,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         self._opening: Worker[None] | None = None
         self._released = False
         self._trouble = ""
+        self._sweeper: Sweeper | None = None
 
     def compose(self) -> ComposeResult:
         yield Rows("opening")
@@ -139,7 +141,20 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         from akg_tui.tui.screens.runs import Runs
 
         await self.push_screen(Runs(folder))
+        self.call_after_refresh(self._settle)
         self._tell_faults()
+
+    def _settle(self) -> None:
+        """The screen stands: what is in memory now stays there."""
+        from akg_tui.tui.garbage import Sweeper
+
+        if not self.is_headless:
+            self._sweeper = self._sweeper or Sweeper()
+            self._sweeper.settle()
+
+    def _rest(self, seconds: float) -> None:
+        if self._sweeper is not None:
+            self._sweeper.rest(seconds)
 
     def _tell_faults(self) -> None:
         if self._faults:
@@ -173,6 +188,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         if not self._only_watched():
             self.keep_stray_in(self._handle.path)
         await self.push_screen(Deck())
+        self.call_after_refresh(self._settle)
         self._work = asyncio.create_task(self._handle.run(), name="run")
         self._work.add_done_callback(self._ended)
         self._tell_faults()
@@ -221,6 +237,17 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
     def pull_now(self) -> None:
         """Show what is true now, whatever the clock's pace."""
         self.clock.now()
+
+    def _news(self) -> object:
+        """What tells, without a look at anything, whether a pull would show something new."""
+        handle, travel = self._handle, self._travel
+        plays = time.monotonic() if travel is not None and travel.speed else 0.0
+        top = self.screen_stack[-1] if self.screen_stack else None
+        news = getattr(top, "news", 0)
+        if handle is None:
+            return top, news
+        known = len(handle.records), handle.live.version, self._trouble, self.app_focus
+        return top, news, id(handle.state), *known, plays
 
     def _pull(self) -> None:
         from akg_tui.tui.screens.deck import Deck

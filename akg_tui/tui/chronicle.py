@@ -24,6 +24,7 @@ from akg_tui.tui.spans import Line, fit
 from akg_tui.tui.story import Paragraph, call_words, paragraphs, source, tell, wrapped
 
 MAX_ENTRIES = 2_000
+SLICE = 250  # entries that are wrapped at once, so that no wrapping holds the screen
 BRIEF_LINES = 6  # of a reply, before the rest of it is folded
 MAX_OUTPUT_LINES = 200
 
@@ -52,8 +53,9 @@ class Entry:
 class Chronicle:
     """The log of one run, wrapped at `room` columns; at first sight the `newest` records.
 
-    Entries are numbered from 0, for good. A subclass that knows more of a call than the
-    journal does says so in `whole`.
+    Entries are numbered from 0, for good. The oldest may be `unwrapped` for a while: they have
+    no rows, and are not among the `numbers`, until `catch_up` has come to them. A subclass that
+    knows more of a call than the journal does says so in `whole`.
     """
 
     output_lines = MAX_OUTPUT_LINES
@@ -68,11 +70,12 @@ class Chronicle:
         self._rows: list[Line] = []
         self._starts: list[int] = []  # the first row of each entry
         self._first = 0  # the number of the oldest entry that is kept
+        self.unwrapped = 0  # of those kept, the oldest ones
         self._seen = 0
         self._calls: dict[str, ev.ToolCalled] = {}
         self._edit = ""
         self.skipped = 0
-        self.dropped_rows = 0
+        self.dropped_rows = 0  # less those that were put before the others since
 
     @property
     def rows(self) -> Sequence[Line]:
@@ -85,56 +88,90 @@ class Chronicle:
 
     @property
     def numbers(self) -> range:
-        """The numbers of the entries that are kept."""
-        return range(self._first, self._first + len(self._entries))
+        """The numbers of the entries that are kept and wrapped."""
+        return range(self._first + self.unwrapped, self._first + len(self._entries))
 
-    def read(self, records: Sequence[ev.Record]) -> bool:
-        """Read what is new in `records`; True when that made or dropped a row."""
+    def read(self, records: Sequence[ev.Record], *, whole: bool = True) -> bool:
+        """Read what is new in `records`; True when that made or dropped a row.
+
+        Not `whole`, what is beyond a `SLICE` of new entries is left for `catch_up`.
+        """
         if len(records) < self._seen:
             self._clear()  # the records are of an earlier moment
         before = len(self._rows), self.skipped, self.dropped_rows
         start = max(self._seen, len(records) - self._newest)
         self.skipped += start - self._seen
         self._seen = len(records)
-        for index in range(start, len(records)):
-            entry = self._entry(records[index].event)
-            if entry is not None:
-                self._entries.append(entry)
+        fresh = [
+            entry
+            for index in range(start, len(records))
+            if (entry := self._entry(records[index].event)) is not None
+        ]
+        self._entries += fresh
+        if not whole and len(fresh) > SLICE:
+            self._set_aside(len(self._entries) - SLICE)
+        else:
+            for entry in fresh:
                 self._starts.append(len(self._rows))
                 self._rows += entry.rows(self._room)
-        if len(self._entries) > 2 * MAX_ENTRIES:
+        if len(self._entries) > MAX_ENTRIES + SLICE:
             self._drop(len(self._entries) - MAX_ENTRIES)
         return (len(self._rows), self.skipped, self.dropped_rows) != before
 
+    def _set_aside(self, count: int) -> None:
+        """Leave the oldest `count` entries unwrapped, and wrap the others anew."""
+        self.dropped_rows += len(self._rows)
+        self.unwrapped = count
+        parts = [entry.rows(self._room) for entry in self._entries[count:]]
+        self._rows = [row for rows in parts for row in rows]
+        self._starts = [0, *accumulate(len(rows) for rows in parts)][:-1]
+
+    def catch_up(self) -> None:
+        """Wrap the newest `SLICE` of what is unwrapped: it takes back dropped rows."""
+        begin = max(0, self.unwrapped - SLICE)
+        parts = [entry.rows(self._room) for entry in self._entries[begin : self.unwrapped]]
+        rows = [row for part in parts for row in part]
+        starts = [0, *accumulate(len(part) for part in parts)][:-1]
+        self._rows[:0] = rows
+        self._starts = [*starts, *(start + len(rows) for start in self._starts)]
+        self.unwrapped = begin
+        self.dropped_rows -= len(rows)
+
     def _drop(self, count: int) -> None:
-        rows = self._starts[count]
+        wrapped_too = max(0, count - self.unwrapped)
+        self.unwrapped -= count - wrapped_too
+        rows = self._starts[wrapped_too]
+        self._starts = self._starts[wrapped_too:]
         self.skipped += count
         self.dropped_rows += rows
         self._first += count
         del self._entries[:count], self._rows[:rows]
-        self._starts = [start - rows for start in self._starts[count:]]
+        self._starts = [start - rows for start in self._starts]
 
-    def resize(self, room: int) -> bool:
-        """Wrap for another width; True when that changed anything."""
+    def resize(self, room: int, since: int | None = None) -> bool:
+        """Wrap for another width; True when that changed anything.
+
+        Entries before the number `since` are left for `catch_up`; all but the newest `SLICE`
+        where it is None.
+        """
         if room == self._room:
             return False
         self._room = room
-        wrapped_entries = [entry.rows(room) for entry in self._entries]
-        self._rows = [row for rows in wrapped_entries for row in rows]
-        self._starts = [0, *accumulate(len(rows) for rows in wrapped_entries)][:-1]
+        newest = max(0, len(self._entries) - SLICE)
+        self._set_aside(newest if since is None else max(0, min(newest, since - self._first)))
         return True
 
     def at(self, row: int) -> int | None:
         """The number of the entry that a row belongs to."""
         if not 0 <= row < len(self._rows):
             return None
-        return self._first + bisect_right(self._starts, row) - 1
+        return self.numbers.start + bisect_right(self._starts, row) - 1
 
     def span(self, number: int) -> range:
         """The rows of an entry."""
-        index = number - self._first
-        if not 0 <= index < len(self._entries):
+        if number not in self.numbers:
             return range(0)
+        index = number - self.numbers.start
         after = self._starts[index + 1] if index + 1 < len(self._starts) else len(self._rows)
         return range(self._starts[index], after)
 
@@ -151,12 +188,13 @@ class Chronicle:
         rows = entry.rows(self._room)
         self._rows[old.start : old.stop] = rows
         grown = len(rows) - len(old)
-        self._starts[index + 1 :] = [start + grown for start in self._starts[index + 1 :]]
+        after = number - self.numbers.start + 1
+        self._starts[after:] = [start + grown for start in self._starts[after:]]
 
     def turn(self, number: int, step: int) -> int | None:
         """The next reply of the model after an entry, or with -1 the one before."""
         index = number - self._first + step
-        while 0 <= index < len(self._entries):
+        while self.unwrapped <= index < len(self._entries):
             if self._entries[index].turn:
                 return self._first + index
             index += step

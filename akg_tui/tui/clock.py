@@ -1,7 +1,8 @@
 """The pull clock: how often the screen may ask what changed.
 
 Thirty times a second, down to four when the event loop lags or the terminal is slow to
-take what was written. It only paces; what a pull does is its owner's business.
+take what was written, or when nothing has changed. It only paces; what a pull does is its
+owner's business.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 TICK_S = 1 / 30
 SLOWEST = 8  # ticks between two pulls: about four pulls a second
 LAG_S = 0.05
+REST_S = 0.25  # between two pulls while nothing changes: clocks on the screen go on
 
 
 class Pace:
@@ -44,14 +46,27 @@ class Pace:
 
 
 class PullClock:
-    """Calls `pull` at the pace that loop and terminal can bear."""
+    """Calls `pull` at the pace that loop and terminal can bear.
+
+    `news` gives what stands for all that changes by itself, time left out: while it stays the
+    same the clock rests, and tells `rest` for how many seconds by now.
+    """
 
     def __init__(
-        self, app: App[int], pull: Callable[[], None], monotonic: Callable[[], float]
+        self,
+        app: App[int],
+        pull: Callable[[], None],
+        monotonic: Callable[[], float],
+        news: Callable[[], object],
+        rest: Callable[[float], None],
     ) -> None:
         self._app = app
         self._pull = pull
         self._monotonic = monotonic
+        self._news = news
+        self._told: object = None
+        self._rest = rest
+        self._pulled = self._moved = 0.0
         self._due = monotonic()
         self.pace = Pace()
         self.pulls = 0
@@ -64,12 +79,23 @@ class PullClock:
         now = self._monotonic()
         lag = max(0.0, now - self._due)
         self._due = now + TICK_S
-        if self.pace.tick(lag, backlog(self._app._driver)):
+        if not self.pace.tick(lag, backlog(self._app._driver)):
+            return
+        if self._news() != self._told:
             self.now()
+        elif now - self._pulled >= REST_S:
+            self._show()
+            self._rest(now - self._moved)
 
     def now(self) -> None:
         """Pull at once, whatever the pace."""
+        self._moved = self._monotonic()
+        self._show()
+
+    def _show(self) -> None:
         self.pulls += 1
+        self._pulled = self._monotonic()
+        self._told = self._news()
         self._pull()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from akg_tui.core.plain import TAB_WIDTH, clean
 from akg_tui.hashline.tags import Tagger
@@ -17,7 +17,10 @@ from akg_tui.tui.compare import Kind, Row, split_lines
 from akg_tui.tui.language import tr
 from akg_tui.tui.spans import Line, Span, cells, plain
 
-Coloured = tuple[Line, ...]
+if TYPE_CHECKING:
+    from akg_tui.syntax import Highlighted
+
+Coloured = Sequence[Line]
 
 KEPT_VERSIONS = 8
 
@@ -26,26 +29,26 @@ _MARK = {Kind.ADDED: "diff.added.mark", Kind.REMOVED: "diff.removed.mark", Kind.
 
 
 class Colours:
-    """The newest lexed versions of a kernel, by blob."""
+    """The newest versions of a kernel that were parsed for colour, by blob."""
 
     def __init__(self) -> None:
-        self._versions: OrderedDict[str, Coloured] = OrderedDict()
+        self._versions: OrderedDict[str, Highlighted] = OrderedDict()
+        self._newest: Highlighted | None = None
 
     def of(self, blob: str) -> Coloured | None:
         return self._versions.get(blob)
 
-    def keep(self, blob: str, coloured: Coloured) -> None:
-        self._versions[blob] = coloured
+    def keep(self, blob: str, coloured: Highlighted) -> None:
+        self._versions[blob] = self._newest = coloured
         self._versions.move_to_end(blob)
         while len(self._versions) > KEPT_VERSIONS:
             self._versions.popitem(last=False)
 
-    @staticmethod
-    def lex(text: str) -> Coloured:
-        """Slow: for a thread. Loads pygments."""
+    def lex(self, text: str) -> Highlighted:
+        """Slow: for a thread. Only what differs from the version kept last is parsed."""
         from akg_tui.syntax import highlight
 
-        return highlight(text)
+        return highlight(text, self._newest)
 
 
 class Texts:

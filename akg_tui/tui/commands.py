@@ -559,16 +559,22 @@ def clashes(commands: Iterable[Command]) -> list[tuple[Command, Command, str]]:
     A key that begins the other's chord clashes with it too.
     """
     listed = list(commands)
-    found: list[tuple[Command, Command, str]] = []
-    for number, one in enumerate(listed):
-        for other in listed[number + 1 :]:
-            if meet(one.where, other.where):
-                found += [
-                    (one, other, key)
-                    for key in one.keys_now
-                    if any(keymap.covers(key, their) for their in other.keys_now)
-                ]
-    return found
+    # Chords that clash begin with the same key: only those are compared, as this is looked at
+    # before the first frame.
+    alike: dict[str, list[tuple[int, int, str]]] = {}
+    for number, command in enumerate(listed):
+        for place, key in enumerate(command.keys_now):
+            alike.setdefault(key.partition(" ")[0], []).append((number, place, key))
+    found = {
+        (one, other, place): key
+        for keys in alike.values()
+        for one, place, key in keys
+        for other, _, their in keys
+        if one < other
+        and meet(listed[one].where, listed[other].where)
+        and keymap.covers(key, their)
+    }
+    return [(listed[one], listed[other], found[one, other, k]) for one, other, k in sorted(found)]
 
 
 def groups() -> dict[str, list[Command]]:

@@ -8,7 +8,7 @@ the last line of each, never its text.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from akg_tui.core import events as ev
 from akg_tui.core.machine import AGENT_PHASES, Phase, Verdict
@@ -20,6 +20,7 @@ from akg_tui.tui.spans import BLANK, Line, cells, fit, line, spread, width
 
 LINE_CHARS = 400
 KEPT = 200  # subagents, the newest
+MOST = 2_000  # records that are read at once, so that no reading holds the screen
 
 
 @dataclass
@@ -76,6 +77,7 @@ class Fleet:
     subagents: list[Agent] = field(default_factory=list)
     seen: int = 0
     diagnoses: int = 0
+    _former: list[Fleet] = field(default_factory=list)  # copies, one after every MOST records
     _diagnosing: bool = False
     _diagnosis: Agent = field(default_factory=lambda: Agent("", "", "idle", 0.0))
 
@@ -84,12 +86,45 @@ class Fleet:
         return self._diagnosis if self._diagnosing else self.main
 
     def read(self, records: Sequence[ev.Record]) -> None:
-        """Read what is new. Of an earlier moment of the run, everything."""
-        if len(records) < self.seen:
-            self.__dict__.update(Fleet().__dict__)
-        for index in range(self.seen, len(records)):
+        """Read what is new, at most `MOST` records at once; of an earlier moment of the run,
+        what lies after the last copy before it.
+        """
+        self._leap(len(records))
+        until = min(len(records), self.seen + MOST)
+        for index in range(self.seen, until):
             self._read(records[index], index)
-        self.seen = len(records)
+            if (index + 1) % MOST == 0:
+                self._keep(index + 1)
+        self.seen = until
+
+    def forget(self) -> None:
+        """Know nothing, and read everything anew: what was told was told in another language."""
+        self.__dict__.update(Fleet().__dict__)
+
+    def _keep(self, seen: int) -> None:
+        if seen // MOST > len(self._former):
+            copy = self._copied()
+            copy.seen = seen
+            self._former.append(copy)
+
+    def _copied(self) -> Fleet:
+        new = {id(each): replace(each) for each in (self.main, self._diagnosis, *self.subagents)}
+        return replace(
+            self,
+            main=new[id(self.main)],
+            subagents=[new[id(each)] for each in self.subagents],
+            _diagnosis=new[id(self._diagnosis)],
+            _former=[],
+        )
+
+    def _leap(self, count: int) -> None:
+        """Go on from the copy that is the nearest one before `count` records, if that is nearer."""
+        former = self._former
+        place = min(count // MOST, len(former))
+        if self.seen > count or self.seen < place * MOST:
+            copy = former[place - 1]._copied() if place else Fleet()
+            self.__dict__.update(copy.__dict__)
+            self._former = former
 
     def find(self, key: str) -> Agent | None:
         """The subagent of this key, where it has begun and is still known."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from akg_tui.tui.settings_file import line_of, read_toml
+from akg_tui.tui.settings_file import line_of, lines_of, read_toml
 
 BUNDLED = Path(__file__).parent / "keymaps"
 DEFAULT = "default"
@@ -176,8 +176,9 @@ def read_keys(
     keys: dict[str, tuple[str, ...]] = {}
     lines: dict[str, int] = {}
     faults: list[str] = []
+    places = lines_of(text)
     for command, value in table.items():
-        at = line_of(text, command)
+        at = places.get(command, 1)
         where = f"{path}: line {at}"
         if command not in ids:
             faults.append(f"{where}: no command is called {command!r}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from akg_tui.core.machine import ItemState, Phase
 from akg_tui.core.measurement import digits
@@ -20,12 +22,90 @@ ROOMY = 64
 MAX_DETAIL = 12
 
 
+class PlanRows(Sequence[Line]):
+    """The rows of a plan: those of an unfolded item are there, any other is made when it is
+    asked for, as a long run has thousands.
+    """
+
+    def __init__(
+        self, items: Sequence[Item], each: int, room: int, unfolded: Mapping[int, list[Line]]
+    ) -> None:
+        self._items, self._each, self._room = items, each, room
+        self._digits = max((len(item.id) for item in items), default=0)
+        # Places of the unfolded items, and the first row after each.
+        self._unfolded = unfolded
+        self._places = sorted(unfolded)
+        self._ends: list[int] = []
+        for number, place in enumerate(self._places):
+            grown = self._ends[-1] - self._places[number - 1] * each - each if number else 0
+            self._ends.append(place * each + grown + len(unfolded[place]))
+
+    def span(self, place: int) -> range:
+        """The rows of an item."""
+        before = bisect_left(self._places, place)
+        grown = (
+            self._ends[before - 1] - (self._places[before - 1] + 1) * self._each if before else 0
+        )
+        begin = place * self._each + grown
+        here = self._unfolded.get(place)
+        return range(begin, begin + (self._each if here is None else len(here)))
+
+    def __len__(self) -> int:
+        return self.span(len(self._items)).start
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Line]: ...
+    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
+        if isinstance(index, slice):
+            return [self[n] for n in range(*index.indices(len(self)))]
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        place = self._place(index)
+        row = index - self.span(place).start
+        unfolded = self._unfolded.get(place)
+        if unfolded is not None:
+            return unfolded[row]
+        item = self._items[place]
+        if self._each == 2:
+            return _two_rows(item, self._digits, self._room)[row]
+        return _one_row(item, self._digits, self._room)
+
+    def _place(self, row: int) -> int:
+        """The place of the item that a row is of."""
+        before = bisect_right(self._ends, row)
+        if before:
+            last = self._places[before - 1]
+            place = last + 1 + (row - self._ends[before - 1]) // self._each
+        else:
+            place = row // self._each
+        return min(place, self._places[before]) if before < len(self._places) else place
+
+
+class PlanSpans(Mapping[str, range]):
+    """Which rows are of which item."""
+
+    def __init__(self, items: Sequence[Item], rows: PlanRows) -> None:
+        self._rows = rows
+        self._places = {item.id: place for place, item in enumerate(items)}
+
+    def __getitem__(self, name: str) -> range:
+        return self._rows.span(self._places[name])
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+
 @dataclass(frozen=True)
 class PlanView:
     """`rows` to draw, which of them are of which item, and the row that work is at."""
 
-    rows: list[Line]
-    spans: dict[str, range]
+    rows: Sequence[Line]
+    spans: Mapping[str, range]
     at: int
 
 
@@ -37,26 +117,23 @@ def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] =
     """
     if not state.items:
         return PlanView([fit(line((text, "muted")), room) for text in _no_plan(state)], {}, 0)
-    digits_of_id = max(len(item.id) for item in state.items)
-    double = room < ROOMY and 2 * len(state.items) <= page
-    rows: list[Line] = []
-    spans: dict[str, range] = {}
-    at: int | None = None
-    coming = iter(state.pending)
-    for each in state.items:
+    items, pending = list(state.items), state.pending
+    if pending:
         # The pending ones in the order in which they will be worked on.
-        item = next(coming) if each.state is ItemState.PENDING else each
-        begin = len(rows)
-        if item.id == state.active or (at is None and item.state is ItemState.PENDING):
-            at = begin
-        if item.id in unfolded:
-            rows += evidence(state, item, digits_of_id, room)
-        elif double:
-            rows += _two_rows(item, digits_of_id, room)
-        else:
-            rows.append(_one_row(item, digits_of_id, room))
-        spans[item.id] = range(begin, len(rows))
-    return PlanView(rows, spans, len(rows) - 1 if at is None else at)
+        coming = iter(pending)
+        items = [next(coming) if i.state is ItemState.PENDING else i for i in items]
+    digits_of_id = max(len(item.id) for item in items)
+    found = {
+        place: evidence(state, item, digits_of_id, room)
+        for place, item in enumerate(items)
+        if item.id in unfolded
+    }
+    double = room < ROOMY and 2 * len(items) <= page
+    rows = PlanRows(items, 2 if double else 1, room, found)
+    spans = PlanSpans(items, rows)
+    here = state.active or (pending[0].id if pending else "")
+    at = spans[here].start if here in spans else len(rows) - 1
+    return PlanView(rows, spans, at)
 
 
 def plan_subtitle(state: RunState) -> str:

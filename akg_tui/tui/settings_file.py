@@ -30,6 +30,18 @@ def _with_line_first(message: str, text: str) -> str:
     return f"line {found[1]}: {message[: found.start()]}"
 
 
+_GIVEN = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*=""")
+
+
+def lines_of(text: str) -> dict[str, int]:
+    """The line, from 1, on which each key is first given a value, whatever table it is in."""
+    lines: dict[str, int] = {}
+    for number, row in enumerate(text.split("\n"), start=1):
+        if found := _GIVEN.match(row):
+            lines.setdefault(found[1] or found[2] or found[3] or "", number)
+    return lines
+
+
 def line_of(text: str, key: str, table: str = "") -> int:
     """The line, from 1, on which `key` is given a value (or opens a table); 1 if unknown."""
     words = [re.escape(key), f'"{re.escape(key)}"', f"'{re.escape(key)}'"]

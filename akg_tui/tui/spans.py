@@ -96,6 +96,33 @@ def wrap(text: str, room: int, *, first: int | None = None) -> list[str]:
     here = room if first is None else max(1, first)
     if cells(text) <= here:
         return [text]
+    if text.isascii() and text[0] != " ":
+        return _wrap_ascii(text, room, here)
+    return _wrap_words(text, room, here)
+
+
+def _wrap_ascii(text: str, room: int, here: int) -> list[str]:
+    """As `_wrap_words`, for text in which a character is a column: found by slices, which is
+    several times as fast. The text begins with a word.
+    """
+    lines: list[str] = []
+    at, end = 0, len(text)
+    while end - at > here:
+        blank = text.rfind(" ", at, at + here + 1)
+        if blank < 0:
+            lines.append(text[at : at + here])
+            at += here
+        else:
+            lines.append(text[at:blank])
+            at = blank + 1
+            while at < end and text[at] == " ":
+                at += 1
+        here = room
+    lines.append(text[at:])
+    return lines
+
+
+def _wrap_words(text: str, room: int, here: int) -> list[str]:
     lines: list[str] = []
     current = ""
     for number, word in enumerate(text.split(" ")):

@@ -14,6 +14,7 @@ from akg_tui.tui.travel import Moment
 
 _HERE = "▴"
 _RANK = {Verdict.DISCARD: 1, Verdict.FAIL: 2, Verdict.KEEP: 3}
+_MOST = 3
 
 
 def strip_rows(moment: Moment, room: int) -> list[Line]:
@@ -61,8 +62,11 @@ def _track(moment: Moment, room: int) -> Line:
     here = column(moment.seq, moment.last, room)
     cells: list[Span] = [("─", "progress" if x <= here else "progress.rest") for x in range(room)]
     rank = [0] * room
+    wide, last = room - 1, max(1, moment.last - 1)
     for mark in moment.marks:
-        x = column(mark.seq, moment.last, room)
+        x = (mark.seq - 1) * wide // last
+        if rank[x] == _MOST:
+            continue
         if mark.round == 0:
             cells[x] = (IDLE, "muted")
         elif _RANK[mark.verdict] > rank[x]:
@@ -78,11 +82,14 @@ def _numbers(moment: Moment, room: int) -> Line:
     here = column(moment.seq, moment.last, room)
     cells[here] = (_HERE, "accent")
     free = 0
+    wide, last = room - 1, max(1, moment.last - 1)
     for mark in moment.marks:
-        x = column(mark.seq, moment.last, room)
+        x = (mark.seq - 1) * wide // last
+        if x < free:
+            continue
         text = str(mark.round)
         end = x + len(text)
-        if not mark.round or x < free or end > room:
+        if not mark.round or end > room:
             continue
         if all(cells[n][0] == " " for n in range(max(0, x - 1), min(room, end + 1))):
             cells[x:end] = [(digit, "muted") for digit in text]

@@ -5,13 +5,14 @@ Reads each attempt and each record once, so a long run costs no more a pull than
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from statistics import median
 
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Interval
-from akg_tui.core.state import Attempt, RunState
+from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.tui import words
 from akg_tui.tui.commands import way_to
 from akg_tui.tui.glyphs import LIVE, PROMISED, VERDICT
@@ -30,19 +31,21 @@ class Trace:
 
     def __init__(self, unit: str = "ratio") -> None:
         self.unit = unit
-        self._read = 0
         self._spent: list[int] = []  # tokens, by attempt
-        self._tokens = 0
         self._records = 0
-        self._undone: tuple[int, ...] = ()
+        self._replies: list[int] = []  # places in the records where tokens were spent
+        self._totals: list[int] = []  # and all that were, with those
+        self._tokens = 0
         self._clear()
 
     def _clear(self) -> None:
-        self._read = 0
+        self._attempts: Sequence[Attempt] = ()
+        self._count = 0  # of them that there are at the moment that is looked at
+        self._undone: tuple[int, ...] = ()
         self._series = {verdict: Series(*sign) for verdict, sign in VERDICT.items()}
         self._promised = Series(PROMISED, "figure")
-        self._steps: list[tuple[int, float]] = []
-        self._halves: list[float] = []
+        self._kept: list[tuple[int, int, float]] = []  # KEEPs: attempt, place, value
+        self._halves: list[tuple[int, float]] = []  # by attempt
 
     def turn(self, unit: str) -> None:
         """Read everything anew in another unit."""
@@ -57,53 +60,61 @@ class Trace:
     @property
     def noise(self) -> float | None:
         """Half an interval as a share of its ratio, in the middle of the newest attempts."""
-        return median(self._halves[-NOISE_OF:]) if self._halves else None
+        stop = bisect_left(self._halves, (self._count,))
+        newest = [half for _, half in self._halves[max(0, stop - NOISE_OF) : stop]]
+        return median(newest) if newest else None
 
     def read(self, state: RunState, records: Sequence[ev.Record]) -> None:
-        """Read what is new. Of an earlier moment of the run, everything."""
-        attempts = state.attempts
-        earlier = len(attempts) < self._read or len(records) < self._records
-        if earlier or state.undone != self._undone:
-            self._undone = state.undone
+        """Read what is new. An earlier moment of the run is known already."""
+        attempts, known = state.attempts, self._attempts
+        if attempts and known and attempts[0] != known[0]:
             self._clear()
+            known = ()
         self._count_tokens(records)
-        for attempt in attempts[self._read :]:
-            self._add(state, attempt)
-        self._read = len(attempts)
+        self._undone, self._count = state.undone, len(attempts)
+        fresh = attempts[len(known) :]
+        if fresh:
+            items = {item.id: item for item in state.items}
+            for attempt in fresh:
+                self._add(attempt, items.get(attempt.item))
+        if len(attempts) > len(known):
+            self._attempts = attempts
 
     def _count_tokens(self, records: Sequence[ev.Record]) -> None:
-        if len(records) < self._records:
-            self._records, self._tokens, self._spent = 0, 0, []
+        total = self._totals[-1] if self._totals else 0
         for index in range(self._records, len(records)):
             event = records[index].event
             if isinstance(event, ev.ModelReplied):
-                self._tokens += event.input_tokens + event.output_tokens
+                total += event.input_tokens + event.output_tokens
+                self._replies.append(index)
+                self._totals.append(total)
             elif isinstance(event, (ev.Decided, ev.BaselineAccepted)):
-                self._spent.append(self._tokens)
-        self._records = len(records)
+                self._spent.append(total)
+        self._records = max(self._records, len(records))
+        spent = bisect_left(self._replies, len(records))
+        self._tokens = self._totals[spent - 1] if spent else 0
 
     def _x(self, attempt: Attempt) -> int:
         if self.unit != "tokens":
             return attempt.number
         return self._spent[attempt.number] if attempt.number < len(self._spent) else self._tokens
 
-    def _add(self, state: RunState, attempt: Attempt) -> None:
+    def _add(self, attempt: Attempt, item: Item | None) -> None:
         x, y = self._x(attempt), self._y(attempt)
-        kept = attempt.verdict is Verdict.KEEP and attempt.number not in self._undone
-        if y is not None and kept:
-            self._steps.append((x, y))
+        if y is not None and attempt.verdict is Verdict.KEEP:
+            self._kept.append((attempt.number, x, y))
         if not attempt.number:
             return
         interval = attempt.measurement.ratio
         low = high = None
         if y is not None and interval is not None:
-            self._halves.append((interval.high - interval.low) / 2 / interval.ratio)
+            half = (interval.high - interval.low) / 2 / interval.ratio
+            self._halves.append((attempt.number, half))
             low, high = y * interval.low / interval.ratio, y * interval.high / interval.ratio
             if self.unit == "ms":
                 low, high = y * interval.ratio / interval.high, y * interval.ratio / interval.low
         self._series[attempt.verdict].add(x, y, low, high)
         if self.unit == "ratio" and y is not None and interval is not None:
-            item = next((item for item in reversed(state.items) if item.id == attempt.item), None)
             promised = predicted(item.text, item.rationale) if item else None
             if promised is not None:
                 self._promised.add(x, y / interval.ratio * promised)
@@ -121,6 +132,13 @@ class Trace:
     def plot(self, state: RunState, running: Interval | None) -> Plot:
         """The chart now. `running` is the estimate of the evaluation under way."""
         series = [self._promised, *self._series.values()]
+        if self._count < len(self._attempts):
+            last = self._x(self._attempts[self._count - 1]) if self._count else -1
+            series = [each.upto(last) for each in series]
+        undone = self._undone
+        steps = [
+            (x, y) for number, x, y in self._kept if number < self._count and number not in undone
+        ]
         now, best = _live(state, running), state.best
         tokens = self.unit == "tokens"
         next_x = max(self._tokens, 1) if tokens else state.next_attempt
@@ -131,16 +149,16 @@ class Trace:
         empty, key = no_attempt(state), way_to("chart.cycle")
         if tokens and not self._tokens:
             empty = tr("this agent uses no tokens: {key} shows another unit", key=key)
-        if self.unit == "roof" and self._read > 1 and not self._steps:
+        if self.unit == "roof" and self._count > 1 and not steps:
             empty = tr("no measurement tells its share of the roofline: {key} shows another unit",
                        key=key)  # fmt: skip
-        band = None
-        if self._steps and self.noise and len(self._halves) > 1:
-            at, value = self._steps[-1]
-            band = (at, value * (1 - self.noise), value * (1 + self.noise))
+        band, noise = None, self.noise
+        if steps and noise and self._halves[1:] and self._halves[1][0] < self._count:
+            at, value = steps[-1]
+            band = (at, value * (1 - noise), value * (1 + noise))
         return Plot(
             tuple(series),
-            () if tokens and not self._tokens else tuple(self._steps),
+            () if tokens and not self._tokens else tuple(steps),
             next_x if tokens else max(LEAST_X, next_x),
             {"ms": "", "roof": "%"}.get(self.unit, "×"),
             empty,

@@ -51,7 +51,7 @@ def test_lines_are_counted_as_hashline_counts_them(text: str) -> None:
 
 @given(st.text(st.sampled_from("ab\"'#\\\r\n\x0c\t "), max_size=60))
 def test_colour_changes_no_character(text: str) -> None:
-    shown = CodeRows(compare([], split_lines(text)), b"k", old=None, new=Colours.lex(text))
+    shown = CodeRows(compare([], split_lines(text)), b"k", old=None, new=Colours().lex(text))
     bare = CodeRows(compare([], split_lines(text)), b"k", old=None, new=None)
     assert [plain(row) for row in shown] == [plain(row) for row in bare]
 

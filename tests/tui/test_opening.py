@@ -188,7 +188,8 @@ async def test_a_command_that_core_refuses_changes_nothing_and_is_told() -> None
 def test_importing_the_workbench_loads_nothing_heavy() -> None:
     code = (
         "import sys, akg_tui.tui.app\n"
-        "heavy = {'torch', 'numpy', 'pygit2', 'optuna', 'pygments', 'rich.markdown', 'msgspec'}\n"
+        "heavy = {'torch', 'numpy', 'pygit2', 'optuna', 'tree_sitter', 'rich.markdown',"
+        " 'msgspec'}\n"
         "ours = {m for m in sys.modules if m.startswith(('akg_tui.store', 'akg_tui.agent',"
         " 'akg_tui.evaluate', 'akg_tui.engine', 'akg_tui.core', 'akg_tui.tui.screens'))}\n"
         "print(sorted(heavy & set(sys.modules)), sorted(ours))\n"

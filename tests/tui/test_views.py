@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
@@ -13,7 +15,7 @@ from akg_tui.tui.evalview import KEPT, Narrowing, eval_rows
 from akg_tui.tui.fleet import Fleet, fleet_rows
 from akg_tui.tui.planview import plan_view
 from akg_tui.tui.predicted import predicted
-from akg_tui.tui.spans import plain, width
+from akg_tui.tui.spans import Line, plain, width
 from akg_tui.tui.trace import UNITS, Trace
 from akg_tui.tui.widgets.plot import Plot, Series, draw
 
@@ -302,3 +304,24 @@ def test_a_failed_measurement_is_told_in_the_evaluation_pane() -> None:
     assert handle.send(cmd.FinishEval(broken)) is None
     rows = [plain(row) for row in eval_rows(handle.state, Narrowing(), handle.now, 60, 9)]
     assert not any("\x1b" in row for row in rows)
+
+
+PLANNED = FakeHandle()
+PLANNED.to_phase(Phase.EVAL, settled=6)
+
+
+@given(st.sets(st.integers(1, 9)), st.sampled_from([3, 60]), st.sampled_from([34, 80]))
+def test_the_rows_of_a_plan_are_those_of_its_items_one_after_the_other(
+    unfolded: set[int], page: int, room: int
+) -> None:
+    names = {f"p{n}" for n in unfolded}
+    view = plan_view(PLANNED.state, room, page, names)
+    found: list[Line] = []
+    for name, rows in view.spans.items():
+        assert rows.start == len(found)
+        found += [view.rows[n] for n in rows]
+        assert f"{name} " in plain(view.rows[rows.start])
+        alone = plan_view(PLANNED.state, room, page, names & {name})
+        assert [alone.rows[n] for n in alone.spans[name]] == [view.rows[n] for n in rows]
+    assert found == list(view.rows)
+    assert len(view.rows) == len(found)

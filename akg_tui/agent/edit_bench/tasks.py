@@ -13,10 +13,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from akg_tui.grammars import parser_of
 from akg_tui.hashline import Document
 from akg_tui.hashline.bench.corpus import generated
 from akg_tui.hashline.bench.mutations import KINDS, mutate, mutations
-from akg_tui.hashline.syntax import language_of, parser_of
+from akg_tui.hashline.syntax import language_of
 
 _CORPUS_FILES: Final = 60
 

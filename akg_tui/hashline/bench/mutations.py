@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from akg_tui.grammars import parser_of
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.syntax import language_of, parser_of
+from akg_tui.hashline.syntax import language_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

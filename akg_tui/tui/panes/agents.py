@@ -33,20 +33,23 @@ class AgentsPane(LineView):
 
     def reword(self) -> None:
         super().reword()
-        self.fleet = Fleet()  # read anew: it keeps what it told
+        self.fleet.forget()
         self.border_title = Content(named("pane.agents", tr("agents")))
 
     def rekey(self) -> None:
         bind_within(self, "agents")
+
+    def see(self, look: Look) -> None:
+        """Read what is new, also while the pane is not on screen."""
+        self.fleet.read(look.records)
 
     def pull(self, look: Look) -> None:
         # The seconds of a subagent at work are the only thing that moves without an event.
         at_work = look.state.phase in AGENT_PHASES and bool(look.state.subagents)
         seconds = int(look.now) if at_work or self.fleet.at_work.at_work else 0
         streamed = look.live_version if look.state.phase in AGENT_PHASES else 0
-        if not self.moved((len(look.records), seconds, streamed, self.room)):
+        if not self.moved((self.fleet.seen, seconds, streamed, self.room)):
             return
-        self.fleet.read(look.records)
         if look.stream.strip() and look.state.phase in AGENT_PHASES:
             self.fleet.at_work.line = look.stream[-200:].strip().rpartition("\n")[2]
         self.put(fleet_rows(self.fleet, look.now, self.room, look.streams))

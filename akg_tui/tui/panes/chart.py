@@ -13,7 +13,7 @@ from akg_tui.tui.look import Look
 from akg_tui.tui.spans import Line
 from akg_tui.tui.trace import UNITS, Trace
 from akg_tui.tui.widgets.painted import Painted
-from akg_tui.tui.widgets.plot import Plot, draw
+from akg_tui.tui.widgets.plot import Chart, Plot
 
 _NOTHING = Plot((), (), 0, "", "")
 _WHAT = {
@@ -28,6 +28,7 @@ class ChartPane(Painted[Plot], can_focus=True):
     def __init__(self) -> None:
         super().__init__("chart", _NOTHING)
         self.trace = Trace()
+        self._chart = Chart()
         self._title()
 
     @property
@@ -63,4 +64,4 @@ class ChartPane(Painted[Plot], can_focus=True):
             self._title()
 
     def paint(self, view: Plot, width: int, height: int) -> Sequence[Line]:
-        return draw(view, width, height)
+        return self._chart.draw(view, width, height)

@@ -59,14 +59,17 @@ class LogPane(LineView):
     def pull(self, look: Look) -> None:
         past = look.past is not None
         seen = (past, len(look.records), look.live_version, look.state.open_calls, self.room)
-        if not self.moved(seen):
+        if not self.moved(seen) and not self.story.unwrapped:
             return
         rewound = self._rewind(look)
         story = self.story
         before, anchor = len(story.rows), story.at(self.top - self._head)
-        resized = story.resize(self.room)
+        resized = story.resize(self.room, None if self.follow else anchor)
         first = story.seen
-        story.read(look.records)
+        behind = story.unwrapped
+        story.read(look.records, whole=not self.follow)
+        if behind and not resized and story.unwrapped <= behind:
+            story.catch_up()
         if any(isinstance(r.event, ModelReplied) for r in look.records[first:][-50:]):
             self._said = self.told_in(look)
         dropped, self._dropped = story.dropped_rows - self._dropped, story.dropped_rows

@@ -50,7 +50,8 @@ class PlanPane(LineView):
         """The item that a key acts on: the picked one, else the one that work is at."""
         name = self._pick
         if name is None:
-            name = next((n for n, rows in self._view.spans.items() if self._view.at in rows), None)
+            at = self._view.at
+            name = next((n for n, rows in self._view.spans.items() if at in rows), None)
         return next((item for item in self._items if item.id == name), None)
 
     def choose(self, name: str) -> None:

@@ -96,7 +96,7 @@ class Deck(Watching):
         self.chart = ChartPane()
         self.attempts = AttemptsPane()
         self.evaluation = EvalPane()
-        agents = AgentsPane()
+        self.agents = AgentsPane()
         # In the order in which tab goes through them; popouts come after.
         self.panes: dict[str, Pane] = {
             "plan": self.plan,
@@ -106,9 +106,9 @@ class Deck(Watching):
             "attempts": self.attempts,
             "eval": self.evaluation,
             "log": self.log_pane,
-            "agents": agents,
+            "agents": self.agents,
         }
-        self.popping = Popping(self, agents)
+        self.popping = Popping(self, self.agents)
         best, working = self.panes["best"], self.panes["source"]
         assert isinstance(best, SourcePane)
         assert isinstance(working, SourcePane)
@@ -215,7 +215,7 @@ class Deck(Watching):
         self.set_class(look.past is not None, "-past")
         self.card.pull(self.asks(look), look.now)
         self.evaluation.attempt(lambda: self.evaluation.see(look))
-        self.popping.pull(look)
+        self.agents.attempt(lambda: self.agents.see(look))
         for pane in self.panes.values():
             if pane.display:
                 self._pull_pane(pane, look)

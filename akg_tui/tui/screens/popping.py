@@ -23,7 +23,6 @@ from akg_tui.tui.screens.confirm import Confirm
 from akg_tui.tui.shape import PANES, Place, Shape
 
 if TYPE_CHECKING:
-    from akg_tui.tui.look import Look
     from akg_tui.tui.panes.agents import AgentsPane
     from akg_tui.tui.screens.deck import Deck
 
@@ -48,10 +47,6 @@ class Popping:
     def standing(self) -> tuple[tuple[str, How], ...]:
         """How each popout stands: with it the layout changes."""
         return tuple((name, each.how) for name, each in self.open.items())
-
-    def pull(self, look: Look) -> None:
-        """Know the agents of now, before their panes are pulled."""
-        self.fleet.read(look.records)
 
     def places(
         self, places: Mapping[str, Place], size: tuple[int, int], shape: Shape

@@ -18,7 +18,7 @@ from akg_tui.core.measurement import Outcome
 from akg_tui.core.plain import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.tui import words
-from akg_tui.tui.code import CodeRows, Coloured, Colours
+from akg_tui.tui.code import CodeRows, Colours
 from akg_tui.tui.commands import Where, footer
 from akg_tui.tui.compare import Kind, Row, compare, folded, hunks, paired, size, split_lines
 from akg_tui.tui.glyphs import VERDICT
@@ -235,7 +235,7 @@ class Rounds(Watching):
 
     async def _colour(self) -> None:
         for side in self._missing:
-            coloured: Coloured = await asyncio.to_thread(self._colours.lex, side.text)
+            coloured = await asyncio.to_thread(self._colours.lex, side.text)
             self._colours.keep(side.key, coloured)
         old, new = self.sides
         wide = self.app.size.width >= SIDE_BY_SIDE

@@ -120,6 +120,11 @@ class Runs(Watching):
         """The run under the cursor."""
         return self.shown[self.cursor] if self.cursor < len(self.shown) else None
 
+    @property
+    def news(self) -> int:
+        """What tells that the list is not what is shown."""
+        return self.catalogue.version
+
     def pull(self, look: Look) -> None:
         """It watches no run."""
 
@@ -150,16 +155,17 @@ class Runs(Watching):
     def _sort(self) -> None:
         self._ordered = self.catalogue.version, time.monotonic()
         self.shown = chosen(self.catalogue.runs, self.filter.value, self.sort)
-        places = {run.path: place for place, run in enumerate(self.shown)}
         # The cursor stays on its run, wherever that goes; the newest is what one comes for.
         if self._at is not None:
-            self.cursor = places.get(self._at, min(self.cursor, max(0, len(self.shown) - 1)))
+            least = min(self.cursor, max(0, len(self.shown) - 1))
+            places = (place for place, run in enumerate(self.shown) if run.path == self._at)
+            self.cursor = next(places, least)
         self._drawn = ()
 
     def _tell(self, now: float) -> None:
         room = max(1, self.app.size.width - 2)
         catalogue = self.catalogue
-        many = len(catalogue.runs)
+        many = catalogue.many
         unread = catalogue.unread
         where = last_part(place(self.folder.absolute()), max(12, room - 52))
         told = count(many, "run")

@@ -9,6 +9,9 @@ import traceback
 from collections.abc import Callable
 from pathlib import PurePath
 
+from rich.style import Style
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.widget import Widget
 
 from akg_tui.core.plain import one_line
@@ -22,6 +25,20 @@ class Guarded(Widget):
     _fault: BaseException | None = None
     _fault_seq = -1
     _seen: object = None
+    _ground: Style | None = None
+
+    @property
+    def ground(self) -> Style:
+        """The style that rows are drawn on. Textual walks all ancestors for it, so it is asked
+        for once a frame, not once a row.
+        """
+        if self._ground is None:
+            self._ground = self.rich_style
+        return self._ground
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._ground = None
+        return super().render_lines(crop)
 
     @property
     def broken(self) -> bool:

@@ -16,13 +16,14 @@ from textual.cache import LRUCache
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 
 from akg_tui.tui.language import tr
 from akg_tui.tui.spans import Line, cells, plain
 from akg_tui.tui.widgets.guarded import Guarded
 from akg_tui.tui.widgets.painted import inks_of
 
-CACHED_ROWS = 1024
+CACHED_ROWS = 192  # a strip is some thirty objects for the garbage collector
 _MATCH = Style(reverse=True)
 
 
@@ -44,7 +45,7 @@ class LineView(ScrollView, Guarded, can_focus=True):
     def __init__(self, name: str, *, follows: bool = False) -> None:
         super().__init__(id=name)
         self._rows: Sequence[Line] = ()
-        self._strips: LRUCache[int, Strip] = LRUCache(CACHED_ROWS)
+        self._strips: LRUCache[int, tuple[Strip, Style]] = LRUCache(CACHED_ROWS)
         self._moving = False
         self._picked = range(0)
         self._needle = ""
@@ -83,10 +84,17 @@ class LineView(ScrollView, Guarded, can_focus=True):
             self._strips.clear()
         size = Size(columns, len(rows))
         if size != self.virtual_size:
-            self.virtual_size = size
+            self._stretch(size)
         self.refresh()
         if self.follow:
             self.to_end()
+
+    def _stretch(self, size: Size) -> None:
+        """Another size to scroll in. Only a scroll bar that comes or goes is worth a layout of
+        the whole screen, and asks for it itself.
+        """
+        self.set_reactive(Widget.virtual_size, size)
+        self._scroll_update(size)
 
     def repaint(self) -> None:
         """Paint the same rows anew."""
@@ -188,7 +196,7 @@ class LineView(ScrollView, Guarded, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         columns = self.size.width
-        ground = self.rich_style
+        ground = self.ground
         if not self.broken:
             try:
                 return self._row_strip(y, columns, ground)
@@ -204,28 +212,31 @@ class LineView(ScrollView, Guarded, can_focus=True):
         index = y + down
         if index >= len(self._rows):
             return Strip([Segment(" " * columns, ground)], columns)
-        strip = self._strips.get(index)
-        if strip is None:
-            strip = inks_of(self).strip(self._rows[index]).apply_style(ground)
-            if self._needle:
-                strip = lit(strip, self._needle)
-            self._strips[index] = strip
-        strip = strip.crop_extend(across, across + columns, ground + self._tint(index))
+        painted = self._strips.get(index)
+        if painted is None:
+            painted = self._strips[index] = self._paint_row(self._rows[index], ground)
+        strip, edge = painted
+        strip = strip.crop_extend(across, across + columns, edge)
         if index in self._picked and self.has_focus:
             strip = self._marked(strip)
         return strip
+
+    def _paint_row(self, spans: Line, ground: Style) -> tuple[Strip, Style]:
+        """A row, and the ground of its last piece, which goes on to the edge, as a changed
+        line's does.
+        """
+        inks = inks_of(self)
+        strip = inks.strip(spans).apply_style(ground)
+        if self._needle:
+            strip = lit(strip, self._needle)
+        last = inks.style(spans[-1][1]).bgcolor if spans else None
+        return strip, ground + Style(bgcolor=last) if last else ground
 
     def _marked(self, strip: Strip) -> Strip:
         """The strip on the ground of what is picked; bold too, so that it shows without colour."""
         mark = Style(bgcolor=inks_of(self).theme.palette["gold_deep"], bold=True)
         spans = [Segment(s.text, s.style + mark if s.style else mark) for s in strip]
         return Strip(spans, strip.cell_length)
-
-    def _tint(self, index: int) -> Style:
-        """The ground of a row's last piece goes on to the edge, as a changed line's does."""
-        spans = self._rows[index]
-        ground = inks_of(self).style(spans[-1][1]).bgcolor if spans else None
-        return Style(bgcolor=ground) if ground else Style.null()
 
 
 def lit(strip: Strip, needle: str) -> Strip:

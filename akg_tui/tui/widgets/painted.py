@@ -80,7 +80,7 @@ class Painted(Guarded, Generic[View]):
 
     def render_line(self, y: int) -> Strip:
         lines = self.lines()
-        ground = self.rich_style
+        ground = self.ground
         if y >= len(lines):
             return Strip([Segment(" " * self.size.width, ground)], self.size.width)
         strip = inks_of(self).strip(lines[y])

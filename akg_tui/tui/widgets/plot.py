@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -66,6 +66,19 @@ class Series:
         self.bounds = _stretched(self.bounds, y, y)
         self.reach = _stretched(self.reach, low if low > 0 else y, high)
 
+    def upto(self, last: int) -> Series:
+        """The points up to the place `last`, as another series."""
+        cut = Series(self.glyph, self.role)
+        stop = bisect_right(self.xs, last)
+        cut.xs, cut.ys = self.xs[:stop], self.ys[:stop]
+        cut.lows, cut.highs = self.lows[:stop], self.highs[:stop]
+        cut.floor = self.floor[: bisect_right(self.floor, last)]
+        if stop:
+            cut.bounds = min(cut.ys), max(cut.ys)
+            lows = [low if low > 0 else y for low, y in zip(cut.lows, cut.ys, strict=True)]
+            cut.reach = min(lows), max(cut.highs)
+        return cut
+
 
 def _stretched(bounds: tuple[float, float] | None, low: float, high: float) -> tuple[float, float]:
     return (low, high) if bounds is None else (min(bounds[0], low), max(bounds[1], high))
@@ -99,6 +112,13 @@ class _Canvas:
         self._cells: list[dict[int, tuple[int, str]]] = [{} for _ in range(rows)]
         self._glyphs: list[dict[int, Span]] = [{} for _ in range(rows)]
 
+    def clear(self, first: int) -> None:
+        """Take away what is in the columns of cells from `first` on."""
+        for row in range(self.rows):
+            cells, glyphs = self._cells[row], self._glyphs[row]
+            self._cells[row] = {x: cell for x, cell in cells.items() if x < first}
+            self._glyphs[row] = {x: span for x, span in glyphs.items() if x < first}
+
     def dot(self, x: int, y: int, role: str) -> None:
         if 0 <= x < 2 * self.columns and 0 <= y < 4 * self.rows:
             cells, column = self._cells[y // 4], x // 2
@@ -126,8 +146,13 @@ class _Canvas:
     def glyph(self, x: int, y: int, text: str, role: str) -> None:
         self._glyphs[y // 4][x // 2] = (text, role)
 
-    def row(self, number: int) -> Line:
+    def row(self, number: int, under: Mapping[int, tuple[int, str]]) -> Line:
+        """A row of cells; dots of `under` shine through in cells that hold dots or nothing."""
         cells, glyphs = self._cells[number], self._glyphs[number]
+        if under:
+            both = cells.keys() & under.keys()
+            cells = {**under, **cells}
+            cells |= {x: (cells[x][0] | under[x][0], cells[x][1]) for x in both}
         spans: list[Span] = []
         text, role = "", "chart.axis"
         done = 0
@@ -164,6 +189,7 @@ class Scale:
         self._high = high + margin * (high - low)
         self._dots = dots
         self._dots_each = (dots - 1) / (self._high - self._low)
+        self.key = (self.log, self._low, self._high, dots)  # alike: every value has its old place
 
     def _in(self, value: float) -> float:
         return math.log(value) if self.log else value
@@ -201,30 +227,80 @@ class Scale:
 
 def draw(plot: Plot, width: int, height: int) -> list[Line]:
     """The chart in `width` columns and `height` rows."""
-    columns, rows = width - _LABEL - 1, height - 1
-    if not plot.steps:
-        return [fit(line((plot.empty, "muted")), width)]
-    if columns < 8 or rows < 2:
-        told = tr("too small for a chart: {key} gives it all the room", key=way_to("pane.zoom"))
-        return [fit(line((told, "muted")), width)]
-    canvas = _Canvas(columns, rows)
-    scale = Scale(_values(plot), 4 * rows)
-    across = (2 * columns - 3) / max(1, plot.last_x)
+    return Chart().draw(plot, width, height)
 
-    def at(x: int) -> int:
-        return 1 + round(x * across)
 
-    _draw_band(canvas, plot, scale, at)
-    _draw_series(canvas, plot, scale, across)
-    _draw_steps(canvas, plot, scale, across)
-    labels = _labels(plot, scale, rows)
-    drawn = [
-        ((labels.get(n, " " * _LABEL), "chart.axis"), ("┤" if n in labels else "│", "chart.axis"),
-         *canvas.row(n))
-        for n in range(rows)
-    ]  # fmt: skip
-    drawn.append(_floor(plot, columns, at))
-    return drawn
+class Chart:
+    """Draws plots, one after the other, and of one that has only grown its end alone."""
+
+    def __init__(self) -> None:
+        self._canvas = _Canvas(0, 0)
+        self._key: tuple[object, ...] = ()
+        self._counts: dict[int, tuple[Series, int, int]] = {}  # of points, and on the floor
+        self._steps: tuple[tuple[int, float], ...] = ()
+        self._last_x = 0
+
+    def draw(self, plot: Plot, width: int, height: int) -> list[Line]:
+        columns, rows = width - _LABEL - 1, height - 1
+        if not plot.steps:
+            return [fit(line((plot.empty, "muted")), width)]
+        if columns < 8 or rows < 2:
+            zoom = way_to("pane.zoom")
+            told = tr("too small for a chart: {key} gives it all the room", key=zoom)
+            return [fit(line((told, "muted")), width)]
+        scale = Scale(_values(plot), 4 * rows)
+        across = (2 * columns - 3) / _room_for(plot.last_x)
+
+        def at(x: int) -> int:
+            return 1 + round(x * across)
+
+        key = (columns, rows, across, *scale.key)
+        first = self._grown(plot, at) if key == self._key else 0
+        if not first:
+            self._canvas = _Canvas(columns, rows)
+        canvas = self._canvas
+        self._key, self._steps, self._last_x = key, plot.steps, plot.last_x
+        self._counts = {id(each): (each, len(each.xs), len(each.floor)) for each in plot.series}
+        if first:
+            canvas.clear(first)
+        _draw_series(canvas, plot, scale, across, first)
+        _draw_steps(canvas, plot, scale, across, first)
+        under, labels = _band(columns, rows, plot, scale, at), _labels(plot, scale, rows)
+        drawn = [
+            ((labels.get(n, " " * _LABEL), "chart.axis"),
+             ("┤" if n in labels else "│", "chart.axis"), *canvas.row(n, under.get(n, {})))
+            for n in range(rows)
+        ]  # fmt: skip
+        drawn.append(_floor(plot, columns, at))
+        return drawn
+
+    def _grown(self, plot: Plot, at: Place) -> int:
+        """The first column of cells that may differ from what was drawn last; 0: all may.
+
+        A series is the same object as long as it only grows; those of a few points may be others.
+        """
+        fresh = {id(each) for each in plot.series}
+        others = [each for each in self._counts.values() if id(each[0]) not in fresh]
+        others += [(each, 0, 0) for each in plot.series if id(each) not in self._counts]
+        if any(len(each) > CROWD for each, _, _ in others):
+            return 0
+        if plot.steps[: len(self._steps)] != self._steps or plot.last_x < self._last_x:
+            return 0
+        moved = [self._last_x]
+        for each, _, _ in others:
+            moved += [*each.xs[:1], *each.floor[:1]]
+        for each, points, floor in self._counts.values():
+            moved += [*each.xs[points : points + 1], *each.floor[floor : floor + 1]]
+        moved += [x for x, _ in plot.steps[len(self._steps) :][:1]]
+        return max(0, at(min(moved)) // 2 - 1)
+
+
+def _room_for(last_x: int) -> int:
+    """The attempts that the axis has room for: a few more than there are where there are many,
+    so that the places of the others stay as they are when one is added.
+    """
+    step = 1 << max(0, last_x.bit_length() - 7)
+    return max(1, -(-last_x // step) * step)
 
 
 def _values(plot: Plot) -> list[float]:
@@ -240,20 +316,28 @@ def _values(plot: Plot) -> list[float]:
     return values
 
 
-def _draw_band(canvas: _Canvas, plot: Plot, scale: Scale, at: Place) -> None:
+def _band(
+    columns: int, rows: int, plot: Plot, scale: Scale, at: Place
+) -> dict[int, dict[int, tuple[int, str]]]:
     """Two dotted lines: what lies between them does not differ from the best beyond doubt."""
+    under: dict[int, dict[int, tuple[int, str]]] = {}
     if plot.band is None:
-        return
+        return under
     start, low, high = plot.band
     for value in (low, high):
         y = scale.dot(value)
-        for x in range(at(start), at(plot.last_x) + 1, 4):
-            canvas.dot(x, y, "chart.axis")
+        cells = under.setdefault(y // 4, {})
+        for x in range(at(start), min(at(plot.last_x) + 1, 2 * columns), 4):
+            bits = cells[x // 2][0] if x // 2 in cells else 0
+            cells[x // 2] = bits | _DOTS[y % 4][x % 2], "chart.axis"
+    return under
 
 
-def _columns(xs: Sequence[int], columns: int, across: float) -> Iterator[tuple[int, int, int]]:
-    """For each column of cells with points in it: the column, and which points those are."""
-    begin = 0
+def _columns(
+    xs: Sequence[int], columns: int, across: float, first: int
+) -> Iterator[tuple[int, int, int]]:
+    """For each column of cells from `first` on with points in it: which points those are."""
+    begin = bisect_left(xs, (2 * first - 1.5) / across) if first else 0
     while begin < len(xs):
         column = (1 + round(xs[begin] * across)) // 2
         # The next column begins where the dot is at least 2 * (column + 1).
@@ -262,7 +346,7 @@ def _columns(xs: Sequence[int], columns: int, across: float) -> Iterator[tuple[i
         begin = end
 
 
-def _draw_series(canvas: _Canvas, plot: Plot, scale: Scale, across: float) -> None:
+def _draw_series(canvas: _Canvas, plot: Plot, scale: Scale, across: float, first: int) -> None:
     """Every point by its glyph, with its bar.
 
     Where more than a few crowd into a column, one bar stands for all their bars, and the
@@ -270,9 +354,9 @@ def _draw_series(canvas: _Canvas, plot: Plot, scale: Scale, across: float) -> No
     """
     floor = 4 * canvas.rows - 1
     for each in plot.series:
-        for column, _, _ in _columns(each.floor, canvas.columns, across):
+        for column, _, _ in _columns(each.floor, canvas.columns, across, first):
             canvas.glyph(2 * column, floor, each.glyph, each.role)
-        for column, begin, end in _columns(each.xs, canvas.columns, across):
+        for column, begin, end in _columns(each.xs, canvas.columns, across, first):
             low, high = min(each.lows[begin:end]), max(each.highs[begin:end])
             if low < high:
                 x = 1 + round(each.xs[begin] * across)
@@ -282,18 +366,21 @@ def _draw_series(canvas: _Canvas, plot: Plot, scale: Scale, across: float) -> No
                 canvas.glyph(2 * column, scale.dot(y), each.glyph, each.role)
 
 
-def _draw_steps(canvas: _Canvas, plot: Plot, scale: Scale, across: float) -> None:
+def _draw_steps(canvas: _Canvas, plot: Plot, scale: Scale, across: float, first: int) -> None:
     """The line as it stands in each column of dots, and upright where it changes."""
     xs = [x for x, _ in plot.steps]
-    dots = [-1] * (2 * canvas.columns)
-    first, last = 1 + round(xs[0] * across), 1 + round(plot.last_x * across)
-    for x in range(first, min(last + 1, len(dots))):
+    begin, last = 1 + round(xs[0] * across), 1 + round(plot.last_x * across)
+    before = -1
+    for x in range(max(begin, 2 * first - 1), min(last + 1, 2 * canvas.columns)):
         step = bisect_right(xs, (x - 0.5) / across) - 1
-        dots[x] = scale.dot(plot.steps[max(0, step)][1])
-        if x > first and dots[x - 1] != dots[x]:
-            canvas.upright(x, dots[x - 1], dots[x], "chart.best")
+        here = scale.dot(plot.steps[max(0, step)][1])
+        if x < 2 * first:
+            pass
+        elif x > begin and before != here:
+            canvas.upright(x, before, here, "chart.best")
         else:
-            canvas.dot(x, dots[x], "chart.best")
+            canvas.dot(x, here, "chart.best")
+        before = here
 
 
 def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:

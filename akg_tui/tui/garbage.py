@@ -1,0 +1,33 @@
+"""When Python looks for cycles of garbage: a little at a time, the rest while nothing happens.
+
+Every painted row leaves a cycle behind (Textual keeps what was made of a strip in the strip), so
+there has to be a look now and then. A look at everything walks some 200,000 objects, most of
+them code, and holds the screen for a tenth of a second. Owns the collector's settings of this
+process; only for a process that is a workbench, as what is frozen is never looked at again.
+"""
+
+from __future__ import annotations
+
+import gc
+
+YOUNG = 2_000  # new objects, less those freed, before a look at them: about 1 ms
+OLDER = 10  # such looks before one at what outlived one: some 5 ms
+OLDEST = 100  # of those before one at all that was not frozen: some 30 ms
+LONG_REST_S = 5.0
+
+
+class Sweeper:
+    """Sweeps in the pauses. `settle` first, when the screen stands."""
+
+    def settle(self) -> None:
+        """Leave out of all later looks what is there now."""
+        gc.set_threshold(YOUNG, OLDER, OLDEST)
+        gc.freeze()
+
+    def rest(self, seconds: float) -> None:
+        """Nothing has changed for so long, and nobody has pressed a key."""
+        young, older, oldest = gc.get_count()
+        if young >= YOUNG // 2 or older:
+            gc.collect(1)
+        elif seconds >= LONG_REST_S and oldest >= OLDER:
+            gc.collect()
