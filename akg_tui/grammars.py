@@ -72,19 +72,21 @@ def parse_patiently(grammar: Grammar, data: bytes, tree: Tree | None) -> Tree | 
     `tree` is that of another version of the text, as `edited` gives it. None for a text that
     takes too long.
     """
-    begin, steps, late = time.thread_time(), 0, False
+    begin, steps = time.thread_time(), 0
+    late = over = False
 
     def rest() -> bool:
         """Let others work now and then; whether it takes too long."""
         nonlocal steps, late
         steps += 1
-        if steps % _STEPS == 0 and not late:
+        if steps % _STEPS == 0 and not late and not over:
             time.sleep(0)
             late = time.thread_time() - begin > _LIMIT_S
         return late
 
     def piece(offset: int, _point: object) -> bytes:
-        # Of a text that is given up there is no more, so that it ends soon.
+        # Of a text that is given up there is no more, so that it ends soon. The tree reads by
+        # this too, from whatever thread and for good: of a text that was parsed there is all.
         return b"" if rest() else data[offset : offset + _PIECE]
 
     def stop(_offset: int, _errors: object) -> bool:
@@ -98,6 +100,7 @@ def parse_patiently(grammar: Grammar, data: bytes, tree: Tree | None) -> Tree | 
             found = parser.parse(piece, tree, progress_callback=stop)
     except ValueError:  # "Parsing failed": it was stopped
         return None
+    over = True
     return None if late else found
 
 

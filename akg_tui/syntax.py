@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
 from akg_tui.grammars import BOM, Grammar, edited, language, parse_patiently
-from akg_tui.syntax_queries import QUERIES
+from akg_tui.syntax_queries import BUILTINS, QUERIES
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Query, Tree
@@ -168,7 +168,11 @@ def _paint(part: _Part, roles: bytearray, begin: int) -> None:
     found: list[tuple[int, int, int, int]] = []
     for pattern, captures in cursor.matches(part.tree.root_node):
         for role, nodes in captures.items():
-            found += [_capture(node, pattern, role) for node in nodes]
+            if role == "builtin":
+                here = [n for n in nodes if part.data[n.start_byte : n.end_byte] in BUILTINS]
+                found += [_capture(node, pattern, "type") for node in here]
+            else:
+                found += [_capture(node, pattern, role) for node in nodes]
     # What stands inside another node is painted over it, a later pattern over an earlier one.
     for start, negative, _, code in sorted(found):
         low, high = max(first, start), min(last, -negative)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -130,3 +134,13 @@ def test_a_file_that_takes_too_long_to_parse_is_shown_without_colour(
     assert roles(lines) == {(line.strip(), "text") for line in text.split("\n") if line}
     monkeypatch.undo()
     assert list(highlight(CUDA, lines)) == list(highlight(CUDA))
+
+
+def test_colours_stay_when_another_thread_has_worked_for_long() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        lines = pool.submit(highlight, CUDA).result()
+    worked = time.thread_time
+    with patch("akg_tui.grammars.time.thread_time", lambda: worked() + 100.0):
+        assert list(lines) == list(highlight(CUDA))
+        assert ("range", "syn.type") in roles(lines)
+        assert lines.parts[0].tree.root_node.text == CUDA.encode()

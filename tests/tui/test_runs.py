@@ -86,10 +86,10 @@ class Listed:
 
     async def at(self, name: str) -> None:
         """Put the cursor on a run."""
-        await self.until(lambda: any(name in str(run.path) for run in self.runs.shown))
+        await self.until(lambda: any(name in run.name for run in self.runs.shown))
         await self.until(lambda: self.runs.catalogue.unread == 0)
         self.runs._sort()
-        row = next(n for n, run in enumerate(self.runs.shown) if name in str(run.path))
+        row = next(n for n, run in enumerate(self.runs.shown) if name in run.name)
         self.runs.move_to(row)
         await self.pilot.pause()
 
