@@ -93,6 +93,8 @@ def _stages(progress: Progress | None, room: int) -> list[Line]:
 
 
 def _estimate(interval: Interval) -> list[Line]:
+    if words.too_early(interval):
+        return [line((tr("too few samples to tell"), "muted"))]
     if interval.low > 1:
         word, role = tr_in("measured", "faster"), "verdict.keep"
     elif interval.high < 1:
@@ -110,9 +112,10 @@ def _estimate(interval: Interval) -> list[Line]:
 
 def funnel(estimates: list[Interval], room: int, height: int) -> list[Line]:
     """The newest intervals under each other, the newest lowest, on one axis with a mark at 1."""
-    if height < 2 or room < 16 or not estimates:
+    told = [each for each in estimates if not words.too_early(each)]
+    if height < 2 or room < 16 or not told:
         return []
-    shown = estimates[-(height - 1) :]
+    shown = told[-(height - 1) :]
     low = min(1.0, *(each.low for each in shown))
     high = max(1.0, *(each.high for each in shown))
     span = (high - low) or 0.02

@@ -250,7 +250,7 @@ def _progress(progress: Progress, doing: str) -> Line:
         full, rest = bar(progress.done, progress.total, 12)
         spans += [(full, "progress"), (rest, "progress.rest")]
         spans.append((f" {progress.done}/{progress.total}", "muted"))
-    if progress.ratio:
+    if progress.ratio and not words.too_early(progress.ratio):
         interval = progress.ratio
         spans.append((f"  {words.times(interval.ratio)}", "figure"))
         spans.append((f" [{interval.low:.2f}, {interval.high:.2f}]", "muted"))

@@ -170,7 +170,7 @@ class Trace:
 def _live(state: RunState, running: Interval | None) -> Interval | None:
     """The candidate that is not settled yet."""
     if running is not None and state.running and state.running.purpose == "candidate":
-        return running
+        return None if words.too_early(running) else running
     if state.measured is not None and state.active is not None:
         return state.measured.ratio
     return None

@@ -125,6 +125,15 @@ def tokens(number: int) -> str:
     return f"{number / 1000:.1f}k" if number >= 1000 else str(number)
 
 
+_TELLING = 20.0
+"""An interval whose ends are further apart than this factor tells nothing about its middle."""
+
+
+def too_early(interval: Interval) -> bool:
+    """Whether there are too few samples yet for the ratio to mean anything."""
+    return interval.low <= 0 or interval.high > _TELLING * interval.low
+
+
 def sure(interval: Interval) -> str:
     """A ratio with its interval in words: ``12.3 % faster (9.8 to 14.9), 95 % sure``."""
     low, mid, high = ((v - 1) * 100 for v in (interval.low, interval.ratio, interval.high))

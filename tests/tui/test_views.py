@@ -226,6 +226,20 @@ def test_an_interval_around_one_is_undecided() -> None:
     assert any("undecided" in plain(r) for r in eval_rows(handle.state, seen, handle.now, 60, 20))
 
 
+def test_what_two_samples_say_is_not_shown_as_a_figure() -> None:
+    handle = evaluating()
+    seen = Narrowing()
+    wild = Progress("time", 2, 8, ratio=Interval(0.15, 1.7e-05, 1397.5, 0.95))
+    seen.see(handle.state, wild)
+    rows = [plain(row) for row in eval_rows(handle.state, seen, handle.now, 60, 20)]
+    assert rows[3] == "too few samples to tell"
+    assert not any("1397" in row or "─" in row for row in rows)
+    seen.see(handle.state, Progress("time", 4, 8, ratio=Interval(1.3, 1.1, 1.5, 0.95)))
+    rows = [plain(row) for row in eval_rows(handle.state, seen, handle.now, 60, 20)]
+    assert "1.30× [1.100, 1.500] faster" in rows[3]
+    assert sum("─" in row for row in rows) == 1
+
+
 def test_another_evaluation_begins_anew_and_a_long_one_stays_bounded() -> None:
     handle = evaluating()
     seen = Narrowing()

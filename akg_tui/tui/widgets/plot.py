@@ -310,9 +310,10 @@ def _values(plot: Plot) -> list[float]:
     low, high = min(values), max(values)
     # A wild error bar must not flatten everything else.
     reach = max(high - low, 0.1 * abs(high))
+    least = max(low - reach, low / 3) if low > 0 else low - reach
     for each in plot.series:
         if each.reach:
-            values += [max(low - reach, each.reach[0]), min(high + reach, each.reach[1])]
+            values += [max(least, each.reach[0]), min(high + reach, each.reach[1])]
     return values
 
 
