@@ -6,7 +6,6 @@ A row is made when it is asked for, so that a run of any length is shown at once
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
 
 from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import InputError
@@ -15,6 +14,7 @@ from akg_tui.core.state import Attempt
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import VERDICT
 from akg_tui.tui.language import marked, tr
+from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.spans import Line, cells, cut, fit, line
 
 # Columns from the most needed on: a narrow pane leaves out the last.
@@ -31,7 +31,7 @@ _HEADS = (
 )
 
 
-class AttemptRows(Sequence[Line]):
+class AttemptRows(OnDemand[Line]):
     """One row an attempt under one row of heads; what room is left tells the reason."""
 
     def __init__(self, attempts: Sequence[Attempt], room: int) -> None:
@@ -51,22 +51,11 @@ class AttemptRows(Sequence[Line]):
     def __len__(self) -> int:
         return len(self._attempts) + 1
 
-    @overload
-    def __getitem__(self, index: int) -> Line: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Line]: ...
-    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
-        if isinstance(index, slice):
-            return [self._row(n) for n in range(*index.indices(len(self)))]
-        if index >= len(self):
-            raise IndexError(index)
-        return self._row(index)
-
     def attempt(self, index: int) -> Attempt | None:
         """The attempt of a row."""
         return self._attempts[-index] if 0 < index < len(self) else None
 
-    def _row(self, index: int) -> Line:
+    def _made(self, index: int) -> Line:
         attempt = self.attempt(index)
         if attempt is None:
             heads = [(_head(head), width) for head, width in self._heads]
@@ -107,7 +96,7 @@ def _values(attempt: Attempt) -> list[tuple[str, str]]:
     ]
 
 
-class InputRows(Sequence[Line]):
+class InputRows(OnDemand[Line]):
     """Kinds of input down, the newest attempts across: the error as a share of what is allowed."""
 
     def __init__(self, attempts: Sequence[Attempt], room: int) -> None:
@@ -126,18 +115,7 @@ class InputRows(Sequence[Line]):
     def __len__(self) -> int:
         return len(self._names) + 1
 
-    @overload
-    def __getitem__(self, index: int) -> Line: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Line]: ...
-    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
-        if isinstance(index, slice):
-            return [self._row(n) for n in range(*index.indices(len(self)))]
-        if index >= len(self):
-            raise IndexError(index)
-        return self._row(index)
-
-    def _row(self, index: int) -> Line:
+    def _made(self, index: int) -> Line:
         if index == 0:
             cells_of = [(_name(attempt), VERDICT[attempt.verdict][1]) for attempt in self._shown]
             none = tr("no attempt tells its errors by input")

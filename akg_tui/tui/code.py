@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from akg_tui.core.plain import TAB_WIDTH, clean
 from akg_tui.hashline.tags import Tagger
 from akg_tui.tui import words
 from akg_tui.tui.compare import Kind, Row, split_lines
 from akg_tui.tui.language import tr
+from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.spans import Line, Span, cells, plain
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Texts:
         return known
 
 
-class Unchanged(Sequence[Row]):
+class Unchanged(OnDemand[Row]):
     """A text compared with itself: its rows are made when they are asked for."""
 
     def __init__(self, lines: Sequence[str]) -> None:
@@ -79,23 +80,15 @@ class Unchanged(Sequence[Row]):
     def __len__(self) -> int:
         return len(self._lines)
 
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Row]: ...
-    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
-        if isinstance(index, slice):
-            return [self[n] for n in range(*index.indices(len(self)))]
-        text = self._lines[index]
-        number = index + 1 if index >= 0 else len(self._lines) + index + 1
-        return Row(Kind.SAME, number, number, text)
+    def _made(self, index: int) -> Row:
+        return Row(Kind.SAME, index + 1, index + 1, self._lines[index])
 
 
 def _largest(compared: Sequence[Row]) -> int:
     return max((old if old > new else new for _, old, new, _ in compared), default=1)
 
 
-class CodeRows(Sequence[Line]):
+class CodeRows(OnDemand[Line]):
     """Rows for `compared`, built one by one. `both` shows the old and the new number.
 
     `origins` tells for each new line who wrote it: a label and its role. `widest` is the
@@ -134,13 +127,7 @@ class CodeRows(Sequence[Line]):
     def __len__(self) -> int:
         return len(self.compared)
 
-    @overload
-    def __getitem__(self, index: int) -> Line: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Line]: ...
-    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
-        if isinstance(index, slice):
-            return [self._row(row) for row in self.compared[index]]
+    def _made(self, index: int) -> Line:
         return self._row(self.compared[index])
 
     def _row(self, row: Row) -> Line:

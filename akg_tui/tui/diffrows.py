@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import overload
 
 from akg_tui.tui.changes import Hunk, Ranges, changed_words, partner, side_by_side
 from akg_tui.tui.code import CodeRows, Coloured
 from akg_tui.tui.compare import Kind, Row
+from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.spans import Line, Span, fit, width
 
 LEFT_OUT = "⨯"
@@ -37,13 +37,7 @@ class DiffRows(CodeRows):
         self._hunk_of = {row: hunk for hunk in hunks for row in range(hunk.start, hunk.stop)}
         self._at = 0
 
-    @overload
-    def __getitem__(self, index: int) -> Line: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Line]: ...
-    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
-        if isinstance(index, slice):
-            return [self[n] for n in range(*index.indices(len(self)))]
+    def _made(self, index: int) -> Line:
         self._at = index
         row = self._row(self.compared[index])
         return row if not self.is_left_out(index) else _without_colour(row)
@@ -68,7 +62,7 @@ class DiffRows(CodeRows):
         return changed_words(self.compared[other].text, row.text)[1]
 
 
-class SplitRows(Sequence[Line]):
+class SplitRows(OnDemand[Line]):
     """The same rows, old at the left and new at the right, in `room` columns."""
 
     def __init__(self, rows: DiffRows, hunks: Sequence[Hunk], room: int) -> None:
@@ -89,13 +83,7 @@ class SplitRows(Sequence[Line]):
     def __len__(self) -> int:
         return len(self._pairs)
 
-    @overload
-    def __getitem__(self, index: int) -> Line: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Line]: ...
-    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
-        if isinstance(index, slice):
-            return [self[n] for n in range(*index.indices(len(self)))]
+    def _made(self, index: int) -> Line:
         left, right = self._pairs[index]
         if left is not None and self._rows.compared[left].kind is Kind.GAP:
             return self._rows[left]

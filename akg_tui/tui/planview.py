@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
 
 from akg_tui.core.machine import ItemState, Phase
 from akg_tui.core.measurement import digits
@@ -14,6 +13,7 @@ from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import ITEM, PIN
 from akg_tui.tui.language import tr
+from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.predicted import predicted
 from akg_tui.tui.spans import INDENT, Line, fit, hang, line, spread
 
@@ -22,7 +22,7 @@ ROOMY = 64
 MAX_DETAIL = 12
 
 
-class PlanRows(Sequence[Line]):
+class PlanRows(OnDemand[Line]):
     """The rows of a plan: those of an unfolded item are there, any other is made when it is
     asked for, as a long run has thousands.
     """
@@ -53,15 +53,7 @@ class PlanRows(Sequence[Line]):
     def __len__(self) -> int:
         return self.span(len(self._items)).start
 
-    @overload
-    def __getitem__(self, index: int) -> Line: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Line]: ...
-    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
-        if isinstance(index, slice):
-            return [self[n] for n in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
+    def _made(self, index: int) -> Line:
         place = self._place(index)
         row = index - self.span(place).start
         unfolded = self._unfolded.get(place)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import overload
 
 from akg_tui.core.plain import one_line
 from akg_tui.store.run_list import RunSummary
@@ -15,6 +14,7 @@ from akg_tui.tui.catalogue import Found
 from akg_tui.tui.commands import way_to
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE
 from akg_tui.tui.language import marked, tr, tr_in
+from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.spans import ELLIPSIS, Line, cells, cut, fit, line
 
 SORTS = (marked("newest"), marked("best"), marked("name"), marked("state"))
@@ -94,7 +94,7 @@ def spark(climb: Sequence[float], room: int) -> str:
     return "".join(_LEVELS[max(0, min(7, round((v - 1.0) / top * 7)))] for v in shown)
 
 
-class RunRows(Sequence[Line]):
+class RunRows(OnDemand[Line]):
     """A row for each run, made when it is drawn."""
 
     def __init__(
@@ -112,13 +112,7 @@ class RunRows(Sequence[Line]):
     def __len__(self) -> int:
         return len(self.runs)
 
-    @overload
-    def __getitem__(self, index: int) -> Line: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Line]: ...
-    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
-        if isinstance(index, slice):
-            return [self[n] for n in range(*index.indices(len(self)))]
+    def _made(self, index: int) -> Line:
         run = self.runs[index]
         row = row_of(run, self._now, self._room - 3)
         mark = "+" if str(run.path) in self._marked else " "

@@ -21,7 +21,7 @@ async def test_a_cheat_fails_without_the_static_guard(judge_of: AskJudge, cheat:
     found = await judge.evaluate(cheat.source, cheat.incumbent)
     assert found.outcome is Outcome.FAILED, found
     assert found.failure in cheat.fails, found
-    assert cheat.says in found.message
+    assert cheat.says.lower() in found.message.lower()
     assert found.ratio is None
 
 

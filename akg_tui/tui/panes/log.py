@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, overload
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -14,6 +14,7 @@ from akg_tui.tui.chronicle import MAX_ENTRIES, Chronicle, skipped_line
 from akg_tui.tui.commands import named, way_to
 from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
+from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.spans import Line
 from akg_tui.tui.story import tail
 from akg_tui.tui.widgets.lineview import LineView
@@ -182,7 +183,7 @@ class LogPane(LineView):
         self.border_subtitle = Content(tr("follows") if self.follow else held)
 
 
-class Joined(Sequence[Line]):
+class Joined(OnDemand[Line]):
     """Several lists of rows, one after the other, without a copy of any."""
 
     def __init__(self, parts: Sequence[Sequence[Line]]) -> None:
@@ -192,13 +193,7 @@ class Joined(Sequence[Line]):
     def __len__(self) -> int:
         return self._count
 
-    @overload
-    def __getitem__(self, index: int) -> Line: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Line]: ...
-    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
-        if isinstance(index, slice):
-            return [self[n] for n in range(*index.indices(self._count))]
+    def _made(self, index: int) -> Line:
         for part in self.parts:
             if index < len(part):
                 return part[index]

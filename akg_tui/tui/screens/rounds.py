@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import overload
 
 from textual.app import ComposeResult
 from textual.content import Content
@@ -24,6 +23,7 @@ from akg_tui.tui.compare import Kind, Row, compare, folded, hunks, paired, size,
 from akg_tui.tui.glyphs import VERDICT
 from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
+from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.screens.watching import Watching, bindings
 from akg_tui.tui.spans import Line, fit, line, width
 from akg_tui.tui.widgets.lineview import LineView
@@ -75,7 +75,7 @@ def exhibit(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
     return Exhibit(attempt.blob, title, (first, second), kernel(attempt.blob))
 
 
-class SideRows(Sequence[Line]):
+class SideRows(OnDemand[Line]):
     """Pairs of rows, drawn when asked for."""
 
     def __init__(self, old: CodeRows, new: CodeRows, room: int) -> None:
@@ -85,13 +85,7 @@ class SideRows(Sequence[Line]):
     def __len__(self) -> int:
         return len(self.old)
 
-    @overload
-    def __getitem__(self, index: int) -> Line: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Line]: ...
-    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
-        if isinstance(index, slice):
-            return [self[n] for n in range(*index.indices(len(self)))]
+    def _made(self, index: int) -> Line:
         left, right = self.old[index], self.new[index]
         if self.old.compared[index].kind is Kind.GAP:
             return left
