@@ -26,6 +26,11 @@ __all__ = ["OutOfOrder", "evolve", "fold"]
 
 RECENT_CALLS = 20
 
+_AT_REST = frozenset({ev.SessionOpened, ev.Forked})
+"""Before these nobody worked."""
+_ALSO_AT_REST = frozenset({ev.ModeChanged, ev.PolicyChanged, ev.RuleRevoked})
+"""Before these nobody worked where they came from the command line."""
+
 
 def evolve(state: RunState | None, record: ev.Record) -> RunState:
     """The state after `record`.
@@ -44,13 +49,12 @@ def evolve(state: RunState | None, record: ev.Record) -> RunState:
         return _created(event, record.at)
     if record.seq != state.seq + 1:
         raise OutOfOrder(f"event {record.seq} follows event {state.seq}")
-    idle = isinstance(event, ev.SessionOpened | ev.Forked)
-    # Also at rest, or in the midst of work:
-    if isinstance(event, ev.ModeChanged | ev.PolicyChanged | ev.RuleRevoked):
-        idle = event.source == ev.COMMAND_LINE
-    worked = state.worked_s if idle else state.worked_s + max(0.0, record.at - state.last_at)
-    state = replace(state, seq=record.seq, last_at=record.at, worked_s=worked)
-    return _APPLY[type(event)](state, event, record.at)
+    kind, at, worked = type(event), record.at, state.worked_s
+    if at > state.last_at and kind not in _AT_REST:
+        by_hand = kind in _ALSO_AT_REST and event.source == ev.COMMAND_LINE  # type: ignore[union-attr]
+        worked = worked if by_hand else worked + at - state.last_at
+    state = replace(state, seq=record.seq, last_at=at, worked_s=worked)
+    return _APPLY[kind](state, event, at)
 
 
 def fold(records: Iterable[ev.Record], state: RunState | None = None) -> RunState | None:

@@ -57,11 +57,11 @@ def added(
     for number, planned in enumerate(new, len(state.items) + 1):
         if planned.id != f"p{number}":
             raise OutOfOrder(f"plan item id {planned.id} is not the next one, p{number}")
-    queue = [item.id for item in state.pending]
     items = tuple(Item(p.id, p.text, p.rationale, pinned=pinned) for p in new)
+    if not before:  # as nearly always: a walk over thousands of items is not for every plan
+        return replace(state, items=state.items + items)
+    queue = [item.id for item in state.pending]
     state = replace(state, items=state.items + items)
-    if not before:
-        return state
     at = queue.index(before)
     queue[at:at] = [planned.id for planned in new]
     return ordered(state, queue)

@@ -244,7 +244,8 @@ class RunState(Struct, frozen=True, kw_only=True):
     @property
     def pending(self) -> tuple[Item, ...]:
         """What will be worked on, in that order."""
-        found = [item for item in self.items if item.state is ItemState.PENDING]
+        pending = ItemState.PENDING  # looked up once: a long run has thousands of items
+        found = [item for item in self.items if item.state is pending]
         if self.queue:
             place = {item_id: at for at, item_id in enumerate(self.queue)}
             found.sort(key=lambda item: place.get(item.id, len(place)))
