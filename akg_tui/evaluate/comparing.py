@@ -140,6 +140,9 @@ class Comparing:
             spent = self._step(contest, watch, values, MAIN, stop)
             count = len(values)
             self._report("time", count, MAIN.next(count).clusters, self._found.ratio)
+            if verdict.is_hopeless(values, self._timing.min_gain):
+                self._note(watch, values)
+                return Standing.FUTILE
             look = MAIN.final(count) if spent else MAIN.at(count)
             if look is None:
                 continue
@@ -275,7 +278,7 @@ class Comparing:
     @contextlib.contextmanager
     def _arena(self, calls: tuple[int, int], pairs: int, *, alone: bool) -> Iterator[Contest]:
         """Yield a contest on inputs that were drawn for it alone."""
-        self._nursery.stock(SPARES)
+        self._nursery.stock(SPARES, reserved=True)
         turns = pairs + timing.WARMUPS_MOST
         count = turns * max(calls) + (timing.ALONE if max(calls) > 1 else 0)
         need = Need(
@@ -302,6 +305,7 @@ class Comparing:
                 alone=alone,
                 dice=self._dice,
                 memory=self._memory,
+                pool=self._stock.pool,
             )
             contest.measure_fixed_cost()
             yield contest

@@ -55,6 +55,7 @@ class Evaluations:
     def prepare(self) -> None:
         """Make ready what the next evaluation will need; may be broken off at any point."""
         # A reference that fails now will fail then, and be told of it.
+        self._nursery.tidy()
         with contextlib.suppress(Misjudged):
             self._stock.fill(self._spares)
 
@@ -71,6 +72,7 @@ class Evaluations:
             report=report,
             started=started,
         )
+        self._nursery.tidy()
         self._spares = READY_SPARES if evaluation.timed else VERIFYING_SPARES
         return evaluation.run()
 
@@ -135,10 +137,11 @@ class Evaluation:
             self._stage("reference")
             self._nursery.stock(VERIFYING_SPARES)
             self._reference.examine()
+            self._nursery.reserve([self._kernel] * VERIFYING_SPARES)
             verification = self._build()
-            # Made on another CPU while the reference and the candidate are at work.
-            self._nursery.stock(VERIFYING_SPARES + (SPARES if self.timed else 0))
-            self._reserve()
+            if self.timed:
+                # Made on another CPU while the candidate is at work.
+                self._nursery.stock(SPARES)
             call_s = self._verify(verification)
             if self.timed:
                 self._time(call_s)
@@ -158,6 +161,7 @@ class Evaluation:
             self._plan(),
             self._found.errors,
             self._stage,
+            beside=self._reserve,
             warmups=self._request.warmups,
         )
         try:
@@ -169,14 +173,15 @@ class Evaluation:
         return verification
 
     def _reserve(self) -> None:
-        """Give spares that wait already their places, beside what is verified now."""
-        wanted = [self._kernel]
-        if self.timed:
-            incumbent = self._request.incumbent
-            pair = [self._kernel, self._reference.source if incumbent is None else incumbent]
-            for _ in range(SPARES // 2):
-                self._dice.shuffle(pair)
-                wanted += pair
+        """Give spares that wait already their places for the timing."""
+        if not self.timed:
+            return
+        wanted = []
+        incumbent = self._request.incumbent
+        pair = [self._kernel, self._reference.source if incumbent is None else incumbent]
+        for _ in range(SPARES // 2):
+            self._dice.shuffle(pair)
+            wanted += pair
         self._nursery.reserve(wanted)
 
     def _verify(self, verification: Verification) -> float:

@@ -71,12 +71,14 @@ class Nursery:
         """The protections that no process here has, each with the reason."""
         return tuple(str(protection) for protection in self._offered if not protection.held)
 
-    def stock(self, count: int) -> None:
-        """Have `count` spare children made, in the background.
+    def stock(self, count: int, *, reserved: bool = False) -> None:
+        """Have `count` spare children made, in the background; `reserved` ones count if so asked.
 
         A spare is a fresh fork that has seen no kernel, and has all protections but those
         that need to know what it may write to.
         """
+        if reserved:
+            count -= sum(len(places) for places in self._reserved.values())
         while len(self._spares) < count:
             folder = self._folder()
             self._spares.append(folder)
@@ -111,16 +113,20 @@ class Nursery:
         self._clean()
 
     def await_gone(self) -> None:
-        """End what was settled for a kernel, and wait until no child is left but spares."""
+        """Wait until no child is left that has seen a kernel."""
+        self._zygote.await_gone()
+        self._clean()
+
+    def tidy(self) -> None:
+        """End the children that were reserved and not needed, without waiting for it."""
         for place in itertools.chain.from_iterable(self._reserved.values()):
             place.worker.release()
             self._left.append(place.folder)
         self._reserved.clear()
-        self._zygote.await_gone()
-        self._clean()
 
     def clear(self) -> None:
         """End all spares, and wait until no child is left."""
+        self.tidy()
         self.await_gone()
         self._zygote.settle()
         while self._zygote.spares:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from akg_tui.evaluate import trials
 from akg_tui.evaluate.nursery import Nursery
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
+from akg_tui.evaluate.region import Pool
 from akg_tui.evaluate.trials import DRAW_S, UNUSUAL_AHEAD_S, UNUSUAL_S, Trials
 
 AHEAD = 2
@@ -26,6 +27,12 @@ AHEAD_BYTES = 64 << 20
 
 ROOM = 1.25
 """More inputs than were needed the last time: a candidate that is faster needs more."""
+
+POOLED = 16
+"""Pieces of memory for the clusters of a comparison: inputs and results of both sides, for as
+many clusters as the first look that can tell a gain needs."""
+
+POOLED_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,8 @@ class Stock:
         self._trials: Trials | None = None
         self._timed: deque[Draw] = deque()
         self._need: Need | None = None
+        self.pool = Pool(POOLED, POOLED_BYTES)
+        """Memory for the clusters of a comparison."""
         self._used: list[Trials | Draw] = []
         """Kept until there is time to give so much memory back."""
 
@@ -63,6 +72,7 @@ class Stock:
         self.tidy()
         if not self._reference.examined:
             return
+        self.pool.fill()
         missing = self._trials is None or self._lacks_timed()
         self._nursery.stock(spares + missing)
         if not missing:
@@ -116,7 +126,7 @@ class Stock:
         return AHEAD if AHEAD * each <= AHEAD_BYTES else 1
 
     def _draw_timed(self, loaded: Loaded, need: Need) -> Draw:
-        return self._reference.draw_from(
+        drawn = self._reference.draw_from(
             loaded,
             need.count,
             exact=False,
@@ -124,3 +134,5 @@ class Stock:
             seconds=DRAW_S,
             at_least=need.at_least,
         )
+        drawn.inputs.map_in()
+        return drawn

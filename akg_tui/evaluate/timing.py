@@ -32,7 +32,7 @@ from akg_tui.evaluate import layout as layouts
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.nursery import Nursery, blamed_on
 from akg_tui.evaluate.reference import Draw
-from akg_tui.evaluate.region import Region
+from akg_tui.evaluate.region import Pool, Region
 from akg_tui.evaluate.targets.cpu import processors
 from akg_tui.evaluate.wire import REPORT_BYTES, Plan
 from akg_tui.evaluate.worker import ChildFailed, Worker
@@ -113,13 +113,11 @@ class Side:
                 stack.enter_context(blamed_on(self.fault, self.name))
             yield
 
-    def move(self) -> None:
+    def move(self, pool: Pool) -> None:
         """Take other memory: where it lies favours one side, and must not do so twice."""
         for region in (self.inputs, self.outputs):
             region.close()
-        self.inputs, self.outputs = Region(self.inputs.size), Region(self.outputs.size)
-        for region in (self.inputs, self.outputs):
-            region.populate()
+        self.inputs, self.outputs = pool.take(self.inputs.size), pool.take(self.outputs.size)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -243,6 +241,7 @@ class Contest:
         alone: bool,
         dice: random.Random,
         memory: Memory,
+        pool: Pool,
     ) -> None:
         self._nursery = nursery
         self._draw = draw
@@ -256,6 +255,7 @@ class Contest:
         self._warmups = min(WARMUPS_MOST, turns - self._pairs)
         self._dice = dice
         self._memory = memory
+        self._pool = pool
         self.sampled_s = 0.0
 
     def measure_fixed_cost(self) -> None:
@@ -287,7 +287,7 @@ class Contest:
         sides = [self._baseline, self._candidate]
         self._dice.shuffle(sides)
         for side in sides:
-            side.move()
+            side.move(self._pool)
         with self._nursery.children([side.plan.source for side in sides]) as children:
             workers = {side.name: child for side, child in zip(sides, children, strict=True)}
             # Both load at once; from then on one runs at a time.

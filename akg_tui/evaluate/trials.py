@@ -59,19 +59,19 @@ class Group:
 class Trials:
     """All that one verification needs. `skipped` has names of trials, and why."""
 
-    ordinary: Draw
+    ordinary: Group
     unusual: list[Group] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
         """The number of trials."""
-        return self.ordinary.count + sum(len(group.trials) for group in self.unusual)
+        return len(self.ordinary.trials) + sum(len(group.trials) for group in self.unusual)
 
     def close(self) -> None:
         """Give the memory back."""
-        for draw in (self.ordinary, *(group.draw for group in self.unusual)):
-            draw.close()
+        for group in (self.ordinary, *self.unusual):
+            group.draw.close()
 
 
 class TwiceExact(Draw):
@@ -101,7 +101,12 @@ def draw(reference: Reference, loaded: Loaded, dice: random.Random, work_s: floa
         seconds=DRAW_S,
         at_least=rules.trials,
     )
-    trials = Trials(ordinary)
+    held = [
+        correctness.bounds(ordinary.results(item), ordinary.exact_results(item), rules.tolerance)
+        for item in range(ordinary.count)
+    ]
+    known = [Trial(WORDS[Case.DRAWN], ordinary, *each) for each in enumerate(held)]
+    trials = Trials(Group(ordinary, known))
     unusual = _Unusual(reference, loaded, trials, work_s)
     for variation, wanted in _plan(reference, dice):
         unusual.add(variation, wanted)

@@ -26,6 +26,10 @@ TOTAL_ALPHA = 0.01
 CONFIRM_ALPHA = 0.05
 TRIM = 0.1
 FUTILITY_ALPHA = 0.02
+HOPELESS_ALPHA = {2: 0.005, 3: 0.01}
+"""How surely a kernel must be no gain to be given up after so few clusters. A look that can end a
+comparison in no other way takes nothing from the error rate of a KEEP."""
+
 HOPELESS_LEAST = 8
 """Giving up early costs power, never a false KEEP, so it may be quicker to believe."""
 
@@ -258,6 +262,15 @@ def standing(
     reach = float(stdtrit(last.clusters - 1, 1 - last.alpha))
     reach *= found.deviation / math.sqrt(last.clusters)
     return Standing.FUTILE if hoped - reach < goal else Standing.OPEN
+
+
+def is_hopeless(log_ratios: Sequence[float], min_gain: float) -> bool:
+    """Say whether a comparison can be given up before its first look: the gain is far off."""
+    alpha = HOPELESS_ALPHA.get(len(log_ratios))
+    if alpha is None:
+        return False
+    found = spread(log_ratios)
+    return found.mean + found.reach(alpha) < math.log1p(min_gain)
 
 
 def confirms(log_ratios: Sequence[float], look: Look, *, least: int = 0) -> Standing:

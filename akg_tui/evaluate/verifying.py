@@ -18,7 +18,7 @@ from akg_tui.core.measurement import FailureKind, InputError
 from akg_tui.evaluate import correctness, timing
 from akg_tui.evaluate.correctness import Bound, Comparison
 from akg_tui.evaluate.nursery import Nursery
-from akg_tui.evaluate.reference import Draw, Reference
+from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.timing import Side
 from akg_tui.evaluate.trials import Group, Trial, Trials
 from akg_tui.evaluate.wire import Op, Plan
@@ -54,6 +54,7 @@ class Errors:
 class Verification:
     """Verifies one candidate. `held` is then what its timed results are held to.
 
+    `beside` is done while the candidate is at work on other inputs than the first.
     `warmups` is the least number of repeated calls, besides those that a comparison needs.
     """
 
@@ -65,6 +66,7 @@ class Verification:
         errors: Errors,
         stage: Callable[[str, int, int], None],
         *,
+        beside: Callable[[], None],
         warmups: int,
     ) -> None:
         self._nursery = nursery
@@ -73,6 +75,7 @@ class Verification:
         self._errors = errors
         self._stage = stage
         self._rules = nursery.task.correctness
+        self._beside = beside
         self._warmups = warmups
         self._first: list[torch.Tensor] = []
         self.held: list[Bound] = []
@@ -88,12 +91,13 @@ class Verification:
 
     def verify(self, drawn: Trials) -> float:
         """Compare the candidate on every trial; return about how long one call takes."""
-        ordinary = [self._trial(drawn.ordinary, item) for item in range(drawn.ordinary.count)]
+        ordinary = drawn.ordinary.trials
         self.held = correctness.widest([trial.held for trial in ordinary])
         for name, why in drawn.skipped.items():
             self._errors.skip(name, why)
         with self._loaded() as (worker, side):
             taken: list[float] = []
+            self._beside()
             for done, trial in enumerate(ordinary, 1):
                 taken.append(self._call(worker, side, trial))
                 self._compare(trial, side)
@@ -109,11 +113,6 @@ class Verification:
     @property
     def _sample(self) -> Trial:
         return Trial(DRAWN, self._reference.sample, 0, self._reference.sample_held)
-
-    def _trial(self, draw: Draw, item: int) -> Trial:
-        exact = draw.exact_results(item)
-        held = correctness.bounds(draw.results(item), exact, self._rules.tolerance)
-        return Trial(DRAWN, draw, item, held)
 
     def _repeat(self, worker: Worker, side: Side, trial: Trial) -> list[float]:
         """Call again on the sample, tried in another process, and on a trial of this one."""

@@ -105,6 +105,8 @@ class Zygote:
     @property
     def spares(self) -> Sequence[Worker]:
         """The children that are there and were not taken."""
+        while self._asked and select.select([self._control], [], [], 0)[0]:
+            self._hear()
         return self._made
 
     def end(self, number: int) -> wire.Ended:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ from akg_tui.evaluate.evaluation import READY_SPARES
 from akg_tui.evaluate.nursery import Nursery
 from akg_tui.evaluate.patience import Patience, worked_s
 from akg_tui.evaluate.reference import Draw, Reference
+from akg_tui.evaluate.region import Pool
 from akg_tui.evaluate.stock import Need, Stock
 from akg_tui.evaluate.targets.cpu import kernel_environment
 from akg_tui.evaluate.worker import Interrupts, Zygote
@@ -69,7 +71,7 @@ def test_nothing_that_was_drawn_ahead_is_handed_out_twice(stock: Stock) -> None:
     for _ in range(3):
         with closing(stock.trials()) as drawn:
             assert drawn.unusual
-            seen += [content(drawn.ordinary), *(content(group.draw) for group in drawn.unusual)]
+            seen += [content(g.draw) for g in (drawn.ordinary, *drawn.unusual)]
         with closing(stock.timed(NEED)) as timed:
             assert timed.count >= NEED.count
             assert timed.checkable >= NEED.checkable
@@ -108,6 +110,61 @@ def test_a_candidate_that_needs_more_inputs_than_there_are_gets_them(stock: Stoc
         assert (timed.count, timed.checkable) == (40, 20)
 
 
+def test_memory_is_there_before_it_is_wanted_and_handed_out_once() -> None:
+    pool = Pool(most=4, most_bytes=1 << 20)
+    page = mmap.PAGESIZE
+    pool.take(2 * page).close()
+    pool.take(8 * page).close()
+    assert pool.ready_bytes == 0
+    pool.fill()
+    assert pool.ready_bytes == 10 * page
+    first = pool.take(2 * page)
+    assert pool.ready_bytes == 8 * page
+    first.bytes[:] = 1
+    again = pool.take(2 * page)
+    assert again.fd != first.fd
+    assert not again.bytes.any()
+    # Somewhat more will do, far more is kept for who needs it.
+    assert pool.take(6 * page).size == 8 * page
+    pool.fill()
+    assert pool.take(page).size == page
+
+
+def test_memory_that_waits_is_bounded_and_what_nobody_wants_is_dropped() -> None:
+    page = mmap.PAGESIZE
+    pool = Pool(most=3, most_bytes=8 * page)
+    for size in (4, 4, 4, 1, 1, 1):
+        pool.take(size * page)
+    pool.fill()
+    assert pool.ready_bytes == 3 * page
+    for _ in range(3):
+        pool.take(4 * page)
+    pool.fill()
+    assert pool.ready_bytes == 8 * page
+
+
+def test_children_settle_beside_a_kernel_and_end_if_they_are_not_needed(
+    nursery: tuple[Nursery, socket.socket],
+) -> None:
+    made = nursery[0]
+    made.clear()
+    nobody = leaves(os.getpid())
+    made.stock(3)
+    made.quiet()
+    waiting = leaves(os.getpid()) - nobody
+    assert len(waiting) == 3
+    made.reserve(["x = 1", "x = 2"])
+    made.stock(3, reserved=True)
+    made.quiet()
+    assert leaves(os.getpid()) - nobody == waiting
+    with made.child("x = 1") as worker:
+        assert worker.pid in waiting
+    made.tidy()
+    made.await_gone()
+    assert len(leaves(os.getpid()) - nobody) == 1
+    made.clear()
+
+
 def test_patience_counts_what_a_process_works_and_not_what_it_waits() -> None:
     pid = os.getpid()
     patience = Patience(pid, 3600.0)
@@ -126,11 +183,16 @@ def test_patience_counts_what_a_process_works_and_not_what_it_waits() -> None:
     assert impatient.lost() == "no time left after 0.05 s of the reference's work"
 
 
+def leaves(pid: int) -> set[int]:
+    """Return the processes below one that have none below them."""
+    below = set(process_tree.descendants(pid))
+    return {pid for pid in below if not process_tree.descendants(pid)}
+
+
 def spares(judge: Judge) -> set[int]:
     """Return the processes below the zygote."""
     assert judge.pid is not None
-    below = set(process_tree.descendants(judge.pid))
-    return {pid for pid in below if not process_tree.descendants(pid)}
+    return leaves(judge.pid)
 
 
 def await_spares(judge: Judge, count: int) -> set[int]:

@@ -67,7 +67,10 @@ def walk(schedule: Schedule, noise: Noise, mean: float, min_gain: float) -> Stan
     seen: list[float] = []
     found = Standing.OPEN
     for look in schedule.looks:
-        seen += [mean + noise() for _ in range(look.clusters - len(seen))]
+        while len(seen) < look.clusters:
+            seen.append(mean + noise())
+            if schedule is MAIN and verdict.is_hopeless(seen, min_gain):
+                return Standing.FUTILE
         found = verdict.standing(seen, look, min_gain, schedule)
         if found is not Standing.OPEN:
             return found
@@ -259,6 +262,34 @@ def test_equal_kernels_seldom_take_long(noise: Callable[[random.Random, float], 
     taken = [clusters_of(noise(dice, 0.035), 0.0) for _ in range(300)]
     assert statistics.median(taken) <= 16
     assert sum(count > 48 for count in taken) <= 6
+
+
+@given(values, st.floats(0, 0.2))
+def test_what_is_given_up_before_the_first_look_is_never_a_gain(
+    logs: list[float], min_gain: float
+) -> None:
+    if verdict.is_hopeless(logs, min_gain):
+        assert len(logs) < MAIN.looks[0].clusters
+        assert (
+            verdict.ratio_interval(logs, max(verdict.HOPELESS_ALPHA.values())).high <= 1 + min_gain
+        )
+
+
+def test_a_kernel_that_is_twice_as_slow_takes_two_or_three_clusters() -> None:
+    dice = random.Random(6)
+    for deviation in (0.002, 0.01, 0.035):
+        logs = [math.log(0.5) + dice.gauss(0, deviation) for _ in range(3)]
+        assert verdict.is_hopeless(logs[:2], 0.01) or verdict.is_hopeless(logs, 0.01)
+
+
+@pytest.mark.parametrize("deviation", [0.005, 0.035])
+def test_a_gain_is_hardly_ever_given_up_before_the_first_look(deviation: float) -> None:
+    dice = random.Random(7)
+    lost = 0
+    for _ in range(2000):
+        logs = [math.log1p(0.03) + dice.gauss(0, deviation) for _ in range(3)]
+        lost += verdict.is_hopeless(logs[:2], 0.01) or verdict.is_hopeless(logs, 0.01)
+    assert lost <= 0.01 * 2000
 
 
 def alone(

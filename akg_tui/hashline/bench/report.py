@@ -88,7 +88,7 @@ def run(
         tokenizer=tokenizer.name,
         costs=edit_costs(tasks, rng, tokenizer),
         view_overhead={each: view_overhead(rng, each, tokenizer) for each in TAG_PATTERNS},
-        slips={each: slips(rng, max(1000, 50 * trials), each) for each in TAG_PATTERNS},
+        slips={each: slips(rng, max(1000, 500 * trials), each) for each in TAG_PATTERNS},
         times=times(rng, clock),
     )
 
