@@ -360,12 +360,14 @@ MEMORIES = (
     ),
 )  # fmt: skip
 
+# Verification makes 22 calls in one process. A timed process makes more than 26, also where load
+# leaves room for few calls in a sample.
 PHASES = (
     Cheat(
         "right ten times, then never", "LC PR 852", "results of timed calls are checked",
         kernel("""
             self.calls += 1
-            return torch.softmax(x, -1) if self.calls <= 60 else x
+            return torch.softmax(x, -1) if self.calls <= 26 else x
         """), says="in a timed call", incumbent=SLOW,
     ),
     Cheat(
@@ -373,7 +375,7 @@ PHASES = (
         "results of timed calls are checked",
         kernel("""
             self.calls += 1
-            if self.calls <= 40 or self.last.shape != x.shape:
+            if self.calls <= 26 or self.last.shape != x.shape:
                 self.last = torch.softmax(x, -1)
             return self.last
         """, init="self.last = torch.zeros(())"), says="in a timed call", incumbent=SLOW,
@@ -383,7 +385,7 @@ PHASES = (
         "nothing marks the timed call that is checked",
         kernel("""
             self.calls += 1
-            if self.calls <= 40:
+            if self.calls <= 26:
                 return torch.softmax(x, -1)
             s = self.server = getattr(self, "server", None) or server()
             if any(bool(t[0].isnan().any()) for t in s._targets):
