@@ -131,6 +131,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         self.screen_stack[0].query_one("#opening", Rows).show(tuple(rows))
 
     def _begin(self) -> None:
+        self._faults += self.take_all_themes()
         self.clock.start()
         if self._open_run is not None:
             self.run_worker(self._open(self._open_run), name="open the run")

@@ -9,7 +9,7 @@ beside every colour.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -202,6 +202,21 @@ def _roles(path: Path, text: str, raw: object, palette: Mapping[str, str]) -> di
 def user_folder() -> Path:
     """Where a user's own themes lie."""
     return config_folder() / "themes"
+
+
+def find(name: str, folders: Sequence[Path]) -> Theme | None:
+    """The theme in the file of that name, a later folder's over an earlier one's.
+
+    None where there is none that holds; a file that calls itself otherwise is not found.
+    """
+    for folder in reversed(folders):
+        path = folder / f"{name}.toml"
+        try:
+            if path.is_file() and (theme := load(path)).name == name:
+                return theme
+        except BadTheme:
+            continue
+    return None
 
 
 def load_all(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[str]]:
