@@ -51,6 +51,8 @@ ROLES = (
 )
 
 
+NO_STYLE = Style.null()
+
 _ANSI = "ansi_"
 _HUES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _ANSI_NAMES = frozenset({"default", *_HUES, *(f"bright_{hue}" for hue in _HUES)})
@@ -116,6 +118,7 @@ class Inks:
     def __init__(self, theme: Theme) -> None:
         self.theme = theme
         self._styles: dict[str, Style] = dict(theme.roles)
+        self._grounded: dict[tuple[str, Style], Style] = {}
 
     def style(self, role: str) -> Style:
         """The style of a role, or of several joined with ``|``."""
@@ -125,8 +128,15 @@ class Inks:
             self._styles[role] = style
         return style
 
-    def strip(self, spans: Line) -> Strip:
-        return Strip([Segment(clean(text), self.style(role)) for text, role in spans])
+    def strip(self, spans: Line, ground: Style = NO_STYLE) -> Strip:
+        """The spans on a ground, which is what they do not say themselves."""
+        return Strip([Segment(clean(text), self._on(role, ground)) for text, role in spans])
+
+    def _on(self, role: str, ground: Style) -> Style:
+        style = self._grounded.get((role, ground))
+        if style is None:
+            style = self._grounded[role, ground] = ground + self.style(role)
+        return style
 
 
 class Inked:
