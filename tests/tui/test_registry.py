@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from textual.pilot import Pilot
@@ -19,6 +20,7 @@ from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.commands import Argument, Command, Where, at, every
 from akg_tui.tui.preferences import config_folder
 from akg_tui.tui.screens.commandline import CommandLine, name_of, read
+from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Help, help_rows
 from akg_tui.tui.screens.palette import offers
 from akg_tui.tui.screens.review import Review
@@ -32,8 +34,15 @@ ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "recorded"
 # These end the run or the app, so they come last.
 LAST = ("run.stop", "app.quit")
-ANSWERS = ("ask.keep", "ask.always", "ask.reject", "review.keep", "review.reject")
-LEAVING = ("review.close", *ANSWERS)
+# These leave what is looked at, so each is tried on a screen of its own; and their answer.
+LEAVING = {
+    "ask.keep": ("deck", "approve"),
+    "ask.always": ("deck", "approve"),
+    "ask.reject": ("deck", "reject"),
+    "review.keep": ("review", "approve"),
+    "review.reject": ("review", "reject"),
+    "review.close": ("review", ""),
+}
 
 
 def asking(path: Path) -> FakeHandle:
@@ -57,7 +66,7 @@ async def every_command_runs(stage: Stage, where: Where) -> None:
     ordered = sorted(at(where), key=lambda c: c.id in LAST)
     for command in ordered:
         if command.id in LEAVING:
-            continue  # they leave what is looked at; each has tests of its own
+            continue
         words = [""]
         if command.argument and command.argument.choices:
             words += stage.app.choices(command.argument)[:2]
@@ -81,6 +90,23 @@ async def test_every_command_of_the_review_runs(tmp_path: Path) -> None:
         await stage.press("r")
         assert isinstance(stage.app.screen, Review)
         await every_command_runs(stage, "review")
+
+
+@pytest.mark.parametrize("ident", LEAVING)
+async def test_a_command_that_leaves_the_screen_runs(tmp_path: Path, ident: str) -> None:
+    where, answer = LEAVING[ident]
+    handle = asking(tmp_path)
+    async with on_stage(handle) as stage:
+        if where == "review":
+            await stage.press("r")
+        await stage.arm()
+        (command,) = (c for c in every() if c.id == ident)
+        assert await stage.app.carry_out(command), f"nobody carries out {ident}"
+        await stage.pull()
+        assert stage.app._exception is None
+        assert stage.app.screen is stage.deck
+        assert handle.state.gate is not None
+        assert handle.state.gate.answer == answer
 
 
 async def test_every_command_of_the_past_runs(tmp_path: Path) -> None:
@@ -124,23 +150,26 @@ async def runs_listed(tmp_path: Path) -> AsyncIterator[tuple[WorkbenchApp, Pilot
         yield app, pilot
 
 
-# They leave the list, or start a process; each has tests of its own.
-ELSEWHERE = ("runs.open", "runs.resume", "runs.report")
-
-
 async def test_every_command_of_the_list_of_runs_runs(tmp_path: Path) -> None:
     async with runs_listed(tmp_path) as (app, pilot):
         runs = app.screen
         for command in at("runs"):
-            if command.where != "runs" or command.id in ELSEWHERE:
+            if command.where != "runs":
                 continue
             assert await app.carry_out(command), f"nobody carries out {command.id}"
             await app.workers.wait_for_complete()
             await pilot.pause()
             assert app._exception is None, command.id
             while app.screen is not runs or isinstance(app.focused, Input):
-                await pilot.press("escape")
+                await pilot.press("q" if isinstance(app.screen, Deck) else "escape")
+                await app.workers.wait_for_complete()
                 await pilot.pause()
+
+
+def test_every_place_of_the_registry_has_its_test_above() -> None:
+    """Those of the subagents run in `test_popouts`."""
+    tried: set[str] = {"deck", "review", "past", "rounds", "runs", "agents", "everywhere"}
+    assert {command.where for command in every()} == tried == set(get_args(Where))
 
 
 def reached(app: WorkbenchApp, where: Where) -> None:
