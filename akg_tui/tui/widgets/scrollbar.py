@@ -6,7 +6,6 @@ every step of a scroll: a sixth of the time that a jump in a long file takes.
 
 from __future__ import annotations
 
-from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
 from textual.scrollbar import ScrollBar, ScrollBarRender
