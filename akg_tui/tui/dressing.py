@@ -175,6 +175,13 @@ class Dressed(Inked, _Base):
         if same:
             self.refresh_css(animate=False)
 
+    def refresh_css(self, animate: bool = True) -> None:
+        super().refresh_css(animate)
+        # Textual counts a modal screen neither to the app's own nodes nor to the screens below.
+        for screen in self.screen_stack[-1:] if self.is_running else ():
+            if screen.is_modal:
+                self.stylesheet.update(screen, animate=animate)
+
     def preview(self, theme: str) -> None:
         """Wear a theme while it is looked at in a list; ``""`` goes back to the one before."""
         if theme and theme in self.themes:

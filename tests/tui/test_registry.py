@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from rich.segment import Segment
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
@@ -304,6 +306,47 @@ async def test_a_theme_is_seen_while_the_palettes_cursor_is_on_it() -> None:
         await type_and_settle("enter")
         await stage.pull()
         assert stage.app.theme == "okabe"
+
+
+def painted(stage: Stage) -> list[list[Segment]]:
+    """Every piece of the screen with its style."""
+    return [list(strip) for strip in stage.app.screen._compositor.render_strips()]
+
+
+def grounds(stage: Stage) -> set[str]:
+    """The colours that anything on the screen on top stands on."""
+    screen = stage.app.screen
+    return {node.background_colors[1].hex for node in screen.walk_children(Widget) if node.display}
+
+
+async def test_the_whole_screen_wears_a_theme_while_it_is_seen_and_the_old_one_after_escape() -> (
+    None
+):
+    async with on_stage(FakeHandle()) as stage:
+        before = painted(stage)
+
+        async def type_and_settle(*keys: str) -> None:
+            await stage.pilot.press(*keys)
+            await stage.app.workers.wait_for_complete()
+            await stage.pilot.pause()
+
+        await type_and_settle("ctrl+p", *"zoom")
+        dark = grounds(stage)
+        await type_and_settle(*["backspace"] * len("zoom"), *"theme: paper")
+        paper = stage.app.themes["paper"].palette
+        assert paper["raised"].upper() in grounds(stage)
+        assert not dark & grounds(stage), "the palette itself is on paper too"
+        assert stage.app.screen.styles.background.a == 0, "and nothing dims the deck behind"
+        (deck,) = {s.bgcolor.name for s in (stage.deck.header.ground,) if s.bgcolor}
+        assert deck == paper["raised"].lower()
+        await type_and_settle(*["backspace"] * len("theme: paper"), *"zoom")
+        assert stage.app.theme == "ember", "another command is under the cursor"
+        assert grounds(stage) == dark
+        await type_and_settle(*["backspace"] * len("zoom"), *"theme: paper")
+        await type_and_settle("escape", "escape")
+        assert stage.app.screen is stage.deck
+        await stage.pull()
+        assert painted(stage) == before
 
 
 async def test_the_name_of_a_theme_is_no_markup_anywhere() -> None:
