@@ -176,6 +176,10 @@ class Dressed(Inked, _Base):
             self.refresh_css(animate=False)
 
     def refresh_css(self, animate: bool = True) -> None:
+        if not self.screen_stack:
+            # Nothing stands yet: what is read for the first screen has these colours already.
+            self.stylesheet.set_variables(self.get_css_variables())
+            return
         super().refresh_css(animate)
         # Textual counts a modal screen neither to the app's own nodes nor to the screens below.
         for screen in self.screen_stack[-1:] if self.is_running else ():
