@@ -27,8 +27,8 @@ ROLES = (
     *("text", "syn.keyword", "syn.string", "syn.number", "syn.comment", "syn.function"),
     *("syn.type", "syn.operator", "syn.preproc"),
 )
-_BLOCK = 32  # lines that are coloured at once
-_KEPT_BLOCKS = 128
+_BLOCK = 8  # lines that are coloured at once: a screenful costs little more than its own
+_KEPT_BLOCKS = 512
 _MOST_STRINGS = 200
 
 _CPP = re.compile(rb"^\s*#\s*include\b|\b(?:extern|static|void|constexpr)\b.*[({;]", re.M)

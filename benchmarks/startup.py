@@ -7,6 +7,7 @@ between machines as ratios.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -61,22 +62,32 @@ def _frames(folder: Path) -> tuple[float, float, bool]:
                 os.read(terminal, 65536)
         torch = "libtorch" in Path(f"/proc/{pid}/maps").read_text()
     finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.close(terminal)
+        _leave(pid, terminal)
     return first, deck, torch
+
+
+def _leave(pid: int, terminal: int) -> None:
+    """End the run with all its processes, or the next start would be measured beside them."""
+    os.kill(pid, signal.SIGTERM)
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 65536):
+            pass
+    os.waitpid(pid, 0)
+    os.close(terminal)
 
 
 def run() -> bool:
     """Measure, print, and say whether the bounds hold."""
-    python = statistics.median(_spawn_ms([sys.executable, "-c", "pass"]) for _ in range(REPEATS))
-    textual = statistics.median(
-        _spawn_ms([sys.executable, "-c", "import textual.app"]) for _ in range(REPEATS)
-    )
-    helped = statistics.median(_spawn_ms([*COMMAND, "--help"]) for _ in range(REPEATS))
+    pythons, textuals, helps, frames = [], [], [], []
     with tempfile.TemporaryDirectory() as folder:
         _frames(Path(folder))
-        frames = [_frames(Path(folder)) for _ in range(REPEATS)]
+        for _ in range(REPEATS):  # in turns, as the machine is not always as fast
+            pythons.append(_spawn_ms([sys.executable, "-c", "pass"]))
+            textuals.append(_spawn_ms([sys.executable, "-c", "import textual.app"]))
+            helps.append(_spawn_ms([*COMMAND, "--help"]))
+            frames.append(_frames(Path(folder)))
+    python, textual = statistics.median(pythons), statistics.median(textuals)
+    helped = statistics.median(helps)
     frame = statistics.median(first for first, _, _ in frames)
     deck = statistics.median(shown for _, shown, _ in frames)
     torch = any(loaded for _, _, loaded in frames)

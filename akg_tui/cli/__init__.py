@@ -1,40 +1,56 @@
-"""The command line. Imports what a command needs inside it, so that --help stays instant."""
+"""The command line: which command is whose, and what its errors exit with.
+
+Only the module of the command asked for is imported, and that imports what the command needs
+inside it, so that the help stays instant and the first frame does not wait for the rest.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from akg_tui import __version__
-from akg_tui.cli.benches import add_judge_benches
-from akg_tui.cli.evaluating import add_evaluating
-from akg_tui.cli.files import add_file_benches, add_file_commands
-from akg_tui.cli.gallery import add_gallery
-from akg_tui.cli.health import add_health
-from akg_tui.cli.knowledge import add_knowledge
-from akg_tui.cli.levers import add_levers
-from akg_tui.cli.looks import add_keys
-from akg_tui.cli.reporting import add_reporting
-from akg_tui.cli.rules import add_rules
-from akg_tui.cli.running import add_running
-from akg_tui.cli.runs import add_run_commands
-from akg_tui.cli.serving import add_serving
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
-from akg_tui.cli.usage_report import add_usage
-from akg_tui.cli.watching import add_watching, browse
+
+# Which module declares which commands, in the order of the help.
+DECLARED = (
+    ("running", "add_running", ("demo", "tune", "resume")),
+    ("watching", "add_watching", ("replay", "attach")),
+    ("evaluating", "add_evaluating", ("eval",)),
+    ("runs", "add_run_commands", ("new", "runs", "show")),
+    ("reporting", "add_reporting", ("report",)),
+    ("levers", "add_levers", ("fork", "undo", "adopt")),
+    ("rules", "add_rules", ("rules",)),
+    ("usage_report", "add_usage", ("usage",)),
+    ("files", "add_file_commands", ("view", "edit")),
+    ("knowledge", "add_knowledge", ("knowledge",)),
+    ("health", "add_health", ("doctor", "salvage")),
+    ("looks", "add_keys", ("keys",)),
+    ("serving", "add_serving", ("serve",)),
+    ("gallery", "add_gallery", ("gallery",)),
+)
+BENCH = "bench"
 
 
-def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+def parser(asked: str | None = None) -> argparse.ArgumentParser:
+    """The commands and their options.
+
+    With `asked`, the first word of a command line, only the commands of the module that
+    declares it, and none for an empty one: what else there is costs a start its time. All of
+    them where no module declares such a command.
+    """
     top = argparse.ArgumentParser(
         prog="akg-tui",
         description="A terminal workbench in which an agent tunes a compute kernel. Without a "
         "command it lists the runs below this folder, to watch, resume or begin one.",
     )
-    top.set_defaults(run=browse)
+    top.set_defaults(run=_browse)
     top.add_argument("--version", action="version", version=f"akg-tui {__version__}")
+    if asked == "":
+        return top
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
     def add(
@@ -45,23 +61,20 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         return command
 
-    add_running(add)
-    add_watching(add)
-    add_evaluating(add)
-    add_run_commands(add)
-    add_reporting(add)
-    add_levers(add)
-    add_rules(add)
-    add_usage(add)
-    add_file_commands(add)
-    add_knowledge(add)
-    add_health(add)
-    add_keys(add)
-    add_serving(add)
-    add_gallery(add)
+    only = [each for each in DECLARED if asked in each[2]]
+    for module, function, _ in only or (DECLARED if asked != BENCH else ()):
+        getattr(import_module(f"akg_tui.cli.{module}"), function)(add)
+    if not only:
+        _add_benches(commands)
+    return top
+
+
+def _add_benches(commands: Any) -> None:
+    from akg_tui.cli.benches import add_judge_benches
+    from akg_tui.cli.files import add_file_benches
 
     about = "measure a part of the workbench"
-    bench = commands.add_parser("bench", help=about, description=about)
+    bench = commands.add_parser(BENCH, help=about, description=about)
     subjects = bench.add_subparsers(dest="subject", metavar="SUBJECT", required=True)
 
     def add_bench(name: str, run: Callable[[argparse.Namespace], int], about: str) -> Any:
@@ -71,12 +84,18 @@ def parser() -> argparse.ArgumentParser:
 
     add_file_benches(add_bench)
     add_judge_benches(add_bench)
-    return top
+
+
+def _browse(arguments: argparse.Namespace) -> int:
+    from akg_tui.cli.watching import browse
+
+    return browse(arguments)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (see the design: 0, 1, 2, 130)."""
-    arguments = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    arguments = parser(words[0] if words else "").parse_args(words)
     try:
         code: int = arguments.run(arguments)
     except UsageError as error:

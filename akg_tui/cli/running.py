@@ -23,9 +23,10 @@ from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageEr
 
 if TYPE_CHECKING:
     from akg_tui.core.export_guard import Channel
-    from akg_tui.core.task import Agent, Policy
+    from akg_tui.core.task import Agent, Policy, Task
     from akg_tui.engine.engine import Engine
     from akg_tui.store.run_folder import RunFolder
+    from akg_tui.store.task_folder import TaskFolder
     from akg_tui.tui.preferences import Preferences
 
 DEMO_FOLDER = Path("akg-demo")
@@ -97,16 +98,13 @@ def _demo(arguments: argparse.Namespace) -> int:
     sample = arguments.sample
     if sample not in sample_names():
         raise UsageError(f"no bundled sample {sample!r}; there are: {', '.join(sample_names())}")
-    insist_on_times(load(sample_kernels() / sample).task, sample_kernels() / sample)
     folder = DEMO_FOLDER / sample
     try:
         if not (folder / "task.toml").exists():
-            shutil.copytree(
-                sample_kernels() / sample,
-                folder,
-                dirs_exist_ok=True,
-                ignore=shutil.ignore_patterns("runs", "__pycache__"),
-            )
+            origin = sample_kernels() / sample
+            insist_on_times(load(origin).task, origin)  # or a folder of no use is left
+            ignored = shutil.ignore_patterns("runs", "__pycache__")
+            shutil.copytree(origin, folder, dirs_exist_ok=True, ignore=ignored)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}") from error
     tuning = argparse.ArgumentParser()
@@ -121,39 +119,48 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _tune(arguments: argparse.Namespace) -> int:
     from msgspec.structs import replace
 
-    from akg_tui.agent.models.endpoint import KeyMissing, endpoint_of
-    from akg_tui.agent.models.knobs import BadKnob, require_knobs
-    from akg_tui.core.policy import policy_fault
-    from akg_tui.core.task import SWEEP
+    from akg_tui.core.prices import policy_fault
 
     folder = load(arguments.task)
     policy = _stated(arguments, folder.task.policy)
     task = replace(folder.task, policy=policy)
     if arguments.require_sandbox:
         task = replace(task, sandbox=replace(task.sandbox, require=True))
-    insist_on_times(task, folder.path)
     insist_on_sandbox(arguments, task)
     _check_tools([(folder.path / name, text) for name, text in folder.tools])
     task = replace(task, agent=_stated_agent(arguments, task.agent))
     if fault := policy_fault(policy, task.agent.model):
         raise UsageError(fault)
-    try:
-        if task.agent.model == SWEEP:
-            require_knobs(folder.kernel.split("\n"))
-        else:
-            endpoint_of(task.agent, os.environ)  # told now, before there is a run
-    except BadKnob as error:
-        raise UsageError(f"{folder.path / task.files.editable}: {error}") from error
-    except KeyMissing as error:
-        raise UsageError(str(error)) from error
+    _check_agent(task, folder)
 
     def open_run() -> RunFolder:
         from akg_tui.core.machine import Mode
         from akg_tui.engine.launch import create_run
 
+        insist_on_times(task, folder.path)
         return create_run(folder, task, Mode(arguments.mode or "auto"))
 
     return _watch(open_run, arguments)
+
+
+def _check_agent(task: Task, folder: TaskFolder) -> None:
+    """Refuse an agent that could not begin, before there is a run. Raises `UsageError`."""
+    from akg_tui.core.task import SWEEP
+
+    if task.agent.model == SWEEP:
+        from akg_tui.agent.models.knobs import BadKnob, require_knobs
+
+        try:
+            require_knobs(folder.kernel.split("\n"))
+        except BadKnob as error:
+            raise UsageError(f"{folder.path / task.files.editable}: {error}") from error
+        return
+    from akg_tui.agent.models.endpoint import KeyMissing, endpoint_of
+
+    try:
+        endpoint_of(task.agent, os.environ)
+    except KeyMissing as error:
+        raise UsageError(str(error)) from error
 
 
 def _stated_agent(arguments: argparse.Namespace, agent: Agent) -> Agent:
@@ -291,6 +298,9 @@ def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> 
         raise UsageError("--plain is a stream of its own: leave out --headless and --json")
     if _is_headless(arguments):
         return _watch_headless(open_run, arguments, looks)
+    from akg_tui.tui.garbage import hold
+
+    hold()
     from akg_tui.tui.app import WorkbenchApp
 
     opened: list[Engine] = []

@@ -34,6 +34,9 @@ def browse(arguments: argparse.Namespace) -> int:
             "there is no terminal to show the runs on; list them with: akg-tui runs, "
             "and see all commands with: akg-tui --help"
         )
+    from akg_tui.tui.garbage import hold
+
+    hold()
     from akg_tui.tui.app import WorkbenchApp
 
     code = WorkbenchApp(None, browse=Path()).run()
@@ -59,6 +62,9 @@ def _watch(arguments: argparse.Namespace, command: str, *, steer: bool) -> int:
             f"or akg-tui report {path} --format json"
         )
     looks = wanted(arguments)
+    from akg_tui.tui.garbage import hold
+
+    hold()
     from akg_tui.tui.app import WorkbenchApp
 
     broken: list[Exception] = []

@@ -13,7 +13,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.items import OutOfOrder, place
 from akg_tui.core.machine import MODE_GATES, ItemState, Mode, Phase
 from akg_tui.core.plan_rules import MAX_ITEM_TEXT, MAX_PLAN_ITEMS, MAX_RATIONALE
-from akg_tui.core.policy import policy_fault
+from akg_tui.core.prices import policy_fault
 from akg_tui.core.refusal import Events, Rejected
 from akg_tui.core.rules import answer_gate, ended_by, revoke_rule
 from akg_tui.core.state import Item, RunState

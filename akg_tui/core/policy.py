@@ -11,9 +11,8 @@ from akg_tui.core.budget import no_room
 from akg_tui.core.goals import Range, goals_met
 from akg_tui.core.machine import Verdict
 from akg_tui.core.plain import one_line
-from akg_tui.core.prices import UnknownPrice, cost_usd, price_of
+from akg_tui.core.prices import UnknownPrice, cost_usd
 from akg_tui.core.state import Attempt, RunState
-from akg_tui.core.task import Policy
 
 NO_PROGRESS_VISITS = 3
 MAX_PLAN_REFUSALS = 12  # as many as the turns of one visit
@@ -82,17 +81,6 @@ def _experiments(state: RunState, policy: auto.AutomationPolicy | None) -> int:
     if policy is not None and policy.count == "completed":
         return len(_completed(state))
     return state.settled
-
-
-def policy_fault(policy: Policy, model: str) -> str | None:
-    """Why `policy` cannot bind a run of `model`, or None."""
-    if policy.automation is None or policy.automation.max_cost_usd is None:
-        return None
-    try:
-        price_of(model)
-    except UnknownPrice as error:
-        return f"a cost budget needs a price: {error}; use a token budget instead"
-    return None
 
 
 def metrics_of(attempt: Attempt) -> dict[str, Range]:

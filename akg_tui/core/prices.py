@@ -6,7 +6,12 @@ would let the budget be overrun. The sweep costs nothing.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from akg_tui.core.task import Policy
 
 TABLE_VERSION = "2026-10-24"  # the day on which the published list prices were last compared
 
@@ -99,3 +104,14 @@ def cost_usd(usage: tuple[Usage, ...]) -> float:
             + used.cache_read * price.cache_read
         )
     return total / 1_000_000
+
+
+def policy_fault(policy: Policy, model: str) -> str | None:
+    """Why `policy` cannot bind a run of `model`, or None."""
+    if policy.automation is None or policy.automation.max_cost_usd is None:
+        return None
+    try:
+        price_of(model)
+    except UnknownPrice as error:
+        return f"a cost budget needs a price: {error}; use a token budget instead"
+    return None

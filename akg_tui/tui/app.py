@@ -74,9 +74,14 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
 
     CSS = """
     #opening { padding: 1 2; height: 1fr; background: $background; }
+    CommandPalette.-preview { background: transparent; }
     CommandPalette > Vertical { margin-top: 2; width: 76; max-width: 100%; background: $surface; }
     CommandPalette #--input { background: $surface; border: round $ink-flame; padding: 0 1; }
-    CommandPalette #--results { max-height: 20; background: $surface; }
+    CommandPalette #--results {
+        max-height: 20;
+        background: $surface;
+        border-bottom: hkey $ink-line;
+    }
     CommandPalette SearchIcon { display: none; }
     """
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
@@ -131,6 +136,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         self.screen_stack[0].query_one("#opening", Rows).show(tuple(rows))
 
     def _begin(self) -> None:
+        self._faults += self.take_all_themes()
         self.clock.start()
         if self._open_run is not None:
             self.run_worker(self._open(self._open_run), name="open the run")
@@ -315,7 +321,9 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         self, message: CommandPalette.OptionHighlighted
     ) -> None:
         chosen = getattr(message.highlighted_event.option, "hit", None)
-        self.preview(cast("CarryOut", chosen.command).theme if chosen is not None else "")
+        theme = cast("CarryOut", chosen.command).theme if chosen is not None else ""
+        self.screen.set_class(bool(theme), "-preview")
+        self.preview(theme)
 
     def on_command_palette_closed(self, message: CommandPalette.Closed) -> None:
         self.preview("")

@@ -31,7 +31,16 @@ from akg_tui.tui.keyboard import Chords, Keyed, folders, place_of, put_on, rekey
 from akg_tui.tui.language import tr
 from akg_tui.tui.paint_filters import AsciiOnly, NoColour
 from akg_tui.tui.preferences import Preferences, config_folder, preferences
-from akg_tui.tui.themes import DEFAULT, BadTheme, Inked, Inks, Theme, load_all, user_folder
+from akg_tui.tui.themes import (
+    DEFAULT,
+    BadTheme,
+    Inked,
+    Inks,
+    Theme,
+    find,
+    load_all,
+    user_folder,
+)
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -88,17 +97,15 @@ class Dressed(Inked, _Base):
         self._previewed = ""
         self._filters_of_ours: list[LineFilter] = []
         faults = list(self.wanted.faults)
-        self.themes, bad = _themes()
-        faults += bad
-        name = theme or self.wanted.theme or DEFAULT
-        if name not in self.themes:
-            known = ", ".join(sorted(self.themes))
-            faults.append(f"there is no theme {name}; there are: {known}")
-            name = DEFAULT
-        for each in self.themes.values():
-            self.register_theme(each.for_textual())
-        self.inks = Inks(self.themes[name])
-        self.theme = name
+        self._wished = theme or self.wanted.theme or DEFAULT
+        worn = find(self._wished, _theme_folders()) or find(DEFAULT, _theme_folders())
+        if worn is None:
+            _, bad = load_all(_theme_folders())
+            raise BadTheme(f"the default theme {DEFAULT} cannot be used: {'; '.join(bad)}")
+        self.themes = {worn.name: worn}
+        self.register_theme(worn.for_textual())
+        self.inks = Inks(worn)
+        self.theme = worn.name
         language.speak(self.wanted.lang or language.ENGLISH)
         self._set_filters(ascii_only=self.wanted.glyphs == "ascii")
         if self.wanted.motion == "reduced":
@@ -106,6 +113,27 @@ class Dressed(Inked, _Base):
         km.wear(km.Keymap(km.DEFAULT))
         faults += self._put_keys_on(self.wanted.keymap or km.DEFAULT)
         self.rekey()
+        return faults
+
+    def take_all_themes(self) -> list[str]:
+        """Read all themes but the one worn, which the first frame had to wait for; what was
+        wrong is returned.
+        """
+        faults = self._read_themes()
+        if self._wished not in self.themes:
+            known = ", ".join(sorted(self.themes))
+            faults.append(f"there is no theme {self._wished}; there are: {known}")
+        elif self.themes[self._wished] != self.inks.theme:
+            self.wear(self._wished)  # a file that calls itself otherwise
+        return faults
+
+    def _read_themes(self) -> list[str]:
+        """All themes of the folders anew; the one worn stays if its file is gone, or bad."""
+        worn = self.inks.theme
+        found, faults = load_all(_theme_folders())
+        self.themes = {worn.name: worn, **found}
+        for each in self.themes.values():
+            self.register_theme(each.for_textual())
         return faults
 
     def watch_wardrobe(self) -> None:
@@ -120,17 +148,10 @@ class Dressed(Inked, _Base):
         before = self.wanted
         self.wanted = preferences(before.options)
         faults = list(self.wanted.faults)
-        themes, bad = _themes()
-        faults += bad
+        faults += self._read_themes()
         name = self.theme
-        if self.wanted.theme != before.theme and self.wanted.theme in themes:
+        if self.wanted.theme != before.theme and self.wanted.theme in self.themes:
             name = self.wanted.theme
-        if name not in themes:
-            # The file of the theme worn is gone, or bad for now: what is worn stays worn.
-            themes[name] = self.themes[name]
-        self.themes = themes
-        for each in themes.values():
-            self.register_theme(each.for_textual())
         self.wear(name)
         keys = km.worn().name
         if self.wanted.keymap and self.wanted.keymap != before.keymap:
@@ -153,6 +174,17 @@ class Dressed(Inked, _Base):
         self.theme = name
         if same:
             self.refresh_css(animate=False)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        if not self.screen_stack:
+            # Nothing stands yet: what is read for the first screen has these colours already.
+            self.stylesheet.set_variables(self.get_css_variables())
+            return
+        super().refresh_css(animate)
+        # Textual counts a modal screen neither to the app's own nodes nor to the screens below.
+        for screen in self.screen_stack[-1:] if self.is_running else ():
+            if screen.is_modal:
+                self.stylesheet.update(screen, animate=animate)
 
     def preview(self, theme: str) -> None:
         """Wear a theme while it is looked at in a list; ``""`` goes back to the one before."""
@@ -222,19 +254,21 @@ class Dressed(Inked, _Base):
 
     def rekey(self) -> None:
         """Bind the keys of the keymap worn now, on the app and on every screen that has any."""
+        if self._merged_bindings is not None:
+            self._bindings = rekeyed(self._merged_bindings)
+        if not self.is_running:
+            return
         from akg_tui.tui.screens.watching import Watching
 
-        for node in (self, *(self.screen_stack if self.is_running else ())):
-            if node._merged_bindings is not None:
-                node._bindings = rekeyed(node._merged_bindings)
-            if isinstance(node, Watching):
-                node.rekey()
-        for screen in self.screen_stack if self.is_running else ():
+        for screen in self.screen_stack:
+            if screen._merged_bindings is not None:
+                screen._bindings = rekeyed(screen._merged_bindings)
+            if isinstance(screen, Watching):
+                screen.rekey()
             for widget in screen.query("*"):
                 if isinstance(widget, Keyed):
                     widget.rekey()
-        if self.is_running:
-            self.screen.refresh_bindings()
+        self.screen.refresh_bindings()
 
     def _say_anew(self) -> None:
         """Every word on screen anew: in another language, or with other keys."""
@@ -348,8 +382,5 @@ class Dressed(Inked, _Base):
         raise NotImplementedError
 
 
-def _themes() -> tuple[dict[str, Theme], list[str]]:
-    themes, faults = load_all([resources.themes(), user_folder()])
-    if DEFAULT not in themes:
-        raise BadTheme(f"the default theme {DEFAULT} cannot be used: {'; '.join(faults)}")
-    return themes, faults
+def _theme_folders() -> tuple[Path, ...]:
+    return resources.themes(), user_folder()

@@ -14,6 +14,14 @@ YOUNG = 2_000  # new objects, less those freed, before a look at them: about 1 m
 OLDER = 10  # such looks before one at what outlived one: some 5 ms
 OLDEST = 100  # of those before one at all that was not frozen: some 30 ms
 LONG_REST_S = 5.0
+HELD = 200_000  # more than a start makes
+
+
+def hold() -> None:
+    """No look before the screen stands: what a start imports is not garbage, and the looks
+    at it take a tenth of the time to the first frame. `Sweeper.settle` ends it.
+    """
+    gc.set_threshold(HELD)
 
 
 class Sweeper:

@@ -66,7 +66,7 @@ async def begun(start: Start) -> Engine:
     from akg_tui.agent.models.knobs import require_knobs
     from akg_tui.agent.tools.definitions import definitions_with
     from akg_tui.core.machine import Mode
-    from akg_tui.core.policy import policy_fault
+    from akg_tui.core.prices import policy_fault
     from akg_tui.engine.launch import create_run, engine_for
     from akg_tui.store.task_folder import load_task
 

@@ -9,7 +9,7 @@ beside every colour.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -50,6 +50,8 @@ ROLES = (
     *("syn.operator", "syn.preproc"),
 )
 
+
+NO_STYLE = Style.null()
 
 _ANSI = "ansi_"
 _HUES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -116,6 +118,7 @@ class Inks:
     def __init__(self, theme: Theme) -> None:
         self.theme = theme
         self._styles: dict[str, Style] = dict(theme.roles)
+        self._grounded: dict[tuple[str, Style], Style] = {}
 
     def style(self, role: str) -> Style:
         """The style of a role, or of several joined with ``|``."""
@@ -125,8 +128,15 @@ class Inks:
             self._styles[role] = style
         return style
 
-    def strip(self, spans: Line) -> Strip:
-        return Strip([Segment(clean(text), self.style(role)) for text, role in spans])
+    def strip(self, spans: Line, ground: Style = NO_STYLE) -> Strip:
+        """The spans on a ground, which is what they do not say themselves."""
+        return Strip([Segment(clean(text), self._on(role, ground)) for text, role in spans])
+
+    def _on(self, role: str, ground: Style) -> Style:
+        style = self._grounded.get((role, ground))
+        if style is None:
+            style = self._grounded[role, ground] = ground + self.style(role)
+        return style
 
 
 class Inked:
@@ -202,6 +212,21 @@ def _roles(path: Path, text: str, raw: object, palette: Mapping[str, str]) -> di
 def user_folder() -> Path:
     """Where a user's own themes lie."""
     return config_folder() / "themes"
+
+
+def find(name: str, folders: Sequence[Path]) -> Theme | None:
+    """The theme in the file of that name, a later folder's over an earlier one's.
+
+    None where there is none that holds; a file that calls itself otherwise is not found.
+    """
+    for folder in reversed(folders):
+        path = folder / f"{name}.toml"
+        try:
+            if path.is_file() and (theme := load(path)).name == name:
+                return theme
+        except BadTheme:
+            continue
+    return None
 
 
 def load_all(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import json
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from akg_tui.cli import parser
+from akg_tui.cli import DECLARED, parser
 from akg_tui.cli.limits import stated_policy
 from akg_tui.core.automation import AutomationPolicy
 from akg_tui.core.goals import Goal
@@ -75,6 +76,34 @@ def test_help_names_every_command_and_loads_neither_textual_nor_torch() -> None:
     ):
         assert f"\n    {command} " in done.stdout
     assert done.stdout.endswith("[]\n")
+
+
+def declared(made: argparse.ArgumentParser) -> list[str]:
+    """The commands that a parser knows, in its order."""
+    (commands,) = (a for a in made._actions if isinstance(a, argparse._SubParsersAction))
+    return list(commands.choices)
+
+
+def test_each_command_is_declared_by_the_module_that_is_imported_for_it() -> None:
+    for _, _, names in DECLARED:
+        for name in names:
+            assert declared(parser(name)) == list(names)
+    assert declared(parser("bench")) == ["bench"]
+    named = [name for _, _, names in DECLARED for name in names]
+    assert declared(parser()) == declared(parser("nonsense")) == [*named, "bench"]
+
+
+def test_a_command_loads_no_other_commands_module() -> None:
+    script = (
+        "import sys; from akg_tui.cli import main\n"
+        "code = main(['show', 'nowhere'])\n"
+        "modules = ('akg_tui.cli.running', 'akg_tui.cli.serving', 'akg_tui.cli.health')\n"
+        "print(code, [m for m in modules if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "2 []\n"
 
 
 def test_a_folder_without_a_task_is_told_how_to_make_one(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from akg_tui import resources
 from akg_tui.core import commands as cmd
 from akg_tui.core.decide import Rejected
 from akg_tui.core.machine import Phase
@@ -161,6 +162,33 @@ async def test_an_unknown_theme_is_told_and_the_default_worn() -> None:
         await pilot.pause()
         assert "there is no theme neon; there are: ansi16, chalk, ember, mono" in shown(app)
         assert app.theme == "ember"
+
+
+async def test_the_first_frame_waits_for_the_theme_worn_alone() -> None:
+    app = workbench(FakeHandle(), theme="tide")
+    assert (set(app.themes), app.theme) == ({"tide"}, "tide")
+    async with app.run_test() as pilot:
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert {"tide", "ember", "paper", "mono"} < set(app.themes)
+        assert app.theme == "tide"
+
+
+async def test_a_theme_that_calls_itself_otherwise_than_its_file_is_worn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = tmp_path / "akg_tui" / "themes"
+    folder.mkdir(parents=True)
+    paper = (resources.themes() / "paper.toml").read_text()
+    (folder / "a.toml").write_text(paper.replace('name = "paper"', 'name = "mine"'))
+    app = workbench(FakeHandle(), theme="mine")
+    assert app.theme == "ember"
+    async with app.run_test() as pilot:
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert (app.theme, app.inks.theme.name) == ("mine", "mine")
+        assert "there is no theme" not in shown(app)
 
 
 async def test_a_broken_theme_of_the_user_is_told_by_its_name(

@@ -10,7 +10,9 @@ from akg_tui.core.machine import Mode, Phase
 from akg_tui.tui.look import Look
 from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.plan import PlanPane
+from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.shape import PRESETS
+from akg_tui.tui.spans import plain
 from akg_tui.tui.widgets.plot import draw
 
 from .script import KERNEL, FakeHandle, Try, faster
@@ -166,6 +168,17 @@ async def test_a_line_is_gone_to_by_its_number() -> None:
         assert "line 120" in stage.text()
         await stage.press("l", *"x", "enter")
         assert "is not the number of a line" in stage.text()
+
+
+async def test_every_line_of_a_changed_kernel_is_found_beside_removed_ones() -> None:
+    async with on_stage(long_kernel()) as stage:
+        pane = stage.deck.panes["source"]
+        assert isinstance(pane, SourcePane)
+        for number in range(1, 201):
+            assert pane.to_line(number) == f"line {number}"
+            shown = range(pane.top, pane.top + pane.page)
+            assert any(plain(pane.rows[row]).split()[0] == f"{number}" for row in shown)
+        assert pane.to_line(202) == "there is no line 202"
 
 
 async def test_a_search_finds_as_it_is_typed_and_leaves_what_it_found_in_sight() -> None:

@@ -290,11 +290,55 @@ async def test_a_message_says_what_its_references_stand_for_or_is_not_sent() -> 
         await write(stage, "see @p99")
         assert not any(isinstance(each, cmd.HintSubagent) for each in handle.sent)
         assert "p99" in stage.text()
-        await stage.press("m")
+        assert stage.deck.prompt.value == "see @p99", "and stays on its line"
         await write(stage, "see @p3")
         sent = handle.sent[-1]
         assert isinstance(sent, cmd.HintSubagent)
         assert "LANES = 16" in sent.text
+
+
+async def test_what_was_written_to_each_subagent_waits_for_it() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        line = stage.deck.prompt
+        await stage.press("i", *"all of you", "escape")
+        await pick(stage, "s2")
+        await stage.press("enter", "m", *"only the", "escape")
+        await stage.press("greater_than_sign", "m")
+        assert (shown(stage), line.value) == ({"s3": "drawer"}, "")
+        await stage.press(*"count them", "escape", "slash", *"rows", "escape")
+        await stage.press("m")
+        assert line.value == "count them", "a search in between is another matter"
+        await stage.press("enter")
+        assert handle.sent[-1] == cmd.HintSubagent("s3", "count them")
+        await stage.press("m")
+        assert line.value == "", "what was sent is no draft any more"
+        await stage.press("escape", "less_than_sign", "m")
+        assert line.value == "only the"
+        await stage.press(*" sum")
+        await stage.pilot.click("#plan")
+        await stage.press("i")
+        assert stage.deck.hint.value == "all of you"
+        await stage.press("escape")
+        await pick(stage, "s2")
+        await stage.press("m", "enter")
+        assert handle.sent[-1] == cmd.HintSubagent("s2", "only the sum")
+        await stage.press("m", *"never mind", "home", "ctrl+k", "enter")
+        await stage.press("m")
+        assert line.value == "", "a line emptied and sent forgets it"
+
+
+async def test_words_to_a_subagent_that_has_ended_are_kept() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await pick(stage, "s2")
+        await stage.press("m", *"too late")
+        ends(handle, "s2")
+        await stage.press("enter")
+        assert not any(isinstance(each, cmd.HintSubagent) for each in handle.sent)
+        assert stage.deck.prompt.value == "too late"
+        assert isinstance(stage.app.focused, Input)
+        assert "the subagent s2 is not at work; at work are: s3" in stage.text()
 
 
 async def test_a_stop_is_asked_first_and_reaches_that_one_alone() -> None:

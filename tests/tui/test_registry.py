@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from rich.segment import Segment
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
@@ -19,6 +22,7 @@ from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.commands import Argument, Command, Where, at, every
 from akg_tui.tui.preferences import config_folder
 from akg_tui.tui.screens.commandline import CommandLine, name_of, read
+from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Help, help_rows
 from akg_tui.tui.screens.palette import offers
 from akg_tui.tui.screens.review import Review
@@ -32,8 +36,15 @@ ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "recorded"
 # These end the run or the app, so they come last.
 LAST = ("run.stop", "app.quit")
-ANSWERS = ("ask.keep", "ask.always", "ask.reject", "review.keep", "review.reject")
-LEAVING = ("review.close", *ANSWERS)
+# These leave what is looked at, so each is tried on a screen of its own; and their answer.
+LEAVING = {
+    "ask.keep": ("deck", "approve"),
+    "ask.always": ("deck", "approve"),
+    "ask.reject": ("deck", "reject"),
+    "review.keep": ("review", "approve"),
+    "review.reject": ("review", "reject"),
+    "review.close": ("review", ""),
+}
 
 
 def asking(path: Path) -> FakeHandle:
@@ -57,7 +68,7 @@ async def every_command_runs(stage: Stage, where: Where) -> None:
     ordered = sorted(at(where), key=lambda c: c.id in LAST)
     for command in ordered:
         if command.id in LEAVING:
-            continue  # they leave what is looked at; each has tests of its own
+            continue
         words = [""]
         if command.argument and command.argument.choices:
             words += stage.app.choices(command.argument)[:2]
@@ -81,6 +92,23 @@ async def test_every_command_of_the_review_runs(tmp_path: Path) -> None:
         await stage.press("r")
         assert isinstance(stage.app.screen, Review)
         await every_command_runs(stage, "review")
+
+
+@pytest.mark.parametrize("ident", LEAVING)
+async def test_a_command_that_leaves_the_screen_runs(tmp_path: Path, ident: str) -> None:
+    where, answer = LEAVING[ident]
+    handle = asking(tmp_path)
+    async with on_stage(handle) as stage:
+        if where == "review":
+            await stage.press("r")
+        await stage.arm()
+        (command,) = (c for c in every() if c.id == ident)
+        assert await stage.app.carry_out(command), f"nobody carries out {ident}"
+        await stage.pull()
+        assert stage.app._exception is None
+        assert stage.app.screen is stage.deck
+        assert handle.state.gate is not None
+        assert handle.state.gate.answer == answer
 
 
 async def test_every_command_of_the_past_runs(tmp_path: Path) -> None:
@@ -124,23 +152,26 @@ async def runs_listed(tmp_path: Path) -> AsyncIterator[tuple[WorkbenchApp, Pilot
         yield app, pilot
 
 
-# They leave the list, or start a process; each has tests of its own.
-ELSEWHERE = ("runs.open", "runs.resume", "runs.report")
-
-
 async def test_every_command_of_the_list_of_runs_runs(tmp_path: Path) -> None:
     async with runs_listed(tmp_path) as (app, pilot):
         runs = app.screen
         for command in at("runs"):
-            if command.where != "runs" or command.id in ELSEWHERE:
+            if command.where != "runs":
                 continue
             assert await app.carry_out(command), f"nobody carries out {command.id}"
             await app.workers.wait_for_complete()
             await pilot.pause()
             assert app._exception is None, command.id
             while app.screen is not runs or isinstance(app.focused, Input):
-                await pilot.press("escape")
+                await pilot.press("q" if isinstance(app.screen, Deck) else "escape")
+                await app.workers.wait_for_complete()
                 await pilot.pause()
+
+
+def test_every_place_of_the_registry_has_its_test_above() -> None:
+    """Those of the subagents run in `test_popouts`."""
+    tried: set[str] = {"deck", "review", "past", "rounds", "runs", "agents", "everywhere"}
+    assert {command.where for command in every()} == tried == set(get_args(Where))
 
 
 def reached(app: WorkbenchApp, where: Where) -> None:
@@ -275,6 +306,47 @@ async def test_a_theme_is_seen_while_the_palettes_cursor_is_on_it() -> None:
         await type_and_settle("enter")
         await stage.pull()
         assert stage.app.theme == "okabe"
+
+
+def painted(stage: Stage) -> list[list[Segment]]:
+    """Every piece of the screen with its style."""
+    return [list(strip) for strip in stage.app.screen._compositor.render_strips()]
+
+
+def grounds(stage: Stage) -> set[str]:
+    """The colours that anything on the screen on top stands on."""
+    screen = stage.app.screen
+    return {node.background_colors[1].hex for node in screen.walk_children(Widget) if node.display}
+
+
+async def test_the_whole_screen_wears_a_theme_while_it_is_seen_and_the_old_one_after_escape() -> (
+    None
+):
+    async with on_stage(FakeHandle()) as stage:
+        before = painted(stage)
+
+        async def type_and_settle(*keys: str) -> None:
+            await stage.pilot.press(*keys)
+            await stage.app.workers.wait_for_complete()
+            await stage.pilot.pause()
+
+        await type_and_settle("ctrl+p", *"zoom")
+        dark = grounds(stage)
+        await type_and_settle(*["backspace"] * len("zoom"), *"theme: paper")
+        paper = stage.app.themes["paper"].palette
+        assert paper["raised"].upper() in grounds(stage)
+        assert not dark & grounds(stage), "the palette itself is on paper too"
+        assert stage.app.screen.styles.background.a == 0, "and nothing dims the deck behind"
+        (deck,) = {s.bgcolor.name for s in (stage.deck.header.ground,) if s.bgcolor}
+        assert deck == paper["raised"].lower()
+        await type_and_settle(*["backspace"] * len("theme: paper"), *"zoom")
+        assert stage.app.theme == "ember", "another command is under the cursor"
+        assert grounds(stage) == dark
+        await type_and_settle(*["backspace"] * len("zoom"), *"theme: paper")
+        await type_and_settle("escape", "escape")
+        assert stage.app.screen is stage.deck
+        await stage.pull()
+        assert painted(stage) == before
 
 
 async def test_the_name_of_a_theme_is_no_markup_anywhere() -> None:

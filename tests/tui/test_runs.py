@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.engine import launch
 from akg_tui.store.discard import discard_run
 from akg_tui.store.errors import RunLocked
 from akg_tui.store.run_folder import RunFolder, read_state
@@ -26,6 +27,7 @@ from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
 from akg_tui.tui.screens.wizard import Wizard
+from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import KERNEL, REFERENCE, create, engine
 
 ODD = "\x1b[31m漢字\u202e[red]"
@@ -161,6 +163,47 @@ async def test_a_run_is_looked_at_and_left_again(folder: Path) -> None:
         await stage.until(lambda: isinstance(stage.app.screen, Runs))
         await stage.press("q")
     assert stage.app.return_value == 0
+
+
+async def test_a_run_at_rest_is_resumed_and_worked_to_its_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "_connector", lambda run: FakeJudge)
+    async with listed(folder) as stage:
+        await stage.at("runs/open")
+        assert stage.runs.here is not None
+        path = stage.runs.here.path
+        assert read_state(path).settled < 4
+        await stage.press("r")
+        await stage.until(lambda: isinstance(stage.app.screen, Deck))
+        await stage.shows("the run is over")
+        assert "PAST" not in stage.text()
+        await stage.press("q")
+        await stage.until(lambda: isinstance(stage.app.screen, Runs))
+        RunFolder.open(path).close()  # nobody holds it any more
+        await stage.at("runs/open")
+        await stage.shows("4 runs")
+        await stage.until(lambda: stage.text().count("✓ finished") == 2)
+        await stage.press("r")
+        await stage.shows("it is over; F forks it")
+    assert read_state(path).settled == 4
+
+
+async def test_the_report_of_a_run_is_written_from_the_list(folder: Path) -> None:
+    run = folder / "task/runs/r"
+    async with listed(folder) as stage:
+        await stage.at("task/runs/r")
+        await stage.press("R")
+        assert "making the report of" in stage.text()
+        await stage.app.workers.wait_for_complete()
+        await stage.shows("written: ")
+        await stage.at("damaged")
+        await stage.press("R")
+        await stage.app.workers.wait_for_complete()
+        await stage.shows("no report: ")
+    assert "<svg" in (run / "report.html").read_text()
+    assert (run / "report.md").exists()
+    assert (run / "report.json").exists()
 
 
 async def test_two_marked_runs_are_compared(folder: Path) -> None:

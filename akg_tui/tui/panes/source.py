@@ -7,6 +7,7 @@ blame come from threads, once a version.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from textual.content import Content
@@ -17,7 +18,7 @@ from akg_tui.tui import words
 from akg_tui.tui.blame import Version, blame, lineage
 from akg_tui.tui.code import CodeRows, Colours, Texts, Unchanged
 from akg_tui.tui.commands import key_of, named
-from akg_tui.tui.compare import Kind, Row, compare, hunks, size, split_lines
+from akg_tui.tui.compare import Row, compare, hunks, size, split_lines
 from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.spans import Span
@@ -176,12 +177,20 @@ class SourcePane(LineView):
 
     def to_line(self, number: int) -> str:
         """Go to a line by its number in this file; what is there to tell about it."""
-        for index, row in enumerate(self._compared):
-            if row.kind is not Kind.REMOVED and row.new >= number:
-                self.to_row(max(0, index - self.page // 3))
-                return tr("line {number}", number=row.new)
-        self.to_end()
-        return tr("there is no line {number}", number=number)
+        rows = self._compared
+        index = bisect_left(range(len(rows)), number, key=self._new_line_of)
+        if index == len(rows):
+            self.to_end()
+            return tr("there is no line {number}", number=number)
+        self.to_row(max(0, index - self.page // 3))
+        return tr("line {number}", number=rows[index].new)
+
+    def _new_line_of(self, index: int) -> int:
+        """The line of this file that stands at a row, or last before it."""
+        rows = self._compared
+        while index >= 0 and not rows[index].new:
+            index -= 1
+        return rows[index].new if index >= 0 else 0
 
     def _titles(self, state: RunState, blob: str, best: str) -> None:
         name = one_line(state.task.files.editable)

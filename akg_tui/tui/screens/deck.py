@@ -124,7 +124,7 @@ class Deck(Watching):
         self._asked_at: dict[str, float] = {}
         self._read_asked = 0
         self._changed: tuple[tuple[str, str], tuple[int, int] | None] | None = None
-        self._answered: Callable[[str], None] | None = None
+        self._answered: Callable[[str], bool | None] | None = None
         self._finding: Finding | None = None
         self._arranged: tuple[object, ...] = ()
         self.reword()
@@ -428,11 +428,15 @@ class Deck(Watching):
             self._finding.end()
             self._finding = None
 
-    def ask_for(self, what: str, value: str, take: Callable[[str], None]) -> None:
-        """Ask for a line: `take` gets it when enter sends it."""
+    def ask_for(
+        self, what: str, value: str, take: Callable[[str], bool | None], about: str = ""
+    ) -> None:
+        """Ask for a line: `take` gets it when enter sends it, and says False where it stays to
+        be mended. What is left unsent is a draft `about` what it names.
+        """
         self._finding = None
         self._answered = take
-        self.prompt.open(tr("{what}, esc leaves", what=what), value)
+        self.prompt.open(tr("{what}, esc leaves", what=what), value, about)
 
     def _take_answer(self, text: str) -> None:
         finding = self._finding
@@ -440,11 +444,14 @@ class Deck(Watching):
             self.say(finding.step(1))
             return
         take, self._answered = self._answered, None
-        self.on_one_line_left()
+        if finding is None and take is not None and take(text) is False:
+            self._answered = take
+            return
+        self.prompt.value = ""  # what was taken is no draft
+        if self._answered is None:  # or another line is asked for already
+            self.on_one_line_left()
         if finding is not None:
             self.say(finding.to_line(text))
-        elif take is not None:
-            take(text)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.input is not self.prompt or self._finding is None:

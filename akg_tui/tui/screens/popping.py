@@ -217,19 +217,21 @@ class Popping:
             self._deck.say(tr("{who} is {state}: nobody is there to read", who=who, state=state))
             return
 
-        def send(text: str) -> None:
-            if not text.strip():
-                return
-            try:
-                told = self._deck.with_references(text)
-            except NoSuchReference as error:
-                self._deck.say(str(error))
-                return
-            sent = tr("{who} reads it with its next request", who=name)
-            self._deck.steering.steer(cmd.HintSubagent(name, told), sent)
+        def send(text: str) -> bool:
+            return not text.strip() or self._sent(name, text)
 
         asks = tr("a message to {who} alone: enter sends it", who=one_line(agent.name))
-        self._deck.ask_for(asks, "", send)
+        self._deck.ask_for(asks, "", send, about=agent.key)
+
+    def _sent(self, name: str, text: str) -> bool:
+        """Send a subagent a message; else the person is told why not."""
+        try:
+            told = self._deck.with_references(text)
+        except NoSuchReference as error:
+            self._deck.say(str(error))
+            return False
+        sent = tr("{who} reads it with its next request", who=name)
+        return self._deck.steering.steer(cmd.HintSubagent(name, told), sent)
 
     def _stop(self, agent: Agent) -> None:
         name = agent.ident

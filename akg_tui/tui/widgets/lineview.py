@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -22,6 +23,7 @@ from akg_tui.tui.language import tr
 from akg_tui.tui.spans import Line, cells, plain
 from akg_tui.tui.widgets.guarded import Guarded
 from akg_tui.tui.widgets.painted import inks_of
+from akg_tui.tui.widgets.scrollbar import AlikeScrollBar
 
 CACHED_ROWS = 192  # a strip is some thirty objects for the garbage collector
 _MATCH = Style(reverse=True)
@@ -51,6 +53,15 @@ class LineView(ScrollView, Guarded, can_focus=True):
         self._needle = ""
         self.follows = follows
         self.follow = follows
+
+    @property
+    def vertical_scrollbar(self) -> ScrollBar:
+        if self._vertical_scrollbar is None:
+            bar = AlikeScrollBar(name="vertical", thickness=self.scrollbar_size_vertical)
+            bar.display = False
+            self._vertical_scrollbar = bar
+            self.app._start_widget(self, bar)
+        return self._vertical_scrollbar
 
     @property
     def rows(self) -> Sequence[Line]:
@@ -204,7 +215,7 @@ class LineView(ScrollView, Guarded, can_focus=True):
                 self.broke(error)
         rows = self.fault_lines(columns)
         shown = rows[y] if y < len(rows) else ()
-        strip = inks_of(self).strip(shown).apply_style(ground)
+        strip = inks_of(self).strip(shown, ground)
         return strip.crop_extend(0, columns, ground)
 
     def _row_strip(self, y: int, columns: int, ground: Style) -> Strip:
@@ -226,7 +237,7 @@ class LineView(ScrollView, Guarded, can_focus=True):
         line's does.
         """
         inks = inks_of(self)
-        strip = inks.strip(spans).apply_style(ground)
+        strip = inks.strip(spans, ground)
         if self._needle:
             strip = lit(strip, self._needle)
         last = inks.style(spans[-1][1]).bgcolor if spans else None

@@ -15,7 +15,8 @@ MOST = 2_000
 
 
 class OneLine(Input):
-    """Hidden until opened. What was typed survives an escape.
+    """Hidden until opened. What was typed survives an escape; a line that is opened for
+    several things, each by its name, keeps a draft for each of them.
 
     A paste of many lines becomes one line of at most `MOST` characters; it sends nothing.
     """
@@ -44,6 +45,8 @@ class OneLine(Input):
             id=name, placeholder=placeholder, compact=True, max_length=MOST, select_on_focus=False
         )
         self.display = False
+        self._drafts: dict[str, str] = {}
+        self._about = ""
 
     def _on_paste(self, event: Paste) -> None:
         event.stop()
@@ -54,10 +57,20 @@ class OneLine(Input):
             self.post_message(self.Cut())
         self.replace(text[:room], *self.selection)
 
-    def open(self, placeholder: str | None = None, value: str | None = None) -> None:
-        """Show the line and take the keys; with a `value`, in place of the draft."""
+    def open(
+        self, placeholder: str | None = None, value: str | None = None, about: str = ""
+    ) -> None:
+        """Show the line and take the keys; with a `value`, in place of the draft.
+
+        What was written `about` this when it was closed stands there again, whatever the
+        line was opened for in between.
+        """
+        self._keep_draft()
+        self._about = about
         if placeholder is not None:
             self.placeholder = placeholder
+        if about:
+            value = self._drafts.get(about, value or "")
         if value is not None:
             self.value = value
             self.cursor_position = len(value)
@@ -65,7 +78,12 @@ class OneLine(Input):
         self.screen.set_focus(self)  # at once: the next key may be there already
 
     def close(self) -> None:
+        self._keep_draft()
         self.display = False
+
+    def _keep_draft(self) -> None:
+        if self.display and self._about:
+            self._drafts[self._about] = self.value
 
     def action_leave(self) -> None:
         self.close()

@@ -83,12 +83,8 @@ class Painted(Guarded, Generic[View]):
         ground = self.ground
         if y >= len(lines):
             return Strip([Segment(" " * self.size.width, ground)], self.size.width)
-        strip = inks_of(self).strip(lines[y])
-        return (
-            strip.apply_style(ground)
-            .extend_cell_length(self.size.width, ground)
-            .crop(0, self.size.width)
-        )
+        strip = inks_of(self).strip(lines[y], ground)
+        return strip.extend_cell_length(self.size.width, ground).crop(0, self.size.width)
 
 
 class Rows(Painted[tuple[Line, ...]]):
