@@ -133,8 +133,8 @@ def measured(measurement: Measurement, against: str) -> str:
     `against` is in the language spoken now.
     """
     if measurement.outcome is not Outcome.CORRECT:
-        kind = f"{retold(measurement.failure)}: " if measurement.failure else ""
-        return f"{kind}{retold(one_line(measurement.message))}"
+        kind = f"{measurement.failure}: " if measurement.failure else ""
+        return retold(one_line(f"{kind}{measurement.message}"))
     parts = [tr("correct")]
     if measurement.ratio:
         interval = measurement.ratio

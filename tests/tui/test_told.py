@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from itertools import count
 
 import pytest
@@ -131,10 +131,11 @@ PUT_TOGETHER = {
 }
 
 
-def below() -> Iterator[Sentence]:
-    for floor in FLOORS:
-        for path in sorted((PACKAGE / floor).rglob("*.py")):
-            yield from texts(str(path.relative_to(PACKAGE).with_suffix("")))
+@cache
+def below() -> tuple[Sentence, ...]:
+    paths = [path for floor in FLOORS for path in sorted((PACKAGE / floor).rglob("*.py"))]
+    modules = (str(path.relative_to(PACKAGE).with_suffix("")) for path in paths)
+    return tuple(one for module in modules for one in texts(module))
 
 
 def unseen(one: Sentence) -> bool:
