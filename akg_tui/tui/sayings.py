@@ -28,7 +28,9 @@ _FORMS: Mapping[str, re.Pattern[str]] = {
     "n": re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?%?|nan|[-+]?inf"),
     "item": re.compile(r"p\d+"),
     "phase": re.compile(r"[A-Z_]+"),
+    "name": re.compile(r"\S+"),
     "kind": re.compile(r"[\w.]+"),
+    "where": re.compile(r"\[[\d, ]*\]"),
     "value": re.compile(r"\S+|\[[\d, ]*\]"),
     "s": re.compile(r"s?"),
 }

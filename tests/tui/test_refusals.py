@@ -202,8 +202,9 @@ async def test_a_verdict_and_a_failure_are_chinese_in_the_log(size: tuple[int, i
         stage.handle.now += 10
         await stage.pull()
         await stage.press("4", "z")
-        flat = re.sub(r"[\s│]", "", stage.text())
+        shown = stage.text()
+    flat = re.sub(r"[\s│]", "", shown)
     assert "DISCARDp11.02±0.03：在噪声范围内；若有2.7%的提升本可测出" in flat
     assert "结果错误：数值错误：最大误差0.5>1e-05，位于[0,1]：应为3，得到4（输入：常数行）" in flat
     assert "9个元素中有2个错误；最前面的：" in flat
-    assert "── EDIT 下一项" in stage.text()
+    assert "── EDIT 下一项" in shown

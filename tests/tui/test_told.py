@@ -199,6 +199,7 @@ _SAMPLES = {
     "phase": iter(lambda: "EDIT", None),
     "s": iter(lambda: "s", None),
     "more": iter(lambda: "", None),
+    "where": (f"[{number}, 0]" for number in count(301)),
     "value": (f"0.{number}" for number in count(201)),
 }
 
