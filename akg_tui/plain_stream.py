@@ -149,7 +149,7 @@ class PlainStream:
         self._shown += len(records)
         for record in records:
             at = time.strftime("%H:%M:%S", time.localtime(record.at))
-            for line in (*narrate([record], self._handle), *_more(record.event)):
+            for line in (*narrate([record], self._handle, retold), *_more(record.event)):
                 self.say(f"{at} {line}")
         self._tell_standing()
         self._tell_progress()
