@@ -158,7 +158,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
 
     def _tell_faults(self) -> None:
         if self._faults:
-            self._say("; ".join(self._faults))
+            self._say("; ".join(map(retold, self._faults)))
 
     def open_run(self, open_run: Callable[[], Awaitable[RunHandle]], *, past: bool = False) -> None:
         """Open a run from the list of runs."""

@@ -15,8 +15,9 @@ from akg_tui.core.machine import AGENT_PHASES, Phase, Verdict
 from akg_tui.core.plain import one_line
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE, VERDICT, WAITS
-from akg_tui.tui.language import retold, searched, tr
+from akg_tui.tui.language import retold, tr
 from akg_tui.tui.spans import BLANK, Line, cells, fit, line, spread, width
+from akg_tui.tui.story import diagnosed
 
 LINE_CHARS = 400
 KEPT = 200  # subagents, the newest
@@ -161,7 +162,7 @@ class Fleet:
         elif isinstance(event, ev.DiagnosisReported):
             fallback = event.source == "fallback"
             agent.state = "failed" if fallback else "done"
-            agent.line = searched(one_line(event.cause))[:LINE_CHARS]
+            agent.line = diagnosed(event)[:LINE_CHARS]
         elif isinstance(event, ev.VisitFailed):
             agent.line = retold(one_line(event.reason))[:LINE_CHARS]
 

@@ -14,7 +14,7 @@ from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.commands import way_to
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE, MODE, VERDICT, WAITS, bar
-from akg_tui.tui.language import retold, tr
+from akg_tui.tui.language import retold, searched, tr
 from akg_tui.tui.spans import Line, Span, cells, cut, fit, join, line, spread, width
 
 _SEPARATOR: Span = (" │ ", "phase.rule")
@@ -215,7 +215,7 @@ def _held(state: RunState, hold: Hold) -> Line:
 def _asked(state: RunState) -> str:
     """What waits for the person, and the key for it."""
     if state.question is not None:
-        asked = one_line(state.question.text)
+        asked = searched(one_line(state.question.text))
         return tr("the agent asks, its card says how to answer: {text}", text=asked)
     number = state.gate.attempt if state.gate else state.next_attempt
     review, see = way_to("review.open"), way_to("ask.see")

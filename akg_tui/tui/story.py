@@ -223,9 +223,17 @@ def _decided(event: ev.Decided) -> list[Paragraph]:
     return [(((f"{glyph} ", role),), told, role)]
 
 
+def diagnosed(event: ev.DiagnosisReported) -> str:
+    """The cause: the agent's words, or without any the reasons of the verdicts."""
+    cause = one_line(event.cause)
+    if event.source == "fallback":
+        return "; ".join(retold(each) for each in cause.split("; "))
+    return searched(cause)
+
+
 def _diagnosed(event: ev.DiagnosisReported) -> list[Paragraph]:
     cause, avoid, try_ = f"{tr('diagnosis')} ", f"{tr('avoid')} ", f"{tr('try')} "
-    entry: list[Paragraph] = [(((cause, "log.you"),), searched(one_line(event.cause)), "text")]
+    entry: list[Paragraph] = [(((cause, "log.you"),), diagnosed(event), "text")]
     entry += [(((avoid, "muted"),), one_line(each), "text") for each in event.avoid]
     entry += [(((try_, "muted"),), searched(one_line(each)), "text") for each in event.directions]
     return entry
@@ -263,7 +271,9 @@ def _edited(item: ev.PlannedItem) -> str:
 
 def _asked(event: ev.QuestionAsked) -> list[Paragraph]:
     choices = f" [{one_line(', '.join(event.choices))}]" if event.choices else ""
-    return [(((f"{tr('asks')} ", "log.you"),), f"{one_line(event.text)}{choices}", "text")]
+    return [
+        (((f"{tr('asks')} ", "log.you"),), f"{searched(one_line(event.text))}{choices}", "text")
+    ]
 
 
 def _answered(event: ev.QuestionAnswered) -> list[Paragraph]:

@@ -16,17 +16,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from akg_tui.core import events as ev
 from akg_tui.core.plain import clean
 from akg_tui.tui import sayings
 from akg_tui.tui.language import LANGUAGES, retold, searched, speak
 from akg_tui.tui.sayings import Sayings, sentences
 from akg_tui.tui.spans import cells
+from akg_tui.tui.story import diagnosed
 
 from .sentences import PACKAGE, Sentence, is_sentence, shape, texts
 
 OTHERS = [language for language in LANGUAGES if language != "en"]
 WHOSE = ["told", "search"]
 FLOORS = ("core", "engine", "agent", "store", "evaluate")
+# Of the screens themselves what is told in English first: the command line prints it too.
+SETTINGS = ("settings_file", "preferences", "keymap", "keyboard", "themes")
 
 # Modules (`a/b`), all below a folder (`a/b/`), or one function of a module (`a/b:f`); `a/b:` is
 # what stands outside of functions.
@@ -90,6 +94,12 @@ UNSEEN = {
     "evaluate/targets/cuda:": "names of figures",
     "evaluate/targets/fingerprint": "names of figures",
     "evaluate/dsls/cpp:": "code",
+    "tui/keymap:as_toml": "a file",
+    "tui/keymap:tomlish": "a file",
+    "tui/keymap:value": "a file",
+    "tui/settings_file:_with_line_first": "patterns; its sentence is there all the same",
+    "tui/keyboard:put_on": "put through tr",
+    "tui/keyboard:feed": "keys",
 }
 
 # Sentences whose parts cannot be told from their holes alone: there in each of their forms.
@@ -97,6 +107,8 @@ SPELLED_OUT = {
     "{}: right at first, {} {}": "{what}: right at first, in another process {why}",
     "{} {} ({})": "{what} in another process ({why})",
     "{} {} by {} ({})": "the key in {name} or --api-key-file is missing by {url} ({words})",
+    "{}the key {} is given to {} and to {}; {} has it": "the key {key} is given to {name} and "
+    "to {name2}; {name3} has it",
     "the key in {} or --api-key-file": "the key in {name} or --api-key-file is missing by {url} "
     "({words})",
     "was refused": "the key in {name} or --api-key-file was refused by {url} ({words})",
@@ -107,6 +119,7 @@ SPELLED_OUT = {
 PUT_TOGETHER = {
     "stopped by a person: {words}",
     "shape {words}",
+    "the key {key} is given to {name} and to {name2}; {name3} has it",
     "{what}: draw inputs of both signs and of more than one kind, or it is no task",
     "{what}: the results hardly depend on the inputs",
     "{what}: the results must differ from place to place by more than the tolerance",
@@ -134,6 +147,7 @@ PUT_TOGETHER = {
 @cache
 def below() -> tuple[Sentence, ...]:
     paths = [path for floor in FLOORS for path in sorted((PACKAGE / floor).rglob("*.py"))]
+    paths += [PACKAGE / "tui" / f"{name}.py" for name in SETTINGS]
     modules = (str(path.relative_to(PACKAGE).with_suffix("")) for path in paths)
     return tuple(one for module in modules for one in texts(module))
 
@@ -293,6 +307,36 @@ def test_a_language_model_is_never_translated() -> None:
     said = "the run is over: max rounds reached (3)"
     assert searched(said) == said
     assert searched("chosen by TPE from the measured ratios") == "由 TPE 根据测得的倍数选出"
+
+
+def test_a_diagnosis_of_plain_facts_is_the_runs_own_words() -> None:
+    cause = "p3: the process was killed by SIGSEGV while being called; p4: no time was left"
+    speak("zh")
+    assert diagnosed(ev.DiagnosisReported(cause=cause, source="fallback")) == (
+        "p3：进程在调用时被 SIGSEGV 杀死; p4：已没有时间"
+    )
+    assert diagnosed(ev.DiagnosisReported(cause=cause)) == cause
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            "/k/mine.toml: line 3: no command is called run.jump",
+            "/k/mine.toml：第 3 行：没有叫 run.jump 的命令",
+        ),
+        ("theme /t/x.toml: [roles] lacks a, b", "主题 /t/x.toml：[roles] 缺少 a, b"),
+        ("AKG_TUI_GLYPHS: glyphs cannot be 'x'; it can be: full, ascii",
+         "AKG_TUI_GLYPHS：glyphs 不能是 'x'；可以是：full, ascii"),
+        (
+            "/k/mine.toml: line 2: the key n is given to run.step and to run.mode; run.step has it",
+            "/k/mine.toml：第 2 行：按键 n 同时给了 run.step 和 run.mode；归 run.step",
+        ),
+    ],
+)  # fmt: skip
+def test_the_faults_of_a_persons_settings_are_said(fault: str, said: str) -> None:
+    speak("zh")
+    assert retold(fault) == said
 
 
 @given(st.text(alphabet=list("{}[]\\:;,() \n\x1b中an0"), max_size=300))
