@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -132,8 +132,13 @@ async def run_with_progress(handle: RunHandle) -> None:
         console.print(line, soft_wrap=True)
 
 
-def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
-    """One line for each event that a person wants to see pass by."""
+def narrate(
+    records: Iterable[ev.Record], handle: RunHandle, say: Callable[[str], str] = str
+) -> list[str]:
+    """One line for each event that a person wants to see pass by.
+
+    `say` puts a reason into the words of the one who reads.
+    """
     lines: list[str] = []
     for record in records:
         event = record.event
@@ -141,15 +146,17 @@ def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
             case ev.SessionOpened(resumed=True):
                 lines.append(f"resumed at event {record.seq}")
             case ev.EvalFinished(purpose=ev.Purpose.BASELINE, measurement=m):
-                lines += _baseline(m)
+                lines += _baseline(m, say)
             case ev.PlanSubmitted(items=items):
                 lines += [f"plan      {item.id:<4} {one_line(item.text, 100)}" for item in items]
             case ev.Decided():
-                lines.append(_verdict_line(event))
+                lines.append(_verdict_line(event, say))
             case ev.DiagnosisReported(cause=cause):
                 lines.append(f"diagnosis {one_line(cause, 120)}")
             case ev.StopConditionsMet(reasons=reasons):
-                lines += [f"stop      {CONDITION_PREFIX}{one_line(why, 120)}" for why in reasons]
+                lines += [
+                    f"stop      {CONDITION_PREFIX}{one_line(say(why), 120)}" for why in reasons
+                ]
             case ev.PolicyChanged(source=source):
                 lines.append(f"policy    changed by the {one_line(source, 40)}")
             case ev.PlanEdited(kept=kept):
@@ -158,41 +165,43 @@ def narrate(records: Iterable[ev.Record], handle: RunHandle) -> list[str]:
                 lines.append(f"salvaged  from the run {one_line(source)}")
             case ev.ApiWaiting(reason=reason, attempt=attempt, seconds=seconds):
                 lines.append(
-                    f"WAIT_API  try {attempt + 1} in {seconds:.0f} s: {one_line(reason, 100)}"
+                    f"WAIT_API  try {attempt + 1} in {seconds:.0f} s: {one_line(say(reason), 100)}"
                 )
             case ev.ContextRebuilt(reason=reason):
-                lines.append(f"context   begun anew: {one_line(reason, 100)}")
+                lines.append(f"context   begun anew: {one_line(say(reason), 100)}")
             case ev.VisitFailed(reason=reason):
-                lines.append(f"agent     {one_line(reason, 120)}")
+                lines.append(f"agent     {one_line(say(reason), 120)}")
             case _:
-                lines += _of_subagents(event) or _by_hand(event)
+                lines += _of_subagents(event, say) or _by_hand(event, say)
     return lines
 
 
-def _baseline(m: Measurement) -> list[str]:
+def _baseline(m: Measurement, say: Callable[[str], str]) -> list[str]:
     """How fast reference and first kernel are, and what they were not kept from."""
     if m.ratio:
         told = f"reference {m.baseline_ms:.3f} ms, kernel {m.candidate_ms:.3f} ms"
     elif not m.timed:
-        told = f"right; {one_line(m.message, 100)}"
+        told = f"right; {one_line(say(m.message), 100)}"
     else:
         return []
-    lacks = [f"sandbox   lacks {one_line(each, 100)}" for each in m.sandbox_missing]
+    lacks = [f"sandbox   lacks {one_line(say(each), 100)}" for each in m.sandbox_missing]
     return [f"baseline  {told}", *lacks]
 
 
-def _by_hand(event: ev.AnyEvent) -> list[str]:
+def _by_hand(event: ev.AnyEvent, say: Callable[[str], str]) -> list[str]:
     """What a person did to the run, and what was asked of one."""
     match event:
         case ev.KeepUndone(attempt=attempt, comment=comment):
             why = f": {one_line(comment, 100)}" if comment else ""
             return [f"undo      the KEEP of attempt {attempt}{why}"]
         case ev.RuleLearned(rule=rule, scope=scope):
-            return [f"rule      {rule} learned: {in_words(scope)}"]
+            return [f"rule      {rule} learned: {say(in_words(scope))}"]
         case ev.RuleApplied():
             return [f"rule      {applied_in_words(event).removeprefix('rule ')}"]
         case ev.RuleRevoked(rule=rule, reason=reason):
-            return [f"rule      {rule} ended" + (f": {one_line(reason, 100)}" if reason else "")]
+            return [
+                f"rule      {rule} ended" + (f": {one_line(say(reason), 100)}" if reason else "")
+            ]
         case ev.Forked(parent=parent, round=number):
             return [f"forked    from {one_line(parent, 80)}, round {number}"]
         case ev.QuestionAsked(text=text):
@@ -202,17 +211,17 @@ def _by_hand(event: ev.AnyEvent) -> list[str]:
         case ev.BlockedReported(kind=kind, text=text):
             return [f"blocked   {kind}: {one_line(text, 120)}"]
         case ev.CallRefused(reason=reason):
-            return [f"budget    {one_line(reason, 120)}"]
+            return [f"budget    {one_line(say(reason), 120)}"]
         case _:
             return []
 
 
-def _of_subagents(event: ev.AnyEvent) -> list[str]:
+def _of_subagents(event: ev.AnyEvent, say: Callable[[str], str]) -> list[str]:
     match event:
         case ev.SubagentStarted(subagent=name, agent=agent, prompt=prompt):
             return [f"subagent  {name} {one_line(agent, 40)}: {one_line(prompt, 100)}"]
         case ev.SubagentEnded(subagent=name, status=status, calls=calls, reason=reason):
-            why = f", {one_line(reason, 100)}" if reason else ""
+            why = f", {one_line(say(reason), 100)}" if reason else ""
             return [f"subagent  {name} {status} after {calls} calls{why}"]
         case ev.SubagentHinted(subagent=name, text=text):
             return [f"subagent  {name} is told: {one_line(text, 100)}"]
@@ -226,9 +235,9 @@ def _of_subagents(event: ev.AnyEvent) -> list[str]:
 _MARKS = {Verdict.KEEP: "✔", Verdict.DISCARD: "–", Verdict.FAIL: "✘"}
 
 
-def _verdict_line(event: ev.Decided) -> str:
+def _verdict_line(event: ev.Decided, say: Callable[[str], str]) -> str:
     mark = _MARKS[event.verdict]
-    reason = one_line(event.reason, 90)
+    reason = one_line(say(event.reason), 90)
     return f"round {event.round:<3} {mark} {event.verdict:<7} {event.item:<4} {reason}"
 
 

@@ -24,7 +24,7 @@ from akg_tui.headless import closing_lines, narrate
 from akg_tui.tui import words
 from akg_tui.tui.asks import Ask, asks
 from akg_tui.tui.compare import Kind, Row, compare, folded, size, split_lines
-from akg_tui.tui.language import speak, tr
+from akg_tui.tui.language import retold, searched, speak, tr
 
 if TYPE_CHECKING:
     from akg_tui.core.state import RunState
@@ -149,7 +149,7 @@ class PlainStream:
         self._shown += len(records)
         for record in records:
             at = time.strftime("%H:%M:%S", time.localtime(record.at))
-            for line in (*narrate([record], self._handle), *_more(record.event)):
+            for line in (*narrate([record], self._handle, retold), *_more(record.event)):
                 self.say(f"{at} {line}")
         self._tell_standing()
         self._tell_progress()
@@ -246,7 +246,8 @@ class PlainStream:
             progress = live.progress
             part = f" {progress.done}/{progress.total}" if progress.total else ""
             ratio = f", {words.times(progress.ratio.ratio)}" if progress.ratio else ""
-            self.say(f"  {one_line(live.activity)}: {one_line(progress.stage)}{part}{ratio}")
+            doing = f"{retold(one_line(live.activity))}: {words.stage(progress.stage)}"
+            self.say(f"  {doing}{part}{ratio}")
 
     def _compared(self, state: RunState) -> tuple[Row, ...]:
         best = state.best.blob if state.best else state.seed_blob
@@ -288,7 +289,7 @@ class PlainStream:
 
     def _send(self, command: cmd.Command, told: str) -> None:
         refused = self._handle.send(command)
-        self.say(tr("refused: {why}", why=refused.why) if refused else told)
+        self.say(tr("refused: {why}", why=retold(refused.why)) if refused else told)
         self.write()
 
     def _settle(self, comment: str, *, approve: bool, always: bool = False) -> None:
@@ -318,7 +319,7 @@ class PlainStream:
         if not rules:
             self.say(tr("there are no rules: you are asked each time"))
         for rule in rules:
-            self.say(f"  {one_line(rule_told(rule))}")
+            self.say(f"  {retold(one_line(rule_told(rule)))}")
 
     def _revoke(self, text: str) -> None:
         if text.isascii() and text.isdecimal() and len(text) < 10:
@@ -376,7 +377,7 @@ class PlainStream:
 
     def _status(self) -> None:
         state = self._handle.state
-        doing = one_line(self._handle.live.activity) or tr("waiting")
+        doing = retold(one_line(self._handle.live.activity)) or tr("waiting")
         best = words.times(state.best.over_seed) if state.best else tr("no baseline yet")
         self.say(
             tr("{phase}: {doing}; round {round} of {rounds}, best {best}, mode {mode}",
@@ -404,12 +405,12 @@ def _more(event: ev.AnyEvent) -> list[str]:
     """What `narrate` leaves out because the live line of a terminal shows it."""
     match event:
         case ev.PhaseEntered():
-            why = f": {one_line(event.reason)}" if event.reason else ""
+            why = f": {retold(one_line(event.reason))}" if event.reason else ""
             return [f"phase     {event.phase}{why}"]
         case ev.ItemActivated():
             return [f"round     {event.round}: {event.item}"]
         case ev.ModelReplied() if event.text.strip():
-            return [f"agent     {one_line(event.text, 300)}"]
+            return [f"agent     {one_line(searched(event.text), 300)}"]
         case ev.KernelEdited():
             return [f"edit      +{event.added} -{event.removed} {one_line(event.note, 100)}"]
         case ev.EvalFinished(purpose=purpose, measurement=m) if purpose is not ev.Purpose.BASELINE:
@@ -427,8 +428,8 @@ def _more(event: ev.AnyEvent) -> list[str]:
         case ev.SubagentStopped():
             return [f"stop      {one_line(event.subagent)} {one_line(event.reason, 200)}".rstrip()]
         case ev.StopRequested():
-            return [f"stop      {one_line(event.reason)}"]
+            return [f"stop      {retold(one_line(event.reason))}"]
         case ev.RunFinished():
-            return [f"over      {one_line(event.reason)}"]
+            return [f"over      {retold(one_line(event.reason))}"]
         case _:
             return []

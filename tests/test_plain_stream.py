@@ -272,6 +272,7 @@ async def test_without_a_terminal_nothing_is_read_and_that_is_told() -> None:
 
 async def test_the_stream_speaks_the_language_that_is_preferred() -> None:
     handle = FakeHandle()
+    handle.work()
     handle.over.set()
     out = io.StringIO()
     try:
@@ -279,6 +280,18 @@ async def test_the_stream_speaks_the_language_that_is_preferred() -> None:
     finally:
         speak("en")
     assert out.getvalue().startswith("运行 row_softmax，模式 auto")
+    assert "✔ KEEP    p1   更快：+31.0 %（" in out.getvalue()
+    assert "phase     PLAN: 基线已测量" in out.getvalue()
+
+
+def test_a_refusal_is_told_in_the_language_spoken() -> None:
+    stream, out = told(FakeHandle())
+    speak("zh")
+    try:
+        stream.answer("step")
+    finally:
+        speak("en")
+    assert out.getvalue().splitlines()[-1] == "被拒绝：单步要在 step 模式或暂停时"
 
 
 def test_a_rule_is_made_told_listed_and_ended_in_words() -> None:

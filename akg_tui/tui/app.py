@@ -25,7 +25,7 @@ from akg_tui.tui.commands import at, way_to
 from akg_tui.tui.deeds import Deeds
 from akg_tui.tui.dressing import Dressed
 from akg_tui.tui.keyboard import APPS
-from akg_tui.tui.language import tr
+from akg_tui.tui.language import retold, tr
 from akg_tui.tui.shelter import Sheltered
 from akg_tui.tui.spans import hang, line
 from akg_tui.tui.travelling import Travelling
@@ -164,7 +164,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
 
     def _tell_faults(self) -> None:
         if self._faults:
-            self._say("; ".join(self._faults))
+            self._say("; ".join(map(retold, self._faults)))
 
     def open_run(self, open_run: Callable[[], Awaitable[RunHandle]], *, past: bool = False) -> None:
         """Open a run from the list of runs."""
@@ -435,4 +435,4 @@ def _types(key: Key) -> bool:
 def _told(error: BaseException) -> str:
     """What an exception says; its kind too where it says little."""
     text = " ".join(str(error).split())
-    return text if len(text) > 20 else f"{type(error).__name__}: {text}".rstrip(": ")
+    return retold(text) if len(text) > 20 else f"{type(error).__name__}: {text}".rstrip(": ")

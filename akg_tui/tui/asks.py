@@ -15,7 +15,7 @@ from akg_tui.core.rules import rule_fault, scope_of, warnings
 from akg_tui.core.state import Question, RunState
 from akg_tui.tui import rulewords, words
 from akg_tui.tui.commands import way_to
-from akg_tui.tui.language import tr
+from akg_tui.tui.language import retold, searched, tr
 
 MAX_SHOWN = 400
 
@@ -165,7 +165,7 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | 
                 best=best,
             ),
             *(
-                tr("the static guard warns: {warning}", warning=one_line(each, 200))
+                tr("the static guard warns: {warning}", warning=one_line(retold(each), 200))
                 for each in warnings(state)
             ),
         ),
@@ -280,7 +280,7 @@ def _question(state: RunState, question: Question, since: float, now: float) -> 
         ident=f"question {question.number}",
         kind="question",
         who=tr("the agent asks in {phase}", phase=state.phase),
-        title=one_line(question.text, MAX_SHOWN),
+        title=one_line(searched(one_line(question.text)), MAX_SHOWN),
         about="",
         effects=(_unanswered(question, now),),
         cost=_waits(now - since, tr("the agent is held in {phase}", phase=state.phase)),

@@ -13,7 +13,7 @@ from akg_tui.core.plain import one_line
 from akg_tui.core.state import Attempt
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import VERDICT
-from akg_tui.tui.language import marked, tr
+from akg_tui.tui.language import marked, retold, tr
 from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.spans import Line, cells, cut, fit, line
 
@@ -67,7 +67,7 @@ class AttemptRows(OnDemand[Line]):
             text = cut(value, width)
             pieces.append((" " * (width - cells(text)) + text + " ", role))
         if self._room - self._used > 12:
-            pieces.append((f" {one_line(attempt.reason)}", "faint"))
+            pieces.append((f" {retold(one_line(attempt.reason))}", "faint"))
         return fit(tuple(pieces), self._room)
 
 
@@ -105,7 +105,9 @@ class InputRows(OnDemand[Line]):
         for attempt in told[:_NEWEST]:
             names |= dict.fromkeys(each.name for each in attempt.measurement.errors)
         self._names = [*names]
-        self._wide = min(max((cells(one_line(n)) for n in names), default=0), max(6, room // 3))
+        self._wide = min(
+            max((cells(retold(one_line(n))) for n in names), default=0), max(6, room // 3)
+        )
         self._shown = told[: max(1, (room - self._wide) // (_CELL + 1))]
         self._errors = [
             {each.name: each for each in attempt.measurement.errors} for attempt in self._shown
@@ -121,7 +123,7 @@ class InputRows(OnDemand[Line]):
             none = tr("no attempt tells its errors by input")
             name = tr("input") if self._names else none
         else:
-            name = one_line(self._names[index - 1])
+            name = retold(one_line(self._names[index - 1]))
             cells_of = [_error(errors.get(self._names[index - 1])) for errors in self._errors]
         head = cut(name, self._wide) if self._names else name
         spans = [(head + " " * max(0, self._wide - cells(head)), "faint" if index == 0 else "text")]
@@ -143,7 +145,7 @@ def _error(error: InputError | None) -> tuple[str, str]:
     if error is None:
         return "", "faint"
     if error.error is None or not error.tolerance:
-        return one_line(error.note) or "-", "note"
+        return retold(one_line(error.note)) or "-", "note"
     ratio = error.error / error.tolerance
     return (f"✗{share(ratio)}", "verdict.fail") if ratio > 1 else (share(ratio), "muted")
 

@@ -19,7 +19,7 @@ from akg_tui.core.plain import one_line, split_clean
 from akg_tui.tui import words
 from akg_tui.tui.commands import way_to
 from akg_tui.tui.glyphs import FOLDED, OPEN
-from akg_tui.tui.language import tr
+from akg_tui.tui.language import retold, searched, tr
 from akg_tui.tui.spans import Line, fit
 from akg_tui.tui.story import Paragraph, call_words, paragraphs, source, tell, wrapped
 
@@ -226,7 +226,7 @@ class Chronicle:
             return Entry(
                 [(who, f"{told}{edit} {tr('ok')}{self.size_told(event)}", "log.tool")], more
             )
-        why = split_clean(event.error_information.strip())[0]
+        why = retold(split_clean(event.error_information.strip())[0])
         brief = [
             (who, tr("{call} refused", call=told), "log.error"),
             ((("  ", "text"),), why, "log.error"),
@@ -257,7 +257,7 @@ class Chronicle:
 
 
 def _reply(event: ev.ModelReplied) -> Entry | None:
-    text = event.text.strip()
+    text = searched(event.text.strip())
     if not text:
         return None
     lines = text.count("\n") + 1

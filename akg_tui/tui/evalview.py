@@ -11,7 +11,7 @@ from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE, bar
-from akg_tui.tui.language import marked, tr, tr_in
+from akg_tui.tui.language import marked, retold, tr, tr_in
 from akg_tui.tui.spans import BLANK, Line, Span, fit, line, spread
 
 STAGES = ("start", "reference", "build", "verify", "time", "confirm")
@@ -88,7 +88,7 @@ def _stages(progress: Progress | None, room: int) -> list[Line]:
              (f" {progress.done}/{progress.total}", "muted"))
         )  # fmt: skip
     elif progress and progress.message:
-        rows.append(line((one_line(words.activity(progress.message)), "muted")))
+        rows.append(line((retold(one_line(progress.message)), "muted")))
     return rows
 
 
@@ -166,8 +166,8 @@ def _last(state: RunState, seen: Narrowing, room: int, height: int) -> list[Line
 
 def _found(found: Measurement) -> list[Line]:
     if found.outcome is not Outcome.CORRECT:
-        kind = str(found.failure or found.outcome)
-        return [line((kind, "verdict.fail")), line((one_line(found.message), "text"))]
+        kind = retold(str(found.failure or found.outcome))
+        return [line((kind, "verdict.fail")), line((retold(one_line(found.message)), "text"))]
     rows = _estimate(found.ratio) if found.ratio else []
     figures: list[str] = []
     if found.candidate_ms is not None:

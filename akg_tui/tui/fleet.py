@@ -15,8 +15,9 @@ from akg_tui.core.machine import AGENT_PHASES, Phase, Verdict
 from akg_tui.core.plain import one_line
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE, VERDICT, WAITS
-from akg_tui.tui.language import tr
+from akg_tui.tui.language import retold, tr
 from akg_tui.tui.spans import BLANK, Line, cells, fit, line, spread, width
+from akg_tui.tui.story import diagnosed
 
 LINE_CHARS = 400
 KEPT = 200  # subagents, the newest
@@ -161,9 +162,9 @@ class Fleet:
         elif isinstance(event, ev.DiagnosisReported):
             fallback = event.source == "fallback"
             agent.state = "failed" if fallback else "done"
-            agent.line = event.cause[:LINE_CHARS]
+            agent.line = diagnosed(event)[:LINE_CHARS]
         elif isinstance(event, ev.VisitFailed):
-            agent.line = event.reason[:LINE_CHARS]
+            agent.line = retold(one_line(event.reason))[:LINE_CHARS]
 
     def _named(self, ident: str) -> Agent | None:
         if not ident:
@@ -192,7 +193,7 @@ class Fleet:
         if agent is not None:
             agent.ended, agent.last, agent.unread = at, index + 1, 0
             agent.state = {"done": "done", "cancelled": "stopped"}.get(event.status, "failed")
-            agent.line = event.reason[:LINE_CHARS] or agent.line
+            agent.line = retold(one_line(event.reason))[:LINE_CHARS] or agent.line
 
     def _add(self, agent: Agent) -> None:
         self.subagents.append(agent)

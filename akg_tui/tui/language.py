@@ -52,6 +52,29 @@ def tr_in(context: str, text: str, /) -> str:
     return text if _spoken == ENGLISH else catalogue(_spoken).get(f"{context}|{text}", text)
 
 
+def retold(text: str, /) -> str:
+    """What a floor below wrote in English, a refusal or a reason, in the language spoken now."""
+    if _spoken == ENGLISH or not text:
+        return text
+    # Here, so that a workbench that speaks English never reads it.
+    from akg_tui.tui.sayings import said_in
+
+    return said_in(_spoken, text)
+
+
+def searched(text: str, /) -> str:
+    """What an agent wrote, in the language spoken now where it is the built-in search's.
+
+    A language model's words are its own and stay as they are: the search's few sentences
+    are taken as wholes, and are nobody else's.
+    """
+    if _spoken == ENGLISH or not text:
+        return text
+    from akg_tui.tui.sayings import said_in
+
+    return said_in(_spoken, text, "search")
+
+
 def marked(text: str) -> str:
     """`text` as it is: marks a text that is put through `tr` elsewhere."""
     return text

@@ -12,7 +12,7 @@ from akg_tui.core.plain import one_line, split_clean
 from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.tui import words
 from akg_tui.tui.glyphs import ITEM, PIN
-from akg_tui.tui.language import tr
+from akg_tui.tui.language import retold, searched, tr
 from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.predicted import predicted
 from akg_tui.tui.spans import INDENT, Line, fit, hang, line, spread
@@ -161,12 +161,17 @@ def _promise(item: Item) -> str:
     return "" if promised is None else f"~{words.times(promised)}"
 
 
+def _why(item: Item) -> str:
+    """What became of it, or why it is tried."""
+    return retold(one_line(item.reason)) or searched(one_line(item.rationale))
+
+
 def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
     word, _, role = _words(item)
     ratio = f"{words.times(item.ratio.ratio)} " if item.ratio else ""
     told = "" if item.state is ItemState.PENDING else f"{ratio}{word} "
     promise = "" if item.ratio else _promise(item)
-    why = one_line(item.reason or item.rationale)
+    why = _why(item)
     below = line(
         " " * (digits_of_id + 3),
         (told, role),
@@ -181,7 +186,7 @@ def _one_row(item: Item, digits_of_id: int, room: int) -> Line:
     ratio = words.times(item.ratio.ratio) if item.ratio else _promise(item)
     roomy = room >= ROOMY
     left = _head(item, digits_of_id)
-    why = one_line(item.reason or item.rationale)
+    why = _why(item)
     if roomy and why:
         left = (*left, (f"  {why}", "faint"))
     if not ratio and not short and not roomy:
@@ -206,7 +211,7 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
         if text:
             rows.extend(hang(text, room, line((f"{pad}{label} ", "faint")), ink))
 
-    add(tr("why"), one_line(item.rationale))
+    add(tr("why"), searched(one_line(item.rationale)))
     if promised := _promise(item):
         add(tr("promised"), promised, "figure")
     if item.state is not ItemState.PENDING:
@@ -218,11 +223,11 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
     if attempt is not None:
         for label, text in _figures(attempt):
             add(label, text)
-    add(tr("verdict"), one_line(item.reason), role)
+    add(tr("verdict"), retold(one_line(item.reason)), role)
     if attempt is not None:
         lines = [each for each in split_clean(attempt.measurement.detail) if each.strip()]
         for each in lines[:MAX_DETAIL]:
-            rows += hang(each, room, line((pad * 2, "text")), "faint")
+            rows += hang(retold(each), room, line((pad * 2, "text")), "faint")
         told = tr("{number}, commit {commit}", number=attempt.number, commit=attempt.commit[:10])
         add(tr("attempt"), told, "muted")
     return [fit(row, room) for row in rows]

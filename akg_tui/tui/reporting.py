@@ -9,7 +9,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from akg_tui.tui.language import tr
+from akg_tui.tui.language import retold, tr
 
 
 async def reported(run: Path) -> str:
@@ -28,5 +28,7 @@ async def reported(run: Path) -> str:
     last = (errors if process.returncode else out).decode(errors="replace").strip()
     told = last.replace("\n", ", ")
     return (
-        tr("no report: {why}", why=told) if process.returncode else tr("written: {path}", path=told)
+        tr("no report: {why}", why=retold(told))
+        if process.returncode
+        else tr("written: {path}", path=told)
     )

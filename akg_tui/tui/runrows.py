@@ -13,7 +13,7 @@ from akg_tui.tui import words
 from akg_tui.tui.catalogue import Found
 from akg_tui.tui.commands import way_to
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE
-from akg_tui.tui.language import marked, tr, tr_in
+from akg_tui.tui.language import marked, retold, tr, tr_in
 from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.spans import ELLIPSIS, Line, cells, cut, fit, line
 
@@ -170,7 +170,7 @@ def row_of(run: Found, now: float, room: int) -> Line:
         name = last_part(one_line(run.name), max(20, room // 3))
         word = _word(status)
         lead = line((f"{glyph} {word}{' ' * (9 - cells(word))}", role), (f"{name}  ", "text"))
-        return fit((*lead, (one_line(why), "muted")), room)
+        return fit((*lead, (retold(one_line(why)), "muted")), room)
     values: dict[str, tuple[str, str]] = {
         "state": (f"{glyph} {_word(status)}", role),
         "age": (age(now - run.at), "muted"),
@@ -222,7 +222,8 @@ def about(run: Found, now: float, room: int) -> list[Line]:
     if told is None:
         return [fit(where, room), line((tr("it is being read"), "muted")), ()]
     if told.damaged:
-        return [fit(where, room), fit(line((one_line(told.damaged), "log.error")), room), ()]
+        damage = line((retold(one_line(told.damaged)), "log.error"))
+        return [fit(where, room), fit(damage, room), ()]
     verdicts = ", ".join(f"{count} {name}" for name, count in told.verdicts.items() if count)
     working = told.status == "running"
     facts = line(
@@ -240,6 +241,6 @@ def _next(told: RunSummary) -> str:
     if told.status == "running":
         return tr("{key} watches and steers it", key=open_)
     if told.finished:
-        return tr("over: {why}; {key} looks at it", why=one_line(told.finished), key=open_)
+        return tr("over: {why}; {key} looks at it", why=retold(one_line(told.finished)), key=open_)
     resume = way_to("runs.resume")
     return tr("it can go on: {resume} resumes it, {key} looks at it", resume=resume, key=open_)

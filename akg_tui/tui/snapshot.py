@@ -14,7 +14,7 @@ from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.commands import way_to
 from akg_tui.tui.glyphs import DONE, IDLE, LIVE, MODE, VERDICT, WAITS, bar
-from akg_tui.tui.language import tr
+from akg_tui.tui.language import retold, searched, tr
 from akg_tui.tui.spans import Line, Span, cells, cut, fit, join, line, spread, width
 
 _SEPARATOR: Span = (" │ ", "phase.rule")
@@ -173,7 +173,7 @@ def status(
     """One row under the rail: what is being done, or what waits and how to go on."""
     if state.finished:
         role = "verdict.keep" if state.ok else "verdict.fail"
-        end = line((tr("the run is over: "), role), (one_line(state.finished), "text"))
+        end = line((tr("the run is over: "), role), (retold(one_line(state.finished)), "text"))
         if state.final and state.final.ratio:
             low, high = state.final.ratio.low, state.final.ratio.high
             afresh = tr("; measured afresh {ratio}", ratio=words.times(state.final.ratio.ratio))
@@ -186,7 +186,7 @@ def status(
     effect = next_effect(state, now)
     if isinstance(effect, Hold):
         return fit(_held(state, effect), room)
-    doing = one_line(words.activity(activity)) or tr("working")
+    doing = retold(one_line(activity)) or tr("working")
     left = line((doing, "text"))
     if progress is not None:
         left = (*left, *_progress(progress, doing))
@@ -215,7 +215,7 @@ def _held(state: RunState, hold: Hold) -> Line:
 def _asked(state: RunState) -> str:
     """What waits for the person, and the key for it."""
     if state.question is not None:
-        asked = one_line(state.question.text)
+        asked = searched(one_line(state.question.text))
         return tr("the agent asks, its card says how to answer: {text}", text=asked)
     number = state.gate.attempt if state.gate else state.next_attempt
     review, see = way_to("review.open"), way_to("ask.see")
@@ -235,13 +235,13 @@ def _asked(state: RunState) -> str:
 
 def _waiting_api(state: RunState) -> str:
     if state.api_failure:
-        why = one_line(state.api_failure)
+        why = retold(one_line(state.api_failure))
         return tr("{why}; {key} tries again", why=why, key=way_to("run.pause"))
     wait = state.api_wait
     if wait is None:
         return tr("the model's server")
     return tr("try {number} in {time}: {why}", number=wait.attempt + 1,
-              time=words.short_time(wait.seconds), why=one_line(wait.reason))  # fmt: skip
+              time=words.short_time(wait.seconds), why=retold(one_line(wait.reason)))  # fmt: skip
 
 
 def _progress(progress: Progress, doing: str) -> Line:
@@ -254,7 +254,7 @@ def _progress(progress: Progress, doing: str) -> Line:
         interval = progress.ratio
         spans.append((f"  {words.times(interval.ratio)}", "figure"))
         spans.append((f" [{interval.low:.2f}, {interval.high:.2f}]", "muted"))
-    message = one_line(words.activity(progress.message))
+    message = retold(one_line(progress.message))
     if message and message not in doing:
         spans.append((f"  {message}", "muted"))
     return tuple(spans)

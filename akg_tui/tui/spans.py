@@ -5,6 +5,7 @@ Pure. What to show is decided and tested in these words; colours come later, fro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -122,23 +123,37 @@ def _wrap_ascii(text: str, room: int, here: int) -> list[str]:
     return lines
 
 
+# Chinese breaks between any two letters, but no line begins with what closes or ends with what
+# opens.
+_CHINESE = "\u3000-\u30ff\u3400-\u9fff\uff00-\uffef"
+_CLOSING, _OPENING = "，。：；！？、）】》”…", "（【《“"
+_UNIT = re.compile(f"[{_OPENING}]*(?:[^{_CHINESE}]+|[{_CHINESE}])[{_CLOSING}]*")
+
+
+def _units(word: str) -> list[str]:
+    """The pieces of a word between which a line may end."""
+    return [word] if word.isascii() else _UNIT.findall(word)
+
+
 def _wrap_words(text: str, room: int, here: int) -> list[str]:
     lines: list[str] = []
     current = ""
     for number, word in enumerate(text.split(" ")):
-        candidate = f"{current} {word}" if number and (current or not lines) else word
-        if cells(candidate) <= here:
-            current = candidate
-            continue
-        if current.strip():
-            lines.append(current)
-            here = room
-        current = word
-        while cells(current) > here:
-            piece = chop_cells(current, here)[0] or current[:1]
-            lines.append(piece)
-            current = current[len(piece) :]
-            here = room
+        for place, unit in enumerate(_units(word)):
+            blank = " " if not place and number and (current or not lines) else ""
+            candidate = f"{current}{blank}{unit}"
+            if cells(candidate) <= here:
+                current = candidate
+                continue
+            if current.strip():
+                lines.append(current)
+                here = room
+            current = unit
+            while cells(current) > here:
+                piece = chop_cells(current, here)[0] or current[:1]
+                lines.append(piece)
+                current = current[len(piece) :]
+                here = room
     lines.append(current)
     return lines
 

@@ -15,7 +15,7 @@ from akg_tui.core.plain import one_line, split_clean
 from akg_tui.core.state import RunState
 from akg_tui.tui import rulewords, words
 from akg_tui.tui.glyphs import TOOL, VERDICT
-from akg_tui.tui.language import marked, tr
+from akg_tui.tui.language import marked, retold, searched, tr
 from akg_tui.tui.spans import BLANK, Line, Span, fit, hang, line
 
 MAX_STREAM_ROWS = 200
@@ -95,7 +95,7 @@ def _subagent(event: ev.SubagentStarted) -> list[Paragraph]:
 
 
 def _subagent_over(event: ev.SubagentEnded) -> list[Paragraph]:
-    why = f": {one_line(event.reason)}" if event.reason else ""
+    why = f": {retold(one_line(event.reason))}" if event.reason else ""
     role = "muted" if event.status == "done" else "log.error"
     return [((source(event.subagent),), f"{words.ending(event.status)}{why}", role)]
 
@@ -115,7 +115,7 @@ def _subagent_stopped(event: ev.SubagentStopped) -> list[Paragraph]:
 
 
 def _phase(event: ev.PhaseEntered) -> list[Paragraph]:
-    why = f" {one_line(event.reason)}" if event.reason else ""
+    why = f" {retold(one_line(event.reason))}" if event.reason else ""
     rule = line(("── ", "phase.rule"), (event.phase.value, "log.rule"), (why, "log.rule"))
     return [(rule, "", "text")]
 
@@ -146,16 +146,18 @@ def _evaluated(event: ev.EvalFinished) -> list[Paragraph]:
 
 def _detail(measurement: Measurement) -> list[Paragraph]:
     lines = [each for each in split_clean(measurement.detail) if each.strip()]
-    return [((("  ", "text"),), each, "faint") for each in lines[:6]]
+    return [((("  ", "text"),), retold(each), "faint") for each in lines[:6]]
 
 
 def _interrupted(event: ev.EvalInterrupted) -> list[Paragraph]:
-    return [((), tr("evaluation cut off: {why}", why=one_line(event.reason)), "log.error")]
+    why = retold(one_line(event.reason))
+    return [((), tr("evaluation cut off: {why}", why=why), "log.error")]
 
 
 def _planned(event: ev.PlanSubmitted) -> list[Paragraph]:
     head = tr("plan of {items}", items=words.count(len(event.items), "item"))
-    return [((), f"{head}: {one_line(event.summary)}" if event.summary else head, "text")]
+    summary = searched(one_line(event.summary))
+    return [((), f"{head}: {summary}" if summary else head, "text")]
 
 
 def _activated(event: ev.ItemActivated) -> list[Paragraph]:
@@ -163,25 +165,25 @@ def _activated(event: ev.ItemActivated) -> list[Paragraph]:
 
 
 def _items_left(event: ev.ItemsSuspended | ev.ItemsDropped) -> list[Paragraph]:
-    names, why = ", ".join(event.items), one_line(event.reason)
+    names, why = ", ".join(event.items), retold(one_line(event.reason))
     if isinstance(event, ev.ItemsSuspended):
         return [((), tr("suspended {items}: {why}", items=names, why=why), "muted")]
     return [((), tr("dropped {items}: {why}", items=names, why=why), "muted")]
 
 
 def _turn_cut(event: ev.TurnInterrupted) -> list[Paragraph]:
-    why = one_line(event.reason)
+    why = retold(one_line(event.reason))
     return [((), tr("turn cut off, its edits undone: {why}", why=why), "log.error")]
 
 
 def _visit_failed(event: ev.VisitFailed) -> list[Paragraph]:
-    why = one_line(event.reason)
+    why = retold(one_line(event.reason))
     return [((), tr("no result in {phase}: {why}", phase=event.phase, why=why), "log.error")]
 
 
 def _api_waiting(event: ev.ApiWaiting) -> list[Paragraph]:
     told = tr("try {number} in {time}: {why}", number=event.attempt + 1,
-              time=f"{event.seconds:.0f} s", why=one_line(event.reason))  # fmt: skip
+              time=f"{event.seconds:.0f} s", why=retold(one_line(event.reason)))  # fmt: skip
     return [((), f"WAIT_API: {told}", "log.error")]
 
 
@@ -217,15 +219,23 @@ def _rule_over(event: ev.RuleRevoked) -> list[Paragraph]:
 
 def _decided(event: ev.Decided) -> list[Paragraph]:
     glyph, role = VERDICT[event.verdict]
-    told = f"{event.verdict} {event.item} {one_line(event.reason)}"
+    told = f"{event.verdict} {event.item} {retold(one_line(event.reason))}"
     return [(((f"{glyph} ", role),), told, role)]
+
+
+def diagnosed(event: ev.DiagnosisReported) -> str:
+    """The cause: the agent's words, or without any the reasons of the verdicts."""
+    cause = one_line(event.cause)
+    if event.source == "fallback":
+        return "; ".join(retold(each) for each in cause.split("; "))
+    return searched(cause)
 
 
 def _diagnosed(event: ev.DiagnosisReported) -> list[Paragraph]:
     cause, avoid, try_ = f"{tr('diagnosis')} ", f"{tr('avoid')} ", f"{tr('try')} "
-    entry: list[Paragraph] = [(((cause, "log.you"),), one_line(event.cause), "text")]
+    entry: list[Paragraph] = [(((cause, "log.you"),), diagnosed(event), "text")]
     entry += [(((avoid, "muted"),), one_line(each), "text") for each in event.avoid]
-    entry += [(((try_, "muted"),), one_line(each), "text") for each in event.directions]
+    entry += [(((try_, "muted"),), searched(one_line(each)), "text") for each in event.directions]
     return entry
 
 
@@ -234,13 +244,13 @@ def _stops(event: ev.StopConditionsMet) -> list[Paragraph]:
     reasons = [reason for reason in event.reasons if reason != QUEUE_EXHAUSTED]
     if len(reasons) < 2:
         return []
-    why = one_line("; ".join(reasons))
+    why = "; ".join(retold(one_line(reason)) for reason in reasons)
     return [((), tr("all that stops it: {why}", why=why), "text")]
 
 
 def _finished(event: ev.RunFinished) -> list[Paragraph]:
     role = "verdict.keep" if event.ok else "log.error"
-    return [((), f"{tr('the run is over: ')}{one_line(event.reason)}", role)]
+    return [((), f"{tr('the run is over: ')}{retold(one_line(event.reason))}", role)]
 
 
 def _change(event: ev.PlanEditAdopted) -> list[Paragraph]:
@@ -261,7 +271,9 @@ def _edited(item: ev.PlannedItem) -> str:
 
 def _asked(event: ev.QuestionAsked) -> list[Paragraph]:
     choices = f" [{one_line(', '.join(event.choices))}]" if event.choices else ""
-    return [(((f"{tr('asks')} ", "log.you"),), f"{one_line(event.text)}{choices}", "text")]
+    return [
+        (((f"{tr('asks')} ", "log.you"),), f"{searched(one_line(event.text))}{choices}", "text")
+    ]
 
 
 def _answered(event: ev.QuestionAnswered) -> list[Paragraph]:
@@ -278,7 +290,7 @@ def _said(text: str, role: str = "text") -> list[Paragraph]:
 
 
 def _why(text: str, why: str) -> list[Paragraph]:
-    return _you(f"{text}: {one_line(why)}" if why else text)
+    return _you(f"{text}: {retold(one_line(why))}" if why else text)
 
 
 def _you(text: str) -> list[Paragraph]:
@@ -302,10 +314,10 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.VisitFailed: _visit_failed,
     ev.ApiWaiting: _api_waiting,
     ev.ApiFailed: lambda e: _said(
-        tr("the model cannot be used: {why}", why=one_line(e.reason)), "log.error"
+        tr("the model cannot be used: {why}", why=retold(one_line(e.reason))), "log.error"
     ),
     ev.ContextRebuilt: lambda e: _said(
-        tr("a new conversation: {why}", why=one_line(e.reason)), "muted"
+        tr("a new conversation: {why}", why=retold(one_line(e.reason))), "muted"
     ),
     ev.GateOpened: _gate,
     ev.GateAnswered: _gate_answered,
@@ -319,8 +331,10 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
     ev.Unpaused: lambda e: _you(tr("go on")),
     ev.StepGranted: lambda e: _you(tr("one step")),
     ev.HintGiven: lambda e: _you(one_line(e.text)),
-    ev.StopRequested: lambda e: _you(tr("stop: {why}", why=one_line(e.reason))),
-    ev.FinishRequested: lambda e: _said(tr("the agent is done: {why}", why=one_line(e.reason))),
+    ev.StopRequested: lambda e: _you(tr("stop: {why}", why=retold(one_line(e.reason)))),
+    ev.FinishRequested: lambda e: _said(
+        tr("the agent is done: {why}", why=searched(one_line(e.reason)))
+    ),
     ev.StopConditionsMet: _stops,
     ev.PolicyChanged: lambda e: _you(tr("policy changed")),
     ev.PlanEdited: lambda e: _said(
@@ -345,7 +359,7 @@ _TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
         tr("the agent is blocked ({kind}): {text}", kind=e.kind, text=one_line(e.text)),
         "log.error",
     ),
-    ev.CallRefused: lambda e: _said(one_line(e.reason), "log.error"),
+    ev.CallRefused: lambda e: _said(retold(one_line(e.reason)), "log.error"),
     ev.Forked: lambda e: _said(
         tr("forked from {run} at the end of round {number}", run=one_line(e.parent), number=e.round)
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from akg_tui.core.decision import percent
 from akg_tui.core.measurement import Interval, Measurement, Outcome, digits
 from akg_tui.core.plain import one_line
-from akg_tui.tui.language import ENGLISH, catalogue, marked, spoken, tr
+from akg_tui.tui.language import ENGLISH, catalogue, marked, retold, spoken, tr
 
 
 def clock(seconds: float) -> str:
@@ -68,18 +68,6 @@ _STAGES = {
     "confirm": marked("confirm"),
 }
 
-_ACTIVITIES = {
-    "baseline evaluation": marked("baseline evaluation"),
-    "candidate evaluation": marked("candidate evaluation"),
-    "final evaluation": marked("final evaluation"),
-    "making the report": marked("making the report"),
-}
-# What a run that another process works on tells after who that is.
-_WATCHED = {
-    " on it, and takes no commands from here": marked(", and takes no commands from here"),
-}
-
-
 _ENDINGS = {
     "working": marked("working"),
     "idle": marked("idle"),
@@ -101,19 +89,6 @@ def ending(status: str) -> str:
 def stage(name: str) -> str:
     """A stage of an evaluation, as it is reported, in the language spoken now."""
     return tr(_STAGES[name]) if name in _STAGES else one_line(name)
-
-
-def activity(told: str) -> str:
-    """What is being done, as the engine tells it, in the language spoken now."""
-    if told in _ACTIVITIES:
-        return tr(_ACTIVITIES[told])
-    name, works, what = told.partition(" is at work")
-    if not works:
-        return told
-    if pid := name.removeprefix("process ") if name.startswith("process ") else "":
-        rest = tr(_WATCHED[what]) if what in _WATCHED else ""
-        return tr("process {pid} is at work on it", pid=pid) + rest
-    return tr("{name} is at work", name=name) if not what else told
 
 
 def error_of(error: float, tolerance: float) -> str:
@@ -159,7 +134,7 @@ def measured(measurement: Measurement, against: str) -> str:
     """
     if measurement.outcome is not Outcome.CORRECT:
         kind = f"{measurement.failure}: " if measurement.failure else ""
-        return f"{kind}{measurement.message}"
+        return retold(one_line(f"{kind}{measurement.message}"))
     parts = [tr("correct")]
     if measurement.ratio:
         interval = measurement.ratio

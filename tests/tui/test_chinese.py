@@ -61,14 +61,16 @@ def _shouted(each: Try) -> Try:
 
 
 def of_the_journal(handle: FakeHandle) -> set[str]:
-    """The words of the reasons that the rules of a run write, and of kinds of events and tools."""
-    told: list[str] = [handle.state.finished]
+    """The words that the agent wrote in a plan, and the names of tools and of kinds of events."""
+    told: list[str] = []
     for record in handle.records:
         event = record.event
-        told += [str(getattr(event, name, "")) for name in ("reason", "tool", "summary", "kind")]
+        told += [str(getattr(event, name, "")) for name in ("tool", "summary")]
         told += re.findall(r"[A-Z][a-z]+", type(event).__name__)
         if isinstance(event, ev.PlanSubmitted):
             told += [item.rationale for item in event.items]
+        if isinstance(event, ev.FinishRequested):
+            told.append(event.reason)
     whole = {word.lower() for text in told for word in WORD.findall(text)}
     # A long one may be broken where a row ends.
     return (

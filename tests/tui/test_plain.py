@@ -73,6 +73,21 @@ def test_wrapping_loses_no_letter_and_overflows_nowhere(text: str, room: int, fi
     assert "".join(rows).replace(" ", "") == text.replace(" ", "")
 
 
+@given(st.text(alphabet=list("字数，：（）… a×"), max_size=60), st.integers(2, 20))
+def test_chinese_breaks_anywhere_and_loses_nothing(text: str, room: int) -> None:
+    rows = wrap(text, room)
+    assert all(cells(row) <= room for row in rows)
+    assert "".join(rows).replace(" ", "") == text.replace(" ", "")
+
+
+def test_no_line_of_chinese_begins_with_what_closes() -> None:
+    text = "对声明的旋钮作搜索，不是语言模型：共 600 种（已测 4 种）。接下来 4 项"
+    for room in range(6, 60):
+        rows = wrap(text, room)
+        assert not any(row[0] in "，：）。" or row[-1] == "（" for row in rows)
+        assert all(cells(row) > room - 8 for row in rows[:-1]), "no line is left half empty"
+
+
 def test_what_hangs_after_a_lead_is_indented_by_little() -> None:
     rows = hang("one two three four", 14, line(("candidate ", "muted")), "text")
     assert [plain(row) for row in rows] == ["candidate one", "  two three", "  four"]

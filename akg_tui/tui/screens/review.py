@@ -16,7 +16,7 @@ from akg_tui.tui import words
 from akg_tui.tui.code import Colours
 from akg_tui.tui.commands import at, footer, way_to
 from akg_tui.tui.glyphs import VERDICT
-from akg_tui.tui.language import tr
+from akg_tui.tui.language import retold, tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.screens.watching import Watching, bindings
 from akg_tui.tui.spans import Line, fit, line
@@ -113,7 +113,7 @@ class Review(Watching):
             measured = state.measured
         if measured is None:
             return [head, line((tr("not measured yet"), "muted")), line(("", "text"))]
-        told = words.sure(measured.ratio) if measured.ratio else one_line(measured.message)
+        told = words.sure(measured.ratio) if measured.ratio else retold(one_line(measured.message))
         figures: list[str] = []
         if measured.candidate_ms is not None and measured.baseline_ms is not None:
             before, after = map(words.milliseconds, (measured.baseline_ms, measured.candidate_ms))
@@ -145,7 +145,7 @@ class Review(Watching):
         for attempt in look.state.attempts:
             if attempt.number == self._attempt:
                 glyph, role = VERDICT[attempt.verdict]
-                return line((f"{glyph} {attempt.verdict} ", role), one_line(attempt.reason))
+                return line((f"{glyph} {attempt.verdict} ", role), retold(one_line(attempt.reason)))
         told = tr("in {phase}: nothing waits for an answer", phase=look.state.phase)
         return line((told, "muted"))
 

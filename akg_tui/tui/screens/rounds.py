@@ -21,7 +21,7 @@ from akg_tui.tui.code import CodeRows, Colours
 from akg_tui.tui.commands import Where, footer
 from akg_tui.tui.compare import Kind, Row, compare, folded, hunks, paired, size, split_lines
 from akg_tui.tui.glyphs import VERDICT
-from akg_tui.tui.language import tr
+from akg_tui.tui.language import retold, tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.screens.watching import Watching, bindings
@@ -65,7 +65,7 @@ def exhibit(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
         (tr("{time} a call", time=took) if took else "", "text"),
     )
     if measured.outcome is not Outcome.CORRECT:
-        second = line((one_line(measured.message), "log.error"))
+        second = line((retold(one_line(measured.message)), "log.error"))
     elif attempt.number and measured.ratio:
         second = line((words.sure(measured.ratio), "text"))
     else:

@@ -21,7 +21,7 @@ from akg_tui.store.errors import StoreError
 from akg_tui.tui import openings
 from akg_tui.tui.catalogue import Catalogue, Found
 from akg_tui.tui.commands import Where, footer, way_to
-from akg_tui.tui.language import tr
+from akg_tui.tui.language import retold, tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.reporting import reported
 from akg_tui.tui.runrows import SORTS, RunRows, about, chosen, heads, last_part, place
@@ -184,7 +184,8 @@ class Runs(Watching):
         if here is not None:
             self.detail.show(tuple(about(here, now, room)))
             return
-        empty: list[Line] = [line((catalogue.trouble, "log.error"))] if catalogue.trouble else []
+        trouble = retold(one_line(catalogue.trouble))
+        empty: list[Line] = [line((trouble, "log.error"))] if trouble else []
         if not empty and not catalogue.searched:
             empty = [line((tr("looking for runs …"), "muted"))]
         elif not empty and self.filter.value:

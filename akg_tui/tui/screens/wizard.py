@@ -21,7 +21,7 @@ from akg_tui.core.measurement import Measurement, Outcome, Progress
 from akg_tui.core.plain import clean, one_line
 from akg_tui.store.errors import StoreError
 from akg_tui.tui import openings, words
-from akg_tui.tui.language import marked, tr
+from akg_tui.tui.language import marked, retold, tr
 from akg_tui.tui.openings import Draft, Start
 from akg_tui.tui.spans import Line, hang
 from akg_tui.tui.widgets.painted import Rows
@@ -137,7 +137,7 @@ class Wizard(ModalScreen[Start | None]):
             self._tell(tr("the check was cut off; nothing was written"), "note")
             raise
         except (StoreError, ValueError, OSError) as error:
-            self._tell(one_line(str(error), 600), "log.error")
+            self._tell(retold(one_line(str(error), 600)), "log.error")
             return
         finally:
             self._check = None
@@ -154,7 +154,7 @@ class Wizard(ModalScreen[Start | None]):
         try:
             self.dismiss(openings.written(draft))
         except StoreError as error:
-            self._tell(str(error), "log.error")
+            self._tell(retold(str(error)), "log.error")
 
     def action_leave(self) -> None:
         if self._check is not None:
@@ -166,7 +166,7 @@ class Wizard(ModalScreen[Start | None]):
 def _verdict(measured: Measurement) -> tuple[str, str]:
     """What the check came to, and its role."""
     if measured.outcome is not Outcome.CORRECT:
-        detail = "\n".join(measured.detail.split("\n")[:3])
+        detail = "\n".join(retold(each) for each in measured.detail.split("\n")[:3])
         return f"{words.measured(measured, tr('the reference'))}\n{detail}".strip(), "log.error"
     told = words.measured(measured, tr("the reference"))
     return f"{told}\n{tr('enter again writes the task and begins the run')}", "verdict.keep"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from akg_tui.core.plain import one_line
 from akg_tui.tui.commands import every
-from akg_tui.tui.language import tr
+from akg_tui.tui.language import retold, tr
 from akg_tui.tui.snapshot import keys_line
 from akg_tui.tui.spans import Line, fit, line
 from akg_tui.tui.widgets.painted import Painted
@@ -26,7 +26,7 @@ class Footer(Painted[tuple[Keys, str]]):
 
     def say(self, text: str, now: float) -> None:
         """Show a message in place of the keys, for a while."""
-        self._message, self._until = one_line(text), now + MESSAGE_S
+        self._message, self._until = retold(one_line(text)), now + MESSAGE_S
         self.show((self.view[0], self._message))
 
     def pull(self, keys: list[tuple[str, str]], now: float) -> None:

@@ -1,0 +1,210 @@
+"""Whatever a person or an agent asks for too early, too late or wrongly is refused in Chinese.
+
+Every command is sent to a run in each of its states; what core answers is put as the footer
+puts it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from msgspec.structs import replace as changed
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.decide import _DECIDE
+from akg_tui.core.machine import PHASE_TOOLS, Gate, Mode, Phase
+from akg_tui.core.measurement import Finding
+from akg_tui.tui.language import retold, speak
+from akg_tui.tui.spans import cells
+
+from .script import PLANS, FakeHandle, faster, wrong
+from .stage import on_stage
+from .test_chinese import NAMES, english
+
+ITEM = ev.PlannedItem("p99", "LANES = 2", "FEWER LANES LEAVE MORE REGISTERS FREE")
+EDIT = "plan-edit-1.md"
+TOOLS = {*(tool for tools in PHASE_TOOLS.values() for tool in tools)}
+
+
+def requests(handle: FakeHandle) -> list[cmd.Command]:
+    """Each command at least once, most of them in a form that can never be taken."""
+    policy = handle.state.task.policy
+    every_gate = [cmd.SetGate(gate, on=on) for gate in Gate for on in (True, False)]
+    items = [cmd.DropItem("p1"), cmd.DropItem("p77"), cmd.PinItem("p1"), cmd.PinItem("p77")]
+    return [
+        *(cmd.Advance(phase) for phase in Phase),
+        *(cmd.SetMode(mode) for mode in Mode),
+        *(cmd.AskGate(gate) for gate in Gate),
+        *every_gate,
+        *items,
+        cmd.Activate("p1"),
+        cmd.Abandon("p1", "X"),
+        cmd.StartEval(ev.Purpose.FINAL, 77, "AB"),
+        cmd.FinishEval(faster(1.0)),
+        cmd.AcceptBaseline("AB"),
+        cmd.TakeDefault(7),
+        cmd.Settle("AB"),
+        cmd.Finish("X", ok=True),
+        cmd.SubmitPlan((ITEM,)),
+        cmd.SubmitPlan((ITEM, ITEM, ITEM)),
+        cmd.SubmitPlan((ev.PlannedItem("p1", "X", "Y"),) * 3),
+        cmd.Edit("AB", "CD", 1, 1),
+        cmd.ReportDiagnosis("X"),
+        cmd.ReportDiagnosis("THE LANES ARE TOO MANY", ("X",), ("LANES = 3", "LANES = 3")),
+        cmd.RequestFinish("X"),
+        cmd.AskUser(""),
+        cmd.AskUser("X", ("A",)),
+        cmd.AskUser("X", ("A", "A")),
+        cmd.AskUser("X", ("A", "B"), "C"),
+        cmd.AskUser("X", timeout_s=-1.0),
+        cmd.ReportBlocked("other", "X"),
+        cmd.RequestScript("AB" * 32, "X", source="s7"),
+        cmd.RequestScript("AB" * 32, "X"),
+        cmd.ChangePolicy(policy),
+        cmd.Pause(),
+        cmd.Pause(),
+        cmd.Step(),
+        cmd.Step(),
+        cmd.Unpause(),
+        cmd.Unpause(),
+        cmd.AnswerGate(77, approve=True),
+        cmd.RevokeRule(7),
+        cmd.AnswerQuestion(7, "X"),
+        cmd.AddItem(""),
+        cmd.AddItem("LANES = 2", before="p77"),
+        cmd.AddItem("LANES = 2"),
+        cmd.AddItem("LANES = 2"),
+        cmd.EditItem("p1", "LANES = 64"),
+        cmd.ReorderItems(("p77",)),
+        cmd.AdoptPlanEdit(EDIT, ev.PlanChange()),
+        cmd.ForceReplan(),
+        cmd.ForceReplan(),
+        cmd.ForceDiagnosis(),
+        cmd.ForceDiagnosis(),
+        cmd.UndoKeep(),
+        cmd.Hint(" "),
+        cmd.HintSubagent("s7", "X"),
+        cmd.StopSubagent("s7"),
+        cmd.Stop("X"),
+        cmd.Stop("X"),
+    ]
+
+
+def runs() -> Iterator[FakeHandle]:
+    """A run in each phase, at each gate, with a question, and over."""
+    yield FakeHandle()
+    for phase in (Phase.BASELINE, Phase.PLAN, Phase.EDIT, Phase.EVAL, Phase.DECIDE):
+        handle = FakeHandle()
+        handle.to_phase(phase)
+        yield handle
+    at_work = FakeHandle()
+    at_work.to_phase(Phase.EVAL, settled=2)
+    started = cmd.StartEval(ev.Purpose.CANDIDATE, 3, at_work.state.work_blob)
+    assert at_work.send(started) is None
+    yield at_work
+    for gate in (Gate.PLAN, Gate.EDIT, Gate.KEEP):
+        handle = FakeHandle()
+        assert handle.send(cmd.SetGate(gate, on=True)) is None
+        handle.work()
+        yield handle
+    asking = FakeHandle()
+    asking.to_phase(Phase.PLAN)
+    assert asking.send(cmd.SetGate(Gate.ASK, on=True)) is None
+    assert asking.send(cmd.AskUser("Q", choices=("A", "B"))) is None
+    yield asking
+    over = FakeHandle()
+    over.work()
+    yield over
+
+
+@cache
+def refusals() -> frozenset[tuple[str, type]]:
+    """Each refusal, with the command that it answers."""
+    found: set[tuple[str, type]] = set()
+    for handle in runs():
+        for command in requests(handle):
+            if (refused := handle.send(command)) is not None:
+                found.add((refused.why, type(command)))
+    return frozenset(found)
+
+
+def slips(said: str) -> list[str]:
+    """English words that are no name of a tool, of a file or of a state."""
+    for name in (*TOOLS, EDIT, "the space is searched"):  # the last: the agent's own reason
+        said = said.replace(name, "")
+    return english(said, NAMES | {"over", "kept", "failed", "discarded", "timeout"})
+
+
+def test_every_command_can_be_refused_and_is_so_in_chinese() -> None:
+    whys = {why for why, _ in refusals()}
+    speak("zh")
+    assert {why: slips(retold(why)) for why in whys if slips(retold(why))} == {}
+    assert _DECIDE.keys() - {kind for _, kind in refusals()} == {cmd.Observe}
+    assert len(whys) > 80
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_refusal_in_the_footer_is_chinese(size: tuple[int, int]) -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.work()
+    async with on_stage(handle, size) as stage:
+        stage.app.action_language_named("zh")
+        await stage.arm()
+        for command, told in (
+            (cmd.Step(), "单步要在 step 模式或暂停时"),
+            (cmd.UndoKeep(), "没有可撤销的 KEEP：最佳内核就是种子"),
+            (cmd.SetMode(Mode.REVIEW), "模式已是 review"),
+            (cmd.Unpause(), "运行没有暂停"),
+            (cmd.DropItem("p77"), "没有 p77 这一项"),
+        ):
+            assert not stage.app.steer(command, "")
+            await stage.pull()
+            assert told in stage.text()
+            assert {cells(row) for row in stage.text().split("\n")} == {size[0]}
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_what_the_guard_warns_of_is_chinese_on_the_card(size: tuple[int, int]) -> None:
+    warned = Finding("files", 12, "numpy.load touches files in forward")
+    tries = [replace(each, measurement=changed(each.measurement, findings=(warned,)))
+             for each in PLANS[0]]  # fmt: skip
+    handle = FakeHandle(mode=Mode.REVIEW, plans=[tries])
+    handle.work()
+    async with on_stage(handle, size) as stage:
+        stage.app.action_language_named("zh")
+        await stage.arm()
+        await stage.press("z")
+        flat = "".join(stage.text().split())
+        assert "静态检查警告：第12行：numpy.load在forward里读写文件（files）" in re.sub(
+            "[│]", "", flat
+        )
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_verdict_and_a_failure_are_chinese_in_the_log(size: tuple[int, int]) -> None:
+    """With what a judge really writes: the words of one place, not of a script."""
+    noise = changed(faster(1.02, half=0.03), detectable=0.027)
+    failed = wrong(
+        "wrong values: max error 0.5 > 1e-05 at [0, 1]: expected 3, got 4 (inputs: constant rows)",
+        "2 of 9 elements are wrong; the first:\n[0, 1]: expected 3, got 4",
+    )
+    tries = [replace(each, measurement=found)
+             for each, found in zip(PLANS[0], (noise, failed), strict=False)]  # fmt: skip
+    handle = FakeHandle(plans=[[*tries, *PLANS[0][2:3]]])
+    handle.to_phase(Phase.EDIT, settled=2)
+    async with on_stage(handle, size) as stage:
+        stage.app.action_language_named("zh")
+        stage.handle.now += 10
+        await stage.pull()
+        await stage.press("4", "z")
+        shown = stage.text()
+    flat = re.sub(r"[\s│]", "", shown)
+    assert "DISCARDp11.02±0.03：在噪声范围内；若有2.7%的提升本可测出" in flat
+    assert "结果错误：数值错误：最大误差0.5>1e-05，位于[0,1]：应为3，得到4（输入：常数行）" in flat
+    assert "9个元素中有2个错误；最前面的：" in flat
+    assert "── EDIT 下一项" in shown

@@ -1,0 +1,379 @@
+"""What the floors below the screens write is said in Chinese too, and a new sentence is missed.
+
+The sentences are read from the source: one that is in no catalogue, and is not named here with
+the reason why nobody reads it on a screen of the workbench, fails.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import cache
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from akg_tui.core import events as ev
+from akg_tui.core.plain import clean
+from akg_tui.tui import sayings
+from akg_tui.tui.language import LANGUAGES, retold, searched, speak
+from akg_tui.tui.sayings import Sayings, sentences
+from akg_tui.tui.spans import cells
+from akg_tui.tui.story import diagnosed
+
+from .sentences import PACKAGE, Sentence, is_sentence, shape, texts
+
+OTHERS = [language for language in LANGUAGES if language != "en"]
+WHOSE = ["told", "search"]
+FLOORS = ("core", "engine", "agent", "store", "evaluate")
+# Of the screens themselves what is told in English first: the command line prints it too.
+SETTINGS = ("settings_file", "preferences", "keymap", "keyboard", "themes")
+
+# Modules (`a/b`), all below a folder (`a/b/`), or one function of a module (`a/b:f`); `a/b:` is
+# what stands outside of functions.
+UNSEEN = {
+    "core/directions": "PLAN.md",
+    "core/plan_view": "PLAN.md",
+    "core/tried": "PLAN.md",
+    "core/plan_edit:": "the form of PLAN.md",
+    "core/plan_edit:_read_lines": "the form of PLAN.md",
+    "core/told": "the agent reads it",
+    "core/reply_signals": "phrases that are looked for",
+    "core/task:": "names of formats",
+    "core/events:": "a name in the journal",
+    "core/export_guard": "the report's process prints it",
+    "core/orders": "a script's orders, answered to the script",
+    "core/policy_keys": "the command line",
+    "core/goals:read_goal": "the command line",
+    "core/goals:__str__": "the command line and the report",
+    "core/automation:": "prefixes of lines of the command line",
+    "core/automation:read_automation": "the command line",
+    "core/automation:doubts": "the command line",
+    "core/automation:never_met": "the command line",
+    "core/recovery:cut_off": "a part of a sentence that is there whole",
+    "engine/engine:_commit_seed": "a commit's subject",
+    "engine/follow:kernel": "stands in the place of a kernel's text",
+    "engine/reporting:compiled": "the agent reads it",
+    "agent/tools/": "the agent reads it",
+    "agent/prompt": "the agent reads it",
+    "agent/react:_reminder": "the agent reads it",
+    "agent/subagents:": "the agent reads it",
+    "agent/edit_bench/": "a benchmark's report",
+    "agent/models/probe": "doctor",
+    "agent/models/wire": "the agent reads it",
+    "agent/models/claude:_cut": "the agent reads it",
+    "agent/models/endpoint:__repr__": "a debugger",
+    "agent/models/knobs:describe": "the text of a plan item",
+    "agent/models/stream:_note_miss": "the usage report",
+    "agent/models/stream:_tool_use": "the agent reads it",
+    "agent/models/stream:_arguments": "the agent reads it",
+    "agent/models/stream:_unfit": "the agent reads it",
+    "agent/models/stream:_no_constant": "the agent reads it",
+    "agent/models/sweep:": "patterns",
+    "agent/models/sweep:_diagnose": "parts of a sentence that is there whole",
+    "store/at_rest": "the command line",
+    "store/checkup": "the command line",
+    "store/salvage": "the command line",
+    "store/policy_file": "the command line",
+    "store/run_list:line": "the command line",
+    "store/history:": "a commit's author",
+    "store/history:commit": "a commit's form",
+    "store/history:library_version": "the report",
+    "store/task_folder:_toml": "a file",
+    "store/task_toml:parse_task": "patterns",
+    "store/task_toml:_explained": "patterns; its sentences are there all the same",
+    "evaluate/bench/": "a benchmark's report",
+    "evaluate/confined": "a process that the agent's scripts run in",
+    "evaluate/child": "code",
+    "evaluate/guard_words": "names",
+    "evaluate/lint:_too_easy": "the beginning of a sentence that is there whole",
+    "evaluate/lint:_hint": "the beginning of a sentence that is there whole",
+    "evaluate/targets/cuda:": "names of figures",
+    "evaluate/targets/fingerprint": "names of figures",
+    "evaluate/dsls/cpp:": "code",
+    "tui/keymap:as_toml": "a file",
+    "tui/keymap:tomlish": "a file",
+    "tui/keymap:value": "a file",
+    "tui/settings_file:_with_line_first": "patterns; its sentence is there all the same",
+    "tui/keyboard:put_on": "put through tr",
+    "tui/keyboard:feed": "keys",
+}
+
+# Sentences whose parts cannot be told from their holes alone: there in each of their forms.
+SPELLED_OUT = {
+    "{}: right at first, {} {}": "{what}: right at first, in another process {why}",
+    "{} {} ({})": "{what} in another process ({why})",
+    "{} {} by {} ({})": "the key in {name} or --api-key-file is missing by {url} ({words})",
+    "{}the key {} is given to {} and to {}; {} has it": "the key {key} is given to {name} and "
+    "to {name2}; {name3} has it",
+    "the key in {} or --api-key-file": "the key in {name} or --api-key-file is missing by {url} "
+    "({words})",
+    "was refused": "the key in {name} or --api-key-file was refused by {url} ({words})",
+    "is missing": "the key in {name} or --api-key-file is missing by {url} ({words})",
+}  # fmt: skip
+
+# Sentences that the code puts together from parts, and those of the operating system.
+PUT_TOGETHER = {
+    "stopped by a person: {words}",
+    "shape {words}",
+    "the key {key} is given to {name} and to {name2}; {name3} has it",
+    "{what}: draw inputs of both signs and of more than one kind, or it is no task",
+    "{what}: the results hardly depend on the inputs",
+    "{what}: the results must differ from place to place by more than the tolerance",
+    "{why}; the next evaluation may come to it",
+    "interrupted: the {why} before the tool answered",
+    "the failed settings share {words}, which no correct one has",
+    "{n}: {what} at {how}: {why}; {more}",
+    "{what}: right at first, in another process {why}",
+    "{what}: right at first, at the next call {why}",
+    "{what}: right at first, after other inputs {why}",
+    "{what} in another process ({why})",
+    "{what} at the next call ({why})",
+    "the key in {name} or --api-key-file was refused by {url} ({words})",
+    "the key in {name} or --api-key-file is missing by {url} ({words})",
+    "No such file or directory",
+    "Permission denied",
+    "No space left on device",
+    "Is a directory",
+    "Not a directory",
+    "Read-only file system",
+    "File exists",
+}
+
+
+@cache
+def below() -> tuple[Sentence, ...]:
+    paths = [path for floor in FLOORS for path in sorted((PACKAGE / floor).rglob("*.py"))]
+    paths += [PACKAGE / "tui" / f"{name}.py" for name in SETTINGS]
+    modules = (str(path.relative_to(PACKAGE).with_suffix("")) for path in paths)
+    return tuple(one for module in modules for one in texts(module))
+
+
+def unseen(one: Sentence) -> bool:
+    folders = [f"{one.module[:at]}/" for at, c in enumerate(one.module) if c == "/"]
+    return not UNSEEN.keys().isdisjoint({one.module, one.place, *folders})
+
+
+def both(language: str) -> dict[str, str]:
+    return sentences(language, "told") | sentences(language, "search")
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_every_sentence_that_reaches_a_screen_is_in_the_catalogue(language: str) -> None:
+    known = {shape(english) for english in both(language)} | SPELLED_OUT.keys()
+    missing = [
+        f"{one.module}.py:{one.line}: {one.text}"
+        for one in below()
+        if is_sentence(one.text) and shape(one.text) not in known and not unseen(one)
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_the_catalogue_has_no_sentence_that_nobody_writes(language: str) -> None:
+    written = {shape(one.text) for one in below()}
+    idle = {
+        english
+        for english in both(language)
+        if shape(english) not in written and re.search("[a-z]", shape(english))
+    }
+    assert idle - PUT_TOGETHER == set()
+    assert PUT_TOGETHER - idle == set()
+    assert set(SPELLED_OUT.values()) <= PUT_TOGETHER
+    assert SPELLED_OUT.keys() <= written
+
+
+def test_what_is_said_to_be_unseen_is_still_there() -> None:
+    found: set[str] = set()
+    for one in below():
+        found |= {one.module, one.place}
+        found |= {f"{one.module[:at]}/" for at, c in enumerate(one.module) if c == "/"}
+    assert UNSEEN.keys() - found == set()
+
+
+@pytest.mark.parametrize("whose", WHOSE)
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_sentence_keeps_its_values_and_holds_nothing_odd(language: str, whose: str) -> None:
+    for english, said in sentences(language, whose).items():
+        holes = re.findall(r"\{(\w+)\}", english)
+        kept = [hole for hole in holes if hole != "s"]  # an English plural
+        assert sorted(re.findall(r"\{(\w+)\}", said)) == sorted(kept), english
+        assert len(set(holes)) == len(holes), english
+        assert "}{" not in english, f"where one value ends cannot be told: {english}"
+        assert not re.search(r"[{}]", re.sub(r"\{[a-z]+\d?\}", "", english)), english
+        assert clean(said) == said and said.strip(), english  # noqa: PT018 (one rule of texts)
+
+
+_SAMPLES = {
+    "n": (str(number) for number in count(2)),
+    "item": (f"p{number}" for number in count(101)),
+    "phase": iter(lambda: "EDIT", None),
+    "s": iter(lambda: "s", None),
+    "more": iter(lambda: "", None),
+    "where": (f"[{number}, 0]" for number in count(301)),
+    "value": (f"0.{number}" for number in count(201)),
+}
+
+
+@pytest.mark.parametrize("whose", WHOSE)
+@pytest.mark.parametrize("language", OTHERS)
+def test_each_sentence_is_found_by_its_words_and_by_no_other(language: str, whose: str) -> None:
+    """With values that no other sentence has; two of one form, as the more telling one."""
+    words = (f"QX{number}" for number in count())
+    replies = Sayings(sentences(language, "search"))
+    known = Sayings(sentences(language, whose), replies)
+    for english, said in sentences(language, whose).items():
+        values = {
+            hole: next(_SAMPLES.get(hole.rstrip("0123456789"), words))
+            for hole in re.findall(r"\{(\w+)\}", english)
+        }
+        found = known.said(english.format(**values))
+        if not re.search("[a-z]", shape(english)):
+            assert found is None, "marks alone say nothing"
+            continue
+        assert found is not None, english
+        expected = said.format(**values)
+        assert found.replace(" ", "") == expected.replace(" ", ""), english
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        (
+            "1.02 ± 0.03: within noise; a gain of 2.7 % would have been seen",
+            "1.02 ± 0.03：在噪声范围内；若有 2.7 % 的提升本可测出",
+        ),
+        (
+            "+12.3 % (+9.8 to +14.9) at first, not confirmed: measured again it was 1.01 ± 0.02",
+            "起初 +12.3 %（+9.8 至 +14.9），复核未确认：复测为 1.01 ± 0.02",
+        ),
+        (
+            "the run is over: the agent finished: every setting of the declared knobs was tried "
+            "or ruled out (2 knobs, 12 settings, 12 measured)",
+            "运行已结束：智能体结束了运行：声明的旋钮的所有取值组合都已尝试或排除"
+            "（2 个旋钮，12 种取值组合，已测 12 种）",
+        ),
+        (
+            "wrong values: max error 1.2e-02 > 1e-05 at [0, 1]: expected 3, got 4 "
+            "(inputs: constant rows, not contiguous, shape [2, 3])",
+            "数值错误：最大误差 1.2e-02 > 1e-05，位于 [0, 1]：应为 3，得到 4"
+            "（输入：常数行，不连续，形状 [2, 3]）",
+        ),
+        (
+            "line 3: numpy.load touches files in forward (files)",
+            "第 3 行：numpy.load 在 forward 里读写文件（files）",
+        ),
+        (
+            "rejected in review (was faster: +12.3 % (+9.8 to +14.9))",
+            "评审时被拒绝（原为：更快：+12.3 %（+9.8 至 +14.9））",
+        ),
+        ("rejected in review: mind {n}, {why}", "评审时被拒绝：mind {n}, {why}"),
+        (
+            "/a/events.jsonl:3: the journal is damaged at event 3, byte 90: its checksum is wrong; "
+            "nothing was changed; to save what is sound: akg-tui salvage /a --out DIR",
+            "/a/events.jsonl:3：日志文件已损坏，在事件 3，第 90 字节：校验和不对；"
+            "什么都没有改动；抢救完好的部分：akg-tui salvage /a --out DIR",
+        ),
+    ],
+)
+def test_a_sentence_in_a_sentence_is_said_too_and_values_stay(english: str, chinese: str) -> None:
+    assert retold(english) == english
+    speak("zh")
+    assert retold(english) == chinese
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ZeroDivisionError: division by zero",
+        "kernel.py:3: NameError: name 'x' is not defined",
+        "use vector loads, 8 wide: they are faster",
+        "{why}: {what}",
+        "{n} line",
+        "p" * 5_000,
+        "",
+    ],
+)
+def test_what_is_in_no_catalogue_stays_as_it_is(text: str) -> None:
+    speak("zh")
+    assert retold(text) == text
+
+
+def test_a_language_model_is_never_translated() -> None:
+    speak("zh")
+    said = "the run is over: max rounds reached (3)"
+    assert searched(said) == said
+    assert searched("chosen by TPE from the measured ratios") == "由 TPE 根据测得的倍数选出"
+
+
+def test_a_diagnosis_of_plain_facts_is_the_runs_own_words() -> None:
+    cause = "p3: the process was killed by SIGSEGV while being called; p4: no time was left"
+    speak("zh")
+    assert diagnosed(ev.DiagnosisReported(cause=cause, source="fallback")) == (
+        "p3：进程在调用时被 SIGSEGV 杀死; p4：已没有时间"
+    )
+    assert diagnosed(ev.DiagnosisReported(cause=cause)) == cause
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            "/k/mine.toml: line 3: no command is called run.jump",
+            "/k/mine.toml：第 3 行：没有叫 run.jump 的命令",
+        ),
+        ("theme /t/x.toml: [roles] lacks a, b", "主题 /t/x.toml：[roles] 缺少 a, b"),
+        ("AKG_TUI_GLYPHS: glyphs cannot be 'x'; it can be: full, ascii",
+         "AKG_TUI_GLYPHS：glyphs 不能是 'x'；可以是：full, ascii"),
+        (
+            "/k/mine.toml: line 2: the key n is given to run.step and to run.mode; run.step has it",
+            "/k/mine.toml：第 2 行：按键 n 同时给了 run.step 和 run.mode；归 run.step",
+        ),
+    ],
+)  # fmt: skip
+def test_the_faults_of_a_persons_settings_are_said(fault: str, said: str) -> None:
+    speak("zh")
+    assert retold(fault) == said
+
+
+@given(st.text(alphabet=list("{}[]\\:;,() \n\x1b中an0"), max_size=300))
+def test_any_text_is_taken_without_an_error_and_stays_if_unknown(text: str) -> None:
+    said = sayings._sayings("zh", "told").said(text)
+    assert sayings.said_in("zh", text) == (text if said is None else said)
+    unknown = re.search(r"[{}\\x1b]", text)
+    assert not unknown or said is None or unknown[0] in said  # put in as it is
+
+
+def test_a_text_of_separators_alone_costs_little() -> None:
+    """The parts of a text are each looked up once: their number, not time, is what is bound."""
+    looked: list[str] = []
+
+    class Counting(Sayings):
+        def near(self, text: str) -> list[sayings.Saying]:
+            looked.append(text)
+            return super().near(text)
+
+    known = Counting(sentences("zh", "told"))
+    known.said(("a; b: c, d (e) " * 100)[: sayings.LONGEST])
+    assert len(looked) < 400
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_catalogue_is_no_wider_than_a_screen_can_show(language: str) -> None:
+    """A refusal is one row of the footer: what is said first must fit at 80 columns."""
+    for english, said in sentences(language, "told").items():
+        head = re.split(r"[：；]", said)[0]
+        assert cells(re.sub(r"\{\w+\}", "12", head)) <= max(78, cells(english)), english
+
+
+def test_english_reads_no_catalogue() -> None:
+    code = (
+        "import sys; from akg_tui.tui import app, language, story; "
+        "assert language.retold('the run is not paused') == 'the run is not paused'; "
+        "assert 'akg_tui.tui.sayings' not in sys.modules; "
+        "language.speak('zh'); assert language.retold('the run is not paused') == '运行没有暂停'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
