@@ -21,7 +21,7 @@ from akg_tui.core.measurement import Measurement
 from akg_tui.core.plain import one_line
 from akg_tui.core.rules import applied_in_words, in_words
 from akg_tui.core.summary import summarize, token_fields
-from akg_tui.engine.handle import RunHandle
+from akg_tui.engine.handle import RunHandle, unread
 
 TICK_S = 0.1
 
@@ -75,8 +75,8 @@ class _JsonLines:
 
     def write(self) -> None:
         """Write the events that came since the last time."""
-        records = self._handle.records[self._shown :]
-        for record in records:
+        count = len(self._handle.records)
+        for record in unread(self._handle.records, self._shown):
             event = record.event
             match event:
                 case ev.RunCreated():
@@ -92,9 +92,9 @@ class _JsonLines:
                 line["message"] = CONDITION_PREFIX + event.primary
             line |= token_fields(self._tokens, self._policy)
             self._out.write(json.dumps(line) + "\n")
-        self._shown += len(records)
-        if records:
+        if count > self._shown:
             self._out.flush()
+        self._shown = count
 
 
 async def run_with_progress(handle: RunHandle) -> None:
@@ -111,10 +111,11 @@ async def run_with_progress(handle: RunHandle) -> None:
         try:
             while not task.done():
                 await _until_done(task, handle)
-                records = handle.records
-                for line in narrate(records[shown:], handle):
-                    console.print(line, soft_wrap=True)
-                shown = len(records)
+                count = len(handle.records)
+                for record in unread(handle.records, shown):
+                    for line in narrate([record], handle):
+                        console.print(line, soft_wrap=True)
+                shown = count
                 now = handle.live.progress
                 total = now.total or None if now else None
                 doing = f"{handle.state.phase}  {handle.live.activity}"

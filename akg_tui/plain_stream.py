@@ -20,6 +20,7 @@ from akg_tui.core.effects import Hold, next_effect
 from akg_tui.core.machine import Mode, Overlay
 from akg_tui.core.plain import clean, one_line
 from akg_tui.core.rules import told as rule_told
+from akg_tui.engine.handle import unread
 from akg_tui.headless import closing_lines, narrate
 from akg_tui.tui import words
 from akg_tui.tui.asks import Ask, asks
@@ -145,9 +146,8 @@ class PlainStream:
 
     def write(self) -> None:
         """Tell what is new since the last time."""
-        records = self._handle.records[self._shown :]
-        self._shown += len(records)
-        for record in records:
+        start, self._shown = self._shown, len(self._handle.records)
+        for record in unread(self._handle.records, start):
             at = time.strftime("%H:%M:%S", time.localtime(record.at))
             for line in (*narrate([record], self._handle, retold), *_more(record.event)):
                 self.say(f"{at} {line}")

@@ -138,6 +138,7 @@ def _baseline_accepted(state: RunState, event: ev.BaselineAccepted, at: float) -
         measurement=state.baseline,
         over_seed=1.0,
         at=at,
+        tokens=state.tokens,
     )
     best = Incumbent(attempt=0, blob=event.blob, commit=event.commit)
     return replace(state, attempts=(seed,), best=best, work_blob=event.blob, eval_errors=0)
@@ -310,6 +311,7 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
         over_seed=over_seed,
         at=at,
         speedup=speedup,
+        tokens=state.tokens,
     )
     best, former = state.best, state.former
     if event.verdict is Verdict.KEEP:

@@ -52,6 +52,7 @@ def _gate_opened(state: RunState, event: ev.GateOpened, at: float) -> RunState:
         detail=event.detail,
         agent=event.agent,
         interpreter=event.interpreter,
+        since=at,
     )
     return replace(state, gate=gate, gates_opened=event.gate)
 
@@ -166,6 +167,7 @@ def _question_asked(state: RunState, event: ev.QuestionAsked, at: float) -> RunS
         default=event.default,
         until=None if event.timeout_s is None else at + event.timeout_s,
         attended=event.attended,
+        since=at,
     )
     return replace(state, questions=(*state.questions[1 - REMEMBERED :], asked))
 

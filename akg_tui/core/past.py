@@ -1,13 +1,14 @@
 """The past of a run: its state after any event, and where its rounds ended. Pure.
 
-A state is immutable and shares what did not change with its neighbours, so one is kept
-every few hundred events and any other is folded from the one before it.
+A state is kept every so many events, and any other is folded from the one before it. How many
+are kept has a bound: as the run grows they stand further apart.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -15,8 +16,13 @@ from akg_tui.core import events as ev
 from akg_tui.core.fold import evolve
 from akg_tui.core.machine import Verdict
 from akg_tui.core.state import RunState
+from akg_tui.core.state_pieces import Pieces, put_together, taken_apart
 
 EVERY = 250
+MOST = 512
+READ = 512  # events that are asked for at once
+NEAR = 48  # states around the place that is looked at
+NEAREST = 32  # events between two of them, at least
 
 
 class Mark(Struct, frozen=True, gc=False):
@@ -34,18 +40,25 @@ class Past:
     Parameters
     ----------
     records : sequence of Record
-        The journal's events in order, the first with the number 1.
+        The journal's events in order, the first with the number 1. They are asked for in
+        ranges, and none is held.
     every : int
-        Events between two states that are kept. A state costs the fold of at most so many.
+        Events between two states that are kept, at first. A state costs the fold of at most
+        so many.
+    most : int
+        States that are kept. When there are more, every other one goes.
     """
 
-    def __init__(self, records: Sequence[ev.Record], *, every: int = EVERY) -> None:
+    def __init__(
+        self, records: Sequence[ev.Record], *, every: int = EVERY, most: int = MOST
+    ) -> None:
         self._records = records
         self._every = every
-        self._kept: list[RunState] = []
-        self._seqs: list[int] = []
+        self._most = most
+        self._kept: list[Pieces] = []
+        self._near: OrderedDict[int, Pieces] = OrderedDict()  # the one asked for last comes last
         self._marks: list[Mark] = []
-        self._marked = 0
+        self._front: RunState | None = None  # after the last event that was folded so far
         self._last: RunState | None = None
 
     def __len__(self) -> int:
@@ -57,59 +70,115 @@ class Past:
 
     @property
     def folded(self) -> int:
-        """The event whose state was asked for last; 0 before any."""
-        return self._last.seq if self._last is not None else 0
+        """The last event that was folded so far; 0 before any."""
+        return self._front.seq if self._front is not None else 0
 
-    def note(self, state: RunState) -> None:
-        """Keep a state that somebody folded anyway, where it comes after all that are known."""
-        if state.seq - (self._seqs[-1] if self._seqs else 0) >= self._every:
-            self._keep(state)
+    @property
+    def kept(self) -> int:
+        """How many states are kept."""
+        return len(self._kept) + len(self._near)
+
+    @property
+    def every(self) -> int:
+        """Events between two states that are kept now."""
+        return self._every
+
+    def take(self, records: Sequence[ev.Record]) -> None:
+        """Fold events that come next, and are at hand. Those that were folded are passed over,
+        and those between are asked for.
+
+        Raises what `evolve` raises for a journal that breaks the rules.
+        """
+        if records and records[0].seq > self.folded + 1:
+            self.extend(records[0].seq - 1)
+        self._fold(records)
+
+    def _fold(self, records: Iterable[ev.Record]) -> None:
+        state = self._front
+        done = self.folded
+        for record in records:
+            if record.seq <= done:
+                continue
+            self._front = state = evolve(state, record)
+            self._mark(record)
+            if state.seq % self._every == 0:
+                self._keep(state)
 
     def extend(self, upto: int | None = None) -> RunState:
         """Fold all that is not folded yet, up to event `upto`. The state after it.
 
         Raises what `evolve` raises for a journal that breaks the rules.
         """
-        return self.at(len(self._records) if upto is None else upto)
+        stop = len(self._records) if upto is None else upto
+        for start in range(self.folded, stop, READ):
+            self._fold(self._records[start : min(stop, start + READ)])
+        return self.at(stop)
 
     def at(self, seq: int) -> RunState:
         """The state after event `seq` (from 1 to the number of events)."""
         if not 1 <= seq <= len(self._records):
             raise IndexError(f"there is no event {seq}: there are 1 to {len(self._records)}")
-        if self._last is not None and self._last.seq == seq:
-            return self._last
-        place = bisect_right(self._seqs, seq)
-        state = self._kept[place - 1] if place else None
+        front = self._front
+        if front is None or seq > front.seq:
+            return self.extend(seq)
+        if seq == front.seq:
+            return front
+        if self._last is None or self._last.seq != seq:
+            self._last = self._again(seq)
+        return self._last
+
+    def _again(self, seq: int) -> RunState:
+        """A state that was folded before, from the nearest one before it that is known."""
+        base = self._before(seq)
         last = self._last
-        if last is not None and (state.seq if state else 0) < last.seq <= seq:
-            state = last
-        # Folded beyond all that is kept: keep states on the way.
-        keeps = place == len(self._kept)
-        for index in range(state.seq if state else 0, seq):
-            state = evolve(state, self._records[index])
-            self._last = state
-            if keeps and state.seq % self._every == 0:
-                self._keep(state)
+        if last is not None and (base.seq if base else 0) < last.seq < seq:
+            state: RunState | None = last
+        else:
+            state = put_together(base) if base else None
+        step = max(NEAREST, self._every // (NEAR // 3))
+        done = state.seq if state else 0
+        for start in range(done, seq, READ):
+            for record in self._records[start : min(seq, start + READ)]:
+                state = evolve(state, record)
+                if state.seq % step == 0:
+                    base = self._remember(state, base)
         assert state is not None
-        self._last = state
         return state
 
+    def _before(self, seq: int) -> Pieces | None:
+        place = bisect_right(self._kept, seq, key=lambda kept: kept.seq)
+        found = self._kept[place - 1] if place else None
+        least = found.seq if found else 0
+        near = max((n for n in self._near if least < n <= seq), default=None)
+        if near is None:
+            return found
+        self._near.move_to_end(near)
+        return self._near[near]
+
+    def _remember(self, state: RunState, base: Pieces | None) -> Pieces:
+        pieces = self._near[state.seq] = taken_apart(state, base)
+        while len(self._near) > NEAR:
+            self._near.popitem(last=False)
+        return pieces
+
     def _keep(self, state: RunState) -> None:
-        if not self._seqs or state.seq > self._seqs[-1]:
-            self._kept.append(state)
-            self._seqs.append(state.seq)
+        self._kept.append(taken_apart(state, self._kept[-1] if self._kept else None))
+        if len(self._kept) > self._most:
+            self._every *= 2
+            self._kept = [kept for kept in self._kept if kept.seq % self._every == 0]
+
+    def _mark(self, record: ev.Record) -> None:
+        event = record.event
+        if isinstance(event, ev.Decided):
+            self._marks.append(Mark(record.seq, event.round, event.attempt, event.verdict))
+        elif isinstance(event, ev.BaselineAccepted):
+            self._marks.append(Mark(record.seq, 0, 0, Verdict.KEEP))
 
     @property
     def marks(self) -> Sequence[Mark]:
         """The ends of all rounds so far, in order."""
-        records = self._records
-        for index in range(self._marked, len(records)):
-            event, seq = records[index].event, records[index].seq
-            if isinstance(event, ev.Decided):
-                self._marks.append(Mark(seq, event.round, event.attempt, event.verdict))
-            elif isinstance(event, ev.BaselineAccepted):
-                self._marks.append(Mark(seq, 0, 0, Verdict.KEEP))
-        self._marked = len(records)
+        if self.folded < len(self._records):
+            self.extend()
         return self._marks
 
     def round_at(self, seq: int) -> Mark | None:

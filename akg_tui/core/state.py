@@ -41,7 +41,8 @@ class Attempt(Struct, frozen=True, gc=False):
 
     `over_seed` is the product of the kept ratios up to this attempt times its own:
     an estimate for the chart, and `speedup` the same with its bounds, for goals. The
-    figure to quote is the FINAL measurement.
+    figure to quote is the FINAL measurement. `tokens` are those of the whole run until it was
+    settled.
     """
 
     number: int
@@ -55,6 +56,7 @@ class Attempt(Struct, frozen=True, gc=False):
     over_seed: float | None
     at: float
     speedup: Interval | None = None
+    tokens: int = 0
     lost: bool = False  # its kernel's text is gone: it can be told of, and never used
 
 
@@ -67,7 +69,10 @@ class Incumbent(Struct, frozen=True):
 
 
 class OpenGate(Struct, frozen=True):
-    """Something waits for a person's leave. `answer` is "" until it is given."""
+    """Something waits for a person's leave. `answer` is "" until it is given.
+
+    `since` is when it began to wait, in seconds since the epoch.
+    """
 
     gate: int
     attempt: int
@@ -78,6 +83,7 @@ class OpenGate(Struct, frozen=True):
     detail: str = ""
     agent: str = ""
     interpreter: str = ""
+    since: float = 0.0
 
 
 class Rule(Struct, frozen=True, gc=False):
@@ -99,8 +105,8 @@ class Rule(Struct, frozen=True, gc=False):
 class Question(Struct, frozen=True):
     """A question of the agent. `answer` is None while it is open.
 
-    `until` is when its default is taken (seconds since the epoch), None for never;
-    `source` is who answered, as in `QuestionAnswered`.
+    `until` is when its default is taken (seconds since the epoch), None for never; `since` is
+    when it was asked. `source` is who answered, as in `QuestionAnswered`.
     """
 
     number: int
@@ -111,6 +117,7 @@ class Question(Struct, frozen=True):
     attended: bool
     answer: str | None = None
     source: str = ""
+    since: float = 0.0
 
 
 class Demand(Struct, frozen=True):
@@ -269,7 +276,9 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     def count(self, verdict: Verdict) -> int:
         """How many attempts ended with this verdict."""
-        return sum(attempt.verdict is verdict for attempt in self.attempts if attempt.number)
+        count = [attempt.verdict for attempt in self.attempts].count(verdict)
+        seed = bool(self.attempts) and not self.attempts[0].number
+        return count - (seed and self.attempts[0].verdict is verdict)
 
     def worked(self, now: float) -> float:
         """Seconds worked so far, without the time between sessions."""

@@ -31,6 +31,7 @@ from akg_tui.core.plain import one_line
 from akg_tui.core.recovery import cut_off, opening
 from akg_tui.core.state import RunState
 from akg_tui.engine.attach import served
+from akg_tui.engine.handle import KEPT_KERNELS
 from akg_tui.engine.live import Live
 from akg_tui.engine.reporting import Reporter
 from akg_tui.store.plan_edits import read_kept_edit
@@ -138,7 +139,10 @@ class Engine:
     def kernel(self, blob: str) -> str:
         """The kernel text behind a blob id."""
         if blob not in self._kernels:
-            self._kernels[blob] = self._folder.history.read_blob(blob).decode()
+            text = self._folder.history.read_blob(blob).decode()
+            while len(self._kernels) >= KEPT_KERNELS:
+                self._kernels.pop(next(iter(self._kernels)))
+            self._kernels[blob] = text
         return self._kernels[blob]
 
     def keep_text(self, text: str) -> str:

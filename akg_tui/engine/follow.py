@@ -17,6 +17,7 @@ from akg_tui.core.events import PlanChange, Record
 from akg_tui.core.past import Past
 from akg_tui.core.state import RunState
 from akg_tui.engine.attach import Attached, NotAttached
+from akg_tui.engine.handle import KEPT_KERNELS
 from akg_tui.engine.live import Live
 from akg_tui.store.errors import JournalDamaged, StoreError
 from akg_tui.store.follow import JournalTail
@@ -27,7 +28,6 @@ from akg_tui.store.run_folder import HISTORY
 from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
 POLL_S = 0.2
-KEPT_KERNELS = 64
 
 
 class Followed:
@@ -54,25 +54,8 @@ class Followed:
         self._kernels: dict[str, str] = {}
         self._history: History | None = None
         self._attached: Attached | None = None
-        self._tail = JournalTail(path / JOURNAL)
-        self._tail.more()
-        self._begin()
-
-    def _begin(self) -> None:
-        self.past = Past(self._tail.records)
-        self._state = self._fold()
-
-    def _fold(self) -> RunState:
-        """Fold what is new, and tell an event that breaks the rules as damage."""
-        records = self._tail.records
-        if not records:
-            return fold_journal(self._path / JOURNAL, records)
-        try:
-            return self.past.extend()
-        except (ValueError, KeyError, AssertionError) as error:
-            what = f"an event breaks the rules of a run: {str(error) or type(error).__name__}"
-            number = self.past.folded + 1
-            raise JournalDamaged(self._path / JOURNAL, number, number, what) from error
+        self._tail, self.past = _read_through(path)
+        self._state = _folded(path, self.past)
 
     @property
     def state(self) -> RunState:
@@ -133,23 +116,26 @@ class Followed:
         return read_kept_edit(self._path, kept, self._state)
 
     async def more(self) -> bool:
-        """Read what was written since. True when something was. Raises as the constructor.
+        """Read on, a chunk at most. True when there was something new. Raises as the constructor.
 
         Only the reading is left to a thread: states belong to who looks at them.
         """
         before = self._tail.records
         if not await asyncio.to_thread(self._tail.more):
             return False
-        if self._tail.records is not before:
-            self._begin()
-        else:
-            self._state = self._fold()
+        if self._tail.records is before:
+            _fold(self._path, self.past, self._tail.fresh)
+        else:  # it was read anew: nothing that was folded is sure
+            self.past = Past(self._tail.records)
+            await asyncio.to_thread(_folded, self._path, self.past)
+        self._state = _folded(self._path, self.past)
         return True
 
     async def run(self) -> None:
         """Follow the journal and what the process at work tells, until cancelled."""
         while True:
-            await self.more()
+            while await self.more():
+                pass  # a long way behind: between two chunks the screen goes on
             told = await self._told()
             now = self._attached.live() if self._attached is not None else None
             if now is not None:
@@ -182,3 +168,38 @@ class Followed:
         if self._attached is not None:
             self._attached.close()
             self._attached = None
+
+
+def _read_through(path: Path) -> tuple[JournalTail, Past]:
+    """Read and fold a journal, a chunk at a time. Raises as `Followed`."""
+    tail = JournalTail(path / JOURNAL)
+    read = tail.more()
+    past = Past(tail.records)
+    while read:
+        if tail.records is past.records:
+            _fold(path, past, tail.fresh)
+        else:
+            past = Past(tail.records)
+        read = tail.more()
+    return tail, past
+
+
+def _fold(path: Path, past: Past, fresh: Sequence[Record] | None = None) -> None:
+    """Fold what is `fresh`, else all that is not folded yet; what breaks the rules is damage."""
+    try:
+        if fresh is not None:
+            past.take(fresh)
+        if past.folded < len(past):
+            past.extend()
+    except (ValueError, KeyError, AssertionError) as error:
+        what = f"an event breaks the rules of a run: {str(error) or type(error).__name__}"
+        number = past.folded + 1
+        raise JournalDamaged(path / JOURNAL, number, number, what) from error
+
+
+def _folded(path: Path, past: Past) -> RunState:
+    """The state after all events. Raises as `Followed`."""
+    if not len(past):
+        return fold_journal(path / JOURNAL, ())
+    _fold(path, past)
+    return past.extend()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from akg_tui.core.commands import Command
@@ -11,11 +11,22 @@ from akg_tui.core.events import PlanChange, Record
 from akg_tui.core.state import RunState
 from akg_tui.engine.live import Live
 
+AT_ONCE = 256
+KEPT_KERNELS = 64  # texts that a handle holds
+
+
+def unread(records: Sequence[Record], start: int) -> Iterator[Record]:
+    """Those from the place `start` on that there are now, some at a time: they may be many."""
+    count = len(records)
+    for at in range(start, count, AT_ONCE):
+        yield from records[at : min(count, at + AT_ONCE)]
+
 
 class RunHandle(Protocol):
     """A run as its watchers see it: live, resumed or replayed.
 
-    `records` only ever grows; `state` is their fold. `send` applies a command at once
+    `records` only ever grows, and what it holds may be read from the disk when it is asked
+    for; `state` is their fold. `send` applies a command at once
     and returns why it was refused, or None.
     """
 

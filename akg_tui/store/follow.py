@@ -9,28 +9,39 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from akg_tui.core.events import Record
 from akg_tui.store.errors import JournalDamaged, RunFolderError
-from akg_tui.store.journal_lines import NO_LINE, Scanned, scan
+from akg_tui.store.journal_lines import Scanned
+from akg_tui.store.journal_pages import CHUNK, Pages, read_on
 
 
 class JournalTail:
-    """The events of a journal so far. `more` reads what was written since."""
+    """The events of a journal so far. `more` reads what was written since, a chunk at a time.
 
-    def __init__(self, path: Path) -> None:
+    `chunk` is in bytes. The events stay on the disk (`akg_tui.store.journal_pages.Pages`).
+    """
+
+    def __init__(self, path: Path, *, chunk: int = CHUNK) -> None:
         self.path = path
-        self._scanned = Scanned([], 0, NO_LINE)
+        self._chunk = chunk
+        self._pages: Pages | None = None
+        self._scanned = Scanned()
         self._file = (0, 0)
-        self._last_line = b""
 
     @property
     def records(self) -> Sequence[Record]:
-        """Grows with `more`; another list when the journal was read anew."""
+        """Grows with `more`; another sequence when the journal was read anew."""
+        return self._pages if self._pages is not None else ()
+
+    @property
+    def fresh(self) -> Sequence[Record]:
+        """The events that the last `more` read; all after those before, unless it was anew."""
         return self._scanned.records
 
     def more(self) -> bool:
-        """Read on; True when there is something new.
+        """Read on, at most a chunk; True when there is something new, and perhaps more of it.
 
         Raises
         ------
@@ -39,45 +50,42 @@ class JournalTail:
         RunFolderError
             If the file cannot be read.
         """
-        last = self._last_line
-        found, data = self._read(self._scanned.length - len(last))
-        # Another line may stand where one that was taken back had been.
-        if found != self._file or data is None or not data.startswith(last):
-            return self._anew()
-        data = data[len(last) :]
-        if not data:
-            return False
-        before, length = len(self._scanned.records), self._scanned.length
-        try:
-            scan(self.path, data, self._scanned)
-        except JournalDamaged:
-            return self._anew()
-        self._remember(data[: self._scanned.length - length])
-        return len(self._scanned.records) > before
-
-    def _anew(self) -> bool:
-        """Read all of it; what was read before is forgotten only when that succeeds."""
-        self._file, data = self._read(0)
-        self._scanned = scan(self.path, data or b"")
-        self._last_line = b""
-        self._remember((data or b"")[: self._scanned.length])
-        return True
-
-    def _remember(self, data: bytes) -> None:
-        """The last line of what was taken over."""
-        whole, end, _ = data.rpartition(b"\n")
-        if end:
-            self._last_line = whole[whole.rfind(b"\n") + 1 :] + end
-
-    def _read(self, start: int) -> tuple[tuple[int, int], bytes | None]:
-        """Which file it is, and its bytes from `start`; None when it is shorter than that."""
         try:
             with self.path.open("rb") as file:
-                told = os.fstat(file.fileno())
-                which = (told.st_dev, told.st_ino)
-                if told.st_size < start:
-                    return which, None
-                file.seek(start)
-                return which, file.read()
+                if self._stands(file):
+                    try:
+                        return self._take(file)
+                    except JournalDamaged:
+                        if self._scanned.count == 0:
+                            raise
+                self._anew(file)
         except OSError as error:
             raise RunFolderError(f"cannot read {self.path}: {error.strerror}") from error
+        return True
+
+    def _stands(self, file: BinaryIO) -> bool:
+        """Whether the file still holds what was read. What came last may be another line."""
+        told = os.fstat(file.fileno())
+        which = (told.st_dev, told.st_ino)
+        if self._scanned.count == 0:
+            if which != self._file or self._pages is None:
+                self._file, self._pages = which, Pages(self.path, file.fileno())
+            return True
+        last = self._scanned.last
+        file.seek(self._scanned.length - len(last))
+        return which == self._file and file.read(len(last)) == last
+
+    def _take(self, file: BinaryIO) -> bool:
+        scanned = read_on(self.path, file, self._scanned, most=self._chunk)
+        assert self._pages is not None
+        self._pages.add(scanned)
+        self._scanned = scanned
+        return bool(scanned.records)
+
+    def _anew(self, file: BinaryIO) -> None:
+        """Read all of it; what was read before is forgotten only when that succeeds."""
+        other = JournalTail(self.path, chunk=self._chunk)
+        other._stands(file)
+        while other._take(file):
+            pass
+        self.__dict__.update(other.__dict__)

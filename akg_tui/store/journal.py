@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from akg_tui.core.events import AnyEvent, Record
 from akg_tui.store.durable import seal, sync_folder
 from akg_tui.store.errors import JournalWriteError, RunFolderError
-from akg_tui.store.journal_lines import Prepared, Scanned, digest, prepare, scan
+from akg_tui.store.journal_lines import Prepared, Scanned, digest, prepare
+from akg_tui.store.journal_pages import Pages, read_on
 from akg_tui.store.lock import RunLock
 
 
@@ -24,11 +25,13 @@ class Journal:
     `cut` is the number of bytes of a torn tail that `open` removed.
     """
 
-    def __init__(self, path: Path, descriptor: int, scanned: Scanned, cut: int) -> None:
+    def __init__(
+        self, path: Path, descriptor: int, pages: Pages, scanned: Scanned, cut: int
+    ) -> None:
         self.path = path
         self.cut = cut
         self._descriptor: int | None = descriptor
-        self._records = scanned.records
+        self._records = pages
         self._length = scanned.length
         self._prev = scanned.prev
         self._closed_why = "it was closed"
@@ -36,8 +39,13 @@ class Journal:
         self._file = (found.st_dev, found.st_ino)
 
     @classmethod
-    def open(cls, path: Path, *, lock: RunLock) -> Journal:
+    def open(
+        cls, path: Path, *, lock: RunLock, take: Callable[[Sequence[Record]], None] | None = None
+    ) -> Journal:
         """Open or create; a torn tail is cut off, and what is left is made durable.
+
+        `take` gets the events as they are read, in order, before anything is cut off. What it
+        raises, this does.
 
         The last line may be a dead process's, seen here but never fsynced, or left by an
         fsync that failed: nothing may follow from it before it is on the disk.
@@ -60,25 +68,24 @@ class Journal:
         try:
             if is_new:
                 sync_folder(path.parent)
-            data = path.read_bytes()
-            scanned = scan(path, data)
-            if cut := len(data) - scanned.length:
+            pages = Pages(path, descriptor)
+            scanned = _read_whole(path, pages, take)
+            if cut := os.fstat(descriptor).st_size - scanned.length:
                 os.ftruncate(descriptor, scanned.length)
                 os.fsync(descriptor)
-            if last := data[: scanned.length].rpartition(b"\n")[0]:
-                start = last.rfind(b"\n") + 1
-                seal(path, start, data[start : scanned.length])
+            if last := scanned.last:
+                seal(path, scanned.length - len(last), last)
         except OSError as error:
             os.close(descriptor)
             raise RunFolderError(f"cannot open {path}: {error.strerror}") from error
         except BaseException:
             os.close(descriptor)
             raise
-        return cls(path, descriptor, scanned, cut)
+        return cls(path, descriptor, pages, scanned, cut)
 
     @property
     def records(self) -> Sequence[Record]:
-        """All events so far; grows with every append."""
+        """All events so far; grows with every append. They stay on the disk."""
         return self._records
 
     def prepare(self, event: AnyEvent, at: float) -> Prepared:
@@ -139,7 +146,7 @@ class Journal:
             ) from error
         self._length += len(line)
         self._prev = digest(line)
-        self._records.append(prepared.record)
+        self._records.put(prepared.record, self._length)
         return prepared.record
 
     def append(self, event: AnyEvent, at: float) -> Record:
@@ -193,6 +200,28 @@ class Journal:
         raise self._not_written(why)
 
 
+def _read_whole(
+    path: Path, pages: Pages | None, take: Callable[[Sequence[Record]], None] | None
+) -> Scanned:
+    """Read a journal from its beginning to its end, a chunk at a time. Raises `OSError` too."""
+    scanned = Scanned()
+    with path.open("rb") as file:
+        while (scanned := read_on(path, file, scanned)).records:
+            if pages is not None:
+                pages.add(scanned)
+            if take is not None:
+                take(scanned.records)
+    return scanned
+
+
+def read_through(path: Path, take: Callable[[Sequence[Record]], None]) -> None:
+    """Give `take` all events, in order and some at a time. Raises as `read`, and what it does."""
+    try:
+        _read_whole(path, None, take)
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
+
+
 def read(path: Path) -> list[Record]:
     """All events, for readers: no lock is taken, and a torn tail is ignored, not touched.
 
@@ -203,8 +232,6 @@ def read(path: Path) -> list[Record]:
     RunFolderError
         If the file cannot be read.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
-    return scan(path, data).records
+    records: list[Record] = []
+    read_through(path, records.extend)
+    return records

@@ -49,6 +49,7 @@ class _Known(Struct, frozen=True, gc=False):
 
 _encoder = msgspec.json.Encoder()
 _known_decoder = msgspec.json.Decoder(_Known)
+_record_decoder = msgspec.json.Decoder(Record)
 _line_decoder = msgspec.json.Decoder(_Line)
 _event_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
@@ -120,21 +121,32 @@ def inspect(path: Path, data: bytes | None = None) -> Inspected:
         data = path.read_bytes() if data is None else data
     except OSError as error:
         raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
-    scanned = Scanned([], 0, NO_LINE)
+    scanned = Scanned()
     fault = None
     try:
-        _scan_into(scanned, path, data)
+        _scan_into(scanned, path, data, whole=True)
     except JournalDamaged as error:
         fault = error
     return Inspected(scanned.records, data, scanned.length, fault)
 
 
 class Scanned(Struct):
-    """What a journal's bytes hold: the events, where the last ends, the link to the next."""
+    """How far a journal was read: `count` events, `length` bytes, the link to the next event.
 
-    records: list[Record]
-    length: int
-    prev: str
+    `records` are the events that were read last, `ends` where the line of each ends, and
+    `last` is the last line.
+    """
+
+    count: int = 0
+    length: int = 0
+    prev: str = NO_LINE
+    records: list[Record] = []
+    ends: list[int] = []
+    last: bytes = b""
+
+    def on(self) -> Scanned:
+        """To read on from here: what was read is not changed by it."""
+        return Scanned(self.count, self.length, self.prev, last=self.last)
 
 
 def digest(line: bytes) -> str:
@@ -155,28 +167,43 @@ def _told(line: bytes) -> str:
     return "its checksum is wrong"
 
 
-def scan(path: Path, data: bytes, before: Scanned | None = None) -> Scanned:
-    """What `data` holds; with `before`, what follows it, added to it. Raises `JournalDamaged`."""
-    scanned = before if before is not None else Scanned([], 0, NO_LINE)
-    _scan_into(scanned, path, data)
+class Unsure(Exception):
+    """A line is wrong, and only what follows the bytes at hand can tell whether it is torn."""
+
+
+def scan(path: Path, data: bytes, before: Scanned | None = None, *, whole: bool = True) -> Scanned:
+    """What `data` holds, the bytes after those that were read `before`.
+
+    Not `whole`, the file goes on after `data`.
+
+    Raises
+    ------
+    JournalDamaged
+        If a line is wrong and is no torn end.
+    Unsure
+        If a line is wrong, and `data` is not `whole`.
+    """
+    scanned = before.on() if before is not None else Scanned()
+    _scan_into(scanned, path, data, whole=whole)
     return scanned
 
 
-def _scan_into(scanned: Scanned, path: Path, data: bytes) -> None:
+def _scan_into(scanned: Scanned, path: Path, data: bytes, *, whole: bool) -> None:
     """Add what `data`, the bytes after those that were read, holds to `scanned`.
 
     Up to the first line that is wrong.
     """
     lines = data.split(b"\n")
     lines.pop()  # after the last line end: nothing, or the part of a line
-    before = len(scanned.records)
     for index, line in enumerate(lines):
-        number = before + index + 1
+        number = scanned.count + 1
         payload = _payload(line)
         if payload is None:
             if any(_payload(later) is not None for later in lines[index + 1 :]):
                 what = _told(line)
                 raise JournalDamaged(path, number, number, what, scanned.length)
+            if not whole:
+                raise Unsure
             break
         try:
             found = _known(payload) or _line(payload)
@@ -188,9 +215,42 @@ def _scan_into(scanned: Scanned, path: Path, data: bytes) -> None:
             raise JournalTooNew(path, number, number, str(error), scanned.length) from error
         except ValueError as error:  # includes msgspec's errors
             raise JournalDamaged(path, number, number, str(error), scanned.length) from error
-        whole = line + b"\n"
-        scanned.length += len(whole)
-        scanned.prev = digest(whole)
+        ended = line + b"\n"
+        scanned.count = number
+        scanned.length += len(ended)
+        scanned.ends.append(scanned.length)
+        scanned.prev = digest(ended)
+        scanned.last = ended
+
+
+def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:
+    """The events of lines that were found sound before, from number `first` at byte `offset`.
+
+    Raises
+    ------
+    JournalDamaged
+        If they are not what they were.
+    """
+    records: list[Record] = []
+    for number, line in enumerate(data.split(b"\n")[:-1], first):
+        payload = _payload(line)
+        if payload is None:
+            raise JournalDamaged(path, number, number, _told(line), offset)
+        record = _read_again(payload)
+        if record.seq != number:
+            what = f"its number is {record.seq}: the journal is another since it was read"
+            raise JournalDamaged(path, number, number, what, offset)
+        records.append(record)
+        offset += len(line) + 1
+    return records
+
+
+def _read_again(payload: bytes) -> Record:
+    """The event of a line that was checked when it was read first."""
+    try:
+        return _record_decoder.decode(payload)
+    except msgspec.ValidationError:
+        return _record(payload)
 
 
 def _known(payload: bytes) -> _Known | None:

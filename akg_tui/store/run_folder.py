@@ -26,9 +26,9 @@ from akg_tui.store.lock import RunLock
 from akg_tui.store.project import hand_edit, project, set_aside
 from akg_tui.store.run_list import (
     JOURNAL,
+    Folding,
     RunSummary,
     check_is_run,
-    fold_journal,
     list_runs,
     read_state,
 )
@@ -137,8 +137,9 @@ class RunFolder:
         lock = RunLock.acquire(path)
         journal: Journal | None = None
         try:
-            journal = Journal.open(path / JOURNAL, lock=lock)
-            state = fold_journal(path / JOURNAL, journal.records)
+            folding = Folding(path / JOURNAL)
+            journal = Journal.open(path / JOURNAL, lock=lock, take=folding.take)
+            state = folding.state
             history = History.open(path / HISTORY, kernel_file=state.task.files.editable, lock=lock)
             _check_history(history, state)
             reference = read_reference(path, state)

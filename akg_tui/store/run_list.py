@@ -18,7 +18,7 @@ from akg_tui.core.machine import Verdict
 from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
 from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError
-from akg_tui.store.journal import read
+from akg_tui.store.journal import read_through
 from akg_tui.store.lock import holder
 
 JOURNAL = "events.jsonl"
@@ -109,7 +109,9 @@ def read_state(run: Path) -> RunState:
     """
     journal = run / JOURNAL
     check_is_run(run)
-    return fold_journal(journal, read(journal))
+    folding = Folding(journal)
+    read_through(journal, folding.take)
+    return folding.state
 
 
 def check_is_run(run: Path) -> None:
@@ -118,19 +120,39 @@ def check_is_run(run: Path) -> None:
         raise RunFolderError(f"{run}: is not a run, expected a folder with {JOURNAL}")
 
 
+class Folding:
+    """The state of a run whose events come some at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._state: RunState | None = None
+
+    def take(self, records: Iterable[Record]) -> None:
+        """Fold what comes next. An event that breaks the rules is told as damage."""
+        state = self._state
+        for record in records:
+            try:
+                state = evolve(state, record)
+            except (ValueError, KeyError, AssertionError) as error:
+                name = type(record.event).__name__
+                what = f"{name} breaks the rules of a run: {str(error) or type(error).__name__}"
+                raise JournalDamaged(self._path, record.seq, record.seq, what) from error
+        self._state = state
+
+    @property
+    def state(self) -> RunState:
+        """The state after all events. Raises `RunFolderError` where there were none."""
+        if self._state is None:
+            what = "the journal holds no event, so there is no run to open"
+            raise RunFolderError(f"{self._path}: {what}")
+        return self._state
+
+
 def fold_journal(path: Path, records: Iterable[Record]) -> RunState:
-    """Fold, and tell an event that breaks the rules as damage of the journal at `path`."""
-    state: RunState | None = None
-    for record in records:
-        try:
-            state = evolve(state, record)
-        except (ValueError, KeyError, AssertionError) as error:
-            name = type(record.event).__name__
-            what = f"{name} breaks the rules of a run: {str(error) or type(error).__name__}"
-            raise JournalDamaged(path, record.seq, record.seq, what) from error
-    if state is None:
-        raise RunFolderError(f"{path}: the journal holds no event, so there is no run to open")
-    return state
+    """The state after `records`, those of the journal at `path`. Raises as `Folding`."""
+    folding = Folding(path)
+    folding.take(records)
+    return folding.state
 
 
 def find_runs(folder: Path) -> Iterator[Path]:

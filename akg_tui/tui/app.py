@@ -266,7 +266,6 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         if self._handle is None or self._released:
             return
         if self._travel is not None:
-            self._travel.past.note(self._handle.state)
             self._travel.tick(time.monotonic())
         if self.guard is not None and self.guard.news():
             key = way_to("app.stray")

@@ -6,6 +6,8 @@ subagent's conversation on disk is known, an unfolded call is told from there.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
@@ -15,9 +17,10 @@ from msgspec.structs import replace
 from akg_tui.core import events as ev
 from akg_tui.core.plain import one_line
 from akg_tui.tui import words
-from akg_tui.tui.chronicle import MAX_ENTRIES, Chronicle, Entry, Paragraphs
-from akg_tui.tui.fleet import Agent, cost_of, sign_of, state_told
+from akg_tui.tui.chronicle import MAX_ENTRIES, SLICE, Chronicle, Entry, Paragraphs
+from akg_tui.tui.fleet import MOST, Agent, cost_of, sign_of, state_told
 from akg_tui.tui.language import tr
+from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.spans import Line, fit, line, width
 from akg_tui.tui.story import call_words, paragraphs, tell
 
@@ -50,25 +53,50 @@ class Conversation(Protocol):
 
 
 class Part:
-    """The records of one subagent, as a list that only grows while the run does."""
+    """Where among the records those of one subagent stand: it grows as the run does."""
 
     def __init__(self) -> None:
-        self._mine: list[ev.Record] = []
+        self._places = array("Q")
         self._read = 0
-        self._of: Agent | None = None
+        self._of: tuple[str, int] | None = None
 
     def read(self, records: Sequence[ev.Record], agent: Agent | None) -> Sequence[ev.Record]:
-        """Its records among `records`; of an earlier moment of the run, fewer."""
-        if agent is not self._of or len(records) < self._read:
-            self._mine, self._read, self._of = [], agent.first if agent else 0, agent
+        """Its records among `records`; of an earlier moment of the run, fewer.
+
+        Of those that are new at most `MOST` are looked at, so that no reading holds the screen.
+        """
         if agent is None:
-            return self._mine
+            return ()
+        if (agent.key, agent.first) != self._of:
+            self._of = agent.key, agent.first
+            self._places, self._read = array("Q"), agent.first
         stop = len(records) if agent.last is None else min(agent.last, len(records))
-        for index in range(self._read, stop):
-            if (own := _own(records[index], agent)) is not None:
-                self._mine.append(own)
+        stop = min(stop, self._read + MOST)
+        for index, record in enumerate(records[self._read : stop], self._read):
+            if _own(record, agent) is not None:
+                self._places.append(index)
         self._read = max(self._read, stop)
-        return self._mine
+        count = bisect_left(self._places, len(records))
+        return _Own(records, self._places, count, agent)
+
+
+class _Own(OnDemand[ev.Record]):
+    """The records at `count` places, as the subagent's own."""
+
+    def __init__(
+        self, records: Sequence[ev.Record], places: Sequence[int], count: int, agent: Agent
+    ) -> None:
+        self._records = records
+        self._places = places
+        self._count = count
+        self._agent = agent
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _made(self, index: int) -> ev.Record:
+        record = self._records[self._places[index]]
+        return _own(record, self._agent) or record
 
 
 def _own(record: ev.Record, agent: Agent) -> ev.Record | None:
@@ -95,8 +123,10 @@ class ChildChronicle(Chronicle):
         room: int = 40,
         newest: int = MAX_ENTRIES,
         known: Callable[[], Conversation | None] = lambda: None,
+        *,
+        at_once: int = SLICE,
     ) -> None:
-        super().__init__(room, newest)
+        super().__init__(room, newest, at_once=at_once)
         self._known = known
 
     @property

@@ -27,6 +27,7 @@ MAX_ENTRIES = 2_000
 SLICE = 250  # entries that are wrapped at once, so that no wrapping holds the screen
 BRIEF_LINES = 6  # of a reply, before the rest of it is folded
 MAX_OUTPUT_LINES = 200
+MAX_OPEN = 1_000  # calls that wait for an answer: of older ones none comes
 
 _FOLDING = {ev.ToolCalled, ev.ToolAnswered, ev.KernelEdited, ev.ModelReplied}
 
@@ -60,9 +61,10 @@ class Chronicle:
 
     output_lines = MAX_OUTPUT_LINES
 
-    def __init__(self, room: int = 40, newest: int = MAX_ENTRIES) -> None:
+    def __init__(self, room: int = 40, newest: int = MAX_ENTRIES, *, at_once: int = SLICE) -> None:
         self._room = room
         self._newest = newest
+        self._at_once = at_once
         self._clear()
 
     def _clear(self) -> None:
@@ -94,7 +96,7 @@ class Chronicle:
     def read(self, records: Sequence[ev.Record], *, whole: bool = True) -> bool:
         """Read what is new in `records`; True when that made or dropped a row.
 
-        Not `whole`, what is beyond a `SLICE` of new entries is left for `catch_up`.
+        Not `whole`, what is beyond `at_once` new entries is left for `catch_up`.
         """
         if len(records) < self._seen:
             self._clear()  # the records are of an earlier moment
@@ -103,13 +105,11 @@ class Chronicle:
         self.skipped += start - self._seen
         self._seen = len(records)
         fresh = [
-            entry
-            for index in range(start, len(records))
-            if (entry := self._entry(records[index].event)) is not None
+            entry for record in records[start:] if (entry := self._entry(record.event)) is not None
         ]
         self._entries += fresh
-        if not whole and len(fresh) > SLICE:
-            self._set_aside(len(self._entries) - SLICE)
+        if not whole and len(fresh) > self._at_once:
+            self._set_aside(len(self._entries) - self._at_once)
         else:
             for entry in fresh:
                 self._starts.append(len(self._rows))
@@ -206,6 +206,8 @@ class Chronicle:
             return Entry(told) if told else None
         if isinstance(event, ev.ToolCalled):
             self._calls[event.call] = event
+            if len(self._calls) > MAX_OPEN:
+                del self._calls[next(iter(self._calls))]
             return None
         if isinstance(event, ev.KernelEdited):
             note = f" {one_line(event.note)}" if event.note else ""

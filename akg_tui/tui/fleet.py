@@ -7,6 +7,7 @@ the last line of each, never its text.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +22,9 @@ from akg_tui.tui.story import diagnosed
 
 LINE_CHARS = 400
 KEPT = 200  # subagents, the newest
-MOST = 2_000  # records that are read at once, so that no reading holds the screen
+MOST = 1_000  # records that are read at once, so that no reading holds the screen
+EVERY = 250  # records between two copies, at first
+COPIES = 512  # when there are more, every other one goes
 
 
 @dataclass
@@ -78,7 +81,8 @@ class Fleet:
     subagents: list[Agent] = field(default_factory=list)
     seen: int = 0
     diagnoses: int = 0
-    _former: list[Fleet] = field(default_factory=list)  # copies, one after every MOST records
+    _former: list[Fleet] = field(default_factory=list)  # copies, one after so many records
+    _every: int = EVERY
     _diagnosing: bool = False
     _diagnosis: Agent = field(default_factory=lambda: Agent("", "", "idle", 0.0))
 
@@ -92,9 +96,9 @@ class Fleet:
         """
         self._leap(len(records))
         until = min(len(records), self.seen + MOST)
-        for index in range(self.seen, until):
-            self._read(records[index], index)
-            if (index + 1) % MOST == 0:
+        for index, record in enumerate(records[self.seen : until], self.seen):
+            self._read(record, index)
+            if (index + 1) % self._every == 0:
                 self._keep(index + 1)
         self.seen = until
 
@@ -103,13 +107,19 @@ class Fleet:
         self.__dict__.update(Fleet().__dict__)
 
     def _keep(self, seen: int) -> None:
-        if seen // MOST > len(self._former):
-            copy = self._copied()
-            copy.seen = seen
-            self._former.append(copy)
+        if self._former and seen <= self._former[-1].seen:
+            return
+        copy = self._copied()
+        copy.seen = seen
+        self._former.append(copy)
+        if len(self._former) > COPIES:
+            self._every *= 2
+            self._former = [each for each in self._former if each.seen % self._every == 0]
 
     def _copied(self) -> Fleet:
-        new = {id(each): replace(each) for each in (self.main, self._diagnosis, *self.subagents)}
+        """A copy to go on from. It shares the agents that are over: see `_named`."""
+        every = (self.main, self._diagnosis, *self.subagents)
+        new = {id(each): each if self._over(each) else replace(each) for each in every}
         return replace(
             self,
             main=new[id(self.main)],
@@ -118,14 +128,17 @@ class Fleet:
             _former=[],
         )
 
+    def _over(self, agent: Agent) -> bool:
+        return agent.ended is not None and not (self._diagnosing and agent is self._diagnosis)
+
     def _leap(self, count: int) -> None:
         """Go on from the copy that is the nearest one before `count` records, if that is nearer."""
-        former = self._former
-        place = min(count // MOST, len(former))
-        if self.seen > count or self.seen < place * MOST:
+        former, every = self._former, self._every
+        place = bisect_right(former, count, key=lambda copy: copy.seen)
+        if self.seen > count or (place and self.seen < former[place - 1].seen):
             copy = former[place - 1]._copied() if place else Fleet()
             self.__dict__.update(copy.__dict__)
-            self._former = former
+            self._former, self._every = former, every
 
     def find(self, key: str) -> Agent | None:
         """The subagent of this key, where it has begun and is still known."""
@@ -167,9 +180,14 @@ class Fleet:
             agent.line = retold(one_line(event.reason))[:LINE_CHARS]
 
     def _named(self, ident: str) -> Agent | None:
-        if not ident:
-            return None
-        return next((each for each in reversed(self.subagents) if each.ident == ident), None)
+        """The agent of this name, to be changed: one that is over may be a copy's too."""
+        for place in range(len(self.subagents) - 1, -1, -1) if ident else ():
+            agent = self.subagents[place]
+            if agent.ident == ident:
+                if self._over(agent):
+                    agent = self.subagents[place] = replace(agent)
+                return agent
+        return None
 
     def _reached(self, event: ev.SubagentHinted | ev.SubagentStopped) -> None:
         if (agent := self._named(event.subagent)) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from akg_tui.core.machine import ItemState, Phase
 from akg_tui.core.measurement import digits
@@ -31,7 +32,7 @@ class PlanRows(OnDemand[Line]):
         self, items: Sequence[Item], each: int, room: int, unfolded: Mapping[int, list[Line]]
     ) -> None:
         self._items, self._each, self._room = items, each, room
-        self._digits = max((len(item.id) for item in items), default=0)
+        self._digits = _digits_of_id(items)
         # Places of the unfolded items, and the first row after each.
         self._unfolded = unfolded
         self._places = sorted(unfolded)
@@ -76,11 +77,15 @@ class PlanRows(OnDemand[Line]):
 
 
 class PlanSpans(Mapping[str, range]):
-    """Which rows are of which item."""
+    """Which rows are of which item. A long plan is looked through when an item is asked for."""
 
     def __init__(self, items: Sequence[Item], rows: PlanRows) -> None:
+        self._items = items
         self._rows = rows
-        self._places = {item.id: place for place, item in enumerate(items)}
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {item.id: place for place, item in enumerate(self._items)}
 
     def __getitem__(self, name: str) -> range:
         return self._rows.span(self._places[name])
@@ -114,18 +119,23 @@ def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] =
         # The pending ones in the order in which they will be worked on.
         coming = iter(pending)
         items = [next(coming) if i.state is ItemState.PENDING else i for i in items]
-    digits_of_id = max(len(item.id) for item in items)
     found = {
-        place: evidence(state, item, digits_of_id, room)
-        for place, item in enumerate(items)
+        place: evidence(state, item, _digits_of_id(items), room)
+        for place, item in enumerate(items if unfolded else ())
         if item.id in unfolded
     }
     double = room < ROOMY and 2 * len(items) <= page
     rows = PlanRows(items, 2 if double else 1, room, found)
-    spans = PlanSpans(items, rows)
     here = state.active or (pending[0].id if pending else "")
-    at = spans[here].start if here in spans else len(rows) - 1
-    return PlanView(rows, spans, at)
+    # Work is near the end of a long plan.
+    place = next((n for n in range(len(items) - 1, -1, -1) if items[n].id == here), None)
+    at = rows.span(place).start if place is not None else len(rows) - 1
+    return PlanView(rows, PlanSpans(items, rows), at)
+
+
+def _digits_of_id(items: Sequence[Item]) -> int:
+    """The columns of the longest id: that of the newest item, which is p and their number."""
+    return len(f"p{len(items)}")
 
 
 def plan_subtitle(state: RunState) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from datetime import datetime
 
 from akg_tui.core.machine import Verdict
@@ -17,9 +19,49 @@ _RANK = {Verdict.DISCARD: 1, Verdict.FAIL: 2, Verdict.KEEP: 3}
 _MOST = 3
 
 
-def strip_rows(moment: Moment, room: int) -> list[Line]:
-    """Three rows: where one stands in words, the rounds by verdict, their numbers."""
-    return [_head(moment, room), _track(moment, room), _numbers(moment, room)]
+class Strip:
+    """Draws moments as rows; what their marks come to is kept from one moment to the next."""
+
+    def __init__(self) -> None:
+        self._of: tuple[object, ...] = ()
+        self._cells: list[Span] = []  # the marks by column; "" where there is none
+        self._columns: list[int] = []  # of each mark
+
+    def rows(self, moment: Moment, room: int) -> list[Line]:
+        """Three rows: where one stands in words, the rounds by verdict, their numbers."""
+        of = (id(moment.marks), len(moment.marks), moment.last, room, IDLE, *VERDICT.values())
+        if of != self._of:
+            self._of = of
+            self._columns = _columns(moment, room)
+            self._cells = _marked(moment, room, self._columns)
+        return [_head(moment, room), self._track(moment, room), self._numbers(moment, room)]
+
+    def _track(self, moment: Moment, room: int) -> Line:
+        here = column(moment.seq, moment.last, room)
+        cells: list[Span] = [
+            cell if cell[0] else ("─", "progress" if x <= here else "progress.rest")
+            for x, cell in enumerate(self._cells)
+        ]
+        glyph, role = cells[here]
+        cells[here] = (glyph, f"{role}|phase.live")
+        return _merged(cells)
+
+    def _numbers(self, moment: Moment, room: int) -> Line:
+        cells: list[Span] = [(" ", "muted")] * room
+        here = column(moment.seq, moment.last, room)
+        cells[here] = (_HERE, "accent")
+        free = place = 0
+        while (place := bisect_left(self._columns, free, place)) < len(self._columns):
+            x, number = self._columns[place], moment.marks[place].round
+            place += 1
+            text = str(number)
+            end = x + len(text)
+            if not number or end > room:
+                continue
+            if all(cells[n][0] == " " for n in range(max(0, x - 1), min(room, end + 1))):
+                cells[x:end] = [(digit, "muted") for digit in text]
+                free = end + 1
+        return fit(_merged(cells), room)
 
 
 def column(seq: int, last: int, room: int) -> int:
@@ -58,13 +100,16 @@ def _head(moment: Moment, room: int) -> Line:
     return spread(left, right, room)
 
 
-def _track(moment: Moment, room: int) -> Line:
-    here = column(moment.seq, moment.last, room)
-    cells: list[Span] = [("─", "progress" if x <= here else "progress.rest") for x in range(room)]
-    rank = [0] * room
+def _columns(moment: Moment, room: int) -> list[int]:
     wide, last = room - 1, max(1, moment.last - 1)
-    for mark in moment.marks:
-        x = (mark.seq - 1) * wide // last
+    return [(mark.seq - 1) * wide // last for mark in moment.marks]
+
+
+def _marked(moment: Moment, room: int, columns: Sequence[int]) -> list[Span]:
+    """What stands in each column for the rounds that ended there: the best of them."""
+    cells: list[Span] = [("", "")] * room
+    rank = [0] * room
+    for mark, x in zip(moment.marks, columns, strict=True):
         if rank[x] == _MOST:
             continue
         if mark.round == 0:
@@ -72,29 +117,7 @@ def _track(moment: Moment, room: int) -> Line:
         elif _RANK[mark.verdict] > rank[x]:
             rank[x] = _RANK[mark.verdict]
             cells[x] = VERDICT[mark.verdict]
-    glyph, role = cells[here]
-    cells[here] = (glyph, f"{role}|phase.live")
-    return _merged(cells)
-
-
-def _numbers(moment: Moment, room: int) -> Line:
-    cells: list[Span] = [(" ", "muted")] * room
-    here = column(moment.seq, moment.last, room)
-    cells[here] = (_HERE, "accent")
-    free = 0
-    wide, last = room - 1, max(1, moment.last - 1)
-    for mark in moment.marks:
-        x = (mark.seq - 1) * wide // last
-        if x < free:
-            continue
-        text = str(mark.round)
-        end = x + len(text)
-        if not mark.round or end > room:
-            continue
-        if all(cells[n][0] == " " for n in range(max(0, x - 1), min(room, end + 1))):
-            cells[x:end] = [(digit, "muted") for digit in text]
-            free = end + 1
-    return fit(_merged(cells), room)
+    return cells
 
 
 def _merged(cells: list[Span]) -> Line:

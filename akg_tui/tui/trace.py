@@ -1,6 +1,6 @@
 """The attempts of a run as series of points, for the chart. Pure but for what it has read.
 
-Reads each attempt and each record once, so a long run costs no more a pull than a short one.
+Reads each attempt once, so a long run costs no more a pull than a short one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from statistics import median
 
-from akg_tui.core import events as ev
 from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Interval
 from akg_tui.core.state import Attempt, Item, RunState
@@ -31,10 +30,6 @@ class Trace:
 
     def __init__(self, unit: str = "ratio") -> None:
         self.unit = unit
-        self._spent: list[int] = []  # tokens, by attempt
-        self._records = 0
-        self._replies: list[int] = []  # places in the records where tokens were spent
-        self._totals: list[int] = []  # and all that were, with those
         self._tokens = 0
         self._clear()
 
@@ -64,13 +59,13 @@ class Trace:
         newest = [half for _, half in self._halves[max(0, stop - NOISE_OF) : stop]]
         return median(newest) if newest else None
 
-    def read(self, state: RunState, records: Sequence[ev.Record]) -> None:
+    def read(self, state: RunState) -> None:
         """Read what is new. An earlier moment of the run is known already."""
         attempts, known = state.attempts, self._attempts
         if attempts and known and attempts[0] != known[0]:
             self._clear()
             known = ()
-        self._count_tokens(records)
+        self._tokens = state.tokens
         self._undone, self._count = state.undone, len(attempts)
         fresh = attempts[len(known) :]
         if fresh:
@@ -80,24 +75,8 @@ class Trace:
         if len(attempts) > len(known):
             self._attempts = attempts
 
-    def _count_tokens(self, records: Sequence[ev.Record]) -> None:
-        total = self._totals[-1] if self._totals else 0
-        for index in range(self._records, len(records)):
-            event = records[index].event
-            if isinstance(event, ev.ModelReplied):
-                total += event.input_tokens + event.output_tokens
-                self._replies.append(index)
-                self._totals.append(total)
-            elif isinstance(event, (ev.Decided, ev.BaselineAccepted)):
-                self._spent.append(total)
-        self._records = max(self._records, len(records))
-        spent = bisect_left(self._replies, len(records))
-        self._tokens = self._totals[spent - 1] if spent else 0
-
     def _x(self, attempt: Attempt) -> int:
-        if self.unit != "tokens":
-            return attempt.number
-        return self._spent[attempt.number] if attempt.number < len(self._spent) else self._tokens
+        return attempt.tokens if self.unit == "tokens" else attempt.number
 
     def _add(self, attempt: Attempt, item: Item | None) -> None:
         x, y = self._x(attempt), self._y(attempt)

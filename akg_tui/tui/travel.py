@@ -12,9 +12,11 @@ from akg_tui.core.events import Record
 from akg_tui.core.past import Mark, Past
 from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
+from akg_tui.tui.ondemand import First
 
 SPEEDS = (1, 4, 16)
 LONGEST_WAIT_S = 2.0  # of the run's time, in a play at 1×
+MOST_AT_ONCE = 2_000  # events that a play passes between two looks
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,6 @@ class Travel:
         self._chosen = SPEEDS[1]
         self._budget = 0.0
         self._ticked = 0.0
-        self._seen: tuple[int, Sequence[Record]] = (0, ())
 
     @property
     def last(self) -> int:
@@ -92,14 +93,16 @@ class Travel:
         self._budget += max(0.0, now - self._ticked) * self.speed
         self._ticked = now
         records = self.past.records
-        while self.cursor < self.last:
+        furthest = min(self.last, self.cursor + MOST_AT_ONCE)
+        while self.cursor < furthest:
             gap = records[self.cursor].at - records[self.cursor - 1].at
             wait = min(LONGEST_WAIT_S, max(0.0, gap))
             if wait > self._budget:
                 return
             self._budget -= wait
             self.cursor += 1
-        self.speed = 0
+        if self.cursor >= self.last:
+            self.speed = 0
 
     def moment(self, *, waits: bool) -> Moment:
         """Where it stands. `waits`: the live run asks something meanwhile."""
@@ -121,9 +124,7 @@ class Travel:
     def records(self) -> Sequence[Record]:
         """The events up to here."""
         assert self.cursor is not None
-        if self._seen[0] != self.cursor:
-            self._seen = self.cursor, self.past.records[: self.cursor]
-        return self._seen[1]
+        return First(self.past.records, self.cursor)
 
 
 def look_back(now: Look, travel: Travel) -> Look:

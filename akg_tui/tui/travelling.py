@@ -73,12 +73,13 @@ class Travelling(_Base):
         handle = self._handle
         if handle is None:
             return
-        if self._travel is None or self._travel.past.records is not handle.records:
-            past = getattr(handle, "past", None) or Past(handle.records)
-            if len(handle.records) - past.folded > AT_ONCE:
-                self.tell(tr("reading the past …"))
-                await asyncio.to_thread(past.extend)
-            self._travel = Travel(past)
+        travel = self._travel
+        if travel is None or travel.past.records is not handle.records:
+            travel = Travel(getattr(handle, "past", None) or Past(handle.records))
+        if len(travel.past) - travel.past.folded > AT_ONCE:
+            self.tell(tr("reading the past …"))
+            await asyncio.to_thread(travel.past.extend)
+        self._travel = travel
         if handle is self._handle and self._on_deck():
             self.travel_to(self._travel.last)
             self.call_after_refresh(self.screen.query_one("#timeline").focus)

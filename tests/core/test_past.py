@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from akg_tui.core import events as ev
 from akg_tui.core.fold import OutOfOrder, fold
-from akg_tui.core.past import Past
+from akg_tui.core.past import NEAR, Past
+from akg_tui.core.state_pieces import LONG, put_together, taken_apart
 from tests.tui.script import FakeHandle
 
 
@@ -24,19 +27,64 @@ def run() -> tuple[ev.Record, ...]:
 @given(
     st.lists(st.integers(1, len(run())), min_size=1, max_size=8),
     st.integers(1, 40),
-    st.sets(st.integers(1, len(run())), max_size=3),
+    st.integers(1, 6),
+    st.integers(0, len(run())),
 )
 def test_the_state_at_an_event_is_the_fold_of_the_events_up_to_it(
-    jumps: list[int], every: int, noted: set[int]
+    jumps: list[int], every: int, most: int, at_hand: int
 ) -> None:
     records = run()
-    past = Past(records, every=every)
-    for seq in sorted(noted):
-        state = fold(records[:seq])
-        assert state is not None
-        past.note(state)
+    past = Past(records, every=every, most=most)
+    past.take(records[:at_hand])
     for seq in jumps:
         assert past.at(seq) == fold(records[:seq])
+    past.take(records)
+    assert past.extend() == fold(records)
+
+
+@given(st.integers(1, 9), st.integers(1, 12))
+def test_there_are_never_more_states_kept_than_wanted(every: int, most: int) -> None:
+    past = Past(run(), every=every, most=most)
+    for seq in range(1, len(run()) + 1):
+        past.extend(seq)
+        assert past.kept <= most
+    assert past.every <= 2 * max(every, len(run()) / most), "and no fewer than need be"
+    for seq in range(1, len(run()) + 1, 7):
+        past.at(seq)
+    assert past.kept <= most + NEAR
+
+
+def test_no_more_is_folded_again_than_lies_between_two_states() -> None:
+    asked: list[int] = []
+
+    class Counted(list[ev.Record]):
+        def __getitem__(self, index: Any) -> Any:
+            found = super().__getitem__(index)
+            asked.append(len(found) if isinstance(index, slice) else 1)
+            return found
+
+    past = Past(Counted(run()), every=10, most=1_000)
+    past.extend()
+    for seq in (len(run()) - 3, 15, 99, 14, 13):
+        asked.clear()
+        past.at(seq)
+        assert sum(asked) <= 10
+
+
+def test_states_share_what_they_have_in_common() -> None:
+    longer = fold(run())
+    assert longer is not None
+    attempts = longer.attempts * 30  # some more than a piece
+    before = replace(longer, attempts=attempts[:-1])
+    after = replace(longer, attempts=attempts)
+    one = taken_apart(before, None)
+    other = taken_apart(after, one)
+    assert put_together(one) == before
+    assert put_together(other) == after
+    place = LONG.index("attempts")
+    assert len(other.long[place]) > 2
+    assert all(a is b for a, b in zip(one.long[place][:-1], other.long[place], strict=False))
+    assert other.long[LONG.index("items")] is one.long[LONG.index("items")]
 
 
 def test_it_grows_with_the_run() -> None:

@@ -27,7 +27,7 @@ from .script import FakeHandle, Try, faster, task
 
 def chart_of(handle: FakeHandle, unit: str = "ratio") -> Plot:
     trace = Trace(unit)
-    trace.read(handle.state, handle.records)
+    trace.read(handle.state)
     return trace.plot(handle.state, None)
 
 

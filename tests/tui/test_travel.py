@@ -12,7 +12,7 @@ from akg_tui.core.past import Past
 from akg_tui.tui.screens.confirm import Confirm
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.spans import plain, width
-from akg_tui.tui.strip import column, event_at, strip_rows
+from akg_tui.tui.strip import Strip, column, event_at
 from akg_tui.tui.travel import Travel
 
 from .script import FakeHandle
@@ -205,10 +205,10 @@ def test_playing_follows_the_run_s_clock_and_shortens_its_waits() -> None:
 @pytest.mark.parametrize("room", [20, 78, 118, 198])
 def test_the_strip_fits_and_a_click_hits_the_mark_it_points_at(room: int) -> None:
     handle = over()
-    travel = Travel(Past(handle.records))
+    travel, strip = Travel(Past(handle.records)), Strip()
     for mark in travel.past.marks:
         travel.go(mark.seq)
-        rows = strip_rows(travel.moment(waits=True), room)
+        rows = strip.rows(travel.moment(waits=True), room)
         assert all(width(row) <= room for row in rows)
         at = column(mark.seq, travel.last, room)
         assert plain(rows[1])[at] in "◦✓▪✗"

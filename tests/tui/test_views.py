@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
+from akg_tui.core.fold import evolve
 from akg_tui.core.machine import Phase, Verdict
 from akg_tui.core.measurement import InputError, Interval, Measurement, Outcome, Progress, Roofline
 from akg_tui.core.state import Attempt, RunState
@@ -108,9 +109,9 @@ def test_errors_by_input_stand_under_their_attempt() -> None:
     assert "no attempt tells its errors by input" in plain(InputRows((), 60)[0])
 
 
-def chart(state: RunState, records: list[ev.Record], unit: str) -> tuple[Plot, str]:
+def chart(state: RunState, unit: str) -> tuple[Plot, str]:
     trace = Trace(unit)
-    trace.read(state, records)
+    trace.read(state)
     plot = trace.plot(state, None)
     return plot, "\n".join(plain(row) for row in draw(plot, 70, 16))
 
@@ -119,7 +120,7 @@ def test_every_unit_draws_the_attempts_or_says_what_is_missing() -> None:
     handle = FakeHandle()
     handle.work()
     for unit in UNITS:
-        _, told = chart(handle.state, handle.records, unit)
+        _, told = chart(handle.state, unit)
         if unit in ("ratio", "ms"):
             assert told.count("✓") == 4
         else:
@@ -129,24 +130,23 @@ def test_every_unit_draws_the_attempts_or_says_what_is_missing() -> None:
 def test_tokens_and_roofline_are_drawn_where_they_are_known() -> None:
     handle = FakeHandle()
     handle.work()
-    records = [
-        msgspec.structs.replace(
-            r, event=msgspec.structs.replace(r.event, input_tokens=4_000, output_tokens=500)
-        )
-        if isinstance(r.event, ev.ModelReplied)
-        else r
-        for r in handle.records
-    ]
-    plot, told = chart(handle.state, records, "tokens")
+    state: RunState | None = None
+    for r in handle.records:
+        event = r.event
+        if isinstance(event, ev.ModelReplied):
+            event = msgspec.structs.replace(event, input_tokens=4_000, output_tokens=500)
+        state = evolve(state, msgspec.structs.replace(r, event=event))
+    assert state is not None
+    plot, told = chart(state, "tokens")
     assert told.count("▪") == 4
     assert "k" in told.splitlines()[-1]
-    assert plot.last_x == 4_500 * sum(isinstance(r.event, ev.ModelReplied) for r in records)
+    assert plot.last_x == 4_500 * sum(isinstance(r.event, ev.ModelReplied) for r in handle.records)
     roof = tuple(
         with_more(a, roofline=Roofline(1 << 20, "L2", 1e11, 0.05 * (a.number + 1)))
         for a in handle.state.attempts
     )
     state = msgspec.structs.replace(handle.state, attempts=roof)
-    _, told = chart(state, records, "roof")
+    _, told = chart(state, "roof")
     assert told.count("✓") == 4
     assert "%┤" in told
 
@@ -159,7 +159,7 @@ def test_a_promise_stands_beside_what_was_measured_and_the_noise_is_told() -> No
     handle = FakeHandle(plans=[tries])
     handle.work()
     trace = Trace()
-    trace.read(handle.state, handle.records)
+    trace.read(handle.state)
     plot = trace.plot(handle.state, None)
     assert "⋄" in "\n".join(plain(row) for row in draw(plot, 70, 16))
     assert trace.promises
@@ -172,10 +172,10 @@ def test_a_kept_attempt_that_was_undone_leaves_the_best_line() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.EVAL, settled=3)
     trace = Trace()
-    trace.read(handle.state, handle.records)
+    trace.read(handle.state)
     assert len(trace.plot(handle.state, None).steps) == 4
     state = msgspec.structs.replace(handle.state, undone=(3,))
-    trace.read(state, handle.records)
+    trace.read(state)
     assert len(trace.plot(state, None).steps) == 3
 
 

@@ -59,7 +59,7 @@ class ChartPane(Painted[Plot], can_focus=True):
         if self.moved(
             (len(state.attempts), state.phase, state.measured, running, tokens, state.undone)
         ):
-            self.trace.read(state, look.records)
+            self.trace.read(state)
             self.show(self.trace.plot(state, running))
             self._title()
 

@@ -10,7 +10,7 @@ from textual.content import Content
 
 from akg_tui.core.events import ModelReplied
 from akg_tui.core.machine import AGENT_PHASES
-from akg_tui.tui.chronicle import MAX_ENTRIES, Chronicle, skipped_line
+from akg_tui.tui.chronicle import MAX_ENTRIES, SLICE, Chronicle, skipped_line
 from akg_tui.tui.commands import named, way_to
 from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
@@ -20,6 +20,7 @@ from akg_tui.tui.story import tail
 from akg_tui.tui.widgets.lineview import LineView
 
 PAST_RECORDS = 300  # told again at each jump through the past
+PAST_AT_ONCE = 60  # entries of those that are wrapped with the jump: a screen has fewer rows
 
 
 class LogPane(LineView):
@@ -33,7 +34,7 @@ class LogPane(LineView):
 
     def __init__(self, name: str = "log") -> None:
         super().__init__(name, follows=True)
-        self.story = self.begin(40, MAX_ENTRIES)
+        self.story = self.begin(40, MAX_ENTRIES, SLICE)
         self._said = ""
         self._past = False
         self._pick: int | None = None
@@ -53,9 +54,9 @@ class LogPane(LineView):
         """Name the pane in the language of now."""
         self.border_title = Content(named("pane.log", tr("agent log")))
 
-    def begin(self, room: int, newest: int) -> Chronicle:
+    def begin(self, room: int, newest: int, at_once: int) -> Chronicle:
         """A telling that has read nothing yet."""
-        return Chronicle(room, newest)
+        return Chronicle(room, newest, at_once=at_once)
 
     def pull(self, look: Look) -> None:
         past = look.past is not None
@@ -71,7 +72,8 @@ class LogPane(LineView):
         story.read(look.records, whole=not self.follow)
         if behind and not resized and story.unwrapped <= behind:
             story.catch_up()
-        if any(isinstance(r.event, ModelReplied) for r in look.records[first:][-50:]):
+        newest = look.records[max(first, len(look.records) - 50) :]
+        if any(isinstance(record.event, ModelReplied) for record in newest):
             self._said = self.told_in(look)
         dropped, self._dropped = story.dropped_rows - self._dropped, story.dropped_rows
         head = self._head
@@ -99,7 +101,8 @@ class LogPane(LineView):
         return True
 
     def _restart(self, *, past: bool) -> None:
-        self.story = self.begin(self.room, PAST_RECORDS if past else MAX_ENTRIES)
+        newest, at_once = (PAST_RECORDS, PAST_AT_ONCE) if past else (MAX_ENTRIES, SLICE)
+        self.story = self.begin(self.room, newest, at_once)
         self._past, self._said = past, ""
         # What was picked is an entry of another telling.
         self._pick, self._dropped, self._head = None, 0, 0

@@ -63,8 +63,8 @@ class SubagentPane(LogPane):
         """The subagent, where it has begun at the moment that is looked at."""
         return self._fleet.find(self.key)
 
-    def begin(self, room: int, newest: int) -> Chronicle:
-        return ChildChronicle(room, newest, self._conversation)
+    def begin(self, room: int, newest: int, at_once: int) -> Chronicle:
+        return ChildChronicle(room, newest, self._conversation, at_once=at_once)
 
     def _conversation(self) -> Conversation | None:
         return self._tail

@@ -14,7 +14,7 @@ from akg_tui.tui.keyboard import rekeyed
 from akg_tui.tui.look import Look
 from akg_tui.tui.screens.watching import bindings
 from akg_tui.tui.spans import Line
-from akg_tui.tui.strip import event_at, strip_rows
+from akg_tui.tui.strip import Strip, event_at
 from akg_tui.tui.travel import Moment
 from akg_tui.tui.widgets.painted import Painted
 
@@ -31,6 +31,7 @@ class Timeline(Painted[Moment | None], can_focus=True):
 
     def __init__(self) -> None:
         super().__init__("timeline", None)
+        self._strip = Strip()
         self.rekey()
 
     def rekey(self) -> None:
@@ -48,7 +49,7 @@ class Timeline(Painted[Moment | None], can_focus=True):
         self.show(look.past)
 
     def paint(self, view: Moment | None, width: int, height: int) -> Sequence[Line]:
-        return strip_rows(view, width) if view is not None and width > 0 else ()
+        return self._strip.rows(view, width) if view is not None and width > 0 else ()
 
     def on_click(self, event: Click) -> None:
         if self.view is not None:

@@ -14,7 +14,6 @@ from textual.events import DescendantBlur, DescendantFocus
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
-from akg_tui.core import events as ev
 from akg_tui.core.machine import Mode
 from akg_tui.tui.asks import Ask, asks
 from akg_tui.tui.code import Colours, Texts
@@ -121,8 +120,6 @@ class Deck(Watching):
         self.note = Rows("note")
         self.reply = OneLine("reply", "")
         self._replies_to = ""
-        self._asked_at: dict[str, float] = {}
-        self._read_asked = 0
         self._changed: tuple[tuple[str, str], tuple[int, int] | None] | None = None
         self._answered: Callable[[str], bool | None] | None = None
         self._finding: Finding | None = None
@@ -173,6 +170,11 @@ class Deck(Watching):
         if event.widget in (self.hint, self.reply, self.prompt):
             # Somebody went elsewhere, by the mouse or by tab: the line is left.
             self._close_lines()
+
+    @property
+    def news(self) -> int:
+        """What the deck has still to read tells the clock to come again."""
+        return self.agents.fleet.seen
 
     @property
     def shape(self) -> Shape:
@@ -240,14 +242,12 @@ class Deck(Watching):
         state = look.state
         if not look.waits and state.question is None:
             return ()
-        for record in look.records[self._read_asked :]:
-            if isinstance(record.event, ev.GateOpened):
-                self._asked_at[f"gate {record.event.gate}"] = record.at
-            elif isinstance(record.event, ev.QuestionAsked):
-                self._asked_at[f"question {record.event.question}"] = record.at
-        self._read_asked = len(look.records)
+        gate, question = state.gate, state.question
+        since = {f"gate {gate.gate}": gate.since} if gate else {}
+        if question is not None:
+            since[f"question {question.number}"] = question.since
         changed = self._changes(look) if look.waits else (0, 0)
-        return asks(state, lambda ident: self._asked_at.get(ident, look.now), look.now, changed)
+        return asks(state, since.__getitem__, look.now, changed)
 
     def _changes(self, look: Look) -> tuple[int, int] | None:
         """Lines added and removed by the candidate; compared once for two versions.

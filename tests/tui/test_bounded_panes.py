@@ -1,0 +1,129 @@
+"""What the panes hold of a run has a bound, and an earlier moment is told as it was then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Phase
+from akg_tui.core.past import Past
+from akg_tui.tui import fleet as fleets
+from akg_tui.tui.child import Part
+from akg_tui.tui.chronicle import MAX_OPEN, Chronicle
+from akg_tui.tui.fleet import Agent, Fleet, fleet_rows
+from akg_tui.tui.ondemand import First
+from akg_tui.tui.travel import MOST_AT_ONCE, Travel
+
+from .script import FakeHandle
+
+
+def _life(name: str) -> list[ev.AnyEvent]:
+    """A subagent's: it begins, replies, ends, and is spoken to too late."""
+    return [
+        ev.SubagentStarted(subagent=name, agent="scout", phase=Phase.EDIT, call=f"c{name}"),
+        ev.ModelReplied(phase=Phase.EDIT, model="m", text=f"{name} looks", source=name),
+        ev.ToolCalled(call=f"{name}/a", tool="read_kernel", arguments={}, source=name),
+        ev.ModelReplied(phase=Phase.EDIT, model="m", text="the main one", input_tokens=5),
+        ev.SubagentEnded(subagent=name, agent="scout", status="done"),
+        ev.SubagentHinted(subagent=name, text="wait"),
+        ev.PhaseEntered(phase=Phase.DIAGNOSE, previous=Phase.EDIT),
+        ev.VisitFailed(phase=Phase.DIAGNOSE, reason=f"after {name}"),
+        ev.PhaseEntered(phase=Phase.EDIT, previous=Phase.DIAGNOSE),
+    ]
+
+
+EVENTS = [event for number in range(12) for event in _life(f"s{number}")]
+RECORDS = [ev.Record(n, float(n), event) for n, event in enumerate(EVENTS, 1)]
+
+
+def _read(fleet: Fleet, count: int) -> list[str]:
+    for _ in range(count + 1):
+        fleet.read(First(RECORDS, count))
+        if fleet.seen == count:
+            return [repr(row) for row in fleet_rows(fleet, 0.0, 60)]
+    raise AssertionError("it never came to the end")
+
+
+@given(
+    jumps=st.lists(st.integers(0, len(RECORDS)), min_size=1, max_size=8),
+    every=st.integers(1, 9),
+    copies=st.integers(1, 9),
+)
+def test_the_agents_at_a_moment_are_those_of_the_events_up_to_it(
+    jumps: list[int], every: int, copies: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fleets, "MOST", 7)
+        patch.setattr(fleets, "COPIES", copies)
+        fleet = Fleet(_every=every)
+        for count in (*jumps, len(RECORDS), *jumps):
+            assert _read(fleet, count) == _read(Fleet(), count)
+            assert len(fleet._former) <= copies
+
+
+def test_copies_share_the_agents_that_are_over() -> None:
+    fleet = Fleet(_every=9)
+    _read(fleet, len(RECORDS))
+    early, late = fleet._former[2], fleet._former[-1]
+    assert len(late.subagents) == 24
+    for one, other in zip(early.subagents[:4], late.subagents, strict=False):
+        assert one is other
+
+
+def test_a_subagent_s_part_is_where_it_stands_and_none_of_its_events() -> None:
+    agent = Agent("s3 scout", "", "working", 0.0, ident="s3")
+    part = Part()
+    whole = [r.seq for r in part.read(RECORDS, agent)]
+    assert whole == [28, 29, 30, 32, 33]
+    assert [r.seq for r in part.read(First(RECORDS, 30), agent)] == [28, 29, 30]
+    grown = part.read(RECORDS, replace(agent, state="done", last=32))
+    assert [r.seq for r in grown] == whole
+    assert isinstance(grown[1].event, ev.ModelReplied)
+    assert grown[1].event.source == "", "it is told as the subagent's own"
+    assert list(part.read(RECORDS, None)) == []
+    other = Agent("s4 scout", "", "working", 0.0, ident="s4")
+    assert [r.seq for r in part.read(RECORDS, other)] == [37, 38, 39, 41, 42]
+
+
+def test_calls_that_nobody_answers_are_forgotten_in_the_end() -> None:
+    story = Chronicle()
+    calls = [ev.ToolCalled(call=f"c{n}", tool="t", arguments={}) for n in range(MAX_OPEN + 50)]
+    records = [ev.Record(n, 0.0, call) for n, call in enumerate(calls, 1)]
+    for count in range(0, len(records) + 1, 50):
+        story.read(First(records, count))
+    assert len(story._calls) == MAX_OPEN
+    assert "c49" not in story._calls
+    assert f"c{MAX_OPEN + 49}" in story._calls
+
+
+def test_a_play_passes_a_bounded_number_of_events_at_once() -> None:
+    handle = FakeHandle()
+    begun = handle.records[:2]
+    same = [ev.Record(n, begun[-1].at, ev.HintGiven(text="x")) for n in range(3, 5_000)]
+    travel = Travel(Past([*begun, *same]))
+    travel.go(2)
+    travel.play(0.0)
+    travel.tick(0.1)
+    assert travel.cursor == 2 + MOST_AT_ONCE
+    assert travel.speed > 0, "it plays on"
+    travel.tick(0.2)
+    travel.tick(0.3)
+    assert (travel.cursor, travel.speed) == (travel.last, 0)
+
+
+def test_the_first_of_a_sequence_are_those_of_a_list() -> None:
+    first = First(list(range(10)), 7)
+    assert list(first) == list(range(7))
+    assert (first[-1], first[0], len(first)) == (6, 0, 7)
+    assert (first[2:], first[:99], first[5:2], first[::2]) == (
+        [2, 3, 4, 5, 6],
+        list(range(7)),
+        [],
+        [0, 2, 4, 6],
+    )
+    with pytest.raises(IndexError):
+        first[7]
