@@ -224,3 +224,14 @@ def test_importing_the_workbench_loads_nothing_heavy() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "[] ['akg_tui.core', 'akg_tui.core.plain']\n"
+
+
+def test_a_start_is_not_interrupted_to_look_for_garbage() -> None:
+    code = (
+        "import gc; from akg_tui.tui.garbage import hold\n"
+        "hold(); before = gc.get_stats()[0]['collections']\n"
+        "import akg_tui.tui.app, akg_tui.tui.screens.deck, akg_tui.engine.engine\n"
+        "print(gc.isenabled(), gc.get_stats()[0]['collections'] - before)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "True 0\n"
