@@ -8,60 +8,21 @@ is a ratio to the same keys on the same screen after the run is over.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
-import select
-import signal
 import statistics
-import struct
 import sys
 import tempfile
-import termios
 import time
 from pathlib import Path
 
 from benchmarks.misbehave import write_task
+from benchmarks.terminal import Terminal
 
 EVERY_S = 0.15
 QUIET_KEYS = 40
 RUN_LIMIT_S = 120
 WORST_MS = 500.0
 COMMAND = [sys.executable, "-m", "akg_tui"]
-
-
-class Screen:
-    """The workbench in a pseudo-terminal; what it writes is read and thrown away."""
-
-    def __init__(self, folder: Path) -> None:
-        self.pid, self._terminal = pty.fork()
-        if self.pid == 0:
-            os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
-            os.execv(COMMAND[0], [*COMMAND, "tune", str(folder)])
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-
-    def drain(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            if select.select([self._terminal], [], [], left)[0]:
-                os.read(self._terminal, 65536)
-
-    def press(self) -> float:
-        """Milliseconds from a key press to the next bytes from the screen."""
-        while select.select([self._terminal], [], [], 0)[0]:
-            os.read(self._terminal, 65536)
-        begin = time.perf_counter()
-        os.write(self._terminal, b"c")
-        if not select.select([self._terminal], [], [], 30)[0]:
-            return 30_000.0
-        os.read(self._terminal, 65536)
-        return (time.perf_counter() - begin) * 1000
-
-    def close(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-        os.close(self._terminal)
 
 
 def _over(folder: Path) -> bool:
@@ -72,7 +33,7 @@ def run() -> bool:
     """Measure, print, and say whether the bound holds."""
     with tempfile.TemporaryDirectory() as base:
         folder = write_task(Path(base) / "task")
-        screen = Screen(folder)
+        screen = Terminal([*COMMAND, "tune", str(folder)])
         try:
             while not list(folder.glob("runs/*/events.jsonl")):
                 screen.drain(0.1)
@@ -81,12 +42,12 @@ def run() -> bool:
             while not _over(folder):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"the run did not end within {RUN_LIMIT_S} s")
-                busy.append(screen.press())
+                busy.append(screen.press(b"c"))
                 screen.drain(EVERY_S)
             screen.drain(1.0)
             quiet = []
             for _ in range(QUIET_KEYS):
-                quiet.append(screen.press())
+                quiet.append(screen.press(b"c"))
                 screen.drain(EVERY_S)
         finally:
             screen.close()

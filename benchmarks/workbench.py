@@ -8,18 +8,12 @@ takes 100 KiB a second.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import math
 import os
-import pty
-import select
-import signal
 import statistics
-import struct
 import sys
 import tempfile
-import termios
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,6 +28,7 @@ from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.widgets.plot import Chart, Plot, Series, draw
 from benchmarks.flooded import Flood, event
+from benchmarks.terminal import Terminal
 
 LINES = 100_000
 POINTS = 10_000
@@ -205,47 +200,11 @@ def _rss_mib(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-class Terminal:
+def _flooded(events: int, report: Path, *, long: bool = False, rate: int = 0) -> Terminal:
     """The flooded workbench in a pseudo-terminal that takes `rate` bytes a second, 0 for all."""
-
-    def __init__(self, events: int, report: Path, *, long: bool = False, rate: int = 0) -> None:
-        self.rate = rate
-        self.pid, self._terminal = pty.fork()
-        if self.pid == 0:
-            os.environ.update(
-                TERM="xterm-256color", COLORTERM="truecolor", FLOODED_REPORT=str(report)
-            )
-            more = ["long"] if long else []
-            args = [sys.executable, "-m", "benchmarks.flooded", str(events), *more]
-            os.execv(sys.executable, args)
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-
-    def drain(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            if select.select([self._terminal], [], [], left)[0]:
-                got = os.read(self._terminal, 4096 if self.rate else 65536)
-                if self.rate:
-                    time.sleep(min(len(got) / self.rate, max(0.0, until - time.monotonic())))
-
-    def write(self, key: bytes) -> None:
-        os.write(self._terminal, key)
-
-    def press(self, key: bytes) -> float:
-        """Milliseconds from a key to the next bytes of the screen."""
-        while select.select([self._terminal], [], [], 0)[0]:
-            os.read(self._terminal, 65536)
-        begin = time.perf_counter()
-        os.write(self._terminal, key)
-        if not select.select([self._terminal], [], [], 30)[0]:
-            return 30_000.0
-        os.read(self._terminal, 65536)
-        return (time.perf_counter() - begin) * 1000
-
-    def close(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-        os.close(self._terminal)
+    more = ["long"] if long else []
+    command = [sys.executable, "-m", "benchmarks.flooded", str(events), *more]
+    return Terminal(command, rate=rate, FLOODED_REPORT=str(report))
 
 
 _BYTES = {"down": b"\x1b[B"}
@@ -253,7 +212,7 @@ _BYTES = {"down": b"\x1b[B"}
 
 def _keys(report: Path, events: int) -> float:
     """The 95th percentile of a key to bytes, in milliseconds."""
-    terminal = Terminal(events, report)
+    terminal = _flooded(events, report)
     try:
         terminal.drain(4)
         times = []
@@ -270,7 +229,7 @@ def _stalls(report: Path, rate: int) -> dict[str, tuple[float, float]]:
 
     By the clock, and what of it the loop's own thread had of the processor.
     """
-    terminal = Terminal(5_000 if not rate else 500, report, long=True, rate=rate)
+    terminal = _flooded(5_000 if not rate else 500, report, long=True, rate=rate)
     begun: list[tuple[float, str]] = []
     try:
         terminal.drain(5)
@@ -294,7 +253,7 @@ def _stalls(report: Path, rate: int) -> dict[str, tuple[float, float]]:
 
 def _idle(report: Path) -> tuple[float, float]:
     """MiB and percent of a core of a workbench on which nothing happens."""
-    terminal = Terminal(0, report)
+    terminal = _flooded(0, report)
     try:
         terminal.drain(6)
         shares = []

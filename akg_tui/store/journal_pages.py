@@ -112,7 +112,7 @@ class Pages(Sequence[Record]):
             raise RunFolderError(f"cannot read {self._path}: {error.strerror}") from error
         page = reread(self._path, b"".join(pieces), number * self._page + 1, start)
         if len(page) < self._page:
-            raise RunFolderError(f"{self._path}: is shorter than it was when it was read")
+            raise RunFolderError(f"{self._path} is shorter than it was when it was read")
         return page
 
     def __len__(self) -> int:

@@ -143,8 +143,9 @@ class Folding:
     def state(self) -> RunState:
         """The state after all events. Raises `RunFolderError` where there were none."""
         if self._state is None:
-            what = "the journal holds no event, so there is no run to open"
-            raise RunFolderError(f"{self._path}: {what}")
+            raise RunFolderError(
+                f"{self._path}: the journal holds no event, so there is no run to open"
+            )
         return self._state
 
 

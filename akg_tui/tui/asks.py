@@ -98,6 +98,41 @@ def _gate(state: RunState, since: float, now: float, changed: tuple[int, int] | 
     return make(state, since, now, changed)
 
 
+def _gate_ask(
+    state: RunState,
+    since: float,
+    *,
+    who: str,
+    risk: str,
+    title: str,
+    about: str,
+    effects: tuple[str, ...],
+    cost: str,
+    answers: tuple[Answer, ...],
+    diff: bool = False,
+    detail: str = "",
+) -> Ask:
+    """What is the same of every gate, around what each says of itself."""
+    gate = state.gate
+    assert gate is not None
+    return Ask(
+        ident=f"gate {gate.gate}",
+        kind=gate.kind,
+        who=who,
+        risk=risk,
+        title=title,
+        about=about,
+        effects=effects,
+        cost=cost,
+        answers=answers,
+        gate=gate.gate,
+        diff=diff,
+        detail=detail,
+        since=since,
+        always=_always(state),
+    )
+
+
 def _lines(changed: tuple[int, int] | None) -> str:
     if changed is None:
         return tr("Its lines cannot be read.")
@@ -150,9 +185,9 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | 
         told = words.sure(measured)
         after = f", {words.times(seed * measured.ratio)} {tr('the seed')}"
     best = words.attempt(state.best.attempt if state.best else 0)
-    return Ask(
-        ident=f"gate {gate.gate}",
-        kind="keep",
+    return _gate_ask(
+        state,
+        since,
         who=tr("{phase} asks", phase=Phase.DECIDE),
         risk=tr("low risk: {key} takes it back", key=way_to("run.undo")),
         title=tr("KEEP attempt {number}?", number=gate.attempt),
@@ -171,19 +206,16 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | 
         ),
         cost=f"{_lines(changed)} {_waits(now - since, tr('no work goes on'))}",
         answers=_answers(state, tr("keep"), tr("kept")),
-        gate=gate.gate,
-        always=_always(state),
         diff=True,
-        since=since,
     )
 
 
 def _edit(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Ask:
     gate = state.gate
     assert gate is not None
-    return Ask(
-        ident=f"gate {gate.gate}",
-        kind="edit",
+    return _gate_ask(
+        state,
+        since,
         who=tr("{phase} asks for the agent", phase=Phase.EDIT),
         risk=tr("some risk: new code runs, confined"),
         title=tr("RUN the edit of attempt {number}?", number=gate.attempt),
@@ -194,10 +226,7 @@ def _edit(state: RunState, since: float, now: float, changed: tuple[int, int] | 
         ),
         cost=f"{_lines(changed)} {_waits(now - since, tr('the code has not run yet'))}",
         answers=_answers(state, tr("approve"), tr("approved")),
-        gate=gate.gate,
-        always=_always(state),
         diff=True,
-        since=since,
     )
 
 
@@ -213,9 +242,9 @@ def _plan(state: RunState, since: float, now: float, changed: tuple[int, int] | 
     if len(free) > 1:
         dropped = tr("{first} to {last}", first=free[0], last=free[-1])
     many = words.count(len(pending), "item")
-    return Ask(
-        ident=f"gate {gate.gate}",
-        kind="plan",
+    return _gate_ask(
+        state,
+        since,
         who=tr("{phase} asks for the agent", phase=Phase.PLAN),
         risk=tr("no risk: nothing is run"),
         title=tr("Go on with this plan of {items}?", items=many),
@@ -226,9 +255,6 @@ def _plan(state: RunState, since: float, now: float, changed: tuple[int, int] | 
         ),
         cost=_waits(now - since, tr("no item is worked on")),
         answers=_answers(state, tr("approve"), tr("approved")),
-        gate=gate.gate,
-        always=_always(state),
-        since=since,
     )
 
 
@@ -244,9 +270,9 @@ def _script(state: RunState, since: float, now: float, changed: tuple[int, int] 
     gate = state.gate
     assert gate is not None
     lines = words.count(gate.detail.count("\n") + 1, "line")
-    return Ask(
-        ident=f"gate {gate.gate}",
-        kind="script",
+    return _gate_ask(
+        state,
+        since,
         who=_script_asker(state),
         risk=tr("some risk: a script runs, confined"),
         title=tr("RUN this script ({name})?", name=clean(gate.subject[:12])),
@@ -257,10 +283,7 @@ def _script(state: RunState, since: float, now: float, changed: tuple[int, int] 
         ),
         cost=_waits(now - since, tr("the agent is held in {phase}", phase=state.phase)),
         answers=_answers(state, tr("approve"), tr("approved")),
-        gate=gate.gate,
-        always=_always(state),
         detail=gate.detail,
-        since=since,
     )
 
 

@@ -74,6 +74,7 @@ UNSEEN = {
     "agent/models/stream:_no_constant": "the agent reads it",
     "agent/models/sweep:": "patterns",
     "agent/models/sweep:_diagnose": "parts of a sentence that is there whole",
+    "store/journal_pages:add": "a fault of our own",
     "store/at_rest": "the command line",
     "store/checkup": "the command line",
     "store/salvage": "the command line",

@@ -6,12 +6,10 @@ a command that core accepts or refuses with a reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
-from textual.events import DescendantBlur, DescendantFocus
-from textual.widgets import Input
+from textual.events import DescendantFocus
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Mode
@@ -32,14 +30,13 @@ from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.rail import Rail
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.panes.timeline import Timeline
-from akg_tui.tui.references import Kernel, NoSuchReference, offers, resolved, told_of
-from akg_tui.tui.screens.finding import Finding
 from akg_tui.tui.screens.gates import Gates
 from akg_tui.tui.screens.planhand import PlanHand
 from akg_tui.tui.screens.popping import Popping
 from akg_tui.tui.screens.reading import Reading
 from akg_tui.tui.screens.review import Review
-from akg_tui.tui.screens.watching import Watching, bindings
+from akg_tui.tui.screens.watching import bindings
+from akg_tui.tui.screens.writing import Writing, kernel_text
 from akg_tui.tui.shape import (
     PANE_NAMES,
     PANES,
@@ -54,9 +51,7 @@ from akg_tui.tui.shape import (
 from akg_tui.tui.snapshot import sparkline
 from akg_tui.tui.tabs import tabs, too_small
 from akg_tui.tui.widgets.askcard import AskCard
-from akg_tui.tui.widgets.hintline import HintLine
 from akg_tui.tui.widgets.lineview import LineView
-from akg_tui.tui.widgets.oneline import OneLine
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.tiles import Tiles
 
@@ -75,7 +70,7 @@ _MODE_WAITS = {
 _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AUTO}
 
 
-class Deck(Watching):
+class Deck(Writing):
     CSS_PATH = "../styles/deck.tcss"
     BINDINGS = bindings("deck")
 
@@ -115,16 +110,9 @@ class Deck(Watching):
         self.body = Tiles(*self.panes.values(), places=self._places, id="body")
         self.spark = Rows("spark")
         self.card = AskCard()
-        self.hint = HintLine("hint", "", self._references, self._referred)
-        self.prompt = OneLine("prompt", "")
         self.note = Rows("note")
-        self.reply = OneLine("reply", "")
-        self._replies_to = ""
         self._changed: tuple[tuple[str, str], tuple[int, int] | None] | None = None
-        self._answered: Callable[[str], bool | None] | None = None
-        self._finding: Finding | None = None
         self._arranged: tuple[object, ...] = ()
-        self.reword()
 
     def rekey(self) -> None:
         self.timeline.rekey()
@@ -132,11 +120,8 @@ class Deck(Watching):
     def holder_of(self, where: Where) -> DOMNode:
         return self.timeline if where == "past" else self
 
-    def reword(self) -> None:
-        self.hint.placeholder = tr(
-            "a hint to the agent: @p3 an item, @44ab a line (tab completes), enter sends it"
-        )
-        self.reply.placeholder = tr("your answer: enter sends it, esc leaves")
+    def pane_at(self, name: str) -> Pane:
+        return self.panes[name]
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -165,11 +150,6 @@ class Deck(Watching):
         if name in self.panes and name != self.active:
             self.active = name
             self._arrange()
-
-    def on_descendant_blur(self, event: DescendantBlur) -> None:
-        if event.widget in (self.hint, self.reply, self.prompt):
-            # Somebody went elsewhere, by the mouse or by tab: the line is left.
-            self._close_lines()
 
     @property
     def news(self) -> int:
@@ -351,8 +331,7 @@ class Deck(Watching):
                 tr("this is answered with its keys, not in words; {key} writes a hint", key=key)
             )
         elif (ask := self.armed_ask()) is not None:
-            self._replies_to = ask.ident
-            self.reply.open()
+            self.reply_to(ask.ident)
 
     def _not_an_answer(self, why: str) -> None:
         """A key that answers nothing here was pressed at random: the next one has to wait."""
@@ -362,116 +341,6 @@ class Deck(Watching):
     def typed(self, now: float, key: str) -> None:
         """The person types, so what appears meanwhile is not answered by it."""
         self.card.arming.typed(now)
-
-    def action_hint(self) -> None:
-        if self.steering.look().state.finished:
-            self.say(tr("the run is over: no agent is there to read a hint"))
-            return
-        self.hint.open()
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        if event.input is self.prompt:
-            self._take_answer(event.value)
-        elif event.input is self.reply:
-            self._send_reply(event.value)
-        else:
-            self._send_hint(event.value)
-
-    def _send_hint(self, text: str) -> None:
-        try:
-            command = cmd.Hint(self.with_references(text))
-        except NoSuchReference as error:
-            self.say(str(error))
-            return
-        if not text.strip() or self.steering.steer(command, tr("the agent reads your hint next")):
-            self.hint.value = ""
-            self.on_one_line_left()
-
-    def with_references(self, text: str) -> str:
-        """`text` with what its `@` references stand for. Raises `NoSuchReference`."""
-        look = self.steering.look()
-        kernels = [self._kernel(look), self._kernel(look, best=True)]
-        return resolved(text, look.state, kernels, look.tag_key)
-
-    def _kernel(self, look: Look, *, best: bool = False) -> Kernel:
-        state = look.state
-        kept = state.best.blob if state.best else state.seed_blob
-        name = f"the best {state.task.files.editable}" if best else state.task.files.editable
-        return Kernel(name, split_lines(_text(look, kept if best else state.work_blob) or ""))
-
-    def _references(self, text: str) -> list[str]:
-        look = self.steering.look()
-        return offers(text, look.state, self._kernel(look), look.tag_key)
-
-    def _referred(self, text: str) -> str:
-        look = self.steering.look()
-        return told_of(text, look.state, self._kernel(look), look.tag_key)
-
-    def _send_reply(self, text: str) -> None:
-        open_question = self.steering.look().state.question
-        if open_question is None or f"question {open_question.number}" != self._replies_to:
-            self.say(tr("that question is not open any more; your words are still on the line"))
-            return
-        command = cmd.AnswerQuestion(open_question.number, text)
-        if self.steering.steer(command, tr("the agent goes on with your answer")):
-            self.reply.value = ""
-            self.on_one_line_left()
-
-    def on_one_line_left(self) -> None:
-        self._close_lines()
-        self.panes[self.active].focus()
-
-    def _close_lines(self) -> None:
-        for each in (self.hint, self.reply, self.prompt):
-            each.close()
-        if self._finding is not None:
-            self._finding.end()
-            self._finding = None
-
-    def ask_for(
-        self, what: str, value: str, take: Callable[[str], bool | None], about: str = ""
-    ) -> None:
-        """Ask for a line: `take` gets it when enter sends it, and says False where it stays to
-        be mended. What is left unsent is a draft `about` what it names.
-        """
-        self._finding = None
-        self._answered = take
-        self.prompt.open(tr("{what}, esc leaves", what=what), value, about)
-
-    def _take_answer(self, text: str) -> None:
-        finding = self._finding
-        if finding is not None and not text.startswith(":"):
-            self.say(finding.step(1))
-            return
-        take, self._answered = self._answered, None
-        if finding is None and take is not None and take(text) is False:
-            self._answered = take
-            return
-        self.prompt.value = ""  # what was taken is no draft
-        if self._answered is None:  # or another line is asked for already
-            self.on_one_line_left()
-        if finding is not None:
-            self.say(finding.to_line(text))
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        if event.input is not self.prompt or self._finding is None:
-            return
-        if told := self._finding.typed(event.value):
-            self.say(told)
-
-    def on_one_line_stepped(self, event: OneLine.Stepped) -> None:
-        if self._finding is not None:
-            self.say(self._finding.step(event.step))
-
-    def action_find(self, begin: str = "") -> None:
-        pane = self.panes[self.active]
-        if not isinstance(pane, LineView):
-            self.say(tr("there are no rows to search in this pane"))
-            return
-        self._answered = None
-        self._finding = Finding(pane)
-        what = tr("the number of a line") if begin else tr("find, or :120 for a line")
-        self.prompt.open(tr("{what}: enter goes on, esc leaves", what=what), begin)
 
     def action_open(self) -> None:
         pane = self.panes[self.active]
@@ -606,15 +475,7 @@ class Deck(Watching):
 
 def _changed(look: Look, old: str, new: str) -> tuple[int, int] | None:
     """Lines added and removed; None where a kernel cannot be read."""
-    before, after = _text(look, old), _text(look, new)
+    before, after = kernel_text(look, old), kernel_text(look, new)
     if before is None or after is None:
         return None
     return size(compare(split_lines(before), split_lines(after)))
-
-
-def _text(look: Look, blob: str) -> str | None:
-    """A kernel; None where it cannot be read. The kernel's pane says why."""
-    try:
-        return look.kernel(blob)
-    except Exception:  # noqa: BLE001 - told by the pane that shows the kernel
-        return None
