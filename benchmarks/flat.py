@@ -5,7 +5,7 @@ and sends a subagent ahead: 1,000 rounds in a million events. Every figure is of
 its own, headless at 120×40: one opens the whole journal, waits until every pane has read it,
 jumps to random events and plays; another is attached at event 50,000 and follows while the
 rest of the million is written, slowly at first: what Python leaves as garbage between two
-looks for it grows for some 600 pulls, and then no more. Memory is what a process has resident
+looks for it grows for some 300 pulls, and then no more. Memory is what a process has resident
 when it has done so.
 """
 
@@ -42,7 +42,7 @@ JUMPS = 60
 JUMP_MS = 50.0
 RATIO = 1.15
 SIZE = (120, 40)
-PULLS = 600
+PULLS = 300
 AT_ONCE = 2_000  # events that are written at once to a journal that is followed
 
 

@@ -1,9 +1,9 @@
-"""Time travel through 100,000 events, and a folder of 10,000 runs.
+"""Time travel through 100,000 events, a folder of 10,000 runs, and memory over 1,000,000 events.
 
 A jump is what a key does: another state, every pane and the timeline drawn, until the
 screen's rows are there; headless, at 120×40, to random events, in time of the processor.
 The list is opened on a folder of copies of one short journal; its stalls are how late the
-loop was while keys were pressed and the runs were being read.
+loop was while keys were pressed and the runs were being read. Memory is `benchmarks.flat`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from akg_tui.store.history import History
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.garbage import Sweeper
 from akg_tui.tui.screens.runs import Runs
-from benchmarks import fold
+from benchmarks import flat, fold
 
 EVENTS = 100_000
 JUMPS = 60
@@ -115,7 +115,7 @@ async def _list(folder: Path) -> dict[str, float]:
 
 
 def run() -> bool:
-    """Measure both, print, and say whether the bounds hold."""
+    """Measure all three, print, and say whether the bounds hold."""
     with tempfile.TemporaryDirectory(prefix="akg-past-") as scratch:
         long = Path(scratch) / "long"
         long.mkdir()
@@ -131,8 +131,12 @@ def run() -> bool:
             shutil.copy(one / "events.jsonl", many / f"run-{number:05d}")
         listed = asyncio.run(_list(many))
         print(json.dumps({"benchmark": "runs", **listed}))
+        memory = Path(scratch) / "memory"
+        memory.mkdir()
+        flat_held = flat.run(memory)
     return (
         jumps["jump_ms_p95"] <= JUMP_MS
         and listed["first_rows_s"] <= LIST_S
         and listed["stall_ms_p95"] <= STALL_MS
+        and flat_held
     )

@@ -15,15 +15,14 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import overload
 
 from akg_tui.core import events as ev
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.blame import Version, blame
 from akg_tui.tui.chronicle import Chronicle
 from akg_tui.tui.fleet import Fleet
+from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.widgets.plot import Chart, Plot, Series, draw
@@ -71,7 +70,7 @@ BOUNDS = {
 }
 
 
-class _Made(Sequence[ev.Record]):
+class _Made(OnDemand[ev.Record]):
     """Records that are made when they are read, so that only the reader's memory grows."""
 
     def __init__(self, count: int = 0) -> None:
@@ -80,12 +79,7 @@ class _Made(Sequence[ev.Record]):
     def __len__(self) -> int:
         return self.count
 
-    @overload
-    def __getitem__(self, index: int) -> ev.Record: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ev.Record]: ...
-    def __getitem__(self, index: int | slice) -> ev.Record | Sequence[ev.Record]:
-        assert isinstance(index, int)
+    def _made(self, index: int) -> ev.Record:
         return ev.Record(index + 1, 0.0, event(index))
 
 

@@ -90,12 +90,12 @@ class Fleet:
     def at_work(self) -> Agent:
         return self._diagnosis if self._diagnosing else self.main
 
-    def read(self, records: Sequence[ev.Record]) -> None:
-        """Read what is new, at most `MOST` records at once; of an earlier moment of the run,
+    def read(self, records: Sequence[ev.Record], most: int | None = None) -> None:
+        """Read what is new, at most so many records at once; of an earlier moment of the run,
         what lies after the last copy before it.
         """
         self._leap(len(records))
-        until = min(len(records), self.seen + MOST)
+        until = min(len(records), self.seen + (most or MOST))
         for index, record in enumerate(records[self.seen : until], self.seen):
             self._read(record, index)
             if (index + 1) % self._every == 0:

@@ -12,7 +12,7 @@ import gc
 
 YOUNG = 2_000  # new objects, less those freed, before a look at them: about 1 ms
 OLDER = 10  # such looks before one at what outlived one: some 5 ms
-OLDEST = 100  # of those before one at all that was not frozen: some 30 ms
+OLDEST = 8  # of those before one at all that was not frozen: 10 to 20 ms, most for what it frees
 LONG_REST_S = 5.0
 HELD = 200_000  # more than a start makes
 
@@ -37,5 +37,5 @@ class Sweeper:
         young, older, oldest = gc.get_count()
         if young >= YOUNG // 2 or older:
             gc.collect(1)
-        elif seconds >= LONG_REST_S and oldest >= OLDER:
+        elif seconds >= LONG_REST_S and oldest >= OLDEST // 2:
             gc.collect()

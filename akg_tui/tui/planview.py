@@ -114,9 +114,10 @@ def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] =
     """
     if not state.items:
         return PlanView([fit(line((text, "muted")), room) for text in _no_plan(state)], {}, 0)
-    items, pending = list(state.items), state.pending
-    if pending:
-        # The pending ones in the order in which they will be worked on.
+    items: Sequence[Item] = state.items
+    pending = state.pending if state.queue or not state.active else ()
+    if state.queue:
+        # The pending ones in the order in which they will be worked on, where that is not theirs.
         coming = iter(pending)
         items = [next(coming) if i.state is ItemState.PENDING else i for i in items]
     found = {

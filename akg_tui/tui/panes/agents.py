@@ -15,6 +15,8 @@ from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.widgets.lineview import LineView
 
+PAST_MOST = 400  # records that are read with a jump: more of them at the pulls after it
+
 
 class AgentsPane(LineView):
     """The arrow keys pick an agent; enter, or a second click, peeks at it."""
@@ -41,7 +43,7 @@ class AgentsPane(LineView):
 
     def see(self, look: Look) -> None:
         """Read what is new, also while the pane is not on screen."""
-        self.fleet.read(look.records)
+        self.fleet.read(look.records, PAST_MOST if look.past is not None else None)
 
     def pull(self, look: Look) -> None:
         # The seconds of a subagent at work are the only thing that moves without an event.
