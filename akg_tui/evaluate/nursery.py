@@ -120,7 +120,8 @@ class Nursery:
     def tidy(self) -> None:
         """End the children that were reserved and not needed, without waiting for it."""
         for place in itertools.chain.from_iterable(self._reserved.values()):
-            place.worker.release()
+            if not place.worker.ended:
+                place.worker.release()
             self._left.append(place.folder)
         self._reserved.clear()
 

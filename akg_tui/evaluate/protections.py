@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from akg_tui.evaluate import namespaces, readable, sandbox
+from akg_tui.evaluate import namespaces, process_tree, readable, sandbox
 
 TRIAL_S = 10.0
 
@@ -75,6 +75,7 @@ def offered() -> tuple[Protection, ...]:
 
     Must be called while this process has a single thread, as after a fork only that goes on.
     """
+    before = process_tree.children_of(os.getpid())
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -90,6 +91,8 @@ def offered() -> tuple[Protection, ...]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+            # Killed before it had seen its own child end, which is ours then if we adopt orphans.
+            process_tree.end_orphans(before)
     return named(found)
 
 

@@ -188,7 +188,8 @@ async def test_a_probe_can_leave_the_timing_out_or_bound_its_samples(judge: Judg
     assert (found.ratio, found.candidate_ms, found.samples) == (None, None, 0)
     found = await judge.probe(PLAIN, timed=True, samples=1, warmups=5)
     assert found.outcome is Outcome.CORRECT, found
-    assert found.clusters == 4
+    # What chance makes look like a gain is looked at again, like a loss given up at once.
+    assert 2 <= found.clusters <= (4 if found.confirmation is None else 8)
     assert found.ratio is not None
     found = await judge.probe("class ModelNew: pass\nx =", timed=False)
     assert found.failure is FailureKind.SYNTAX

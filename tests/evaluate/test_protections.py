@@ -307,3 +307,20 @@ def test_the_numbers_of_the_filter_are_the_machine_s(tmp_path: Path) -> None:
 
 def test_landlock_s_version_is_known_or_nothing() -> None:
     assert 0 <= landlock.version() < 100
+
+
+def test_trying_the_protections_leaves_no_process_to_who_adopts_orphans() -> None:
+    script = (
+        "import os\n"
+        "from akg_tui.evaluate import process_tree, protections, sandbox\n"
+        "sandbox.adopt_orphans()\n"
+        # All on one CPU: whoever is woken runs before the one that was to end.
+        "os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])\n"
+        "for _ in range(20):\n"
+        "    protections.offered()\n"
+        "    print(process_tree.children_of(os.getpid()))\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert found.stdout.splitlines() == ["[]"] * 20
