@@ -106,7 +106,9 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         self._faults = self.dress(theme, wanted)
         self.title = "akg-tui"
         self.attention = Attention(self._to_terminal, os.environ)
-        self.clock = PullClock(self, self._pull, time.monotonic, self._news, self._rest)
+        self.clock = PullClock(
+            self, self._pull, time.monotonic, self._news, self._rest, between=self._between
+        )
         self.clock.pace.reduced = self.wanted.motion == "reduced"
         self._open_run = open_run
         self._browse = browse
@@ -161,6 +163,10 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
     def _rest(self, seconds: float) -> None:
         if self._sweeper is not None:
             self._sweeper.rest(seconds)
+
+    def _between(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.between()
 
     def _tell_faults(self) -> None:
         if self._faults:

@@ -25,6 +25,7 @@ from akg_tui.tui.story import Paragraph, call_words, paragraphs, source, tell, w
 
 MAX_ENTRIES = 2_000
 SLICE = 250  # entries that are wrapped at once, so that no wrapping holds the screen
+AT_ONCE = 60  # entries that a look wraps which can't wait: a screen has fewer rows
 BRIEF_LINES = 6  # of a reply, before the rest of it is folded
 MAX_OUTPUT_LINES = 200
 MAX_OPEN = 1_000  # calls that wait for an answer: of older ones none comes
@@ -151,13 +152,13 @@ class Chronicle:
     def resize(self, room: int, since: int | None = None) -> bool:
         """Wrap for another width; True when that changed anything.
 
-        Entries before the number `since` are left for `catch_up`; all but the newest `SLICE`
+        Entries before the number `since` are left for `catch_up`; all but the newest `AT_ONCE`
         where it is None.
         """
         if room == self._room:
             return False
         self._room = room
-        newest = max(0, len(self._entries) - SLICE)
+        newest = max(0, len(self._entries) - AT_ONCE)
         self._set_aside(newest if since is None else max(0, min(newest, since - self._first)))
         return True
 

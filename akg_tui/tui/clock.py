@@ -7,6 +7,7 @@ owner's business.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,8 @@ class PullClock:
     """Calls `pull` at the pace that loop and terminal can bear.
 
     `news` gives what stands for all that changes by itself, time left out: while it stays the
-    same the clock rests, and tells `rest` for how many seconds by now.
+    same the clock rests, and tells `rest` for how many seconds by now. `between` is called half
+    way to the next tick where something has changed: what it does is no part of a pull.
     """
 
     def __init__(
@@ -59,6 +61,8 @@ class PullClock:
         monotonic: Callable[[], float],
         news: Callable[[], object],
         rest: Callable[[float], None],
+        *,
+        between: Callable[[], None],
     ) -> None:
         self._app = app
         self._pull = pull
@@ -66,6 +70,7 @@ class PullClock:
         self._news = news
         self._told: object = None
         self._rest = rest
+        self._between = between
         self._pulled = self._moved = 0.0
         self._due = monotonic()
         self.pace = Pace()
@@ -83,6 +88,7 @@ class PullClock:
             return
         if self._news() != self._told:
             self.now()
+            asyncio.get_running_loop().call_later(TICK_S / 2, self._between)
         elif now - self._pulled >= REST_S:
             self._show()
             self._rest(now - self._moved)

@@ -13,6 +13,7 @@ import gc
 YOUNG = 2_000  # new objects, less those freed, before a look at them: about 1 ms
 OLDER = 10  # such looks before one at what outlived one: some 5 ms
 OLDEST = 8  # of those before one at all that was not frozen: 10 to 20 ms, most for what it frees
+UNASKED = 64  # of those before Python looks at all by itself, in the midst of something
 LONG_REST_S = 5.0
 HELD = 200_000  # more than a start makes
 
@@ -29,8 +30,13 @@ class Sweeper:
 
     def settle(self) -> None:
         """Leave out of all later looks what is there now."""
-        gc.set_threshold(YOUNG, OLDER, OLDEST)
+        gc.set_threshold(YOUNG, OLDER, UNASKED)
         gc.freeze()
+
+    def between(self) -> None:
+        """The screen is drawn, and nothing is to be done for a moment."""
+        if gc.get_count()[2] >= OLDEST:
+            gc.collect()
 
     def rest(self, seconds: float) -> None:
         """Nothing has changed for so long, and nobody has pressed a key."""

@@ -236,3 +236,19 @@ def test_a_start_is_not_interrupted_to_look_for_garbage() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "True 0\n"
+
+
+def test_all_that_is_not_frozen_is_looked_at_between_two_frames_not_in_one() -> None:
+    script = (
+        "import gc; from akg_tui.tui.garbage import OLDEST, Sweeper\n"
+        "sweeper = Sweeper(); sweeper.settle()\n"
+        "whole = lambda: gc.get_stats()[2]['collections']\n"
+        "before = whole(); sweeper.between(); told = [whole() - before]\n"
+        "for _ in range(OLDEST): gc.collect(1)\n"
+        "told.append(whole() - before); sweeper.between(); told.append(whole() - before)\n"
+        "sweeper.between(); told.append(whole() - before); print(told)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True
+    )
+    assert found.stdout.strip() == "[0, 0, 1, 1]", found.stderr

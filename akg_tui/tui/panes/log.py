@@ -10,7 +10,7 @@ from textual.content import Content
 
 from akg_tui.core.events import ModelReplied
 from akg_tui.core.machine import AGENT_PHASES
-from akg_tui.tui.chronicle import MAX_ENTRIES, SLICE, Chronicle, skipped_line
+from akg_tui.tui.chronicle import AT_ONCE, MAX_ENTRIES, SLICE, Chronicle, skipped_line
 from akg_tui.tui.commands import named, way_to
 from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
@@ -20,7 +20,6 @@ from akg_tui.tui.story import tail
 from akg_tui.tui.widgets.lineview import LineView
 
 PAST_RECORDS = 300  # told again at each jump through the past
-PAST_AT_ONCE = 60  # entries of those that are wrapped with the jump: a screen has fewer rows
 
 
 class LogPane(LineView):
@@ -101,7 +100,7 @@ class LogPane(LineView):
         return True
 
     def _restart(self, *, past: bool) -> None:
-        newest, at_once = (PAST_RECORDS, PAST_AT_ONCE) if past else (MAX_ENTRIES, SLICE)
+        newest, at_once = (PAST_RECORDS, AT_ONCE) if past else (MAX_ENTRIES, SLICE)
         self.story = self.begin(self.room, newest, at_once)
         self._past, self._said = past, ""
         # What was picked is an entry of another telling.
