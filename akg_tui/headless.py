@@ -39,7 +39,7 @@ async def run_as_json(handle: RunHandle, out: TextIO) -> None:
     stream = _JsonLines(handle, out)
     try:
         while not task.done():
-            await _until_done(task, handle)
+            await until_done(task, handle)
             stream.write()
         await task
     finally:
@@ -56,7 +56,7 @@ class ModelHeld(RuntimeError):
     """The model cannot be used as things are, and nobody watches who could mend it."""
 
 
-async def _until_done(task: asyncio.Task[None], handle: RunHandle) -> None:
+async def until_done(task: asyncio.Task[None], handle: RunHandle) -> None:
     """Wait a tick, or until the work ends. Raises `ModelHeld` when only a person could help."""
     await asyncio.wait({task}, timeout=TICK_S)
     if handle.state.api_failure and not task.done():
@@ -110,7 +110,7 @@ async def run_with_progress(handle: RunHandle) -> None:
         shown = 0
         try:
             while not task.done():
-                await _until_done(task, handle)
+                await until_done(task, handle)
                 count = len(handle.records)
                 for record in unread(handle.records, shown):
                     for line in narrate([record], handle):
@@ -164,16 +164,8 @@ def narrate(
                 lines.append(f"PLAN.md   was edited by hand; the edit is kept in {one_line(kept)}")
             case ev.RunSalvaged(source=source):
                 lines.append(f"salvaged  from the run {one_line(source)}")
-            case ev.ApiWaiting(reason=reason, attempt=attempt, seconds=seconds):
-                lines.append(
-                    f"WAIT_API  try {attempt + 1} in {seconds:.0f} s: {one_line(say(reason), 100)}"
-                )
-            case ev.ContextRebuilt(reason=reason):
-                lines.append(f"context   begun anew: {one_line(say(reason), 100)}")
-            case ev.VisitFailed(reason=reason):
-                lines.append(f"agent     {one_line(say(reason), 120)}")
             case _:
-                lines += _of_subagents(event, say) or _by_hand(event, say)
+                lines += _of_visits(event, say) or _of_subagents(event, say) or _by_hand(event, say)
     return lines
 
 
@@ -187,6 +179,21 @@ def _baseline(m: Measurement, say: Callable[[str], str]) -> list[str]:
         return []
     lacks = [f"sandbox   lacks {one_line(say(each), 100)}" for each in m.sandbox_missing]
     return [f"baseline  {told}", *lacks]
+
+
+def _of_visits(event: ev.AnyEvent, say: Callable[[str], str]) -> list[str]:
+    """What the model's server makes a visit wait for, begin anew or end."""
+    match event:
+        case ev.ApiWaiting(reason=reason, attempt=attempt, seconds=seconds):
+            return [f"WAIT_API  try {attempt + 1} in {seconds:.0f} s: {one_line(say(reason), 100)}"]
+        case ev.ApiFailed(reason=reason):
+            return [f"WAIT_API  the model cannot be used: {one_line(say(reason), 300)}"]
+        case ev.ContextRebuilt(reason=reason):
+            return [f"context   begun anew: {one_line(say(reason), 100)}"]
+        case ev.VisitFailed(reason=reason):
+            return [f"agent     {one_line(say(reason), 120)}"]
+        case _:
+            return []
 
 
 def _by_hand(event: ev.AnyEvent, say: Callable[[str], str]) -> list[str]:

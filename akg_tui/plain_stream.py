@@ -21,11 +21,11 @@ from akg_tui.core.machine import Mode, Overlay
 from akg_tui.core.plain import clean, one_line
 from akg_tui.core.rules import told as rule_told
 from akg_tui.engine.handle import unread
-from akg_tui.headless import closing_lines, narrate
+from akg_tui.headless import closing_lines, narrate, until_done
 from akg_tui.tui import words
 from akg_tui.tui.asks import Ask, asks
-from akg_tui.tui.compare import Kind, Row, compare, folded, size, split_lines
-from akg_tui.tui.language import retold, searched, speak, tr
+from akg_tui.tui.compare import Compared, Kind, compare, folded, size, split_lines
+from akg_tui.tui.language import lined, retold, searched, speak, tr
 
 if TYPE_CHECKING:
     from akg_tui.core.state import RunState
@@ -45,7 +45,8 @@ async def run_plain(
 ) -> None:
     """Run to the end, telling it line by line on `out`.
 
-    `typed` is where answers come from; it is read only where it is a terminal.
+    `typed` is where answers come from; it is read only where it is a terminal. Raises
+    `akg_tui.headless.ModelHeld` when the model cannot be used and nobody could say `go`.
     """
     if looks.lang:
         speak(looks.lang)
@@ -56,7 +57,10 @@ async def run_plain(
     try:
         with _lines_of(answers, stream.answer):
             while not task.done():
-                await asyncio.wait({task}, timeout=TICK_S)
+                if answers is None:
+                    await until_done(task, handle)
+                else:
+                    await asyncio.wait({task}, timeout=TICK_S)
                 stream.write()
             await task
     finally:
@@ -65,7 +69,7 @@ async def run_plain(
             await task
         stream.write()
     for line in closing_lines(handle):
-        stream.say(line.strip())
+        stream.say(lined(line.strip()))
 
 
 @contextlib.contextmanager
@@ -150,7 +154,7 @@ class PlainStream:
         for record in unread(self._handle.records, start):
             at = time.strftime("%H:%M:%S", time.localtime(record.at))
             for line in (*narrate([record], self._handle, retold), *_more(record.event)):
-                self.say(f"{at} {line}")
+                self.say(f"{at} {lined(line)}")
         self._tell_standing()
         self._tell_progress()
 
@@ -165,7 +169,11 @@ class PlainStream:
         if waiting:
             return
         effect = None if state.finished else next_effect(state, self._clock())
-        held = (effect.overlay, effect.due, state.mode) if isinstance(effect, Hold) else ()
+        held = (
+            (effect.overlay, effect.due, state.mode, state.api_failure)
+            if isinstance(effect, Hold)
+            else ()
+        )
         if held and held != self._told and isinstance(effect, Hold):
             self._wait(effect)
         self._told = held
@@ -231,6 +239,9 @@ class PlainStream:
             self.say(tr("WAITS: paused; go goes on, step takes one step{to}", to=to))
         elif hold.overlay is Overlay.WAIT_STEP:
             self.say(tr("WAITS: step takes one step{to}, mode auto goes on by itself", to=to))
+        elif hold.overlay is Overlay.WAIT_API:
+            why = retold(one_line(self._handle.state.api_failure, 300))
+            self.say(tr("WAITS: the model cannot be used ({why}); go tries again", why=why))
 
     def _tell_progress(self) -> None:
         """Where a long evaluation stands, every ten seconds."""
@@ -249,7 +260,7 @@ class PlainStream:
             doing = f"{retold(one_line(live.activity))}: {words.stage(progress.stage)}"
             self.say(f"  {doing}{part}{ratio}")
 
-    def _compared(self, state: RunState) -> tuple[Row, ...]:
+    def _compared(self, state: RunState) -> Compared:
         best = state.best.blob if state.best else state.seed_blob
         old, new = self._handle.kernel(best), self._handle.kernel(state.work_blob)
         return compare(split_lines(old), split_lines(new))

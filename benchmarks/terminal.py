@@ -1,4 +1,4 @@
-"""A program in a pseudo-terminal of 120×40: keys go in, and what it writes is timed, not read."""
+"""A program in a pseudo-terminal: keys go in, and what it writes is timed, not read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ class Terminal:
         if self.pid == 0:
             os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", **environment)
             os.execv(command[0], command)
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.resize(120, 40)
+
+    def resize(self, columns: int, rows: int) -> None:
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
 
     def drain(self, seconds: float) -> None:
         """Let it write for so long."""

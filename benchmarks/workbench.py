@@ -34,7 +34,9 @@ POINTS = 10_000
 EVENTS = 1_000_000
 KEYS = 60
 EVERY_S = 0.1
-# Goes round: panes, the chart's unit, zoom and back, layouts, blame, top and bottom.
+# Goes round: panes, the chart's unit, zoom and back, layouts, blame, top and bottom; a search
+# that finds nothing in the long kernel, a reference in a hint, review, two rounds and the whole
+# of them, the past, the palette, and other sizes of the terminal.
 ACTIONS = [
     "1",
     "down",
@@ -54,7 +56,15 @@ ACTIONS = [
     "w",
     "2",
     "b",
+    *("/", "q", "x", "z", "escape"),
+    *("i", "@", "1", "2", "tab", "escape"),
+    *("r", "n", "s", "escape"),
+    *("v", "z", "left", "escape"),
+    *("T", "left", "home", "L"),
+    *("ctrl+p", "z", "o", "escape", "escape"),
+    *("80x24", "200x60", "120x40"),
 ]
+SIZES = {"80x24": (80, 24), "200x60": (200, 60), "120x40": (120, 40)}
 BOUNDS = {
     "log_us_a_line": 3.0,
     "source_jump_ms": 12.0,
@@ -201,7 +211,14 @@ def _flooded(events: int, report: Path, *, long: bool = False, rate: int = 0) ->
     return Terminal(command, rate=rate, FLOODED_REPORT=str(report))
 
 
-_BYTES = {"down": b"\x1b[B"}
+_BYTES = {
+    "down": b"\x1b[B",
+    "left": b"\x1b[D",
+    "home": b"\x1b[H",
+    "tab": b"\t",
+    "escape": b"\x1b",
+    "ctrl+p": b"\x10",
+}
 
 
 def _keys(report: Path, events: int) -> float:
@@ -231,7 +248,10 @@ def _stalls(report: Path, rate: int) -> dict[str, tuple[float, float]]:
         terminal.drain(1)
         for name in ACTIONS:
             begun.append((time.monotonic(), name))
-            terminal.write(_BYTES.get(name, name.encode()))
+            if name in SIZES:
+                terminal.resize(*SIZES[name])
+            else:
+                terminal.write(_BYTES.get(name, name.encode()))
             terminal.drain(0.4)
         terminal.drain(1.2)
         told = json.loads(report.read_text())["stalls"]

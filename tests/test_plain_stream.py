@@ -13,6 +13,7 @@ import pytest
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Gate, Mode, Phase
+from akg_tui.headless import ModelHeld
 from akg_tui.plain_stream import PlainStream, run_plain
 from akg_tui.tui.language import speak
 from akg_tui.tui.preferences import Preferences
@@ -183,6 +184,38 @@ def test_typed_words_steer_the_run() -> None:
     assert "hint      use float4" in out.getvalue()
 
 
+def held() -> FakeHandle:
+    """A run whose model's server refused the key."""
+    handle = FakeHandle()
+    handle.to_phase(Phase.PLAN)
+    handle.send(cmd.Observe(ev.ApiFailed(reason="the key was refused by http://lab (401)")))
+    return handle
+
+
+def test_a_model_that_cannot_be_used_is_told_once_and_go_tries_again() -> None:
+    handle = held()
+    stream, out = told(handle)
+    stream.write()
+    stream.write()
+    said = out.getvalue()
+    assert said.count("WAIT_API  the model cannot be used: the key was refused by") == 1
+    assert said.count("WAITS: the model cannot be used (the key was refused by") == 1
+    assert "go tries again" in said
+    stream.answer("go")
+    assert handle.state.api_failure == ""
+    stream.write()
+    handle.send(cmd.Observe(ev.ApiFailed(reason="the key was refused by http://lab (401)")))
+    stream.write()
+    assert out.getvalue().count("go tries again") == 2
+
+
+async def test_a_model_that_cannot_be_used_ends_a_stream_that_nobody_answers() -> None:
+    handle, out = held(), io.StringIO()
+    with pytest.raises(ModelHeld, match="the key was refused"):
+        await asyncio.wait_for(run_plain(handle, out, io.StringIO("go\n"), Preferences()), 10)
+    assert "WAIT_API  the model cannot be used: the key was refused" in out.getvalue()
+
+
 def test_what_waits_is_told_once_and_how_to_go_on() -> None:
     handle = FakeHandle(mode=Mode.STEP)
     stream, out = told(handle)
@@ -281,7 +314,7 @@ async def test_the_stream_speaks_the_language_that_is_preferred() -> None:
         speak("en")
     assert out.getvalue().startswith("运行 row_softmax，模式 auto")
     assert "✔ KEEP    p1   更快：+31.0 %（" in out.getvalue()
-    assert "phase     PLAN: 基线已测量" in out.getvalue()
+    assert "阶段      PLAN：基线已测量" in out.getvalue()
 
 
 def test_a_refusal_is_told_in_the_language_spoken() -> None:

@@ -7,7 +7,7 @@ Holds the calls in flight of one run, in memory: after a crash none is. The rule
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from akg_tui.core.budget import no_room
@@ -30,19 +30,25 @@ class Admission:
         self._numbers = itertools.count()
 
     @contextmanager
-    def call(self, state: RunState, estimate: Usage) -> Iterator[None]:
+    def call(self, state: RunState, estimate: Usage) -> Iterator[Callable[[RunState], None]]:
         """Keep room for one call while it is under way. Raises `NoRoom`.
 
-        Leave it when the reply is journaled: from there on the state counts it.
+        Leave it when the reply is journaled: from there on the state counts it. What is given
+        raises `NoRoom` too: it is asked before the call is made again, since a reply that was
+        lost is paid for, and other calls have come to their ends.
         """
         if full := no_room(state, (*self._in_flight.values(), estimate)):
             raise NoRoom(full)
         number = next(self._numbers)
         self._in_flight[number] = estimate
         try:
-            yield
+            yield self._still_fits
         finally:
             del self._in_flight[number]
+
+    def _still_fits(self, state: RunState) -> None:
+        if full := no_room(state, tuple(self._in_flight.values())):
+            raise NoRoom(full)
 
 
 def estimated(model: str, characters: int) -> Usage:

@@ -125,7 +125,7 @@ async def _asked(talk: Talk, conversation: Conversation) -> ChatReply:
         return conversation.request(shared, waiting(run, talk.source))
 
     estimate = estimated(talk.model.name, conversation.unread)
-    with talk.admission.call(run.state, estimate):
+    with talk.admission.call(run.state, estimate) as still_fits:
         reply = await talk.patience.ask(
             run,
             talk.model,
@@ -133,6 +133,7 @@ async def _asked(talk: Talk, conversation: Conversation) -> ChatReply:
             talk.on_delta,
             talk.clock,
             source=talk.source,
+            again=lambda: still_fits(run.state),
         )
         run.send(cmd.Observe(_replied(phase, talk, reply, conversation)))
     conversation.hints_told = conversation.own_told = 0

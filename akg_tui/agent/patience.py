@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -42,9 +43,11 @@ class Patience:
     """How long to wait for a server, in seconds.
 
     Waits grow from `base_s` twofold to `cap_s`; `jitter(attempt)` in [0, 1) spreads them by a
-    quarter either way. What a server asks for is granted up to `asked_cap_s`. All waits for
-    one reply end at `total_s`, broken replies in a row at `broken`. A server that cannot be
-    reached at all before it ever answered is given up at once: the address is wrong.
+    quarter either way. What a server asks for is granted up to `asked_cap_s`. The tries for
+    one reply end `total_s` after the first that failed, waits and tries together, as a server
+    that stalls takes longer over a try than is waited between two; broken replies in a row end
+    at `broken`. A server that cannot be reached at all before it ever answered is given up at
+    once: the address is wrong. `now` is a clock that only runs.
     """
 
     base_s: float = 2.0
@@ -54,6 +57,7 @@ class Patience:
     broken: int = 6
     jitter: Callable[[int], float] = _steady
     rest: Callable[[float], Awaitable[None]] = asyncio.sleep
+    now: Callable[[], float] = time.monotonic
     answered: bool = field(default=False, init=False)
 
     def wait_for(self, attempt: int, asked_s: float | None) -> float:
@@ -71,13 +75,15 @@ class Patience:
         clock: Callable[[], float],
         *,
         source: str = "",
+        again: Callable[[], None] = lambda: None,
     ) -> ChatReply:
         """A reply to the request of `make`, however often it must be sent.
 
-        `source` is the subagent that asks, if one does.
+        `source` is the subagent that asks, if one does. `again` is called before the request
+        is sent once more, and raises where it may not be.
         Raises `ModelFailed` when no waiting helps, `WaitEnded` when the run stops first.
         """
-        waited = 0.0
+        since: float | None = None
         broken = 0
         attempt = 0
         while True:
@@ -87,16 +93,18 @@ class Patience:
             except ServerBusy as error:
                 _charge(run, model, str(error), error.spent, source)
                 broken = broken + 1 if error.garbled else 0
-                self._give_up(error, broken, attempt, waited)
+                failed = self.now()
+                since = failed if since is None else since
+                self._give_up(error, broken, attempt, failed - since)
                 seconds = round(self.wait_for(attempt, error.asked_s), 3)
                 waiting = ev.ApiWaiting(
                     reason=str(error), attempt=attempt, seconds=seconds, asked_s=error.asked_s
                 )
                 run.send(cmd.Observe(waiting))
                 await self.rest(seconds)
-                waited += seconds
                 if wait_over(run.state, clock()) or visit_over(run.state, clock()):
                     raise WaitEnded from None
+                again()
             else:
                 self.answered = True
                 return reply
@@ -119,13 +127,13 @@ class Patience:
             _charge(run, model, "cancelled", model.unfinished or Spent(), source)
             raise
 
-    def _give_up(self, error: ServerBusy, broken: int, attempt: int, waited: float) -> None:
+    def _give_up(self, error: ServerBusy, broken: int, attempt: int, failing: float) -> None:
         if error.unreachable and not self.answered:
             raise ModelUnusable(str(error)) from error
         if broken >= self.broken:
             raise ModelUnusable(f"{broken} broken replies in a row; the last: {error}") from error
-        if waited >= self.total_s:
-            hours = f"{waited / 3600:.1f} h"
+        if failing >= self.total_s:
+            hours = f"{failing / 3600:.1f} h"
             raise ModelUnusable(f"no reply in {attempt} tries over {hours}; {error}") from error
 
 

@@ -53,7 +53,8 @@ async def visit(
 
     Ends with the phase's work done or waiting for a person, with `VisitFailed`, `ApiFailed`
     or `CallRefused` in the journal, or with nothing when the visit is simply to begin again:
-    with a new conversation, or after a pause. Without a `context` the visit stands alone.
+    with a new conversation where an old one was refused, or after a pause. Without a
+    `context` the visit stands alone.
     """
     talk = Talk(
         run,
@@ -131,6 +132,10 @@ async def _stay(
         if fresh and conversation.fresh:
             why = f"the server takes no request of this run: {error}"
             run.send(cmd.Observe(ev.ApiFailed(reason=why)))
+        elif fresh:
+            # A new conversation is what a refusal is mended with, and this one was new: were
+            # nothing counted, such a server would be asked and paid for without end.
+            run.send(cmd.Observe(ev.VisitFailed(phase=phase, reason=str(error))))
         own.spoil(f"the server refused the prompt: {one_line(str(error), 120)}")
         return str(error)
     except NoRoom as error:

@@ -107,4 +107,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader went away (`| head`); there is nobody left to tell.
         sys.stderr.close()
         return EXIT_INTERRUPTED
+    except OSError as error:
+        # A folder that may not be looked into, a full disk: nobody is helped by where in the
+        # program that was met. What a command can say better it has said already.
+        print(f"akg-tui: {_told(error)}", file=sys.stderr)
+        return EXIT_BAD_INPUT
     return code
+
+
+def _told(error: OSError) -> str:
+    from akg_tui.core.plain import one_line
+
+    why = error.strerror or str(error) or type(error).__name__
+    return one_line(f"{error.filename}: {why}" if error.filename else why, 1000)

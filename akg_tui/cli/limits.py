@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from akg_tui.core.task import Policy, Task
 
 
+# What `add_limits` declares, by the names of the arguments.
+LIMITS = (
+    "max_rounds",
+    "max_hours",
+    "max_experiments",
+    "max_tokens",
+    "max_cost",
+    "goal",
+    "policy",
+)
+
+
 def add_limits(command: argparse.ArgumentParser) -> None:
     """When to stop. What is not said here is the run's, and before there is one, the task's."""
     command.add_argument("--max-rounds", type=positive, metavar="N")

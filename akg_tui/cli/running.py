@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.limits import (
+    LIMITS,
     add_limits,
     add_sandbox,
     insist_on_sandbox,
@@ -91,37 +92,40 @@ def _watching(command: argparse.ArgumentParser) -> None:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    import shutil
-
     from akg_tui.resources import sample_kernels, sample_names
 
     sample = arguments.sample
     if sample not in sample_names():
         raise UsageError(f"no bundled sample {sample!r}; there are: {', '.join(sample_names())}")
     folder = DEMO_FOLDER / sample
-    try:
-        if not (folder / "task.toml").exists():
-            origin = sample_kernels() / sample
-            insist_on_times(load(origin).task, origin)  # or a folder of no use is left
-            ignored = shutil.ignore_patterns("runs", "__pycache__")
-            shutil.copytree(origin, folder, dirs_exist_ok=True, ignore=ignored)
-    except OSError as error:
-        raise UsageError(f"cannot write {folder}: {error.strerror}") from error
     tuning = argparse.ArgumentParser()
     _tuning(tuning)
     tune = tuning.parse_args([str(folder), "--max-rounds", str(arguments.rounds or 12)])
     for name in (*_WATCHING, *_LOOKS):
         setattr(tune, name, getattr(arguments, name))
     tune.require_sandbox = arguments.require_sandbox
-    return _tune(tune)
+    begun = os.path.exists(folder / "task.toml")  # noqa: PTH110 - False where it can't be seen
+    return _tune(tune, copied_from=None if begun else sample_kernels() / sample)
 
 
-def _tune(arguments: argparse.Namespace) -> int:
+def _copy(origin: Path, folder: Path) -> TaskFolder:
+    import shutil
+
+    ignored = shutil.ignore_patterns("runs", "__pycache__")
+    try:
+        shutil.copytree(origin, folder, dirs_exist_ok=True, ignore=ignored)
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror}") from error
+    return load(folder)
+
+
+def _tune(arguments: argparse.Namespace, copied_from: Path | None = None) -> int:
+    """Tune the task in a folder, or in the copy of another that is made when the run begins."""
     from msgspec.structs import replace
 
     from akg_tui.core.prices import policy_fault
 
-    folder = load(arguments.task)
+    folder = load(copied_from or arguments.task)
     policy = _stated(arguments, folder.task.policy)
     task = replace(folder.task, policy=policy)
     if arguments.require_sandbox:
@@ -138,7 +142,8 @@ def _tune(arguments: argparse.Namespace) -> int:
         from akg_tui.engine.launch import create_run
 
         insist_on_times(task, folder.path)
-        return create_run(folder, task, Mode(arguments.mode or "auto"))
+        begun = _copy(folder.path, arguments.task) if copied_from else folder
+        return create_run(begun, task, Mode(arguments.mode or "auto"))
 
     return _watch(open_run, arguments)
 
@@ -165,31 +170,20 @@ def _check_agent(task: Task, folder: TaskFolder) -> None:
 
 def _stated_agent(arguments: argparse.Namespace, agent: Agent) -> Agent:
     """The task's agent with what the command line says; checked like the task's own."""
-    import msgspec
+    from akg_tui.core.task import BadAgent, stated_agent
 
-    from akg_tui.core.task import Agent, resolved_model
-
-    plain = msgspec.to_builtins(agent)
-    if arguments.agent:
-        plain["model"] = arguments.agent
-    if arguments.base_url is not None:
-        plain["base_url"] = arguments.base_url
-    if arguments.edit_format is not None:
-        plain["edit_format"] = arguments.edit_format
-    if key_file := _key_file(arguments):
-        plain["api_key_file"] = key_file
-    plain["model"] = resolved_model(plain["model"])
+    given = {
+        "model": ("--agent", arguments.agent or None),
+        "base_url": ("--base-url", arguments.base_url),
+        "edit_format": ("--edit-format", arguments.edit_format),
+        "api_key_file": ("--api-key-file", _key_file(arguments) or None),
+    }
+    said = {name: value for name, (_, value) in given.items() if value is not None}
     try:
-        return msgspec.convert(plain, Agent)
-    except msgspec.ValidationError as error:
-        what, _, place = str(error).partition(" - at `$.")
-        given = {
-            "model": ("--agent", arguments.agent),
-            "base_url": ("--base-url", arguments.base_url),
-            "edit_format": ("--edit-format", arguments.edit_format),
-        }
-        option, wrong = given.get(place.rstrip("`"), ("agent", arguments.agent))
-        raise UsageError(f"{option} {wrong!r}: not allowed ({what})") from None
+        return stated_agent(agent, said)
+    except BadAgent as error:
+        option, wrong = given.get(error.setting, ("agent", arguments.agent))
+        raise UsageError(f"{option} {wrong!r}: not allowed ({error.why})") from None
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -221,6 +215,7 @@ def _change_policy(run: RunFolder, arguments: argparse.Namespace) -> None:
     from akg_tui.core.events import COMMAND_LINE
 
     if run.state.finished:
+        _refuse_changes(run, arguments)
         return
     policy = _stated(arguments, run.state.task.policy)
     if policy == run.state.task.policy:
@@ -230,6 +225,24 @@ def _change_policy(run: RunFolder, arguments: argparse.Namespace) -> None:
         raise UsageError(decided.why)
     for event in decided:
         run.append(event)
+
+
+def _refuse_changes(run: RunFolder, arguments: argparse.Namespace) -> None:
+    """Nothing of a run that is over can be changed. Raises `UsageError` where it was asked for."""
+    asked = {**{f"--{name.replace('_', '-')}": name for name in LIMITS}, "--mode": "mode"}
+    given = [option for option, name in asked.items() if getattr(arguments, name)]
+    if not given:
+        return
+    state = run.state
+    how = (
+        f"go on in a fork of it: akg-tui fork {run.path} --round {state.settled}, then resume that"
+    )
+    if state.best is None:
+        how = "it has no round to go on from: begin a new one with akg-tui tune"
+    raise UsageError(
+        f"{', '.join(given)}: the run is over ({state.finished}) and stays as it is; {how}"
+        + (f" with {' '.join(given)}" if state.best is not None else "")
+    )
 
 
 def _check_tools(files: Sequence[tuple[Path, str]]) -> None:
@@ -268,13 +281,14 @@ def _open_engine(open_run: Callable[[], RunFolder], arguments: argparse.Namespac
         fail(error)
     try:
         engine = engine_for(run, _channel(arguments), key_file=_key_file(arguments))
+        if arguments.mode and not run.state.finished:
+            engine.send(cmd.SetMode(Mode(arguments.mode), COMMAND_LINE))
     except KeyMissing as error:
         run.close()
         raise UsageError(f"{error}; then go on with: akg-tui resume {run.path}") from error
-    if run.state.finished:
-        return engine
-    if arguments.mode:
-        engine.send(cmd.SetMode(Mode(arguments.mode), COMMAND_LINE))
+    except StoreError as error:
+        run.close()
+        fail(error)
     return engine
 
 

@@ -43,6 +43,7 @@ def _port(text: str) -> int:
 
 def _targets(folders: list[Path]) -> list[Target]:
     """What is served, each with the command that a browser's visit starts."""
+    from akg_tui.store.looking import is_file
     from akg_tui.tui.serving import Target
 
     workbench = (sys.executable, "-m", "akg_tui")
@@ -50,9 +51,9 @@ def _targets(folders: list[Path]) -> list[Target]:
         return [Target(f"runs below {Path.cwd().name}", workbench)]
     targets: list[Target] = []
     for folder in folders:
-        if (folder / "events.jsonl").is_file():
+        if is_file(folder / "events.jsonl"):
             words = ("resume", str(folder.resolve()))
-        elif (folder / "task.toml").is_file():
+        elif is_file(folder / "task.toml"):
             words = ("tune", str(folder.resolve()))
         else:
             raise UsageError(f"{folder} is no run (events.jsonl) and no task (task.toml)")

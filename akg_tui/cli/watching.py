@@ -54,8 +54,13 @@ def _attach(arguments: argparse.Namespace) -> int:
 def _watch(arguments: argparse.Namespace, command: str, *, steer: bool) -> int:
     """The workbench on a run that this process does not work on."""
     path: Path = arguments.run_folder
-    if not (path / "events.jsonl").is_file():
-        raise UsageError(f"{path}: is not a run, expected a folder with events.jsonl")
+    from akg_tui.store.errors import StoreError
+    from akg_tui.store.run_list import check_is_run
+
+    try:
+        check_is_run(path)
+    except StoreError as error:
+        fail(error)
     if not sys.stdout.isatty():
         raise UsageError(
             f"{command} needs a terminal; for scripts: akg-tui show {path} --json, "
@@ -73,7 +78,6 @@ def _watch(arguments: argparse.Namespace, command: str, *, steer: bool) -> int:
         import asyncio
 
         from akg_tui.engine.follow import Followed
-        from akg_tui.store.errors import StoreError
 
         try:
             return await asyncio.to_thread(Followed, path, steer=steer)

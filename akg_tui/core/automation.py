@@ -138,8 +138,13 @@ def stop_conditions(policy: AutomationPolicy | None, facts: Facts) -> tuple[str,
     if most is not None and facts.experiments >= most:
         found.append(f"max experiments reached ({facts.experiments}/{most})")
     if policy.max_tokens is not None and facts.tokens >= policy.max_tokens:
-        found.append(f"token budget reached ({facts.tokens}/{policy.max_tokens})")
+        found.append(tokens_reached(facts.tokens, policy.max_tokens))
     return tuple(found)
+
+
+def tokens_reached(tokens: int, most: int) -> str:
+    """The words for a token budget that is used up."""
+    return f"token budget reached ({tokens}/{most})"
 
 
 def should_replan(

@@ -10,9 +10,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from akg_tui.core.automation import null_if_empty
+from akg_tui.core.automation import null_if_empty, tokens_reached
 from akg_tui.core.prices import UnknownPrice, Usage, cost_usd
 from akg_tui.core.state import RunState
+
+
+def cost_reached(spent: float, limit: float) -> str:
+    """The words for money that is spent, in US dollars."""
+    return f"cost budget reached (${spent:.2f}/${limit:g})"
 
 
 def reserve(state: RunState, estimate: Usage) -> Usage:
@@ -40,8 +45,11 @@ def no_room(state: RunState, calls: Sequence[Usage]) -> str:
     kept = tuple(reserve(state, call) for call in expected)
     most = policy.max_tokens
     tokens = sum(used.prompt + used.output for used in kept)
-    # What is reached already is told by its own name.
-    if most is not None and state.tokens < most < state.tokens + tokens:
+    if most is not None and state.tokens >= most:
+        # Where a call is to begin there may be nobody else to say so: a subagent's caller is
+        # asked nothing until it has ended. Without one, what is reached has a reason of its own.
+        return tokens_reached(state.tokens, most) if calls else ""
+    if most is not None and most < state.tokens + tokens:
         return (
             f"token budget has no room for another call ({state.tokens} used and {tokens} "
             f"reserved of {most})"
@@ -54,7 +62,9 @@ def no_room(state: RunState, calls: Sequence[Usage]) -> str:
     except UnknownPrice as error:
         # What was used already is told of by the budget itself.
         return f"cost budget cannot be kept: {error}" if calls else ""
-    if spent < limit < spent + more:
+    if spent >= limit:
+        return cost_reached(spent, limit) if calls else ""
+    if limit < spent + more:
         return (
             f"cost budget has no room for another call (${spent:.2f} used and ${more:.2f} "
             f"reserved of ${limit:g})"

@@ -268,9 +268,21 @@ def next_effect(state: RunState, now: float) -> Effect | None:
         return replace(asked, due=None) if isinstance(asked, Hold) else asked
     if state.paused and not state.granted:
         return Hold(Overlay.PAUSED)
-    if state.phase in AGENT_PHASES and (state.api_wait or state.api_failure):
+    if state.phase in AGENT_PHASES and state.api_failure:
         return Hold(Overlay.WAIT_API)
     return _work(state)
+
+
+def in_sight(state: RunState, now: float) -> Effect | None:
+    """What is shown as being done: the next effect, or a visit's wait for the model's server.
+
+    That wait is the visit's own and ends by itself. It holds nothing that is still to begin:
+    a visit that was cut off in it left nobody who would ask again.
+    """
+    effect = next_effect(state, now)
+    if isinstance(effect, RunAgent) and state.api_wait is not None:
+        return Hold(Overlay.WAIT_API)
+    return effect
 
 
 def _work(state: RunState) -> Effect | None:

@@ -26,10 +26,40 @@ __all__ = ["OutOfOrder", "evolve", "fold"]
 
 RECENT_CALLS = 20
 
-_AT_REST = frozenset({ev.SessionOpened, ev.Forked})
-"""Before these nobody worked."""
+_AT_REST = frozenset({ev.SessionOpened, ev.Forked, ev.PlanEdited})
+"""Before these nobody worked. A hand edit of PLAN.md is noticed as a run is opened, or in the
+same moment as another event of a run at work."""
 _ALSO_AT_REST = frozenset({ev.ModeChanged, ev.PolicyChanged, ev.RuleRevoked})
 """Before these nobody worked where they came from the command line."""
+_BY_HAND = frozenset(
+    {
+        ev.DiagnosisForced,
+        ev.GateAnswered,
+        ev.GateChanged,
+        ev.HintGiven,
+        ev.ItemAdded,
+        ev.ItemEdited,
+        ev.ItemPinned,
+        ev.ItemsDropped,
+        ev.ItemsReordered,
+        ev.KeepUndone,
+        ev.ModeChanged,
+        ev.Paused,
+        ev.PlanEditAdopted,
+        ev.PolicyChanged,
+        ev.QuestionAnswered,
+        ev.ReplanForced,
+        ev.RuleLearned,
+        ev.RuleRevoked,
+        ev.StepGranted,
+        ev.StopRequested,
+        ev.SubagentHinted,
+        ev.SubagentStopped,
+        ev.Unpaused,
+    }
+)
+"""What a person does to a run that rests; before it nobody worked. Whatever else comes in a
+pause is the end of something that was under way when the pause was called for."""
 
 
 def evolve(state: RunState | None, record: ev.Record) -> RunState:
@@ -50,7 +80,8 @@ def evolve(state: RunState | None, record: ev.Record) -> RunState:
     if record.seq != state.seq + 1:
         raise OutOfOrder(f"event {record.seq} follows event {state.seq}")
     kind, at, worked = type(event), record.at, state.worked_s
-    if at > state.last_at and kind not in _AT_REST:
+    rested = kind in _AT_REST or (state.resting and kind in _BY_HAND)
+    if at > state.last_at and not rested:
         by_hand = kind in _ALSO_AT_REST and event.source == ev.COMMAND_LINE  # type: ignore[union-attr]
         worked = worked if by_hand else worked + at - state.last_at
     state = replace(state, seq=record.seq, last_at=at, worked_s=worked)
@@ -94,6 +125,7 @@ def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunSta
         diagnosed_here=False,
         diagnosis_attempts=0,
         blocked=False,
+        api_wait=None,
     )
     if event.phase is Phase.PLAN:
         # A diagnosis that was called for meanwhile still comes; a plan is what begins now.
@@ -237,7 +269,7 @@ def _subagent_started(state: RunState, event: ev.SubagentStarted, at: float) -> 
 
 def _subagent_ended(state: RunState, event: ev.SubagentEnded, at: float) -> RunState:
     left = tuple(one for one in state.subagents if one.id != event.subagent)
-    return replace(state, subagents=left)
+    return replace(state, subagents=left, api_wait=None)
 
 
 def _tool_called(state: RunState, event: ev.ToolCalled, at: float) -> RunState:
@@ -255,7 +287,7 @@ def _tool_answered(state: RunState, event: ev.ToolAnswered, at: float) -> RunSta
 
 
 def _turn_interrupted(state: RunState, event: ev.TurnInterrupted, at: float) -> RunState:
-    state = replace(state, turn_open=False)
+    state = replace(state, turn_open=False, api_wait=None)
     if state.phase is Phase.EDIT and state.best is not None:
         return replace(state, edited=False, work_blob=state.best.blob)
     return state

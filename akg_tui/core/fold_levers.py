@@ -30,7 +30,9 @@ def _hinted(state: RunState, text: str) -> RunState:
 
 def recalled(state: RunState) -> RunState:
     """The agent's visit, if there is one, has lost its ground."""
-    return replace(state, recalls=state.recalls + 1) if state.phase in AGENT_PHASES else state
+    if state.phase not in AGENT_PHASES:
+        return state
+    return replace(state, recalls=state.recalls + 1, api_wait=None)
 
 
 def _mode_changed(state: RunState, event: ev.ModeChanged, at: float) -> RunState:

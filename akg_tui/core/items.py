@@ -45,7 +45,7 @@ def moved(state: RunState, ids: Iterable[str], to: ItemState, **change: Any) -> 
         check_item(item_id, item.state, to)
         state = changed(state, item_id, state=to, **change)
         if state.active == item_id and to is not ItemState.ACTIVE:
-            state = replace(state, active=None)
+            state = replace(state, active=None, api_wait=None)  # whoever waited, worked on it
     return state
 
 

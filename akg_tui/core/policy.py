@@ -7,7 +7,7 @@ the state's, so it is the journal's: a restart forgets nothing.
 from __future__ import annotations
 
 from akg_tui.core import automation as auto
-from akg_tui.core.budget import no_room
+from akg_tui.core.budget import cost_reached, no_room
 from akg_tui.core.goals import Range, goals_met
 from akg_tui.core.machine import Verdict
 from akg_tui.core.plain import one_line
@@ -44,7 +44,8 @@ def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
         reasons.append(f"the agent made no progress in {NO_PROGRESS_VISITS} visits{why}")
     if state.finish_reason:
         reasons.append(f"the agent finished: {state.finish_reason}")
-    if full := state.call_refused or no_room(state, ()):
+    # A call that was refused for a limit that is reached says what stands here already.
+    if (full := state.call_refused or no_room(state, ())) and full not in reasons:
         reasons.append(full)
     met = bool(reasons)
     if queue_empty and not auto.should_replan(policy, queue_empty=True, stop_condition_met=met):
@@ -62,7 +63,7 @@ def _budgets(state: RunState, policy: auto.AutomationPolicy | None, now: float) 
             reasons.append(f"cost budget cannot be kept: {error}")
         else:
             if cost >= policy.max_cost_usd:
-                reasons.append(f"cost budget reached (${cost:.2f}/${policy.max_cost_usd:g})")
+                reasons.append(cost_reached(cost, policy.max_cost_usd))
     hours = state.task.policy.max_hours
     if hours is not None and state.worked(now) >= hours * 3600:
         reasons.append(f"time budget reached ({hours:g} h)")

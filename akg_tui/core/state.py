@@ -280,6 +280,18 @@ class RunState(Struct, frozen=True, kw_only=True):
         seed = bool(self.attempts) and not self.attempts[0].number
         return count - (seed and self.attempts[0].verdict is verdict)
 
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is worked on by a person's will, or for want of a model.
+
+        A turn that was under way when the pause was called for cannot be told from here: it
+        counts once it says something.
+        """
+        held = self.paused or bool(self.api_failure)
+        return held and not self.granted and self.running is None
+
     def worked(self, now: float) -> float:
-        """Seconds worked so far, without the time between sessions."""
-        return self.worked_s if self.finished else self.worked_s + max(0.0, now - self.last_at)
+        """Seconds worked so far, without the time between sessions and that of pauses."""
+        if self.finished or self.resting:
+            return self.worked_s
+        return self.worked_s + max(0.0, now - self.last_at)

@@ -6,9 +6,10 @@ which line is wrong, is `akg_tui.store.task_folder`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import force_setattr, replace
 
 from akg_tui.core.automation import TUNING, AutomationPolicy
@@ -178,6 +179,26 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.thinking == "budget" and self.thinking_tokens >= self.max_output_tokens:
             raise ValueError("thinking_tokens must be less than max_output_tokens")
+
+
+class BadAgent(ValueError):
+    """A `setting` of an agent that is not allowed, and what would be."""
+
+    def __init__(self, setting: str, why: str) -> None:
+        super().__init__(f"{setting}: {why}")
+        self.setting = setting
+        self.why = why
+
+
+def stated_agent(agent: Agent, said: Mapping[str, str]) -> Agent:
+    """`agent` with what a person says besides, checked as a task's own. Raises `BadAgent`."""
+    plain = {**to_builtins(agent), **said}
+    plain["model"] = resolved_model(plain["model"])
+    try:
+        return convert(plain, Agent)
+    except ValidationError as error:
+        why, _, place = str(error).partition(" - at `$.")
+        raise BadAgent(place.rstrip("`"), why) from None
 
 
 class Task(Struct, frozen=True, forbid_unknown_fields=True):

@@ -299,8 +299,11 @@ class Engine:
         self._live.show(f"waiting {seconds:.0f} s for the model's server")
         while (left := until - loop.time()) > 0 and not fx.wait_over(self.state, self._clock()):
             self._changed.clear()
+            # Not `wait_for`: before Python 3.12 it swallows a cancel that comes with the change,
+            # and whatever cuts a visit off is a change as well.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
         self._live.show(f"{self._model.name} is at work")
 
     async def _measure(self, effect: fx.Measure) -> None:

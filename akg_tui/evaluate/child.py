@@ -14,6 +14,7 @@ import random
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -22,6 +23,7 @@ import torch
 
 from akg_tui.evaluate import layout as layouts
 from akg_tui.evaluate import sandbox, wire
+from akg_tui.evaluate.caches import Covered, Uncopied
 from akg_tui.evaluate.drawing import ReferenceServer
 from akg_tui.evaluate.faults import Fault, describe
 from akg_tui.evaluate.sandbox import Confinement, Tried
@@ -99,14 +101,25 @@ def run(request: wire.Fork, ward: Ward, *, channel: int, output: int) -> NoRetur
         touch()
         with socket.socket(fileno=CHANNEL) as judge:
             if settled := _await_kernel(judge):
-                sandbox.close(msgspec.structs.replace(wanted, writable=(settled.cache,)), tried)
+                built = Covered(settled.cache)
+                sandbox.close(_with_places(wanted, settled, built), tried)
                 os.chdir(request.folder)
                 os.environ.update(settled.environment)
-                status = _serve(judge, tried)
+                copied = not settled.builds and not tried["private_cache"]
+                status = _serve(judge, tried, lambda: built.uncover(copied=copied))
         del kept
     finally:
         # Not sys.exit: the zygote's own frames lie above this one.
         os._exit(status)
+
+
+def _with_places(wanted: Confinement, settled: wire.Settle, built: Covered) -> Confinement:
+    """Return `wanted` with the places of a kernel, as far as they are its own or given to it."""
+    if settled.builds:
+        return msgspec.structs.replace(wanted, writable=(settled.cache,))
+    # What is covered has no other name, and this one goes with the descriptor.
+    readable = (*wanted.data, built.path)
+    return msgspec.structs.replace(wanted, covered=(settled.cache,), data=readable)
 
 
 def shake_heap(dice: random.Random) -> list[bytearray]:
@@ -175,7 +188,7 @@ def _settle(channel: int, output: int) -> None:
     os.closerange(len(kept), 65_536)
 
 
-def _serve(channel: socket.socket, tried: Tried) -> int:
+def _serve(channel: socket.socket, tried: Tried, uncover: Callable[[], None]) -> int:
     held = "\n".join(f"{name}\t{why}" for name, why in tried.items())
     channel.send(wire.pack_reply(0, wire.Status.OK, held))
     server: Server | None = None
@@ -190,6 +203,8 @@ def _serve(channel: socket.socket, tried: Tried) -> int:
             if op == wire.Op.CALL and server is not None:
                 server.call(count)
             elif op == wire.Op.LOAD:
+                # Only now: its process was there before all that is to be copied.
+                uncover()
                 plan, memory = open_plan(fds)
                 server = SERVERS[plan.kind](plan, memory)
                 value = server.start()
@@ -199,6 +214,8 @@ def _serve(channel: socket.socket, tried: Tried) -> int:
                 value = server.prepare(op, count, tuple(drawing), fds)
         except Fault as told:
             status, text = told.status, told.text
+        except Uncopied as error:
+            status, text = wire.Status.BUILD, str(error)
         except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
             fault = Fault(*describe(error))
             status, text = fault.status, fault.text

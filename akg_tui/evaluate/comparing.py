@@ -26,6 +26,7 @@ from akg_tui.evaluate.verdict import CONFIRMING, MAIN, Schedule, Standing
 from akg_tui.evaluate.worker import ChildFailed
 
 LEAST_CLUSTERS = 4
+ALONE_CLUSTERS = 12
 CALIBRATING_CALLS = 3
 CHECKABLE = 0.3
 """Of the inputs: those that have results beside them, so that a timed call can be checked."""
@@ -123,12 +124,16 @@ class Comparing:
         """
         self._report("time", 0, MAIN.looks[0].clusters, None)
         calls, pairs = self._sizes()
-        with self._arena(calls, pairs, alone=self._precise is not None) as contest:
+        with self._arena(calls, pairs, strict=self._precise is not None) as contest:
             found = self._sharpen(contest) if self._precise else self._decide(contest)
         self._weigh()
+        low = self._found.ratio.low if self._found.ratio is not None else 0.0
         if found is Standing.FASTER:
-            with self._arena(calls, pairs, alone=True) as contest:
+            with self._arena(calls, pairs, strict=True) as contest:
                 self._confirm(contest)
+        elif self._precise is None and low > 1 + self._timing.min_gain:
+            # Nobody takes a bound for a gain that no second measurement has agreed to.
+            self._found.confirmation = Confirmation(None, agrees=False)
         self._insist_alone()
 
     def _decide(self, contest: Contest) -> Standing:
@@ -152,6 +157,8 @@ class Comparing:
             if standing is Standing.FASTER:
                 self._found.ratio = verdict.ratio_interval(values, look.alpha)
                 return standing
+            if spent and verdict.is_faster_so_far(values, self._timing.min_gain):
+                return Standing.FASTER
             if standing is Standing.FUTILE or spent or look is MAIN.last:
                 return standing
             self._restock(MAIN.next(count).clusters - count)
@@ -171,11 +178,14 @@ class Comparing:
             if look is None:
                 continue
             standing = verdict.confirms(values, look, least=0 if spent else least)
-            if standing is Standing.FASTER:
+            agreed = standing is Standing.FASTER
+            if agreed:
                 standing = self._standing_alone()
             interval = verdict.ratio_interval(values, look.alpha)
             self._found.confirmation = Confirmation(interval, standing is Standing.FASTER)
-            if standing is not Standing.OPEN or spent or look is CONFIRMING.last:
+            # Single calls are few and noisy: a gain that lacks nothing else is given some more.
+            waits = agreed and count < ALONE_CLUSTERS
+            if standing is not Standing.OPEN or (spent and not waits) or look is CONFIRMING.last:
                 return
             self._restock(CONFIRMING.next(count).clusters - count)
 
@@ -237,7 +247,7 @@ class Comparing:
         values.append(cluster.log_ratio)
         if cluster.alone is not None:
             self._alone.append(cluster.alone)
-        watch.cluster(cluster.preempted, contest.sampled_s)
+        watch.cluster(cluster.waited_s, contest.sampled_s)
         found = self._found
         found.clusters += 1
         found.samples += cluster.pairs
@@ -276,14 +286,14 @@ class Comparing:
         found.roofline = roofline.share(self._levels, moved=moved, seconds=seconds, threads=threads)
 
     @contextlib.contextmanager
-    def _arena(self, calls: tuple[int, int], pairs: int, *, alone: bool) -> Iterator[Contest]:
+    def _arena(self, calls: tuple[int, int], pairs: int, *, strict: bool) -> Iterator[Contest]:
         """Yield a contest on inputs that were drawn for it alone."""
         self._nursery.stock(SPARES, reserved=True)
         turns = pairs + timing.WARMUPS_MOST
         count = turns * max(calls) + (timing.ALONE if max(calls) > 1 else 0)
         need = Need(
             count,
-            # A sample needs one known result at most, and it can't tell which that is.
+            # Each sample has one known result, and it can't tell which that is.
             checkable=max(turns, int(CHECKABLE * count)),
             at_least=(timing.PAIRS_LEAST + timing.WARMUPS) * max(calls),
         )
@@ -302,7 +312,7 @@ class Comparing:
                 candidate=candidate,
                 state=self._reference.state,
                 pairs=pairs,
-                alone=alone,
+                strict=strict,
                 dice=self._dice,
                 memory=self._memory,
                 pool=self._stock.pool,
@@ -340,7 +350,8 @@ class Comparing:
         with (
             contextlib.closing(side),
             side.blamed(),
-            self._nursery.child(side.plan.source) as worker,
+            # Nobody may have built it since this judge began.
+            self._nursery.child(side.plan.source, builds=True) as worker,
         ):
             timing.load_side(self._nursery, worker, side, self._reference.state)
             self._nursery.await_load(worker)

@@ -7,6 +7,7 @@ called like any kernel. All that it writes, the judge checks against the first d
 from __future__ import annotations
 
 import copy
+import hashlib
 import random
 from collections.abc import Callable, Sequence
 
@@ -18,7 +19,15 @@ from akg_tui.evaluate import layout as layouts
 from akg_tui.evaluate.cases import Case
 from akg_tui.evaluate.faults import Fault, located
 from akg_tui.evaluate.layout import Layout
-from akg_tui.evaluate.serving import Memory, Server, first_line, kind, map_fd, seed
+from akg_tui.evaluate.serving import (
+    SEED_MASK,
+    Memory,
+    Server,
+    first_line,
+    kind,
+    map_fd,
+    seed,
+)
 from akg_tui.evaluate.wire import (
     CASE_SHIFT,
     REPORT_BYTES,
@@ -107,7 +116,7 @@ class ReferenceServer(Server):
             return self._draw_unusual(case, item, drawn_from, wanted)
         made = wanted
         for step in range(count):
-            made &= self._draw(self._description, item + step, drawn_from + step, wanted)
+            made &= self._draw(self._description, item + step, item_seed(drawn_from, step), wanted)
         return made
 
     def _vary(self, variation: Variation, drawn_from: int) -> int:
@@ -285,6 +294,17 @@ class ReferenceServer(Server):
 
     def _complaint(self, what: str, function: object = None) -> Fault:
         return Fault(Status.REFERENCE, located(self.plan.filename, first_line(function), what))
+
+
+def item_seed(drawn_from: int, step: int) -> int:
+    """Return the seed of one of the items that are drawn from one secret number.
+
+    PyTorch's generator for the CPU keeps 32 bits of a seed (`mt19937` in
+    `aten/src/ATen/core/MT19937RNGEngine.h`), so who tries all of them may find an item's: nothing
+    about another item's must follow from it.
+    """
+    text = drawn_from.to_bytes(8, "little") + step.to_bytes(8, "little")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") & SEED_MASK
 
 
 def _copies(inputs: Sequence[object]) -> list[object]:

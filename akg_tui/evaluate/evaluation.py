@@ -137,7 +137,8 @@ class Evaluation:
             self._stage("reference")
             self._nursery.stock(VERIFYING_SPARES)
             self._reference.examine()
-            self._nursery.reserve([self._kernel] * VERIFYING_SPARES)
+            self._nursery.reserve([self._kernel], builds=True)
+            self._nursery.reserve([self._kernel])
             verification = self._build()
             if self.timed:
                 # Made on another CPU while the candidate is at work.

@@ -11,49 +11,41 @@ import itertools
 import math
 import os
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 STOLEN = 0.02
-CROWDED = 0.1
+WAITED = 0.05
 CLOCK_RANGE = 0.1
 DRIFT = 0.05
 DRIFT_CLUSTERS = 6
 DRIFT_DEVIATIONS = 4.0
-PREEMPTED_A_SECOND = 100.0
 
 
 @dataclass(frozen=True)
 class Counters:
     """What the machine has counted up to a moment; None where it does not tell."""
 
-    at: float
     ticks: int | None
     stolen: int | None
-    crowded_us: int | None
     throttled: int | None
 
 
 class Machine:
     """Reads the counters of this machine; `root` is where `/proc` and `/sys` hang."""
 
-    def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        self._clock = clock
 
     def counters(self) -> Counters:
         """Return what it has counted so far."""
-        ticks = stolen = crowded = None
+        ticks = stolen = None
         fields = self._text("proc/stat").partition("\n")[0].split()
         if len(fields) > 8 and fields[0] == "cpu":
             counted = [int(field) for field in fields[1:9]]
             ticks, stolen = sum(counted), counted[7]
-        for line in self._text("proc/pressure/cpu").splitlines():
-            if line.startswith("some") and "total=" in line:
-                crowded = int(line.rpartition("total=")[2])
-        return Counters(self._clock(), ticks, stolen, crowded, self._throttled())
+        return Counters(ticks, stolen, self._throttled())
 
     def clock_khz(self) -> int | None:
         """Return the mean frequency of the CPUs, or None."""
@@ -87,12 +79,12 @@ class Watch:
         self._machine = machine
         self._first = machine.counters()
         self._clocks: list[int] = []
-        self._preempted = 0
+        self._waited_s = 0.0
         self._sampled_s = 0.0
 
-    def cluster(self, preempted: int, sampled_s: float) -> None:
-        """Take note of a cluster; `sampled_s` is what all samples so far have taken."""
-        self._preempted += preempted
+    def cluster(self, waited_s: float, sampled_s: float) -> None:
+        """Take note of a cluster; `waited_s` is its own, `sampled_s` what all samples took."""
+        self._waited_s += waited_s
         self._sampled_s = sampled_s
         clock = self._machine.clock_khz()
         if clock is not None:
@@ -106,10 +98,6 @@ class Watch:
             share = (now.stolen - first.stolen) / max(now.ticks - first.ticks, 1)
             if share > STOLEN:
                 told.append(f"the hypervisor kept {share:.0%} of the CPU time for others")
-        if now.crowded_us is not None and first.crowded_us is not None:
-            share = (now.crowded_us - first.crowded_us) / 1e6 / max(now.at - first.at, 1e-9)
-            if share > CROWDED:
-                told.append(f"other work waited for a CPU {min(share, 1):.0%} of the time")
         if now.throttled is not None and first.throttled is not None:
             times = now.throttled - first.throttled
             if times > 0:
@@ -117,9 +105,9 @@ class Watch:
         if self._clocks and max(self._clocks) > (1 + CLOCK_RANGE) * min(self._clocks):
             low, high = (value / 1e6 for value in (min(self._clocks), max(self._clocks)))
             told.append(f"the CPU's clock moved between {low:.2f} and {high:.2f} GHz")
-        rate = self._preempted / self._sampled_s if self._sampled_s else 0.0
-        if rate > PREEMPTED_A_SECOND:
-            told.append(f"the kernels lost their CPU {rate:.0f} times a second")
+        share = self._waited_s / self._sampled_s if self._sampled_s else 0.0
+        if share > WAITED:
+            told.append(f"the kernels waited for a CPU {min(share, 1):.0%} of the time")
         moved = drift(baseline_s)
         if abs(moved) > DRIFT:
             told.append(f"the baseline drifted by {moved:+.0%} while it was timed")

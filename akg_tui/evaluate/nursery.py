@@ -1,13 +1,12 @@
 """What the judge needs to make children of one task: folders, caches, plans.
 
 Owns the scratch folder: each child gets a folder of its own that goes with it, each kernel
-a build cache named by its content, so that no kernel can meet another's objects.
+a build cache found by its content, so that no kernel can meet another's objects.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import os
 import shutil
@@ -20,6 +19,7 @@ import msgspec
 
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.task import Task
+from akg_tui.evaluate.caches import Caches, Uncopied
 from akg_tui.evaluate.ceiling import Ceiling
 from akg_tui.evaluate.dsls import dsl_named
 from akg_tui.evaluate.protections import Protection
@@ -56,9 +56,12 @@ class Nursery:
         self._numbers = itertools.count(1)
         self._spares: deque[Path] = deque()
         """The folders of children that were ordered, in that order."""
-        self._private_folders = any(p.name == "private_folder" and p.held for p in offered)
-        self._reserved: dict[str, deque[Place]] = {}
-        """Children that were settled before they are needed, by the kernel's text."""
+        held = {protection.name for protection in offered if protection.held}
+        self._private_folders = "private_folder" in held
+        self._caches = Caches(scratch / "cache", covered="private_cache" in held)
+        self._reserved: dict[tuple[str, bool], deque[Place]] = {}
+        """Children that were settled before they are needed, by the kernel's text and whether
+        they are to build it."""
         self._left: list[Path] = []
         """The folders of children that have begun to end."""
         self._free: list[Path] = []
@@ -70,6 +73,11 @@ class Nursery:
     def sandbox_missing(self) -> tuple[str, ...]:
         """The protections that no process here has, each with the reason."""
         return tuple(str(protection) for protection in self._offered if not protection.held)
+
+    @property
+    def reserves(self) -> bool:
+        """Whether children can settle before they are needed: not for a folder that is replaced."""
+        return self._caches.covered
 
     def stock(self, count: int, *, reserved: bool = False) -> None:
         """Have `count` spare children made, in the background; `reserved` ones count if so asked.
@@ -90,24 +98,28 @@ class Nursery:
                 )
             )
 
-    def reserve(self, sources: Sequence[str]) -> None:
+    def reserve(self, sources: Sequence[str], *, builds: bool = False) -> None:
         """Have the spares that are there settle beside us, each for one of `sources`, in turn.
 
         Spares go in the order that they were forked in, which moves times by some percent: so
         the caller shuffles what is to be compared.
         """
+        if not self.reserves:
+            return
         with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
             for source in sources:
                 if not self._zygote.spares:
                     return
-                self._reserved.setdefault(source, deque()).append(self._settled(source))
+                places = self._reserved.setdefault((source, builds), deque())
+                places.append(self._settled(source, builds=builds))
 
     def quiet(self) -> None:
         """Wait until no process of ours is being made or taken down: before a time counts."""
         self._zygote.settle()
         with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
             for spare in self._zygote.spares:
-                spare.await_rest(START_S)
+                if spare.is_alive:  # one that is gone is passed over when its turn comes
+                    spare.await_rest(START_S)
             for place in itertools.chain.from_iterable(self._reserved.values()):
                 self._greet(place)
         self._clean()
@@ -138,21 +150,27 @@ class Nursery:
         self._clean()
 
     @contextlib.contextmanager
-    def child(self, source: str) -> Iterator[Worker]:
-        """Yield a child for `source`, with nothing loaded; kill it when the block ends."""
-        with self.children([source]) as (worker,):
+    def child(self, source: str, *, builds: bool = False) -> Iterator[Worker]:
+        """Yield a child for `source`, with nothing loaded; kill it when the block ends.
+
+        Only what one that `builds` leaves in its build cache is there for others of its source:
+        it may be called on the sample, and on nothing else.
+        """
+        with self.children([source], builds=builds) as (worker,):
             yield worker
 
     @contextlib.contextmanager
-    def children(self, sources: Sequence[str]) -> Iterator[list[Worker]]:
+    def children(self, sources: Sequence[str], *, builds: bool = False) -> Iterator[list[Worker]]:
         """Yield a child for each source, started together; they are killed as the block ends."""
+        self._put_back(sources, builds=builds)
         places: list[Place] = []
         try:
             # Until something is loaded only our code runs: what fails is no kernel's fault.
             with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
-                self.stock(sum(not self._reserved.get(source) for source in sources))
+                self.stock(sum(not self._reserved.get((source, builds)) for source in sources))
                 for source in sources:
-                    places.append(self._reserved_for(source) or self._settled(source))
+                    reserved = self._reserved_for(source, builds=builds)
+                    places.append(reserved or self._settled(source, builds=builds))
                 for place in places:
                     self._greet(place)
             yield [place.worker for place in places]
@@ -162,8 +180,22 @@ class Nursery:
                     place.worker.release()
                 self._left.append(place.folder)
 
-    def _reserved_for(self, source: str) -> Place | None:
-        places = self._reserved.get(source)
+    def _put_back(self, sources: Sequence[str], *, builds: bool) -> None:
+        """Put build caches back as they were left by who builds, where no process covers its own.
+
+        One that is compared with itself shares it with itself.
+        """
+        if self._caches.covered:
+            return
+        self._zygote.await_gone()
+        for source in dict.fromkeys(sources):
+            try:
+                self._caches.put_back(source, builds=builds)
+            except Uncopied as error:
+                raise ChildFailed(FailureKind.BUILD, str(error)) from error
+
+    def _reserved_for(self, source: str, *, builds: bool) -> Place | None:
+        places = self._reserved.get((source, builds))
         while places:
             place = places.popleft()
             if place.worker.is_alive:
@@ -172,11 +204,11 @@ class Nursery:
             self._left.append(place.folder)
         return None
 
-    def _settled(self, source: str) -> Place:
+    def _settled(self, source: str, *, builds: bool) -> Place:
         """Return a child that settles for `source`; `_greet` must follow."""
         folder, worker = self._take()
         try:
-            return Place(folder, worker, self._settle(worker, source, folder))
+            return Place(folder, worker, self._settle(worker, source, folder, builds=builds))
         except BaseException:
             if not worker.ended:
                 worker.release()
@@ -199,16 +231,15 @@ class Nursery:
             worker.release()
             self._left.append(folder)
 
-    def _settle(self, worker: Worker, source: str, folder: Path) -> Ceiling:
+    def _settle(self, worker: Worker, source: str, folder: Path, *, builds: bool) -> Ceiling:
         """Give a spare the places of a kernel; return what its use of them is held to."""
-        cache = self._scratch / "cache" / hashlib.sha256(source.encode()).hexdigest()[:32]
-        cache.mkdir(parents=True, exist_ok=True)
+        cache = self._caches.folder(source)
         environment = {
             "HOME": str(folder),
             "TMPDIR": str(folder),
             **dsl_named(self.task.target.dsl).caches(cache),
         }
-        worker.settle(Settle(str(cache), environment))
+        worker.settle(Settle(str(cache), environment, builds))
         return Ceiling(self._memory_bytes, (folder, cache))
 
     def _clean(self) -> None:

@@ -81,27 +81,65 @@ def end_orphans(spared: Collection[int] = ()) -> None:
                 continue
 
 
-def is_stopped(pid: int) -> bool:
-    """Say whether every thread of `pid`, and of what descends from it, is stopped or gone."""
-    # The first thread is the last to run, if any is: so most looks end here.
-    return _is_still(f"/proc/{pid}/stat") and all(
-        _stands_still(each) for each in (pid, *descendants(pid))
-    )
+def stopped(pid: int) -> list[int]:
+    """Return `pid` and what descends from it, if all their threads are stopped or gone.
+
+    Returns nothing if one of them is not. Who stands still forks nobody, and keeps the
+    children that it has: so each list of children is read after its process has stopped.
+    """
+    found = [pid]
+    for process in found:  # grows as we go
+        tasks = [f"/proc/{process}/task/{thread}" for thread in threads(process)]
+        # The first thread is the last to run, if any is: so most looks end with it.
+        if not all(_is_still(f"{task}/stat") for task in tasks):
+            return []
+        for task in tasks:
+            found += map(int, _read(f"{task}/children").split())
+    return found
 
 
-def _stands_still(pid: int) -> bool:
+def threads(pid: int) -> list[str]:
+    """Return the ids of a process's threads; none where it is gone."""
     try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
     except OSError:
-        return True
-    return all(_is_still(f"/proc/{pid}/task/{thread}/stat") for thread in threads)
+        return []
+
+
+def waited_s(thread: str) -> float:
+    """Return how long a thread (`/proc/THREAD`) was ready to run and had no CPU, in its life.
+
+    The second figure of `schedstat`, which is in nanoseconds (Linux, `sched-stats.rst`); 0 where
+    the kernel does not tell.
+    """
+    return _counted(thread, 1) / 1e9
+
+
+def arrivals(thread: str) -> int:
+    """Return how often a thread was given a CPU, in its life: the third figure."""
+    return _counted(thread, 2)
+
+
+def _counted(thread: str, figure: int) -> int:
+    try:
+        return int(_read(f"/proc/{thread}/schedstat").split()[figure])
+    except IndexError:
+        return 0
 
 
 def _is_still(path: str) -> bool:
-    """Say whether a thread is stopped or gone, from its `stat`; without pathlib, as it polls."""
+    """Say whether a thread is stopped or gone, from its `stat`."""
+    text = _read(path)
+    return not text or text.rpartition(b")")[2].split(None, 1)[0] in STILL
+
+
+def _read(path: str) -> bytes:
+    """Return a file's text, and none where the process is gone; without pathlib, as it polls."""
+    text = b""
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123
-            text = file.read(4096)
+            while more := file.read(4096):  # a page at a time, however much is asked for
+                text += more
     except OSError:
-        return True
-    return text.rpartition(b")")[2].split(None, 1)[0] in STILL
+        return b""
+    return text

@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -38,6 +39,7 @@ ABOUT = {
     "read_only": "can't change modes, times and attributes of the user's files",
     "own_proc": "sees no other process in /proc",
     "private_folder": "writes to memory of bounded size, not to the disk",
+    "private_cache": "works on a copy of what it built, which goes with the process",
     "landlock_scopes": "can't signal, or reach by abstract socket, what is outside",
 }
 """Every protection, and what a kernel then can or can't do."""
@@ -80,6 +82,8 @@ def offered() -> tuple[Protection, ...]:
     sys.stdout.flush()
     sys.stderr.flush()
     with tempfile.TemporaryDirectory(prefix="akg-probe-") as folder:
+        for name in ("own", "cache"):
+            Path(folder, name).mkdir()
         pid = os.fork()
         if pid == 0:
             _try_out(folder, writing)
@@ -131,7 +135,8 @@ def _try_out(folder: str, writing: int) -> None:
         pid = namespaces.OwnProcesses().fork() if apart else os.fork()
         if pid == 0:
             wanted = sandbox.Confinement(
-                folder=folder,
+                folder=f"{folder}/own",
+                covered=(f"{folder}/cache",),
                 programs=readable.SYSTEM,
                 data=readable.data(),
                 memory_bytes=4 << 30,

@@ -108,6 +108,11 @@ def described_in(report: Region, size: int) -> Description:
     return msgspec.json.decode(text, type=Description)
 
 
+def declared_in(description: Description) -> Shapes:
+    """Return the shapes of the tensors that a kernel is called with."""
+    return tuple(slot.shape for slot in description.inputs.tensors)
+
+
 class Reference:
     """Makes reference children, and remembers what the first one said of itself."""
 
@@ -143,7 +148,7 @@ class Reference:
     @property
     def shapes(self) -> Shapes:
         """The declared shapes of the tensors that a kernel is called with."""
-        return tuple(slot.shape for slot in self.description.inputs.tensors)
+        return declared_in(self.description)
 
     @property
     def description(self) -> Description:
@@ -200,7 +205,7 @@ class Reference:
             raise self._refused
         if self._description is not None:
             return
-        with self.loaded() as loaded:
+        with self.loaded(builds=True) as loaded:
             worker, description = loaded.worker, loaded.description
             for layout in (description.arguments, description.weights, description.inputs):
                 layout.check()
@@ -217,14 +222,15 @@ class Reference:
             if not made & Want.EXACT:
                 sample = dataclasses.replace(sample, exact=None)
             self._lint(sample)
-            self.sample_held = correctness.bounds(
+            held = correctness.bounds(
                 sample.results(0), sample.exact_results(0), self.rules.tolerance
             )
-            self._description, self._state, self._sample = description, state, sample
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
-            self.is_finite = correctness.all_finite(inexact)
-            if not self.rules.fixed_shape:
-                self.free = self._free_dimensions(loaded)
+            free = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
+        # All at once, at the end: it may be broken off anywhere above, and begins anew then.
+        self.sample_held, self.free = held, free
+        self.is_finite = correctness.all_finite(inexact)
+        self._description, self._state, self._sample = description, state, sample
 
     def _lint(self, sample: Draw) -> None:
         drawn = [
@@ -244,15 +250,16 @@ class Reference:
 
     def _free_dimensions(self, loaded: Loaded) -> list[Dimension]:
         """Return the dimensions of which the reference takes other extents."""
+        declared = declared_in(loaded.description)
 
         def accepts(dimension: Dimension) -> bool:
-            other = shapes.with_extents(self.shapes, [(dimension, shapes.probe(dimension))])
+            other = shapes.with_extents(declared, [(dimension, shapes.probe(dimension))])
             seed = secrets.randbits(63)
             return loaded.vary(Variation(other), seed, self.call_s) is not None
 
         free: list[Dimension] = []
         try:
-            for dimension in shapes.dimensions(self.shapes):
+            for dimension in shapes.dimensions(declared):
                 if accepts(dimension):
                     free.append(dimension)
                 else:
@@ -313,12 +320,12 @@ class Reference:
         )
 
     @contextmanager
-    def loaded(self) -> Iterator[Loaded]:
+    def loaded(self, *, builds: bool = False) -> Iterator[Loaded]:
         """Yield a reference child; its failures in the block are blamed on the reference."""
         with (
             closing(Region(REPORT_BYTES)) as report,
             blamed_on(FailureKind.REFERENCE, self._filename),
-            self._nursery.child(self.source) as worker,
+            self._nursery.child(self.source, builds=builds) as worker,
         ):
             self._nursery.send_plan(worker, self.plan(), report)
             size = self._nursery.await_load(worker)

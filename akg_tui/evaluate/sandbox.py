@@ -21,6 +21,7 @@ from akg_tui.evaluate import landlock, namespaces, readable, syscalls
 FILE_BYTES = 512 << 20
 FOLDER_BYTES = 1 << 30
 FOLDER_FILES = 100_000
+CACHE_BYTES = 1 << 30
 OPEN_FILES = 1024
 PROCESSES = max(320, 256 + 8 * (os.cpu_count() or 1))
 """Processes and threads of one child, itself included; Linux knows no pid namespace of fewer."""
@@ -35,12 +36,14 @@ class Confinement(Struct, frozen=True, kw_only=True):
     """What a process may still do once `enter` has returned.
 
     `folder` is its own and empty: where mounts are possible it becomes memory that nobody
-    else sees and that goes with the process. `writable` are other folders it may change.
+    else sees and that goes with the process. `writable` are other folders it may change, and so
+    are `covered`, which become such memory too.
     `own_processes` says that it is the first process of a pid namespace.
     """
 
     folder: str
     writable: tuple[str, ...] = ()
+    covered: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
@@ -75,12 +78,14 @@ def enter(wanted: Confinement, *, parent: int) -> Tried:
 
 
 def prepare(wanted: Confinement, *, parent: int) -> Tried:
-    """Do the part of `enter` that does not depend on what is `writable`; `close` must follow."""
+    """Do the part of `enter` that depends on neither `writable` nor `covered`; then `close`."""
     tried: Tried = {}
     # The parent of the first process of a namespace is out of sight, and shows as 0.
     seen = 0 if wanted.own_processes else parent
     tried["pdeathsig"] = "" if die_with_parent(seen) else "the parent has died"
     os.setsid()
+    # What it leaves behind stays its own: whoever looks for what descends from it finds all.
+    adopt_orphans()
     tried["session"] = ""
     tried["pidns"] = "" if wanted.own_processes else "no pid namespace"
     _set_apart(wanted, tried)
@@ -91,12 +96,14 @@ def prepare(wanted: Confinement, *, parent: int) -> Tried:
 
 
 def close(wanted: Confinement, tried: Tried) -> None:
-    """Finish what `prepare` began, for `wanted` with its `writable` folders.
+    """Finish what `prepare` began, for `wanted` with its `writable` and `covered` folders.
 
     The order matters: namespaces first, because the filters forbid them; the filter of
     system calls last, because it forbids most of the rest.
     """
-    spared = (wanted.folder, *wanted.writable)
+    spared = (wanted.folder, *wanted.writable, *wanted.covered)
+    if wanted.private_folder:
+        tried["private_cache"] = _covered(wanted) if not tried["mountns"] else "no mount namespace"
     tried["read_only"] = (
         _why(namespaces.read_only(spared)) if not tried["mountns"] else "no mount namespace"
     )
@@ -163,6 +170,14 @@ def _set_apart(wanted: Confinement, tried: Tried) -> None:
     tried["process_limit"] = _count_limited(wanted, own_proc=not tried["own_proc"])
 
 
+def _covered(wanted: Confinement) -> str:
+    """Cover what is to be `covered`; return why not."""
+    for path in wanted.covered:
+        if fault := namespaces.own_folder(path, CACHE_BYTES, FOLDER_FILES):
+            return _why(fault)
+    return ""
+
+
 def _count_limited(wanted: Confinement, *, own_proc: bool) -> str:
     """Bound the number of processes and threads; return why not."""
     if os.getuid() != 0:
@@ -219,7 +234,7 @@ def _rule_files(wanted: Confinement, tried: Tried) -> None:
         (landlock.DATA, (*wanted.data, *proc)),
         (landlock.DEVICE, readable.DEVICES),
         (landlock.CONTROLLED, wanted.devices),
-        (landlock.SCRATCH, (wanted.folder, *wanted.writable)),
+        (landlock.SCRATCH, (wanted.folder, *wanted.writable, *wanted.covered)),
     )
     try:
         landlock.restrict(rules, found)

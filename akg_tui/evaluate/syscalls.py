@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import functools
 import platform
+import signal
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from akg_tui.evaluate import kernel_calls as kernel
 
@@ -50,6 +52,10 @@ REFUSED = {
     "migrate_pages": (256, 238), "modify_ldt": (154, None),
     # Memory that counts for no process: no limit holds it.
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194),
+    # What outlives a process, for the next one to find.
+    "msgget": (68, 186), "semget": (64, 190), "setxattr": (188, 5), "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
     # Which CPU, and how soon, is the judge's to say.
     "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118), "sched_setattr": (314, 274), "setpriority": (141, 140),
@@ -57,6 +63,9 @@ REFUSED = {
     # Landlock does not govern sockets in the file system (a desktop's bus, an ssh agent).
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
     "accept": (43, 202), "accept4": (288, 242),
+    # A stopped process runs again as soon as SIGCONT is sent to it, blocked or ignored; these
+    # have the kernel send a signal of the caller's choice later.
+    "timer_create": (222, 107), "mq_notify": (244, 184),
 }  # fmt: skip
 
 # Told that it worked, and not done: ninja and daemons go on, but nobody leaves the process
@@ -64,9 +73,17 @@ REFUSED = {
 PRETENDED = {"setsid": (112, 157), "setpgid": (109, 154)}
 
 _CLONE3 = (435, 435)  # its flags can't be seen by a filter; the C library falls back to clone
-_CLONE, _CLONE_FLAGS = (56, 220), 0x7E020080  # any new namespace
+# Any new namespace, and a child that is not the caller's but its parent's.
+_CLONE, _CLONE_FLAGS = (56, 220), 0x7E020080 | 0x00008000
+_EXIT_SIGNAL = 0xFF
 _PRCTL, _PERSONALITY, _KILL, _SOCKETPAIR = (157, 167), (135, 92), (62, 129), (53, 199)
 _PERSONALITY_QUERY = 0xFFFFFFFF
+_FCNTL = (72, 25)
+_SENDS = (
+    # Which of their arguments is a signal: tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo,
+    # pidfd_send_signal; kill is not among them, as it has a rule of its own.
+    ((200, 130), 1), ((234, 131), 2), ((129, 138), 1), ((297, 240), 2), ((424, 424), 1),
+)  # fmt: skip
 
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _LOAD, _EQUAL, _ABOVE, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x54, 0x06
@@ -116,12 +133,22 @@ def program(machine: str) -> Program:
     out += _each(_numbers(PRETENDED, column), _ERRNO)
     out += _each([_CLONE3[column]], _ERRNO | errno.ENOSYS)
     refuse = (_RETURN, 0, 0, _ERRNO | errno.EPERM)
-    out += _when(_CLONE[column], [_argument(0), (_ANY_BIT, 0, 1, _CLONE_FLAGS), refuse])
-    # A child that outlives the judge would have to shake this off first.
-    out += _when(_PRCTL[column], [_argument(0), (_EQUAL, 0, 1, kernel.PR_SET_PDEATHSIG), refuse])
+    plain = [(_AND, 0, 0, _EXIT_SIGNAL), (_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, signal.SIGCHLD), refuse]
+    apart = [_argument(0), (_ANY_BIT, 0, 1, _CLONE_FLAGS), refuse]
+    out += _when(_CLONE[column], [*apart, *plain])
+    # A child that outlives the judge would have to shake this off first; one whose parent's
+    # death wakes it, or that becomes another's child, would not stand still with the rest.
+    whose = [kernel.PR_SET_PDEATHSIG, kernel.PR_SET_CHILD_SUBREAPER]
+    out += _when(_PRCTL[column], [_argument(0), *_among(whose), refuse])
+    chosen = [fcntl.F_SETSIG, fcntl.F_NOTIFY]
+    out += _when(_FCNTL[column], [_argument(1), *_among(chosen), refuse])
     query = [(_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, _PERSONALITY_QUERY), refuse]
     out += _when(_PERSONALITY[column], [_argument(0), *query])
-    out += _when(_KILL[column], [_argument(0), (_EQUAL, 0, 1, 0xFFFFFFFF), refuse])
+    # Two processes that wake each other without end would never all be stopped.
+    for sends, at in _SENDS:
+        out += _when(sends[column], [_argument(at), *_among([signal.SIGCONT]), refuse])
+    everybody = [_argument(0), *_among([0xFFFFFFFF]), refuse]
+    out += _when(_KILL[column], [*everybody, _argument(1), *_among([signal.SIGCONT]), refuse])
     # A pair of streams only talks to itself; one of datagrams can write to any socket.
     pair = [_argument(0), (_EQUAL, 1, 0, socket.AF_UNIX), refuse]
     kind = [_argument(1), (_AND, 0, 0, 0xF), (_EQUAL, 0, 1, socket.SOCK_DGRAM), refuse]
@@ -134,11 +161,13 @@ def _numbers(calls: Mapping[str, tuple[int, int | None]], column: int) -> list[i
 
 
 def _each(numbers: list[int], answer: int) -> Program:
-    last = len(numbers) - 1
-    tests = [
-        (_EQUAL, last - place, int(place == last), number) for place, number in enumerate(numbers)
-    ]
-    return [*tests, (_RETURN, 0, 0, answer)]
+    return [*_among(numbers), (_RETURN, 0, 0, answer)]
+
+
+def _among(values: Sequence[int]) -> Program:
+    """Go on with the next line if the value is one of these, and leave that out if not."""
+    last = len(values) - 1
+    return [(_EQUAL, last - place, int(place == last), int(v)) for place, v in enumerate(values)]
 
 
 def _when(number: int, body: Program) -> Program:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import os
 import random
 import statistics
 import time
@@ -27,7 +28,7 @@ import numpy as np
 import torch
 
 from akg_tui.core.measurement import FailureKind
-from akg_tui.evaluate import correctness
+from akg_tui.evaluate import correctness, process_tree
 from akg_tui.evaluate import layout as layouts
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.nursery import Nursery, blamed_on
@@ -37,7 +38,7 @@ from akg_tui.evaluate.targets.cpu import processors
 from akg_tui.evaluate.wire import REPORT_BYTES, Plan
 from akg_tui.evaluate.worker import ChildFailed, Worker
 
-SAMPLE_S = 0.004
+SAMPLE_S = 0.002
 CALLS_LIMIT = 64
 PAIRS = 11
 PAIRS_LEAST = 3
@@ -115,8 +116,10 @@ class Side:
 
     def move(self, pool: Pool) -> None:
         """Take other memory: where it lies favours one side, and must not do so twice."""
-        for region in (self.inputs, self.outputs):
+        for region in (self.report, self.inputs, self.outputs):
             region.close()
+        # This one too: what the last process left in it is not for the next.
+        self.report = Region(self.report.size)
         self.inputs, self.outputs = pool.take(self.inputs.size), pool.take(self.outputs.size)
 
     def close(self) -> None:
@@ -187,8 +190,8 @@ class Cluster:
     candidate_s: float
     """Median times of a call, fixed cost taken off."""
 
-    preempted: int
-    """How often another process took the CPU from the two while they ran."""
+    waited_s: float
+    """How long the two, and the judge that times them, waited for a CPU meanwhile."""
 
     alone: Alone | None = None
 
@@ -238,18 +241,20 @@ class Contest:
         candidate: Side,
         state: Region,
         pairs: int,
-        alone: bool,
+        strict: bool,
         dice: random.Random,
         memory: Memory,
         pool: Pool,
     ) -> None:
+        """`strict`: check a result of every sample, and time single calls too."""
         self._nursery = nursery
         self._draw = draw
         self._held = correctness.loosened(held)
         self._baseline = baseline
         self._candidate = candidate
         self._state = state
-        self._alone = ALONE if alone and max(baseline.calls, candidate.calls) > 1 else 0
+        self._strict = strict
+        self._alone = ALONE if strict and max(baseline.calls, candidate.calls) > 1 else 0
         turns = (draw.count - self._alone) // max(baseline.calls, candidate.calls)
         self._pairs = max(1, min(pairs, turns - WARMUPS))
         self._warmups = min(WARMUPS_MOST, turns - self._pairs)
@@ -274,13 +279,13 @@ class Contest:
             load_side(self._nursery, worker, idle, self._state)
             self._nursery.await_load(worker)
             self._nursery.quiet()
-            self._pin([worker])
-            for calls in wanted:
-                taken = [
-                    worker.timed_call(calls, self._limit_s(calls)) for _ in range(FIXED_SAMPLES)
-                ]
-                median = statistics.median(taken[WARMUPS:]) / 1e9
-                self._memory.fixed_s[calls] = (median, time.monotonic())
+            with self._apart([worker]):
+                for calls in wanted:
+                    taken = [
+                        worker.timed_call(calls, self._limit_s(calls)) for _ in range(FIXED_SAMPLES)
+                    ]
+                    median = statistics.median(taken[WARMUPS:]) / 1e9
+                    self._memory.fixed_s[calls] = (median, time.monotonic())
 
     def run_cluster(self) -> Cluster:
         """Fork both sides, time them in random order, and return what they showed."""
@@ -297,30 +302,31 @@ class Contest:
             for side in sides:
                 with side.blamed():
                     self._nursery.await_load(workers[side.name])
+                    workers[side.name].await_stop()
             self._nursery.quiet()
-            self._pin(children)
-            orders = {side.name: self._order() for side in sides}
-            taken, warm = self._alternate(sides, workers, orders)
-            single = self._one_by_one(sides, workers, orders)
-            preempted = sum(worker.preemptions() for worker in workers.values())
+            orders = {side.name: self._order(side.calls) for side in sides}
+            with self._apart(children):
+                waited_s = -_waited_s(children)
+                taken, warm = self._alternate(sides, workers, orders)
+                single = self._one_by_one(sides, workers, orders)
+                for side in sides:
+                    with side.blamed():
+                        workers[side.name].check_still()
+                waited_s += _waited_s(children)
         ours, theirs = taken[self._candidate.name][warm:], taken[self._baseline.name][warm:]
-        return self._summary(theirs, ours, preempted, single)
+        return self._summary(theirs, ours, waited_s, single)
 
     def _one_by_one(
         self, sides: list[Side], workers: dict[str, Worker], orders: dict[str, list[int]]
     ) -> dict[str, list[float]]:
         """Time single calls of both sides in turns; return what they took."""
         taken: dict[str, list[float]] = {side.name: [] for side in sides}
-        due = {side.name: self._dice.randrange(ALONE) for side in sides}
-        for turn in range(self._alone):
+        for _ in range(self._alone):
             self._dice.shuffle(sides)
             for side in sides:
                 items = [orders[side.name].pop()]
-                checked = self._checkable(items) if turn >= due[side.name] else None
-                if checked is not None:
-                    due[side.name] = ALONE
                 with side.blamed():
-                    seconds = self._sample(side, workers[side.name], items, checked)
+                    seconds = self._sample(side, workers[side.name], items, self._checkable(items))
                 taken[side.name].append(seconds)
                 self.sampled_s += seconds
         return taken
@@ -330,15 +336,16 @@ class Contest:
     ) -> tuple[dict[str, list[float]], int]:
         """Time both sides in turns; return their samples and how many of them warmed up."""
         taken: dict[str, list[float]] = {side.name: [] for side in sides}
-        # One sample of each side, and it can't know which: so neither is favoured.
-        due = {side.name: self._dice.randrange(WARMUPS + self._pairs) for side in sides}
+        # In a first measurement one sample of each side, and it can't know which. What is kept
+        # must hold where all are: a check takes time, and so can be seen once it is over.
+        due = {side.name: self._due(0, WARMUPS + self._pairs) for side in sides}
         turn = warm = 0
         while turn < warm + self._pairs:
             self._dice.shuffle(sides)
             for side in sides:
                 items = [orders[side.name].pop() for _ in range(side.calls)]
                 checked = self._checkable(items) if turn >= due[side.name] else None
-                if checked is not None:
+                if checked is not None and not self._strict:
                     due[side.name] = self._draw.count
                 with side.blamed():
                     seconds = self._sample(side, workers[side.name], items, checked)
@@ -347,7 +354,13 @@ class Contest:
             turn += 1
             if turn == warm + 1 and warm < self._warmups and _warms(taken, turn):
                 warm = turn
+                # A sample that counts is checked, however long a kernel makes its warm-up last.
+                due = {side.name: self._due(turn, self._pairs) for side in sides}
         return taken, warm
+
+    def _due(self, turn: int, span: int) -> int:
+        """Return from which turn on a sample of a side is to be checked."""
+        return 0 if self._strict else turn + self._dice.randrange(span)
 
     def _checkable(self, items: Sequence[int]) -> int | None:
         """Return one of the slots whose results are known, or None."""
@@ -366,8 +379,8 @@ class Contest:
         for slot, item in enumerate(items):
             fill(side, slot, self._draw, item)
         nanoseconds = worker.timed_call(len(items), self._limit_s(len(items)))
+        worker.await_stop()
         if checked is not None:
-            worker.await_stop()
             self._check(side, checked, items[checked])
         return nanoseconds / 1e9
 
@@ -382,7 +395,7 @@ class Contest:
         self,
         baseline: list[float],
         candidate: list[float],
-        preempted: int,
+        waited_s: float,
         single: dict[str, list[float]],
     ) -> Cluster:
         ours = [self._own(value, self._candidate.calls) for value in candidate]
@@ -403,28 +416,56 @@ class Contest:
             expected = math.log(max(alone_s, baseline_s + cold_s) / honest_s)
             ratios = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
             alone = Alone(statistics.median(ratios), expected)
-        return Cluster(
-            statistics.median(logs), len(logs), baseline_s, candidate_s, preempted, alone
-        )
+        return Cluster(statistics.median(logs), len(logs), baseline_s, candidate_s, waited_s, alone)
 
     def _own(self, sample_s: float, calls: int) -> float:
         fixed = min(self._memory.fixed_s[calls][0], FIXED_SHARE * sample_s)
         return (sample_s - fixed) / calls
 
-    def _order(self) -> list[int]:
-        items = list(range(self._draw.count))
-        self._dice.shuffle(items)
-        return items
+    def _order(self, calls: int) -> list[int]:
+        """Return the items in the order from last to first, a known one in each sample of `calls`.
 
-    def _pin(self, workers: Sequence[Worker]) -> None:
-        # The same CPUs for both sides, others next time: neither side owns the better ones.
+        As far as there are known ones; where in a sample, and in which samples, is left to chance.
+        """
+        known = list(range(self._draw.checkable))
+        self._dice.shuffle(known)
+        samples = self._warmups + self._pairs
+        leading, rest = known[:samples], known[samples:]
+        rest += range(self._draw.checkable, self._draw.count)
+        self._dice.shuffle(rest)
+        grouped: list[list[int]] = []
+        for number in range(samples):
+            lead = leading[number : number + 1]
+            grouped.append(lead + [rest.pop() for _ in range(calls - len(lead))])
+            self._dice.shuffle(grouped[-1])
+        self._dice.shuffle(grouped)
+        return rest + [item for sample in grouped for item in sample]
+
+    @contextlib.contextmanager
+    def _apart(self, workers: Sequence[Worker]) -> Iterator[None]:
+        """Give children the CPUs of a cluster, and keep the judge off them where there are others.
+
+        The same CPUs for both sides, others next time: neither side owns the better ones. A judge
+        that wakes beside the kernel which has just answered would wait for it, or make it wait.
+        """
         usable = processors()
         cpus = self._dice.sample(usable, min(self._nursery.task.timing.threads, len(usable)))
         for worker in workers:
             worker.pin(cpus)
+        try:
+            if others := set(usable) - set(cpus):
+                os.sched_setaffinity(0, others)
+            yield
+        finally:
+            os.sched_setaffinity(0, usable)
 
     def _limit_s(self, calls: int) -> float:
         return calls * self._nursery.task.timing.call_timeout_s
+
+
+def _waited_s(workers: Sequence[Worker]) -> float:
+    """Return how long children and the calling thread have waited for a CPU in their lives."""
+    return sum(worker.waited_s() for worker in workers) + process_tree.waited_s("thread-self")
 
 
 def _warms(taken: dict[str, list[float]], turn: int) -> bool:

@@ -83,7 +83,7 @@ class Verification:
 
     def build(self) -> None:
         """Load the candidate and call it once on the sample, giving a compiler its time."""
-        with self._loaded() as (worker, side):
+        with self._loaded(builds=True) as (worker, side):
             sample = self._sample
             self._call_slowly(worker, side, sample)
             self._first = [result.clone() for result in timing.results(side, 0)]
@@ -204,9 +204,10 @@ class Verification:
         worker.await_stop()
 
     @contextlib.contextmanager
-    def _loaded(self) -> Iterator[tuple[Worker, Side]]:
+    def _loaded(self, *, builds: bool = False) -> Iterator[tuple[Worker, Side]]:
         side = timing.make_side("candidate", self._plan, 1)
-        with contextlib.closing(side), self._nursery.child(self._plan.source) as worker:
+        child = self._nursery.child(self._plan.source, builds=builds)
+        with contextlib.closing(side), child as worker:
             self.sandbox = worker.sandbox
             timing.load_side(self._nursery, worker, side, self._reference.state)
             self._nursery.await_load(worker)

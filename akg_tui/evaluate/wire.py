@@ -113,10 +113,15 @@ class Fork(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Settle(Struct, frozen=True):
-    """Judge to a child that runs our code only: what it may write to beside its folder."""
+    """Judge to a child that runs our code only: what it may write to beside its folder.
+
+    Only what a process that `builds` writes to `cache` is there for others; it must be called on
+    nothing but the sample.
+    """
 
     cache: str
     environment: dict[str, str]
+    builds: bool = False
 
 
 class End(Struct, frozen=True, tag=True):

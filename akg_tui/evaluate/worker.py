@@ -7,6 +7,7 @@ threads that it left behind can neither finish late nor disturb the other side.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import select
@@ -17,7 +18,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -26,6 +26,7 @@ from akg_tui.evaluate import process_tree, wire
 from akg_tui.evaluate.ceiling import Ceiling
 from akg_tui.evaluate.faults import SEPARATOR
 from akg_tui.evaluate.plaintext import clean, one_line
+from akg_tui.evaluate.stillness import Stillness
 from akg_tui.evaluate.wire import Op, Status
 
 FAILURES = {
@@ -40,6 +41,10 @@ _ZYGOTE = (sys.executable, "-P", "-m", "akg_tui.evaluate.zygote")
 ZYGOTE_START_S = 120.0
 LAST_BREATH_S = 0.5
 GUARD_S = 0.25
+STOP_SPIN_S = 0.01
+STOP_WAIT_S = 0.005
+STOP_LIMIT_S = 2.0
+"""A stop takes microseconds; on a busy machine each thread waits for a CPU first."""
 
 
 class ChildFailed(Exception):
@@ -210,6 +215,7 @@ class Worker:
         self._doing = "starting"
         self._ended = False
         self._rests = False
+        self._stillness = Stillness()
 
     def await_rest(self, deadline_s: float) -> None:
         """Wait until the child has nothing to do but to wait for a kernel."""
@@ -248,6 +254,7 @@ class Worker:
         fds: tuple[int, ...] = (),
     ) -> None:
         """Wake the child and ask it for something."""
+        self.check_still()
         self._nonce = secrets.randbits(64)
         message = wire.REQUEST.pack(op, count, self._nonce, seed, item, wanted)
         os.killpg(self.pid, signal.SIGCONT)
@@ -279,6 +286,7 @@ class Worker:
 
     def timed_call(self, count: int, deadline_s: float) -> int:
         """Return the nanoseconds from waking the child to its answer, on our clock."""
+        self.check_still()
         self._nonce = secrets.randbits(64)
         message = wire.REQUEST.pack(Op.CALL, count, self._nonce, 0, 0, 0)
         start = time.perf_counter_ns()
@@ -299,24 +307,49 @@ class Worker:
         """Stop the child and whatever shares its process group."""
         os.killpg(self.pid, signal.SIGSTOP)
 
-    def await_stop(self) -> None:
-        """Return when every thread of the child stands still, so its results can't change."""
-        while not process_tree.is_stopped(self.pid):
-            os.sched_yield()
+    def await_stop(self) -> list[int]:
+        """Return when every thread of the child stands still, so its results can't change.
+
+        Returns the child and what descends from it. From then on it is held to standing still.
+
+        Raises
+        ------
+        ChildFailed
+            It does not stop. The time that it has is counted in waits of ours, so that a machine
+            which was halted for a while is not held against it.
+        """
+        spins_end = time.monotonic() + STOP_SPIN_S
+        waits = 0
+        while not (stopped := process_tree.stopped(self.pid)):
+            if time.monotonic() < spins_end:
+                os.sched_yield()
+                continue
+            if waits * STOP_WAIT_S > STOP_LIMIT_S:
+                raise self._restless("did not stand still when it was stopped")
+            waits += 1
+            if select.select([self._zygote.interrupts.fd], [], [], STOP_WAIT_S)[0]:
+                self._zygote.interrupts.check()
+        self._stillness.begin(stopped)
+        return stopped
+
+    def check_still(self) -> None:
+        """Raise ChildFailed if the child ran since `await_stop`; nothing is known before that."""
+        if self._stillness.broken():
+            raise self._restless("ran while it was stopped")
 
     def pin(self, cpus: Collection[int]) -> None:
-        """Confine the child, all its threads and those that they will make, to these CPUs."""
-        for thread in Path(f"/proc/{self.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), cpus)
+        """Confine the child, what it started, and all that these will start, to these CPUs."""
+        for process in self.await_stop():
+            for thread in process_tree.threads(process):
+                with contextlib.suppress(ProcessLookupError):  # it ended just now
+                    os.sched_setaffinity(int(thread), cpus)
 
-    def preemptions(self) -> int:
-        """Return how often the kernel has taken the CPU from the child's first thread."""
-        try:
-            text = Path(f"/proc/{self.pid}/status").read_text("utf-8", "replace")
-        except OSError:
-            return 0
-        counted = [line for line in text.splitlines() if line.startswith("nonvoluntary_ctxt")]
-        return int(counted[0].split()[1]) if counted else 0
+    def waited_s(self) -> float:
+        """Return how long the child's threads of now have waited for a CPU in their lives."""
+        return sum(
+            process_tree.waited_s(f"{self.pid}/task/{thread}")
+            for thread in process_tree.threads(self.pid)
+        )
 
     def end(self) -> wire.Ended:
         """Kill the child; return how it ended and what it printed."""
@@ -388,6 +421,10 @@ class Worker:
         line, _, detail = text.partition(SEPARATOR)
         printed = self.end().output
         raise ChildFailed(kind, one_line(line), _joined(detail, printed))
+
+    def _restless(self, what: str) -> ChildFailed:
+        printed = self.end().output
+        return ChildFailed(FailureKind.CRASH, f"the process {what}", _joined("", printed))
 
     def _timed_out(self, doing: str, seconds: float) -> ChildFailed:
         printed = self.end().output

@@ -81,7 +81,8 @@ def write_file(path: Path, text: str) -> None:
         if path.exists() and (not path.is_file() or path.absolute().is_relative_to("/dev")):
             path.write_bytes(text.encode())
         else:
-            replace_file(path, text.encode())
+            # A run writes its report as it ends, and a person may ask for one in that moment.
+            replace_file(path, text.encode(), alone=False)
     except OSError as error:
         raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
 

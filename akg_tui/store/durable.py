@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
+import secrets
 import stat
+import time
 from pathlib import Path
+
+LONG_DEAD_S = 3_600.0  # nobody takes so long to write one file
 
 
 def sync_folder(folder: Path) -> None:
@@ -64,12 +69,13 @@ def seal(path: Path, offset: int, data: bytes) -> None:
         os.close(descriptor)
 
 
-def replace_file(path: Path, data: bytes) -> bool:
+def replace_file(path: Path, data: bytes, *, alone: bool = True) -> bool:
     """Make `path` hold `data`, atomically; False when it did already and nothing was written.
 
     A link is replaced by a file, never followed. Only one process may replace files in
-    this folder (the store holds the run's lock). Raises `OSError`, for what is neither a file
-    nor a link too: root could replace `/dev/null`, for every program of the machine.
+    this folder (the store holds the run's lock), unless it is not `alone`: then the last to
+    write wins, whole. Raises `OSError`, for what is neither a file nor a link too: root could
+    replace `/dev/null`, for every program of the machine.
     """
     with contextlib.suppress(FileNotFoundError):
         mode = path.lstat().st_mode
@@ -77,7 +83,7 @@ def replace_file(path: Path, data: bytes) -> bool:
             raise OSError(errno.EINVAL, "not a regular file", str(path))
     if not path.is_symlink() and path.is_file() and path.read_bytes() == data:
         return False
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp") if alone else _unlike_others(path)
     temporary.unlink(missing_ok=True)  # left by a process that was killed here
     try:
         write_synced(temporary, data)
@@ -87,3 +93,12 @@ def replace_file(path: Path, data: bytes) -> bool:
         raise
     sync_folder(path.parent)
     return True
+
+
+def _unlike_others(path: Path) -> Path:
+    """A name beside `path` that no other process has; those long dead are taken away."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError):  # another one may be at it too
+            if time.time() - left.lstat().st_mtime > LONG_DEAD_S:
+                left.unlink()
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")

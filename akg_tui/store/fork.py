@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from akg_tui.core import events as ev
+from akg_tui.core.fold import evolve
 from akg_tui.core.state import RunState
 from akg_tui.store.durable import sync_folder, write_synced
-from akg_tui.store.errors import RunFolderError
+from akg_tui.store.errors import HistoryError, RunFolderError
 from akg_tui.store.history import History
 from akg_tui.store.journal_lines import continued, digest, inspect, lines_of
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder, reserve
@@ -70,7 +72,13 @@ def fork_run(parent: Path, round_number: int, *, version: str, clock: Callable[[
             version=version,
         )
         _copy_task(parent, staged)
-        _copy_history(parent, staged, state, history)
+        salvages = _salvages(records[len(history) :], state)
+        for event in salvages:
+            history = [*history, ev.Record(len(history) + 1, state.last_at, event)]
+            lines = lines_of(continued(lines, event, state.last_at), len(history))
+        state = fold_journal(journal, history)
+        salvaged = any(isinstance(record.event, ev.RunSalvaged) for record in records)
+        _copy_history(parent, staged, state, history, salvaged=salvaged)
         now = clock()
         made = fold_journal(journal, [*history, ev.Record(len(history) + 1, now, forked)])
         write_synced(staged / JOURNAL, continued(lines, forked, now))
@@ -115,17 +123,56 @@ def _copy_task(parent: Path, staged: Path) -> None:
     sync_folder(copies)
 
 
+def _salvages(later: Sequence[ev.Record], state: RunState) -> list[ev.RunSalvaged]:
+    """What salvages after the round had to say about the attempts up to it.
+
+    The kernels and commits of a salvaged run are those that its salvage left, also of the
+    rounds before it: without its word their old ids would be looked for, and be missing.
+    """
+    found = []
+    for record in later:
+        event = record.event
+        if not isinstance(event, ev.RunSalvaged):
+            continue
+        known = {attempt.number for attempt in state.attempts}
+        lost = tuple(number for number in event.lost if number in known)
+        commits = tuple(pair for pair in event.commits if pair[0] in known)
+        if not lost and not commits:
+            continue
+        best = None
+        if state.best is not None and state.best.attempt in lost:
+            best = [each.attempt for each in state.former if each.attempt not in lost][-1]
+        event = replace(event, lost=lost, commits=commits, best=best)
+        state = evolve(state, ev.Record(state.seq + 1, state.last_at, event))
+        found.append(event)
+    return found
+
+
 def _copy_history(
-    parent: Path, staged: Path, state: RunState, records: Sequence[ev.Record]
+    parent: Path,
+    staged: Path,
+    state: RunState,
+    records: Sequence[ev.Record],
+    *,
+    salvaged: bool,
 ) -> None:
-    """The kernels that the events name, and the commits, each after the one it follows."""
+    """The kernels that the events name, and the commits, each after the one it follows.
+
+    Of a salvaged run an edit's text may be gone that no attempt needs.
+    """
     kernel_file = state.task.files.editable
     source = History.open(parent / HISTORY, kernel_file=kernel_file)
     target = History.create(staged / HISTORY, kernel_file=kernel_file)
-    blobs = [state.seed_blob]
-    blobs += [r.event.blob for r in records if isinstance(r.event, ev.KernelEdited)]
-    for blob in dict.fromkeys(blobs):
-        target.write_blob(source.read_blob(blob))
+    needed = (state.seed_blob, state.work_blob)
+    edits = [r.event.blob for r in records if isinstance(r.event, ev.KernelEdited)]
+    for blob in dict.fromkeys((*needed, *edits)):
+        try:
+            text = source.read_blob(blob)
+        except HistoryError:
+            if salvaged and blob not in needed:
+                continue
+            raise
+        target.write_blob(text)
     for attempt in state.attempts:
         if attempt.lost:
             continue

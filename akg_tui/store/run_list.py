@@ -20,6 +20,7 @@ from akg_tui.core.state import RunState
 from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError
 from akg_tui.store.journal import read_through
 from akg_tui.store.lock import holder
+from akg_tui.store.looking import unseen
 
 JOURNAL = "events.jsonl"
 SEARCH_DEPTH = 6
@@ -91,6 +92,8 @@ def list_runs(folder: Path) -> list[RunSummary]:
     RunFolderError
         If `folder` is not a folder.
     """
+    if why := unseen(folder):
+        raise RunFolderError(f"{folder}: cannot be looked at: {why}")
     if not folder.is_dir():
         raise RunFolderError(f"{folder}: is not a folder")
     found = [summarize_run(run) for run in find_runs(folder)]
@@ -116,6 +119,8 @@ def read_state(run: Path) -> RunState:
 
 def check_is_run(run: Path) -> None:
     """Raise `RunFolderError` unless there is a journal."""
+    if why := unseen(run / JOURNAL):
+        raise RunFolderError(f"{run}: cannot be looked at: {why}")
     if not (run / JOURNAL).is_file():
         raise RunFolderError(f"{run}: is not a run, expected a folder with {JOURNAL}")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from akg_tui.core.events import Decided, KeepUndone, RunSalvaged
+from akg_tui.core.events import Decided, KeepUndone, KernelEdited, RunSalvaged
 from akg_tui.core.fold import evolve
 from akg_tui.core.machine import Phase, Verdict
 from akg_tui.core.plain import one_line
@@ -27,7 +27,7 @@ from akg_tui.store.lock import holder
 from akg_tui.store.project import PLAN, WORK
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder
 from akg_tui.store.run_list import JOURNAL, check_is_run
-from akg_tui.store.task_folder import TASK_FILE
+from akg_tui.store.task_folder import TASK_FILE, TOOL_FILES
 
 
 class Salvaged(Struct, frozen=True):
@@ -232,14 +232,18 @@ def _fill(staged: Path, name: str, wreck: _Wreck) -> RunSalvaged:
     state = wreck.state
     task = staged / TASK
     task.mkdir()
-    toml = wreck.run / TASK / TASK_FILE
-    if toml.is_file():
-        write_synced(task / TASK_FILE, toml.read_bytes())
+    # The tools are the run's own copies too: without them the agent would come back with others.
+    tools = (*TOOL_FILES, *filter(None, [state.task.agent.tools]))
+    for copied in dict.fromkeys((TASK_FILE, *tools)):
+        if (file := wreck.run / TASK / copied).is_file():
+            write_synced(task / copied, file.read_bytes())
     write_synced(task / state.task.files.reference, wreck.reference)
     for edit in sorted(wreck.run.glob(f"{PLAN}.edited-*")):
         shutil.copyfile(edit, staged / edit.name)
     history = History.create(staged / HISTORY, kernel_file=state.task.files.editable)
-    for blob in (state.seed_blob, state.work_blob):
+    edits = [r.event for r in wreck.inspected.records[: state.seq]]
+    blobs = [event.blob for event in edits if isinstance(event, KernelEdited)]
+    for blob in dict.fromkeys((state.seed_blob, state.work_blob, *blobs)):
         if (text := wreck.text(blob)) is not None:
             history.write_blob(text)
     lost = tuple(a.number for a in state.attempts if a.lost or wreck.text(a.blob) is None)

@@ -16,6 +16,7 @@ from pathlib import Path
 from akg_tui.core.task import Task
 from akg_tui.store.durable import sync_folder, write_synced
 from akg_tui.store.errors import BadTask
+from akg_tui.store.looking import is_file, is_folder, unseen
 from akg_tui.store.source_check import check_kernel, check_reference
 from akg_tui.store.task_toml import field_lines, parse_task
 
@@ -56,6 +57,8 @@ def load_task(folder: Path) -> TaskFolder:
         If anything in it cannot be used; the message names file, line and field.
     """
     path = folder / TASK_FILE
+    if why := unseen(path):
+        raise BadTask(folder, None, "", f"cannot be looked at: {why}")
     if not folder.is_dir():
         raise BadTask(folder, None, "", "is not a folder, expected one with task.toml")
     if not path.exists():
@@ -73,7 +76,7 @@ def load_task(folder: Path) -> TaskFolder:
     def source(field: str, name: str) -> tuple[Path, bytes]:
         named = folder / name
         line = lines.get(("files", field))
-        if not named.is_file():
+        if not is_file(named):
             message = f"{name} is not a file in this folder"
             raise BadTask(path, line, f"files.{field}", message)
         if not named.resolve().is_relative_to(folder.resolve()):
@@ -101,7 +104,7 @@ def _tools(folder: Path, task: Task, line: int | None) -> tuple[tuple[str, str],
     found: list[tuple[str, str]] = []
     for name in (named,) if named else TOOL_FILES:
         path = folder / name
-        if not path.is_file():
+        if not is_file(path):
             if named:
                 message = f"{name} is not a file in this folder"
                 raise BadTask(folder / TASK_FILE, line, "agent.tools", message)
@@ -154,7 +157,7 @@ def write_task(
     except OSError as error:
         for path in written:
             path.unlink(missing_ok=True)
-        if made and folder.is_dir():
+        if made and is_folder(folder):
             folder.rmdir()
         why = error.strerror or str(error)
         raise BadTask(folder, None, "", f"cannot be written: {why}") from error

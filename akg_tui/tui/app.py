@@ -26,6 +26,8 @@ from akg_tui.tui.deeds import Deeds
 from akg_tui.tui.dressing import Dressed
 from akg_tui.tui.keyboard import APPS
 from akg_tui.tui.language import retold, tr
+from akg_tui.tui.mishaps import Mishaps, said_by
+from akg_tui.tui.notices import Notices, Noticing
 from akg_tui.tui.shelter import Sheltered
 from akg_tui.tui.spans import hang, line
 from akg_tui.tui.travelling import Travelling
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from textual.worker import Worker
 
     from akg_tui.core.commands import Command
+    from akg_tui.core.events import PlanChange
     from akg_tui.engine.handle import RunHandle
     from akg_tui.tui.garbage import Sweeper
     from akg_tui.tui.look import Look
@@ -51,7 +54,7 @@ def _palette() -> type[Provider]:
     return Commands
 
 
-class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
+class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
     """Returns 0; 2 when the run could not be opened, broke, or ended without having done its job.
 
     Parameters
@@ -120,6 +123,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         self._released = False
         self._trouble = ""
         self._sweeper: Sweeper | None = None
+        self.notices = Notices()
 
     def compose(self) -> ComposeResult:
         yield Rows("opening")
@@ -183,7 +187,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         await asyncio.wait([opening])
         self._opening = None
         if error := opening.exception():
-            trouble = tr("the run could not be opened: {why}", why=_told(error))
+            trouble = tr("the run could not be opened: {why}", why=said_by(error))
             if self._browse is not None:
                 self._say(trouble)
                 return
@@ -211,7 +215,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         if work.cancelled():
             return
         if error := work.exception():
-            why = _told(error)
+            why = said_by(error)
             self._trouble = tr("the run broke: {why}; akg-tui resume takes it up again", why=why)
             if self._only_watched():
                 self._trouble = tr("it can't be followed any more: {why}", why=why)
@@ -241,10 +245,20 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         return self._wall()
 
     @property
+    def has_run(self) -> bool:
+        """Whether a run is open, and not being closed."""
+        return self._handle is not None and not self._released
+
+    @property
     def run_path(self) -> str:
         """The folder of the run."""
         assert self._handle is not None
         return self._handle.path
+
+    def plan_change(self, kept: str) -> PlanChange:
+        """What a hand edit of PLAN.md comes to in items."""
+        assert self._handle is not None
+        return self._handle.plan_change(kept)
 
     def pull_now(self) -> None:
         """Show what is true now, whatever the clock's pace."""
@@ -284,7 +298,8 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
                 break
         deck = next((s for s in self.screen_stack if isinstance(s, Deck)), None)
         if deck is not None:
-            self.attention.look(deck.asks(look), focused=self.app_focus)
+            live = self.look_now() if self.in_past else look
+            self.attention.look(deck.asks(live), focused=self.app_focus)
 
     def _to_terminal(self, codes: str) -> None:
         if self._driver is not None:
@@ -294,7 +309,9 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         """Send a command; say `told`, or why it was refused. True when it was taken."""
         from akg_tui.store.errors import StoreError
 
-        assert self._handle is not None
+        if self._handle is None or self._released:
+            self._say(tr("no run is open here"))
+            return False
         if self.in_past:
             key = way_to("past.live")
             self._say(tr("this is the past: {key} goes back to what is true now", key=key))
@@ -302,7 +319,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         try:
             refused = self._handle.send(command)
         except StoreError as error:  # a full disk, say: the run itself tells when it stops
-            self._say(tr("not done: {why}", why=_told(error)))
+            self._say(tr("not done: {why}", why=said_by(error)))
             return False
         self._say(refused.why if refused else told)
         self.pull_now()
@@ -315,9 +332,10 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         from akg_tui.tui.screens.deck import Deck
         from akg_tui.tui.screens.watching import Watching
 
+        self.notice(text)
         for screen in self.screen_stack:
             if isinstance(screen, Watching) and (screen.is_current or isinstance(screen, Deck)):
-                screen.say(text)
+                screen.tell(text)
 
     def tell_person(self, text: str) -> None:
         self._say(text)
@@ -373,6 +391,8 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
     def _leave(self, confirmed: bool | None) -> None:
         if not confirmed:
             return
+        if self._handle is not None:
+            self._say(tr("closing the run …"))
         if self._browse is not None and self._handle is not None:
             self.run_worker(self._back_to_runs(), name="close the run")
         else:
@@ -386,20 +406,39 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         trouble, self._handle, self._travel, self._trouble = self._trouble, None, None, ""
         while not isinstance(self.screen, Runs):
             await self.pop_screen()
+        self._work = None
+        if self._sweeper is not None:
+            self._sweeper.run_left()
         self.screen.back_from(path)
         if trouble:
             self._say(trouble)
 
     async def on_event(self, event: Event) -> None:
-        if isinstance(event, Key) and self._handle is not None and _types(event):
-            from akg_tui.tui.screens.watching import Watching
-
-            for screen in self.screen_stack:
-                if isinstance(screen, Watching):
-                    screen.typed(self._wall(), event.key)
-        if isinstance(event, Key) and not event.is_forwarded and await self.chord_key(event):
-            return
+        if isinstance(event, Key):
+            if not event.is_forwarded:
+                self._reached_for(event)
+            if not event.is_forwarded and await self.chord_key(event):
+                return
+            self.heard(event)
         await super().on_event(event)
+
+    def _reached_for(self, event: Key) -> None:
+        """Keep what could be answered before this key, unless it goes on with something."""
+        self.typing = _types(event)
+        now = self._wall()
+        if not isinstance(self.screen, ModalScreen) and not self.chords.waits(now):
+            here = self.watched() if self.has_run else None
+            self.answerable = here.answerable(now) if here is not None else None
+
+    def heard(self, event: Key, *, any_key: bool = False) -> None:
+        """A key was pressed that may be part of something written."""
+        if self._handle is None or not (any_key or _types(event)):
+            return
+        from akg_tui.tui.screens.watching import Watching
+
+        for screen in self.screen_stack:
+            if isinstance(screen, Watching):
+                screen.typed(self._wall(), event.key)
 
     async def end_run(self) -> None:
         await self._close_and_exit()
@@ -424,7 +463,7 @@ class WorkbenchApp(Travelling, Deeds, Dressed, Sheltered):
         closing = asyncio.ensure_future(self._handle.close())
         await asyncio.wait([closing])
         if error := closing.exception():
-            self._trouble = tr("the run was not closed well: {why}", why=_told(error))
+            self._trouble = tr("the run was not closed well: {why}", why=said_by(error))
 
     async def on_unmount(self) -> None:
         await self._close()
@@ -435,9 +474,3 @@ def _types(key: Key) -> bool:
     return not key.key.startswith("alt+") and (
         key.is_printable or key.key in ("enter", "escape", "backspace", "tab")
     )
-
-
-def _told(error: BaseException) -> str:
-    """What an exception says; its kind too where it says little."""
-    text = " ".join(str(error).split())
-    return retold(text) if len(text) > 20 else f"{type(error).__name__}: {text}".rstrip(": ")

@@ -16,6 +16,7 @@ from akg_tui.core.state import Question, RunState
 from akg_tui.tui import rulewords, words
 from akg_tui.tui.commands import way_to
 from akg_tui.tui.language import retold, searched, tr
+from akg_tui.tui.look import waiting
 
 MAX_SHOWN = 400
 
@@ -81,8 +82,8 @@ def asks(
     gate = state.gate
     if gate is not None and not gate.answer:
         found.append(_gate(state, since(f"gate {gate.gate}"), now, changed))
-    question = state.question
-    if question is not None and question.attended and state.phase is not Phase.DONE:
+    question = waiting(state)
+    if question is not None:
         found.append(_question(state, question, since(f"question {question.number}"), now))
     return tuple(sorted(found, key=lambda ask: ask.since))
 

@@ -5,7 +5,7 @@ A row is made when it is asked for, so that a run of any length is shown at once
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import InputError
@@ -32,9 +32,15 @@ _HEADS = (
 
 
 class AttemptRows(OnDemand[Line]):
-    """One row an attempt under one row of heads; what room is left tells the reason."""
+    """One row an attempt under one row of heads; what room is left tells the reason.
 
-    def __init__(self, attempts: Sequence[Attempt], room: int) -> None:
+    `undone` are the numbers of those whose KEEP was taken back.
+    """
+
+    def __init__(
+        self, attempts: Sequence[Attempt], room: int, undone: Collection[int] = ()
+    ) -> None:
+        self._undone = frozenset(undone)
         self._attempts = attempts
         self._room = room
         last = attempts[-1] if attempts else None
@@ -61,7 +67,7 @@ class AttemptRows(OnDemand[Line]):
             heads = [(_head(head), width) for head, width in self._heads]
             told = "".join(" " * (width - cells(head)) + f"{head} " for head, width in heads)
             return fit(line((told, "faint")), self._room)
-        values = _values(attempt)
+        values = _values(attempt, undone=attempt.number in self._undone)
         pieces: list[tuple[str, str]] = []
         for (value, role), (_, width) in zip(values, self._heads, strict=False):
             text = cut(value, width)
@@ -75,9 +81,12 @@ def _head(name: str) -> str:
     return name if name == "#" else tr(name)
 
 
-def _values(attempt: Attempt) -> list[tuple[str, str]]:
+def _values(attempt: Attempt, *, undone: bool) -> list[tuple[str, str]]:
     found = attempt.measurement
     glyph, role = VERDICT[attempt.verdict]
+    verdict = f"{glyph} {attempt.verdict}"
+    if undone:
+        verdict, role = f"{glyph} UNDO", "note"
     interval = found.ratio
     off = ""
     if found.max_error is not None and found.tolerance:
@@ -86,7 +95,7 @@ def _values(attempt: Attempt) -> list[tuple[str, str]]:
     return [
         (str(attempt.number), "number"),
         (tr("seed") if seed else one_line(attempt.item), "muted"),
-        (f"{glyph} {attempt.verdict}", role),
+        (verdict, role),
         (words.times(interval.ratio) if interval else "", role),
         (f"{interval.low:.3f}–{interval.high:.3f}" if interval else "", "muted"),
         (words.milliseconds(found.candidate_ms) if found.candidate_ms is not None else "", "text"),

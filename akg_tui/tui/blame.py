@@ -48,11 +48,13 @@ def carry(
     owners: Sequence[int], old: Sequence[str], new: Sequence[str], newcomer: int
 ) -> tuple[int, ...]:
     """Who wrote each line of `new`, given that of `old`; the newcomer where it was not there."""
-    return tuple(
-        owners[row.old - 1] if row.kind is Kind.SAME else newcomer
-        for row in compare(old, new)
-        if row.kind is not Kind.REMOVED
-    )
+    carried: list[int] = []
+    for run in compare(old, new).runs:
+        if run.kind is Kind.SAME:
+            carried += owners[run.old - 1 : run.old - 1 + run.rows]
+        elif run.kind is Kind.ADDED:
+            carried += [newcomer] * run.rows
+    return tuple(carried)
 
 
 def blame(versions: Sequence[Version], lines_of: Callable[[str], Sequence[str]]) -> tuple[int, ...]:

@@ -85,19 +85,26 @@ class Catalogue:
         while not self._stop.is_set():
             forced = self._again.is_set()
             self._again.clear()
+            trouble = ""
             try:
-                if forced or looks % SEARCH_AGAIN == 0:
+                if forced or self.trouble or looks % SEARCH_AGAIN == 0:
                     self._search()
                 self._look_again()
                 self._read_all()
             except OSError as error:
-                self.trouble = f"{self.folder}: {error.strerror or error}"
+                trouble = f"{self.folder}: {error.strerror or error}"
+            except Exception as error:  # noqa: BLE001 - the list tells it, and is looked at again
+                trouble = str(error) or type(error).__name__
+            if trouble != self.trouble:
+                self.trouble = trouble
                 self.version += 1
             looks += 1
             self._again.wait(LOOK_AGAIN_S)
 
     def _search(self) -> None:
         if not self.folder.is_dir():
+            self._found.clear()
+            self.unread = 0
             raise RunFolderError(f"{self.folder}: is not a folder")
         there: set[Path] = set()
         for path in find_runs(self.folder):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
-from akg_tui.tui.compare import Kind, Row
+from akg_tui.tui.compare import Compared, Kind, Row, Run
 
 ALIKE = 0.4  # less of a line than this in common, and it is another line
 MAX_WORDS = 400
@@ -45,23 +45,20 @@ class Hunk:
         return self.stop - self.middle
 
 
-def find_hunks(rows: Sequence[Row]) -> tuple[Hunk, ...]:
+def find_hunks(rows: Compared) -> tuple[Hunk, ...]:
     """The hunks of a comparison, in order."""
     found: list[Hunk] = []
     at = 0
-    while at < len(rows):
-        if rows[at].kind not in (Kind.ADDED, Kind.REMOVED):
-            at += 1
-            continue
-        start = middle = at
-        while middle < len(rows) and rows[middle].kind is Kind.REMOVED:
-            middle += 1
-        at = middle
-        while at < len(rows) and rows[at].kind is Kind.ADDED:
-            at += 1
-        old = rows[start].old if middle > start else 0
-        new = rows[middle].new if at > middle else 0
-        found.append(Hunk(len(found) + 1, start, middle, at, old, new))
+    before: Run | None = None
+    for run in rows.runs:
+        stop = at + run.rows
+        if run.kind is Kind.REMOVED:
+            found.append(Hunk(len(found) + 1, at, stop, stop, run.old, 0))
+        elif run.kind is Kind.ADDED and before is not None and before.kind is Kind.REMOVED:
+            found[-1] = replace(found[-1], stop=stop, new=run.new)
+        elif run.kind is Kind.ADDED:
+            found.append(Hunk(len(found) + 1, at, at, stop, 0, run.new))
+        at, before = stop, run
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from akg_tui.core.plain import TAB_WIDTH, clean
 from akg_tui.hashline.tags import Tagger
@@ -70,29 +70,26 @@ class Texts:
         return known
 
 
-class Unchanged(OnDemand[Row]):
-    """A text compared with itself: its rows are made when they are asked for."""
+class Origins(NamedTuple):
+    """Who wrote each line: an index into `labels`, each a text and its role."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
-        self.last = max(1, len(lines))
+    labels: Sequence[Span]
+    owners: Sequence[int]
 
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def _made(self, index: int) -> Row:
-        return Row(Kind.SAME, index + 1, index + 1, self._lines[index])
+    @property
+    def columns(self) -> int:
+        return max((cells(label) for label, _ in self.labels), default=0)
 
 
 def _largest(compared: Sequence[Row]) -> int:
-    return max((old if old > new else new for _, old, new, _ in compared), default=1)
+    return max((max(row.old, row.new) for row in compared), default=1)
 
 
 class CodeRows(OnDemand[Line]):
     """Rows for `compared`, built one by one. `both` shows the old and the new number.
 
-    `origins` tells for each new line who wrote it: a label and its role. `widest` is the
-    columns of the longest line, where that is known.
+    `origins` tells for each new line who wrote it. `widest` is the columns of the longest
+    line, where that is known.
     """
 
     def __init__(
@@ -103,7 +100,7 @@ class CodeRows(OnDemand[Line]):
         old: Coloured | None,
         new: Coloured | None,
         both: bool = False,
-        origins: Sequence[Span] | None = None,
+        origins: Origins | None = None,
         widest: int | None = None,
     ) -> None:
         self.compared = compared
@@ -111,9 +108,8 @@ class CodeRows(OnDemand[Line]):
         self._old, self._new = old, new
         self._both = both
         self._origins = origins
-        self._label = max((len(label) for label, _ in origins), default=0) if origins else 0
-        # A gap tells a count in place of a number, so any row may hold the largest.
-        last = compared.last if isinstance(compared, Unchanged) else _largest(compared)
+        self._label = origins.columns if origins else 0
+        last = getattr(compared, "last", 0) or _largest(compared)
         self._digits = max(3, len(str(last)))
         gutter = self._digits + 6 + (self._digits + 1 if both else 0)
         gutter += self._label + 2 if self._label else 0
@@ -152,12 +148,13 @@ class CodeRows(OnDemand[Line]):
     def _origin(self, row: Row, ground: str) -> Span:
         """Who wrote the line; a run of lines by one hand says so once."""
         origins, width = self._origins, self._label
-        if origins is None or not 0 < row.new <= len(origins):
+        if origins is None or not 0 < row.new <= len(origins.owners):
             return (" " * (width + 2), _on("text", ground))
-        label, role = origins[row.new - 1]
-        if row.new > 1 and origins[row.new - 2] == (label, role):
+        labels, owners = origins
+        label, role = labels[owners[row.new - 1]]
+        if row.new > 1 and labels[owners[row.new - 2]] == (label, role):
             label = "│" if label else ""
-        return (f" {label:<{width}} ", _on(role, ground))
+        return (f" {label}{' ' * (width - cells(label))} ", _on(role, ground))
 
     def _code(self, row: Row, number: int, ground: str) -> Line:
         spans = self._spans(row, number)

@@ -63,6 +63,7 @@ class Command:
 
 
 SUBAGENTS = "Subagents"
+ASKED = "Asked"
 COPIES = ("view", "pane", "kernel", "best")
 EXPORTS = ("svg", "text")
 
@@ -104,6 +105,22 @@ COMMANDS: tuple[Command, ...] = (
         "Run", "app.stop_run", "everywhere",
     ),
     Command(
+        "run.limits", (), "limits", "Other limits from now on, as rounds=40 hours=2 cost=5", "Run",
+        "app.limits", argument=Argument("limits", free=True),
+    ),
+    Command(
+        "run.replan", (), "replan", "Call for a new plan; the reason goes to the agent", "Run",
+        "app.demand('replan')", argument=Argument("reason", free=True),
+    ),
+    Command(
+        "run.diagnose", (), "diagnose", "Call for a diagnosis; the reason goes to the agent",
+        "Run", "app.demand('diagnose')", argument=Argument("reason", free=True),
+    ),
+    Command(
+        "plan.adopt", (), "adopt", "Take a hand edit of PLAN.md over, after a question", "Plan",
+        "app.adopt",
+    ),
+    Command(
         "run.report", ("R",), "report", "Write the run's report", "Run", "app.report",
     ),
     Command(
@@ -111,33 +128,36 @@ COMMANDS: tuple[Command, ...] = (
         "hint", hint="i",
     ),
     Command(
-        "ask.keep", ("alt+y",), "yes", "Answer the card with yes: keep, approve, this choice",
-        "Asked", "answer('keep')",
+        "ask.keep", ("alt+y", "ctrl+g y"), "yes",
+        "Answer the card with yes: keep, approve, this choice", ASKED, "answer('keep')",
     ),
     Command(
-        "ask.reject", ("alt+n",), "no", "Answer the card with no: reject", "Asked",
+        "ask.reject", ("alt+n", "ctrl+g n"), "no", "Answer the card with no: reject", ASKED,
         "answer('reject')",
     ),
     Command(
-        "ask.always", ("alt+a",), "always",
-        "Answer the card with yes, and all such requests after it by a rule", "Asked",
+        "ask.always", ("alt+a", "ctrl+g a"), "always",
+        "Answer the card with yes, and all such requests after it by a rule", ASKED,
         "answer('always')",
     ),
     Command(
-        "ask.see", ("alt+d",), "see it", "What the card asks about: the diff, the script",
-        "Asked", "see",
+        "ask.see", ("alt+d", "ctrl+g d"), "see it",
+        "What the card asks about: the diff, the script", ASKED, "see",
     ),
     Command(
-        "ask.write", ("alt+w",), "write", "Write an answer to the agent's question", "Asked",
-        "reply",
-    ),
-    Command("ask.choice", ("alt+down",), "choice", "Mark the next choice", "Asked", "choice(1)"),
-    Command(
-        "ask.choice_back", ("alt+up",), "choice before", "Mark the choice before", "Asked",
-        "choice(-1)",
+        "ask.write", ("alt+w", "ctrl+g w"), "write", "Write an answer to the agent's question",
+        ASKED, "reply",
     ),
     Command(
-        "ask.next", ("alt+s",), "next ask", "Show the next of several questions", "Asked",
+        "ask.choice", ("alt+down", "ctrl+g down"), "choice", "Mark the next choice", ASKED,
+        "choice(1)",
+    ),
+    Command(
+        "ask.choice_back", ("alt+up", "ctrl+g up"), "choice before", "Mark the choice before",
+        ASKED, "choice(-1)",
+    ),
+    Command(
+        "ask.next", ("alt+s", "ctrl+g s"), "next ask", "Show the next of several questions", ASKED,
         "next_ask",
     ),
     Command(
@@ -368,6 +388,11 @@ COMMANDS: tuple[Command, ...] = (
         "app.motion_named", "everywhere", argument=Argument("name", ("full", "reduced")),
     ),
     Command(
+        "look.save", (), "save looks", "Keep theme, keys, language, signs, motion, layout and "
+        "order of the runs for the next start, in your config.toml", "Look", "app.save_looks",
+        "everywhere",
+    ),
+    Command(
         "app.help", ("question_mark", "f1"), "help", "All keys", "Workbench",
         "app.keys", "everywhere", hint="?",
     ),
@@ -378,6 +403,10 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "app.stray", ("E",), "strays", "What libraries wrote past the screen", "Workbench",
         "app.strays", "everywhere",
+    ),
+    Command(
+        "app.messages", (), "messages", "What the workbench has told you, the newest last",
+        "Workbench", "app.messages", "everywhere",
     ),
     Command(
         "app.suspend", ("ctrl+z",), "suspend", "Stop for a while: the shell's fg goes on",
@@ -528,10 +557,26 @@ def meet(one: Where, other: Where) -> bool:
     return one == other or ("everywhere" in (one, other) and "past" not in (one, other))
 
 
+def _clash(one: Command, other: Command) -> bool:
+    """Whether one key for both would be one too many. A key that answers the card has no other
+    meaning in the review either: that may close under the finger that is going to press it.
+    """
+    answers = ASKED in (one.group, other.group) and "review" in (one.where, other.where)
+    return answers or meet(one.where, other.where)
+
+
 def key_of(command_id: str) -> str:
     """The first key of a command as a person reads it; empty where it has none."""
     keys = _command(command_id).keys_now
     return keymap.shown(keys[0]) if keys else ""
+
+
+def chord_of(command_id: str) -> str:
+    """The first chord of a command, keys one after the other, as a person reads it; empty
+    where it has none.
+    """
+    keys = next((key for key in _command(command_id).keys_now if " " in key), "")
+    return keymap.shown(keys) if keys else ""
 
 
 def way_to(command_id: str) -> str:
@@ -570,9 +615,7 @@ def clashes(commands: Iterable[Command]) -> list[tuple[Command, Command, str]]:
         for keys in alike.values()
         for one, place, key in keys
         for other, _, their in keys
-        if one < other
-        and meet(listed[one].where, listed[other].where)
-        and keymap.covers(key, their)
+        if one < other and _clash(listed[one], listed[other]) and keymap.covers(key, their)
     }
     return [(listed[one], listed[other], found[one, other, k]) for one, other, k in sorted(found)]
 

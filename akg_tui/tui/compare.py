@@ -1,19 +1,21 @@
 """Two kernel texts compared line by line, as rows a view can draw. Pure.
 
 Compares whole lines as they are in the files; cleaning them for the screen is the business
-of who draws them.
+of who draws them. A comparison is kept as runs of like rows, so that what is asked of a whole
+file (its size, its hunks, what to fold) costs as much as there are changes, not lines.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from enum import Enum
+from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
 from akg_tui.hashline.document import Document
+from akg_tui.tui.ondemand import OnDemand
 
 
 class Kind(Enum):
@@ -21,6 +23,9 @@ class Kind(Enum):
     ADDED = "+"
     REMOVED = "-"
     GAP = "~"
+
+
+CHANGED = (Kind.ADDED, Kind.REMOVED)
 
 
 class Row(NamedTuple):
@@ -35,41 +40,123 @@ class Row(NamedTuple):
     text: str = ""
 
 
+class Run(NamedTuple):
+    """`rows` rows of one kind, one after the other; `old` and `new` are those of the first."""
+
+    kind: Kind
+    old: int
+    new: int
+    rows: int
+
+
+class Compared(OnDemand[Row]):
+    """The rows of a comparison, made from its runs when they are asked for.
+
+    `last` is the largest number that a row may hold.
+    """
+
+    def __init__(self, old: Sequence[str], new: Sequence[str], runs: Sequence[Run]) -> None:
+        self._old, self._new = old, new
+        self.runs = tuple(runs)
+        self._ends = tuple(accumulate(run.rows for run in self.runs))
+        self.last = max(1, len(old), len(new))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[Row]:
+        for run in self.runs:
+            for offset in range(run.rows):
+                yield self._row(run, offset)
+
+    def _made(self, index: int) -> Row:
+        number = bisect_right(self._ends, index)
+        run = self.runs[number]
+        return self._row(run, index - self._ends[number] + run.rows)
+
+    def _row(self, run: Run, offset: int) -> Row:
+        kind, old, new, _ = run
+        if kind is Kind.SAME:
+            return Row(kind, old + offset, new + offset, self._new[new + offset - 1])
+        if kind is Kind.ADDED:
+            return Row(kind, 0, new + offset, self._new[new + offset - 1])
+        if kind is Kind.REMOVED:
+            return Row(kind, old + offset, 0, self._old[old + offset - 1])
+        return Row(kind, old, 0)
+
+    def texts(self) -> list[str]:
+        """The text of every row, as fast as they can be had."""
+        found: list[str] = []
+        for kind, old, new, count in self.runs:
+            if kind is Kind.GAP:
+                found += [""] * count
+            elif kind is Kind.REMOVED:
+                found += self._old[old - 1 : old - 1 + count]
+            else:
+                found += self._new[new - 1 : new - 1 + count]
+        return found
+
+    def of(self, runs: Sequence[Run]) -> Compared:
+        """Other runs of the same two texts."""
+        return Compared(self._old, self._new, runs)
+
+
 def split_lines(text: str) -> tuple[str, ...]:
     """The lines of a kernel, as hashline counts them."""
     return Document.from_text(text, path="").lines
 
 
-def compare(old: Sequence[str], new: Sequence[str]) -> tuple[Row, ...]:
+def compare(old: Sequence[str], new: Sequence[str]) -> Compared:
     """Every line of both texts, once: same, removed or added."""
+    old, new = tuple(old), tuple(new)
     head, foot = _ends(old, new)
     end_old, end_new = len(old) - foot, len(new) - foot
-    same, shift = Kind.SAME, end_new - end_old
-    rows = [Row(same, n, n, text) for n, text in enumerate(old[:head], 1)]
-    done_old = done_new = head
+    runs: list[Run] = []
+    _append(runs, Kind.SAME, 1, 1, head)
+    start_old, start_new = done_old, done_new = head, head
     for i, j in (*_anchors(old, new, head, foot), (end_old, end_new)):
-        _between(rows, old, new, (done_old, i), (done_new, j))
-        if i < end_old:
-            rows.append(Row(same, i + 1, j + 1, old[i]))
+        if old[done_old:i] != new[done_new:j]:  # else the run goes on as far as the anchor
+            _append(runs, Kind.SAME, start_old + 1, start_new + 1, done_old - start_old)
+            _between(runs, old, new, (done_old, i), (done_new, j))
+            start_old, start_new = i, j
         done_old, done_new = i + 1, j + 1
-    rows += [Row(same, n, n + shift, text) for n, text in enumerate(old[end_old:], end_old + 1)]
-    return tuple(rows)
+    _append(runs, Kind.SAME, start_old + 1, start_new + 1, len(old) - start_old)
+    return Compared(old, new, runs)
 
 
-def _ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+def _append(runs: list[Run], kind: Kind, old: int, new: int, count: int) -> None:
+    """Append `count` rows, to the last run where they are of its kind."""
+    if not count:
+        return
+    if runs and runs[-1].kind is kind:  # rows of one kind that follow each other are adjacent
+        runs[-1] = runs[-1]._replace(rows=runs[-1].rows + count)
+    else:
+        runs.append(Run(kind, old, new, count))
+
+
+def _ends(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[int, int]:
     """How many lines are the same at the beginning, and how many of the others at the end."""
     least = min(len(old), len(new))
-    head = 0
-    while head < least and old[head] == new[head]:
-        head += 1
-    foot = 0
-    while foot < least - head and old[-1 - foot] == new[-1 - foot]:
-        foot += 1
-    return head, foot
+    head = _alike(old, new, least)
+    return head, _alike(old[::-1], new[::-1], least - head)
+
+
+def _alike(one: tuple[str, ...], other: tuple[str, ...], most: int) -> int:
+    """How many lines are the same from the beginning on, up to `most`."""
+    if one[:most] == other[:most]:
+        return most
+    low, high = 0, most  # the first `low` are alike, the first `high` are not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _between(
-    rows: list[Row],
+    runs: list[Run],
     old: Sequence[str],
     new: Sequence[str],
     in_old: tuple[int, int],
@@ -77,16 +164,13 @@ def _between(
 ) -> None:
     """Append what lies between two anchors."""
     (i0, i_end), (j0, j_end) = in_old, in_new
-    if i0 == i_end and j0 == j_end:
-        return
     matcher = SequenceMatcher(None, old[i0:i_end], new[j0:j_end])
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag == "equal":
-            pairs = zip(range(i0 + i1, i0 + i2), range(j0 + j1, j0 + j2), strict=True)
-            rows += [Row(Kind.SAME, i + 1, j + 1, old[i]) for i, j in pairs]
+            _append(runs, Kind.SAME, i0 + i1 + 1, j0 + j1 + 1, i2 - i1)
             continue
-        rows += [Row(Kind.REMOVED, i + 1, 0, old[i]) for i in range(i0 + i1, i0 + i2)]
-        rows += [Row(Kind.ADDED, 0, j + 1, new[j]) for j in range(j0 + j1, j0 + j2)]
+        _append(runs, Kind.REMOVED, i0 + i1 + 1, 0, i2 - i1)
+        _append(runs, Kind.ADDED, 0, j0 + j1 + 1, j2 - j1)
 
 
 def _anchors(old: Sequence[str], new: Sequence[str], head: int, foot: int) -> list[tuple[int, int]]:
@@ -102,12 +186,19 @@ def _anchors(old: Sequence[str], new: Sequence[str], head: int, foot: int) -> li
 
 def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
     """Where each line stands that is there once, in order."""
-    counts = Counter(lines[start:end])
-    return {lines[n]: n for n in range(start, end) if counts[lines[n]] == 1}
+    part = lines[start:end]
+    last = dict(zip(part, range(start, end), strict=True))
+    if len(last) == len(part):
+        return last
+    first = dict(zip(reversed(part), range(end - 1, start - 1, -1), strict=True))
+    return {text: n for text, n in last.items() if first[text] == n}
 
 
 def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The longest subsequence of `pairs`, rising in the first, that rises in the second too."""
+    seconds = [j for _, j in pairs]
+    if seconds == sorted(seconds):  # nothing was moved, as after most edits
+        return list(pairs)
     tops: list[int] = []
     piles: list[int] = []
     before: list[int] = []
@@ -124,62 +215,97 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return rising[::-1]
 
 
-def folded(rows: Sequence[Row], context: int) -> tuple[Row, ...]:
+def folded(rows: Compared, context: int) -> Compared:
     """The changed rows with `context` rows around them; a GAP counts what is left out."""
-    keep = [False] * len(rows)
-    for index, row in enumerate(rows):
-        if row.kind is not Kind.SAME:
-            low, high = max(0, index - context), min(len(rows), index + context + 1)
-            keep[low:high] = [True] * (high - low)
-    shown: list[Row] = []
-    hidden = 0
-    for row, kept in zip(rows, keep, strict=True):
-        if not kept:
-            hidden += 1
+    shown: list[Run] = []
+    for number, run in enumerate(rows.runs):
+        if run.kind is not Kind.SAME:
+            shown.append(run)
             continue
-        if hidden:
-            shown.append(Row(Kind.GAP, hidden, 0))
-            hidden = 0
-        shown.append(row)
-    if hidden:
-        shown.append(Row(Kind.GAP, hidden, 0))
-    return tuple(shown)
+        head = min(context, run.rows) if number else 0
+        foot = min(context, run.rows - head) if number + 1 < len(rows.runs) else 0
+        hidden = run.rows - head - foot
+        if not hidden:
+            shown.append(run)
+            continue
+        _append(shown, Kind.SAME, run.old, run.new, head)
+        _append(shown, Kind.GAP, hidden, 0, 1)
+        done = head + hidden
+        _append(shown, Kind.SAME, run.old + done, run.new + done, foot)
+    return rows.of(shown)
 
 
-def hunks(rows: Sequence[Row]) -> tuple[int, ...]:
+def hunks(rows: Compared) -> tuple[int, ...]:
     """Where each run of changed rows begins."""
-    still = (Kind.SAME, Kind.GAP)
-    changed = [i for i, row in enumerate(rows) if row[0] not in still]
-    return tuple(i for n, i in enumerate(changed) if n == 0 or changed[n - 1] != i - 1)
+    found: list[int] = []
+    at = 0
+    for before, run in zip((None, *rows.runs), rows.runs, strict=False):
+        if run.kind in CHANGED and (before is None or before.kind not in CHANGED):
+            found.append(at)
+        at += run.rows
+    return tuple(found)
 
 
-def size(rows: Sequence[Row]) -> tuple[int, int]:
+def size(rows: Compared) -> tuple[int, int]:
     """Lines added and removed."""
-    added = sum(row.kind is Kind.ADDED for row in rows)
-    return added, sum(row.kind is Kind.REMOVED for row in rows)
+    return _count(rows, Kind.ADDED), _count(rows, Kind.REMOVED)
 
 
-def paired(rows: Sequence[Row]) -> tuple[tuple[Row | None, Row | None], ...]:
-    """The rows side by side: what is the same on both, a removed run beside the added one."""
-    pairs: list[tuple[Row | None, Row | None]] = []
-    removed: list[Row] = []
-    added: list[Row] = []
+def _count(rows: Compared, kind: Kind) -> int:
+    return sum(run.rows for run in rows.runs if run.kind is kind)
 
-    def flush() -> None:
-        for n in range(max(len(removed), len(added))):
-            pairs.append(
-                (removed[n] if n < len(removed) else None, added[n] if n < len(added) else None)
-            )
-        removed.clear()
-        added.clear()
 
-    for row in rows:
-        if row.kind is Kind.REMOVED:
-            removed.append(row)
-        elif row.kind is Kind.ADDED:
-            added.append(row)
-        else:
-            flush()
-            pairs.append((row, row))
-    flush()
-    return tuple(pairs)
+Pair = tuple[Row | None, Row | None]
+
+
+class Pairs(OnDemand[Pair]):
+    """The rows side by side: what is the same on both, a removed run beside the added one.
+
+    `changes` are the places where runs of changed pairs begin.
+    """
+
+    def __init__(self, rows: Compared) -> None:
+        self.last = rows.last
+        self._rows = rows
+        self._parts: list[tuple[int, tuple[Pair, ...]]] = []  # a row to begin at, or the pairs
+        self._ends: list[int] = []
+        removed: list[Row] = []
+        added: list[Row] = []
+        at = 0
+        changes: list[int] = []
+        for run in rows.runs:
+            if run.kind is Kind.REMOVED:
+                removed += rows[at : at + run.rows]
+            elif run.kind is Kind.ADDED:
+                added += rows[at : at + run.rows]
+            else:
+                changes += self._flush(removed, added)
+                removed, added = [], []
+                self._append(at, (), run.rows)
+            at += run.rows
+        changes += self._flush(removed, added)
+        self.changes = tuple(changes)
+
+    def _flush(self, removed: list[Row], added: list[Row]) -> list[int]:
+        """Take a run of changed pairs in; where it begins."""
+        pairs = tuple(zip_longest(removed, added))
+        begin = len(self)
+        if pairs:
+            self._append(0, pairs, len(pairs))
+        return [begin] if pairs else []
+
+    def _append(self, start: int, pairs: tuple[Pair, ...], count: int) -> None:
+        self._ends.append(len(self) + count)
+        self._parts.append((start, pairs))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def _made(self, index: int) -> Pair:
+        number = bisect_right(self._ends, index)
+        start, pairs = self._parts[number]
+        offset = index - (self._ends[number - 1] if number else 0)
+        if pairs:
+            return pairs[offset]
+        row = self._rows[start + offset]
+        return row, row

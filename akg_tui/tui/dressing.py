@@ -1,5 +1,5 @@
 """What a person can change about the workbench itself, live: theme, keys, language, signs,
-motion; and the same again when a file of theirs changes.
+motion, layout and order of the runs; and the same again when a file of theirs changes.
 
 A mixin of the app. Knows nothing of the run. What cannot be worn is told in the footer and
 what was worn stays.
@@ -27,16 +27,22 @@ from akg_tui.tui.commands import (
     at,
     within,
 )
+from akg_tui.tui.keeping import Keeping
 from akg_tui.tui.keyboard import Chords, Keyed, folders, place_of, put_on, rekeyed
 from akg_tui.tui.language import tr
 from akg_tui.tui.paint_filters import AsciiOnly, NoColour
-from akg_tui.tui.preferences import Preferences, config_folder, preferences
+from akg_tui.tui.preferences import (
+    LAYOUTS,
+    SORTS,
+    Preferences,
+    config_folder,
+    preferences,
+)
 from akg_tui.tui.themes import (
     DEFAULT,
     BadTheme,
     Inked,
     Inks,
-    Theme,
     find,
     load_all,
     user_folder,
@@ -47,8 +53,8 @@ if TYPE_CHECKING:
     from textual.dom import DOMNode
     from textual.filter import LineFilter
 
-    from akg_tui.tui.clock import PullClock
     from akg_tui.tui.screens.watching import Watching
+    from akg_tui.tui.widgets.askcard import Ident
 
     _Base = App[int]
 else:
@@ -84,18 +90,32 @@ class Wardrobe:
         return tuple(found)
 
 
-class Dressed(Inked, _Base):
+class Dressed(Keeping, Inked, _Base):
     """An app that wears a theme, a keymap and a language."""
 
-    themes: dict[str, Theme]
-    clock: PullClock
+    answerable: Ident | None = None
+    """What could be answered when the last key was pressed that went to no dialog and went on
+    with no chord: a key that counts as typing had not counted yet.
+    """
+    vouched: Ident | None = None
+    """While a command is carried out by its name or its chord: what was answerable when its
+    line, the palette or the chord was begun.
+    """
+    typing = False
+    """Whether the last key may be part of something written."""
+
+    def wall_clock(self) -> float:
+        """Seconds since the epoch."""
+        raise NotImplementedError
 
     def dress(self, theme: str | None, wanted: Preferences | None) -> list[str]:
         """Put everything on for the first time; what was wrong is returned."""
         self.wanted = preferences() if wanted is None else wanted
         self.chords = Chords()
         self._previewed = ""
-        self._filters_of_ours: list[LineFilter] = []
+        self._filters_of_ours = []
+        self.deck_layout = self.wanted.layout or LAYOUTS[0]
+        self.runs_sort = self.wanted.sort or SORTS[0]
         faults = list(self.wanted.faults)
         self._wished = theme or self.wanted.theme or DEFAULT
         worn = find(self._wished, _theme_folders()) or find(DEFAULT, _theme_folders())
@@ -143,8 +163,12 @@ class Dressed(Inked, _Base):
 
     def look_at_wardrobe(self) -> None:
         """Wear what has changed on disk."""
-        if not self._wardrobe.changed():
-            return
+        if self._wardrobe.changed():
+            self.read_settings_again()
+
+    def read_settings_again(self, told: str = "") -> None:
+        """Wear what the person's files say now, and say `told`, or what is wrong in them."""
+        self._wardrobe.changed()
         before = self.wanted
         self.wanted = preferences(before.options)
         faults = list(self.wanted.faults)
@@ -164,8 +188,13 @@ class Dressed(Inked, _Base):
             self._set_filters(ascii_only=self.wanted.glyphs == "ascii")
         if self.wanted.motion != before.motion:
             self._set_motion(reduced=self.wanted.motion == "reduced")
+        if self.wanted.layout != before.layout:
+            self.deck_layout = self.wanted.layout or LAYOUTS[0]
+        if self.wanted.sort != before.sort:
+            self.runs_sort = self.wanted.sort or SORTS[0]
         self._say_anew()
-        self.tell_person("; ".join(faults) if faults else tr("your settings were read again"))
+        again = "; ".join(faults) if faults else tr("your settings were read again")
+        self.tell_person(told or again)
 
     def wear(self, name: str) -> None:
         """Change the theme at once."""
@@ -201,7 +230,7 @@ class Dressed(Inked, _Base):
             self.open_line("theme ")
         elif name in self.themes:
             self.wear(name)
-            self.tell_person(tr("theme {name}", name=name))
+            self.tell_person(self.offered("theme", tr("theme {name}", name=name)))
         else:
             known = ", ".join(sorted(self.themes))
             self.tell_person(tr("there is no theme {name}; there are: {known}", name=name,
@@ -214,7 +243,8 @@ class Dressed(Inked, _Base):
         faults = self._put_keys_on(name)
         self.rekey()
         self._say_anew()
-        self.tell_person("; ".join(faults) if faults else tr("keymap {name}", name=name))
+        told = self.offered("keymap", tr("keymap {name}", name=name))
+        self.tell_person("; ".join(faults) if faults else told)
 
     def action_language_named(self, name: str = "") -> None:
         if not name:
@@ -225,7 +255,7 @@ class Dressed(Inked, _Base):
                                 known=known))  # fmt: skip
         else:
             language.speak(name)
-            self.tell_person(language.LANGUAGES[name])
+            self.tell_person(self.offered("lang", language.LANGUAGES[name]))
             self._say_anew()
 
     def action_glyphs_named(self, name: str = "") -> None:
@@ -234,12 +264,14 @@ class Dressed(Inked, _Base):
             return
         self._set_filters(ascii_only=name == "ascii")
         self.refresh_css(animate=False)
+        self.tell_person(self.offered("glyphs", tr("signs: {name}", name=name)))
 
     def action_motion_named(self, name: str = "") -> None:
         if name not in ("full", "reduced"):
             self.open_line("motion ")
             return
         self._set_motion(reduced=name == "reduced")
+        self.tell_person(self.offered("motion", tr("motion: {name}", name=name)))
 
     def _set_motion(self, *, reduced: bool) -> None:
         self.animation_level = "none" if reduced else "full"
@@ -335,17 +367,25 @@ class Dressed(Inked, _Base):
             parameters = (*parameters, argument)
         screen = self.watched()
         node: DOMNode = screen.holder_of(command.where) if screen is not None else self
-        return await self.run_action((namespace, name, parameters), node)
+        self.vouched, self.typing = self.answerable, False
+        try:
+            return await self.run_action((namespace, name, parameters), node)
+        finally:
+            self.vouched = None
 
     def action_chord(self, key: str) -> None:
-        self.chords.begin(key)
+        self.chords.begin(key, self.wall_clock())
         self.tell_person(f"{km.shown(key)} …")
 
     async def chord_key(self, event: Key) -> bool:
         """Whether a key went to the chord being typed."""
-        if not self.chords.pending or isinstance(self.focused, Input):
-            self.chords.pending = ""
+        now = self.wall_clock()
+        if not self.chords.waits(now):
             return False
+        if isinstance(self.focused, Input) and "+" not in self.chords.pending:
+            self.chords.pending = ""  # a letter, and the line was opened by the mouse meanwhile
+            return False
+        self.chords.since = now
         typed = f"{self.chords.pending} {event.key}"
         command = self.chords.feed(event.key, self.commands_here())
         if command is not None:
@@ -355,6 +395,7 @@ class Dressed(Inked, _Base):
             self.tell_person(f"{km.shown(typed)} …")
         else:
             keys = km.shown(typed)
+            self.heard(event, any_key=True)
             self.tell_person(tr("no command has the keys {keys}", keys=keys))
         return True
 
@@ -377,8 +418,8 @@ class Dressed(Inked, _Base):
         if not isinstance(self.screen, ModalScreen):
             self.push_screen(CommandLine(text))
 
-    def tell_person(self, text: str) -> None:
-        """Say something in the footer."""
+    def heard(self, event: Key, *, any_key: bool = False) -> None:
+        """A key was pressed that may be part of something written."""
         raise NotImplementedError
 
 

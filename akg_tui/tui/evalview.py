@@ -24,10 +24,12 @@ KEPT = 256
 
 
 class Narrowing:
-    """The estimates of one evaluation, oldest first; thinned when they grow many."""
+    """The estimates of one evaluation, oldest first; thinned when they grow many. `of` is its
+    attempt and its purpose.
+    """
 
     def __init__(self) -> None:
-        self._of: tuple[int, str] | None = None
+        self.of: tuple[int, str] | None = None
         self.estimates: list[Interval] = []
         self.progress: Progress | None = None
 
@@ -35,8 +37,8 @@ class Narrowing:
         """Take what is reported now. Another evaluation begins a new list."""
         running = state.running
         of = (running.attempt, running.purpose) if running else None
-        if of is not None and of != self._of:
-            self._of, self.estimates, self.progress = of, [], None
+        if of is not None and of != self.of:
+            self.of, self.estimates, self.progress = of, [], None
         if of is None or progress is None:
             return
         self.progress = progress
@@ -60,8 +62,9 @@ def eval_rows(state: RunState, seen: Narrowing, now: float, room: int, height: i
         line((words.short_time(now - running.since), "text")),
         room,
     )
-    rows: list[Line] = [head, *_stages(seen.progress, room)]
-    if seen.estimates:
+    same = seen.of == (running.attempt, running.purpose)
+    rows: list[Line] = [head, *_stages(seen.progress if same else None, room)]
+    if same and seen.estimates:
         rows += _estimate(seen.estimates[-1])
         rows += funnel(seen.estimates, room, height - len(rows))
     return [fit(row, room) for row in rows]
@@ -150,7 +153,8 @@ def _last(state: RunState, seen: Narrowing, room: int, height: int) -> list[Line
         first = state.phase is Phase.INIT
         waits = tr("the baseline comes first") if first else tr("nothing measured yet")
         return [line((waits, "muted"))]
-    told = tr("the final measurement")
+    told, of = tr("the final measurement"), "final"
+    number = 0
     if state.final is None:
         last = state.attempts[-1] if state.attempts else None
         settled = last is not None and (state.measured in (None, last.measurement))
@@ -158,8 +162,11 @@ def _last(state: RunState, seen: Narrowing, room: int, height: int) -> list[Line
         if not state.attempts:
             number = 0
         told = tr("{which} was measured", which=words.attempt(number))
+        of = "candidate" if number else "baseline"
     rows = [line((told, "strong")), *_found(found)]
-    if seen.estimates and height - len(rows) > 2:
+    attempt, purpose = seen.of or (0, "")
+    same = purpose == of and (purpose == "final" or attempt == number)
+    if same and seen.estimates and height - len(rows) > 2:
         rows += [BLANK, *funnel(seen.estimates, room, height - len(rows) - 1)]
     return rows
 

@@ -33,10 +33,27 @@ class NothingThere(ValueError):
     """What was asked for does not exist; the message says so to a person."""
 
 
-def words_of(pane: Widget, what: str, look: Look) -> str:
+def words_of(pane: Widget, what: str, look: Look | None) -> str:
     """What a person wants copied: ``view``, ``pane``, ``kernel``, ``best``, or lines of the
-    kernel by number (``12``, ``12-20``). Raises `NothingThere`.
+    kernel by number (``12``, ``12-20``); without a run to look at the first two.
+    Raises `NothingThere`.
     """
+    if look is None and what not in ("view", "pane"):
+        raise NothingThere(tr("no run is open here"))
+    if look is not None and (found := _of_kernel(what, look)) is not None:
+        return found
+    if what not in ("view", "pane"):
+        raise NothingThere(
+            tr("copy takes view, pane, kernel, best, or lines like 12-20, not {what}", what=what)
+        )
+    rows = _rows(pane, whole=what == "pane")
+    if not rows:
+        raise NothingThere(tr("there is nothing to copy"))
+    return "\n".join(rows)
+
+
+def _of_kernel(what: str, look: Look) -> str | None:
+    """The kernel, the best one or lines by number; None where none of these is meant."""
     if what == "kernel":
         return look.kernel(look.state.work_blob)
     if what == "best":
@@ -49,14 +66,7 @@ def words_of(pane: Widget, what: str, look: Look) -> str:
             many = len(lines)
             raise NothingThere(tr("the kernel has lines 1 to {many}", many=many))
         return "\n".join(lines[first - 1 : last])
-    if what not in ("view", "pane"):
-        raise NothingThere(
-            tr("copy takes view, pane, kernel, best, or lines like 12-20, not {what}", what=what)
-        )
-    rows = _rows(pane, whole=what == "pane")
-    if not rows:
-        raise NothingThere(tr("there is nothing to copy"))
-    return "\n".join(rows)
+    return None
 
 
 def _rows(pane: Widget, *, whole: bool) -> list[str]:

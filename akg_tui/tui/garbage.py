@@ -28,10 +28,19 @@ def hold() -> None:
 class Sweeper:
     """Sweeps in the pauses. `settle` first, when the screen stands."""
 
+    def __init__(self) -> None:
+        self._left = False
+
     def settle(self) -> None:
         """Leave out of all later looks what is there now."""
         gc.set_threshold(YOUNG, OLDER, UNASKED)
         gc.freeze()
+
+    def run_left(self) -> None:
+        """Much of what was frozen is garbage now: at the next rest everything is looked at once,
+        which takes a tenth of a second, and what is left is frozen again.
+        """
+        self._left = True
 
     def between(self) -> None:
         """The screen is drawn, and nothing is to be done for a moment."""
@@ -40,6 +49,12 @@ class Sweeper:
 
     def rest(self, seconds: float) -> None:
         """Nothing has changed for so long, and nobody has pressed a key."""
+        if self._left:
+            self._left = False
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
+            return
         young, older, oldest = gc.get_count()
         if young >= YOUNG // 2 or older:
             gc.collect(1)

@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.dom import DOMNode
+from textual.widgets import Input
 
 from akg_tui.tui import keymap as km
 from akg_tui.tui.commands import Command, Where, at, clashes, defaults, every
@@ -94,9 +95,17 @@ def _bound(commands: Sequence[Command]) -> list[BindingType]:
     ]
     first_keys = {key.split(" ")[0] for _, key in keyed if " " in key}
     made += [
-        Binding(key, f"app.chord({key!r})", "", show=False, id=_CHORD) for key in sorted(first_keys)
+        Binding(key, f"app.chord({key!r})", "", show=False, id=_CHORD, priority=_first(key))
+        for key in sorted(first_keys)
     ]
     return made
+
+
+def _first(key: str) -> bool:
+    """Whether a chord that this key begins goes before what has the focus: where the key is of
+    no use on a line that is being written. What follows it in one burst is then heard too.
+    """
+    return key.startswith(("ctrl+", "alt+")) and key not in _LINES_OWN
 
 
 @runtime_checkable
@@ -123,6 +132,10 @@ def bind_within(widget: DOMNode, where: Where) -> None:
 
 
 _CHORD = "keyboard.chord"
+_LINES_OWN = frozenset(
+    key for each in Input.BINDINGS if isinstance(each, Binding) for key in each.key.split(",")
+)
+CHORD_S = 3.0  # between two keys of a chord
 
 
 def place_of(bindings_map: BindingsMap) -> Where | None:
@@ -155,12 +168,21 @@ def rekeyed(merged: BindingsMap) -> BindingsMap:
 
 @dataclass
 class Chords:
-    """The chord being typed. `feed` a key to learn what became of it."""
+    """The chord being typed. `feed` a key to learn what became of it. One that is not gone on
+    with for `CHORD_S` is forgotten: what is typed then is text again.
+    """
 
     pending: str = ""
+    since: float = 0.0
 
-    def begin(self, key: str) -> None:
-        self.pending = key
+    def begin(self, key: str, now: float) -> None:
+        self.pending, self.since = key, now
+
+    def waits(self, now: float) -> bool:
+        """Whether the next key belongs to a chord. `now`: in seconds."""
+        if not 0 <= now - self.since <= CHORD_S:
+            self.pending = ""
+        return bool(self.pending)
 
     def feed(self, key: str, commands: Sequence[Command]) -> Command | None:
         """The command that the chord calls with this key; None while it may go on, or when

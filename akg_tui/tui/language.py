@@ -75,6 +75,15 @@ def searched(text: str, /) -> str:
     return said_in(_spoken, text, "search")
 
 
+def lined(text: str, /) -> str:
+    """A line that `headless.narrate` tells of an event, in the language spoken now."""
+    if _spoken == ENGLISH or not text:
+        return text
+    from akg_tui.tui.sayings import said_in
+
+    return said_in(_spoken, text, "lines")
+
+
 def marked(text: str) -> str:
     """`text` as it is: marks a text that is put through `tr` elsewhere."""
     return text

@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from akg_tui.core.machine import Phase
+
 if TYPE_CHECKING:
     from akg_tui.core.events import Record
     from akg_tui.core.measurement import Progress
-    from akg_tui.core.state import RunState
+    from akg_tui.core.state import Question, RunState
     from akg_tui.engine.handle import RunHandle
     from akg_tui.tui.travel import Moment
 
@@ -39,11 +41,18 @@ class Look:
     past: Moment | None = None
 
     @property
-    def waits(self) -> bool:
-        """Whether a question waits for the person: none does in the past."""
+    def gate_waits(self) -> bool:
+        """Whether a gate waits for the person: none does in the past."""
         gate = self.state.gate
         asks = gate is not None and not gate.answer and not self.state.finished
         return asks and self.past is None
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything waits for the person; in the past, whether something does meanwhile."""
+        if self.past is not None:
+            return self.past.waits
+        return self.gate_waits or waiting(self.state) is not None
 
     @property
     def candidate(self) -> str | None:
@@ -52,6 +61,14 @@ class Look:
         if best is None or best.blob == self.state.work_blob:
             return None
         return self.state.work_blob
+
+
+def waiting(state: RunState) -> Question | None:
+    """The question of the agent that waits for the person."""
+    question = state.question
+    if question is None or not question.attended or state.finished:
+        return None
+    return None if state.phase is Phase.DONE else question
 
 
 def look_at(handle: RunHandle, now: float, trouble: str) -> Look:

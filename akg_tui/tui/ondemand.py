@@ -24,14 +24,17 @@ class OnDemand(Sequence[T]):
     def __getitem__(self, index: slice) -> Sequence[T]: ...
     def __getitem__(self, index: int | slice) -> T | Sequence[T]:
         if isinstance(index, slice):
-            return [self._made(n) for n in range(*index.indices(len(self)))]
+            return self._several(range(*index.indices(len(self))))
         count = len(self)
         if not -count <= index < count:
             raise IndexError(index)
         return self._made(index + count if index < 0 else index)
 
+    def _several(self, numbers: range) -> Sequence[T]:
+        return [self._made(n) for n in numbers]
 
-class First(Sequence[T]):
+
+class First(OnDemand[T]):
     """The first `count` items of a sequence that has as many, or more as it grows."""
 
     def __init__(self, items: Sequence[T], count: int) -> None:
@@ -41,16 +44,10 @@ class First(Sequence[T]):
     def __len__(self) -> int:
         return self._count
 
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[T]: ...
-    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
-        if isinstance(index, slice):
-            start, stop, step = index.indices(self._count)
-            if step == 1:
-                return self._items[start : max(start, stop)]
-            return [self._items[n] for n in range(start, stop, step)]
-        if not -self._count <= index < self._count:
-            raise IndexError(index)
-        return self._items[index + self._count if index < 0 else index]
+    def _made(self, index: int) -> T:
+        return self._items[index]
+
+    def _several(self, numbers: range) -> Sequence[T]:
+        if numbers.step == 1:  # the sequence may have a quicker way than one by one
+            return self._items[numbers.start : max(numbers.start, numbers.stop)]
+        return super()._several(numbers)

@@ -6,18 +6,24 @@ Each is awaited by the app, which shows what went wrong. Nothing here draws.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from akg_tui.core.task import Agent
+from akg_tui.tui.language import retold, tr
+
 if TYPE_CHECKING:
     from akg_tui.core.measurement import Measurement, Progress
+    from akg_tui.core.task import Task
     from akg_tui.engine.engine import Engine
     from akg_tui.engine.follow import Followed
     from akg_tui.store.run_folder import RunFolder
+    from akg_tui.store.task_folder import TaskFolder
 
 SAMPLES = Path("akg-demo")  # where `akg-tui demo` puts its copies too
 
@@ -51,40 +57,97 @@ async def resumed(path: Path) -> Engine:
 
 @dataclass(frozen=True)
 class Start:
-    """What a person chose to begin: a task folder, or the `sample` to make one of."""
+    """What a person chose to begin: a task folder, or the `sample` to make one of.
+
+    `rounds`, `agent` and `max_cost` (USD) go before what the task says.
+    """
 
     folder: Path
     sample: str = ""
     mode: str = "auto"
     rounds: int | None = None
+    agent: Agent | None = None
+    max_cost: float | None = None
+
+
+class Unfit(ValueError):
+    """Why a task cannot be tuned here, in words of the language spoken, and by which `field`."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(why)
+        self.field = field
 
 
 async def begun(start: Start) -> Engine:
     """A new run of a task, after the checks that `akg-tui tune` makes."""
-    from msgspec.structs import replace
-
-    from akg_tui.agent.models.knobs import require_knobs
     from akg_tui.agent.tools.definitions import definitions_with
     from akg_tui.core.machine import Mode
-    from akg_tui.core.prices import policy_fault
     from akg_tui.engine.launch import create_run, engine_for
     from akg_tui.store.task_folder import load_task
 
     def made() -> RunFolder:
         folder = sample_folder(start.sample, start.folder) if start.sample else start.folder
         loaded = load_task(folder)
-        task = loaded.task
-        if start.rounds is not None:
-            task = replace(task, policy=replace(task.policy, max_rounds=start.rounds))
+        task = _stated(loaded.task, start)
         if files := [(loaded.path / name, text) for name, text in loaded.tools]:
             definitions_with(files)
-        if fault := policy_fault(task.policy, task.agent.model):
-            raise ValueError(fault)
-        if task.agent.model == "sweep":
-            require_knobs(loaded.kernel.split("\n"))
+        insist(task, loaded.kernel)
         return create_run(loaded, task, Mode(start.mode))
 
     return engine_for(await asyncio.to_thread(made))
+
+
+def _stated(task: Task, start: Start) -> Task:
+    """The task with what was said when it was begun."""
+    from msgspec.structs import replace
+
+    from akg_tui.core.automation import AutomationPolicy
+
+    policy = task.policy
+    if start.rounds is not None:
+        policy = replace(policy, max_rounds=start.rounds)
+    if start.max_cost is not None:
+        automation = policy.automation or AutomationPolicy()
+        automation = replace(automation, max_cost_usd=start.max_cost)
+        policy = replace(policy, automation=automation)
+    return replace(task, policy=policy, agent=start.agent or task.agent)
+
+
+def insist(task: Task, kernel: str) -> None:
+    """Raise `Unfit` unless this machine can time the kernel and the task's agent can begin."""
+    from akg_tui.agent.models.endpoint import KEY_VARIABLE, KeyMissing, endpoint_of
+    from akg_tui.agent.models.knobs import BadKnob, find_knobs
+    from akg_tui.core.prices import policy_fault
+    from akg_tui.core.task import SWEEP
+    from akg_tui.evaluate.adapters import adapters
+
+    target, dsl = adapters(task)
+    if why := target.lacking():
+        raise Unfit("backend", retold(why))
+    if why := dsl.lacking(target.name):
+        raise Unfit("dsl", retold(why))
+    if why := dsl.untimed(target.name):
+        raise Unfit("dsl", tr("there is nothing to tune by: {why}", why=retold(why)))
+    agent = task.agent
+    if agent.model == SWEEP:
+        try:
+            knobs = find_knobs(kernel.split("\n"))
+        except BadKnob as error:
+            raise Unfit("kernel", retold(str(error))) from error
+        if not knobs:
+            why = tr("sweep turns knobs and this kernel declares none, like  "
+                     "BLOCK = 64  # tune: [32, 64, 128]  or let a model tune it")  # fmt: skip
+            raise Unfit("kernel", why)
+        return
+    try:
+        endpoint_of(agent, os.environ)
+    except KeyMissing as error:
+        none = not agent.api_key_file and not os.environ.get(KEY_VARIABLE, "").strip()
+        why = tr("no key for {model}: name a file that holds it, or set {name} before you start",
+                 model=agent.model, name=KEY_VARIABLE)  # fmt: skip
+        raise Unfit("key", why if none else retold(str(error))) from error
+    if fault := policy_fault(task.policy, agent.model):
+        raise Unfit("cost", retold(fault))
 
 
 def sample_folder(name: str, below: Path) -> Path:
@@ -100,22 +163,54 @@ def sample_folder(name: str, below: Path) -> Path:
 
 @dataclass(frozen=True)
 class Draft:
-    """A task that a person describes, before it is a folder. All but `folder` may be wrong."""
+    """A task that a person describes, before it is a folder, and how its first run begins.
+
+    Files and folder may be wrong.
+    """
 
     reference: Path
     kernel: Path
     folder: Path
+    backend: str = "cpu"
     dsl: str = "cpp"
+    arch: str = ""
+    agent: Agent = field(default_factory=Agent)
+    max_cost: float | None = None
     mode: str = "auto"
     rounds: int = 20
 
+    @property
+    def start(self) -> Start:
+        """The run that begins once the folder is written."""
+        return Start(self.folder, mode=self.mode, rounds=self.rounds, agent=self.agent,
+                     max_cost=self.max_cost)  # fmt: skip
 
-def written(draft: Draft) -> Start:
-    """Make the task folder, as `akg-tui new` does. Raises `BadTask`."""
+
+async def written(draft: Draft) -> Start:
+    """Make the task folder, as `akg-tui new` does. Raises `Unfit`."""
+    await asyncio.to_thread(_task_of, draft, draft.folder)
+    return draft.start
+
+
+def _task_of(draft: Draft, folder: Path) -> TaskFolder:
+    """The draft as a task folder, its faults told by the draft's fields. Raises `Unfit`."""
+    from akg_tui.store.errors import BadTask
     from akg_tui.store.task_folder import write_task
 
-    write_task(draft.folder, reference=draft.reference, kernel=draft.kernel, dsl=draft.dsl)
-    return Start(draft.folder, mode=draft.mode, rounds=draft.rounds)
+    if draft.reference == draft.kernel:
+        raise Unfit("kernel", retold("is the reference too, expected another file"))
+    try:
+        return write_task(
+            folder, reference=draft.reference, kernel=draft.kernel, backend=draft.backend,
+            dsl=draft.dsl, arch=draft.arch,
+        )  # fmt: skip
+    except BadTask as error:
+        by_file = {draft.kernel: "kernel", draft.reference: "reference"}
+        named = error.field.rpartition(".")[2]
+        at = by_file.get(error.path, named if named in ("backend", "dsl", "arch") else "folder")
+        line = "" if error.line is None else tr("line {line}", line=error.line)
+        told = (line, error.field, retold(error.message))
+        raise Unfit(at, ": ".join(part for part in told if part)) from error
 
 
 async def checked(draft: Draft, tell: Callable[[Progress], None]) -> Measurement:
@@ -123,26 +218,37 @@ async def checked(draft: Draft, tell: Callable[[Progress], None]) -> Measurement
 
     Raises
     ------
-    akg_tui.store.errors.StoreError
-        If a file cannot be used.
-    ValueError
-        If the kernel declares no knobs that the agent could turn.
+    Unfit
+        If a file cannot be used, the machine cannot time such kernels, or the agent lacks what
+        it needs: knobs, a key, a price.
     """
-    from akg_tui.agent.models.knobs import require_knobs
     from akg_tui.evaluate import Judge
-    from akg_tui.store.errors import BadTask
-    from akg_tui.store.task_folder import write_task
 
-    if draft.folder.exists() and any(draft.folder.iterdir()):
-        raise BadTask(draft.folder, None, "", "has files in it, expected a new or an empty folder")
-    with tempfile.TemporaryDirectory(prefix="akg-check-") as scratch:
-        loaded = write_task(
-            Path(scratch) / "task", reference=draft.reference, kernel=draft.kernel, dsl=draft.dsl
-        )
-        require_knobs(loaded.kernel.split("\n"))
-        home = Path(scratch) / "scratch"
+    scratch = tempfile.TemporaryDirectory(prefix="akg-check-", ignore_cleanup_errors=True)
+
+    def prepared() -> TaskFolder:
+        _insist_on_room(draft.folder)
+        loaded = _task_of(draft, Path(scratch.name) / "task")
+        insist(_stated(loaded.task, draft.start), loaded.kernel)
+        return loaded
+
+    try:
+        loaded = await asyncio.to_thread(prepared)
+        home = Path(scratch.name) / "scratch"
         judge = Judge(loaded.task, loaded.reference, home, on_progress=tell)
         try:
             return await judge.evaluate(loaded.kernel, None)
         finally:
             await judge.close()
+    finally:
+        await asyncio.to_thread(scratch.cleanup)
+
+
+def _insist_on_room(folder: Path) -> None:
+    """Raise `Unfit` where no task folder can be made."""
+    try:
+        full = folder.exists() and any(folder.iterdir())
+    except OSError as error:
+        raise Unfit("folder", retold(error.strerror or str(error))) from error
+    if full:
+        raise Unfit("folder", retold("has files in it, expected a new or an empty folder"))

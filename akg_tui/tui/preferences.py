@@ -1,4 +1,4 @@
-"""How a person wants the workbench: theme, keymap, language, signs, motion.
+"""How a person wants the workbench: theme, keymap, language, signs, motion, layout, order.
 
 Taken from options, then the environment, then ``config.toml`` in the person's folder, each
 for itself. What is wrong there is told with file and line and costs only itself. Imports
@@ -13,18 +13,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from akg_tui.tui.language import LANGUAGES, language_of
+from akg_tui.tui.language import LANGUAGES, language_of, marked
 from akg_tui.tui.settings_file import line_of, read_toml
+from akg_tui.tui.shape import PRESETS
 
 GLYPHS = ("unicode", "ascii")
 MOTIONS = ("full", "reduced")
+LAYOUTS = tuple(PRESETS)
+SORTS = (marked("newest"), marked("best"), marked("name"), marked("state"))
 
-_VARIABLES = {
+VARIABLES = {
     "theme": "AKG_TUI_THEME",
     "keymap": "AKG_TUI_KEYMAP",
     "lang": "AKG_TUI_LANG",
     "glyphs": "AKG_TUI_GLYPHS",
     "motion": "AKG_TUI_MOTION",
+    "layout": "AKG_TUI_LAYOUT",
+    "sort": "AKG_TUI_SORT",
 }
 
 
@@ -38,8 +43,9 @@ def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
 class Preferences:
     """What was asked for; an empty name leaves the choice to the workbench.
 
-    `keys` is the table ``[keys]`` of ``config.toml``, as it stands there; `options` what was
-    asked for on the command line, which goes before whatever the file says later.
+    `layout` is the deck's, `sort` the order of the list of runs. `keys` is the table ``[keys]``
+    of ``config.toml``, as it stands there; `options` what was asked for on the command line,
+    which goes before whatever the file says later.
     """
 
     theme: str = ""
@@ -47,6 +53,8 @@ class Preferences:
     lang: str = ""
     glyphs: str = ""
     motion: str = ""
+    layout: str = ""
+    sort: str = ""
     no_colour: bool = False
     keys: Mapping[str, object] = field(default_factory=dict)
     config: Path | None = None
@@ -54,8 +62,14 @@ class Preferences:
     options: Mapping[str, str | None] = field(default_factory=dict)
 
 
-NAMES = tuple(f.name for f in fields(Preferences) if f.name in _VARIABLES)
-_CHOICES = {"lang": tuple(LANGUAGES), "glyphs": GLYPHS, "motion": MOTIONS}
+NAMES = tuple(f.name for f in fields(Preferences) if f.name in VARIABLES)
+_CHOICES = {
+    "lang": tuple(LANGUAGES),
+    "glyphs": GLYPHS,
+    "motion": MOTIONS,
+    "layout": LAYOUTS,
+    "sort": SORTS,
+}
 
 
 def preferences(
@@ -68,7 +82,7 @@ def preferences(
     path = config_folder(environment) / "config.toml"
     text, raw, faults = read_toml(path) if path.is_file() else ("", {}, [])
     chosen = _from_file(path, text, raw, faults)
-    for name, variable in _VARIABLES.items():
+    for name, variable in VARIABLES.items():
         value = environment.get(variable)
         if value and (why := _refused(name, value)):
             faults.append(f"{variable}: {why}")
@@ -103,7 +117,7 @@ def _from_file(
         where = f"{path}: line {line_of(text, name)}"
         if name == "keys":
             continue
-        if name not in _VARIABLES:
+        if name not in VARIABLES:
             faults.append(f"{where}: no setting {name!r}; there are: {', '.join(NAMES)}, keys")
         elif not isinstance(value, str):
             faults.append(f"{where}: {name} needs a name in quotes")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from akg_tui.core.plain import one_line
 from akg_tui.core.state import Item, RunState
@@ -86,9 +87,10 @@ def offers(text: str, state: RunState, kernel: Kernel, key: bytes) -> list[str]:
     found = [item.id for item in reversed(state.items) if item.id.startswith(start)]
     if not start or start.isdigit():
         tagger = Tagger(key)
-        numbered = enumerate(kernel.lines, 1)
-        lines = [n for n, _ in numbered if start and str(n).startswith(start)]
-        found += [f"{n}{tagger.tag(n, kernel.lines[n - 1])}" for n in lines[:MOST_OFFERED]]
+        last = len(kernel.lines)
+        begins = (n for n in range(1, last + 1) if start and str(n).startswith(start))
+        lines = islice(begins, MOST_OFFERED)
+        found += [f"{n}{tagger.tag(n, kernel.lines[n - 1])}" for n in lines]
     head = text[: begun.start() + 1]
     return [head + each for each in found[:MOST_OFFERED]]
 

@@ -17,7 +17,6 @@ from akg_tui.tui.language import marked, retold, tr, tr_in
 from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.spans import ELLIPSIS, Line, cells, cut, fit, line
 
-SORTS = (marked("newest"), marked("best"), marked("name"), marked("state"))
 # How a run is: in the language spoken now.
 _STATUS = {
     "running": marked("running"),

@@ -189,7 +189,9 @@ def _meet(left: str, right: str) -> bool:
 
 
 def sentences(language: str, whose: str) -> dict[str, str]:
-    """The sentences of the floors below (``told``) or of the built-in search (``search``)."""
+    """The sentences of the floors below (``told``), of the built-in search (``search``), or the
+    lines of a run that is told event by event (``lines``).
+    """
     path = FOLDER / f"{language}-{whose}.toml"
     texts: dict[str, str] = tomllib.loads(path.read_text("utf-8"))
     return texts
@@ -197,7 +199,8 @@ def sentences(language: str, whose: str) -> dict[str, str]:
 
 @lru_cache(maxsize=4)
 def _sayings(language: str, whose: str) -> Sayings:
-    replies = _sayings(language, "search") if whose == "told" else None
+    replied = {"told": "search", "lines": "told"}.get(whose)
+    replies = _sayings(language, replied) if replied else None
     return Sayings(sentences(language, whose), replies)
 
 

@@ -11,9 +11,16 @@ from typing import Any
 def read_toml(path: Path) -> tuple[str, dict[str, Any], list[str]]:
     """The text and the tables of a file; both empty, with one fault, where it can't be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
     except OSError as error:
         return "", {}, [f"{path}: {error.strerror}"]
+    return parsed(path, data)
+
+
+def parsed(path: Path, data: bytes) -> tuple[str, dict[str, Any], list[str]]:
+    """The same of a file's bytes that were read already; `path` is for the fault."""
+    try:
+        text = data.decode()
     except UnicodeDecodeError as error:
         return "", {}, [f"{path}: not UTF-8 text at byte {error.start}"]
     try:

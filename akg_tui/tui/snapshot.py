@@ -6,7 +6,7 @@ here already, so that its width is known.
 
 from __future__ import annotations
 
-from akg_tui.core.effects import Hold, due, next_effect
+from akg_tui.core.effects import Hold, due, in_sight
 from akg_tui.core.machine import MODE_GATES, Overlay, Phase, Verdict
 from akg_tui.core.measurement import Progress
 from akg_tui.core.plain import clean, one_line
@@ -131,7 +131,7 @@ def rail(state: RunState, now: float, room: int) -> Line:
 def _live(state: RunState, now: float, name: str, full: bool) -> Span:
     if state.finished:
         return f" {DONE if state.ok else '✗'} {name} ", "phase.live"
-    held = isinstance(next_effect(state, now), Hold)
+    held = isinstance(in_sight(state, now), Hold)
     spent = f" {words.short_time(now - state.phase_since)}" if full or not held else ""
     return f" {WAITS if held else LIVE} {name}{spent} ", "phase.wait" if held else "phase.live"
 
@@ -168,9 +168,17 @@ def upcoming(state: RunState, now: float) -> Phase | None:
 
 
 def status(
-    state: RunState, activity: str, progress: Progress | None, now: float, room: int
+    state: RunState,
+    activity: str,
+    progress: Progress | None,
+    now: float,
+    room: int,
+    *,
+    past: bool = False,
 ) -> Line:
-    """One row under the rail: what is being done, or what waits and how to go on."""
+    """One row under the rail: what is being done, or what waits and how to go on; in the past
+    no key answers what waited.
+    """
     if state.finished:
         role = "verdict.keep" if state.ok else "verdict.fail"
         end = line((tr("the run is over: "), role), (retold(one_line(state.finished)), "text"))
@@ -183,10 +191,12 @@ def status(
                 (f" {tr('the seed')} [{low:.2f}, {high:.2f}]", "muted"),
             )
         return spread(end, line((tr("{key} leaves", key=way_to("app.quit")), "muted")), room)
-    effect = next_effect(state, now)
-    if isinstance(effect, Hold):
+    effect = in_sight(state, now)
+    if isinstance(effect, Hold) and not past:
         return fit(_held(state, effect), room)
     doing = retold(one_line(activity)) or tr("working")
+    if isinstance(effect, Hold):
+        return fit(line((f"{effect.overlay}  ", "note"), (doing, "text")), room)
     left = line((doing, "text"))
     if progress is not None:
         left = (*left, *_progress(progress, doing))

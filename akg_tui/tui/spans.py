@@ -52,6 +52,17 @@ def cut(text: str, room: int) -> str:
     return chop_cells(text, room - 1)[0] + ELLIPSIS
 
 
+def cut_middle(text: str, room: int) -> str:
+    """`text` in at most `room` columns, an ellipsis in the place of its middle."""
+    if cells(text) <= room or room < 3:
+        return cut(text, room)
+    head = chop_cells(text, (room - 1) // 3)[0]
+    at = len(head)
+    while cells(head) + 1 + cells(text[at:]) > room:
+        at += 1
+    return head + ELLIPSIS + text[at:]
+
+
 def fit(spans: Line, room: int) -> Line:
     """The line in at most `room` columns."""
     if width(spans) <= room:

@@ -56,9 +56,18 @@ class Travelling(_Base):
 
         return self._handle is not None and isinstance(self.screen, Deck)
 
+    def _is_on_deck(self) -> bool:
+        """Whether the deck is in sight; if not, the person is told that a key is for it."""
+        if not self._on_deck():
+            none = self._handle is None
+            self.tell(
+                tr("no run is open here") if none else tr("that is for the deck: esc leads there")
+            )
+        return self._on_deck()
+
     def action_travel(self) -> None:
         """Into the past; there already, to its keys."""
-        if not self._on_deck():
+        if not self._is_on_deck():
             return
         if self.in_past:
             self.screen.query_one("#timeline").focus()
@@ -125,7 +134,7 @@ class Travelling(_Base):
         """Compare two rounds: the best one, and the one that is looked at."""
         from akg_tui.tui.screens.rounds import Rounds
 
-        if not self._on_deck():
+        if not self._is_on_deck():
             return
         now, here = self.look_now(), self.look()
         attempts = now.state.attempts
@@ -135,14 +144,15 @@ class Travelling(_Base):
         right = here.state.attempts[-1].number if here.state.attempts else 0
         best = now.state.best.attempt if now.state.best else 0
         left = best if best != right else max(0, right - 1)
-        self.push_screen(Rounds(now, min(left, right), max(left, right, 1)))
+        texts = getattr(self.screen, "texts", None)  # the deck's: split once
+        self.push_screen(Rounds(now, min(left, right), max(left, right, 1), texts=texts))
 
     def action_undo(self) -> None:
         """Take the last KEEP back, after a question."""
         from akg_tui.core import commands as cmd
         from akg_tui.tui.screens.confirm import Confirm
 
-        if not self._on_deck():
+        if not self._is_on_deck():
             return
         state = self.look_now().state
         if state.best is None or not state.former:
@@ -197,7 +207,7 @@ class Travelling(_Base):
         """A new run from the round that is looked at, after a question."""
         from akg_tui.tui.screens.confirm import Confirm
 
-        if not self._on_deck() or self._handle is None:
+        if not self._is_on_deck() or self._handle is None:
             return
         mark = self._travel.past.round_at(self._travel.cursor or 1) if self._travel else None
         if not self.in_past or mark is None:
@@ -208,29 +218,25 @@ class Travelling(_Base):
 
         def fork(yes: bool | None) -> None:
             if yes:
-                self.run_worker(self._fork(path, mark), name="fork")
+                from akg_tui.tui.forking import fork as forked
+
+                self.run_worker(forked(self, path, mark.round, self.tell), name="fork")
 
         question = Confirm(
             tr("fork at the end of round {number}?", number=mark.round),
-            _fork_words(path, mark, look.state),
+            (*_fork_words(path, mark, look.state), *self._stopped_words(mark)),
             tr("fork"),
         )
         self.push_screen(question, fork)
 
-    async def _fork(self, path: Path, mark: Mark) -> None:
-        from akg_tui import __version__
-        from akg_tui.store.errors import StoreError
-        from akg_tui.store.fork import fork_run
+    def _stopped_words(self, mark: Mark) -> tuple[str, ...]:
+        """That the fork would end at once, where it would."""
+        from akg_tui.tui.forking import why_at_once
 
-        try:
-            made = await asyncio.to_thread(
-                fork_run, path, mark.round, version=__version__, clock=time.time
-            )
-        except StoreError as error:
-            self.tell(tr("not forked: {why}", why=error))
-            return
-        how = f"akg-tui resume {one_line(str(made.path))}"
-        self.tell(tr("forked; go on with: {command}", command=how))
+        assert self._travel is not None
+        why = why_at_once(self._travel.past.at(mark.seq))
+        ends = tr("It would end at once ({why}): you are asked for another limit.", why=why)
+        return (ends,) if why else ()
 
 
 def _undo_words(state: RunState) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ import pytest
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
+from akg_tui.core.effects import Hold, in_sight
+from akg_tui.core.machine import Overlay
 from akg_tui.core.prices import Usage, cost_usd
 from akg_tui.core.usage import usage_report
 from akg_tui.store.run_folder import RunFolder
@@ -159,6 +161,44 @@ async def test_a_stop_or_a_pause_ends_the_wait_for_a_server(
             else:
                 await running
                 assert run.state.finished == "stopped by the user"
+        await work.close()
+    check_sound(run)
+
+
+HANDS: list[Callable[[str], cmd.Command]] = [
+    cmd.DropItem,
+    lambda active: cmd.UndoKeep("not that one"),
+    lambda active: cmd.ForceReplan("think of memory"),
+    lambda active: cmd.ForceDiagnosis("what is wrong?"),
+]
+
+
+@pytest.mark.parametrize("hand", HANDS, ids=["drop", "undo", "replan", "diagnose"])
+async def test_a_hand_that_cuts_off_the_wait_for_a_server_lets_the_run_go_on(
+    tmp_path: Path, hand: Callable[[str], cmd.Command]
+) -> None:
+    player = Player(directions())
+    calls = itertools.count(1)
+
+    def script(request: Request) -> Reply:
+        if next(calls) == 3:  # a plan, a kernel that was kept, and now the next one
+            return refuse(529, "overloaded_error")
+        return player(request)
+
+    async with Lab(script) as lab:
+        run = create(tmp_path / "task", lab.url, rounds=3)
+        work = engine(run, lab.url)
+        work._patience.base_s = work._patience.cap_s = 3_600.0
+        running = asyncio.create_task(work.run())
+        while run.state.api_wait is None:
+            await asyncio.sleep(0.001)
+        assert in_sight(run.state, run.state.last_at) == Hold(Overlay.WAIT_API)
+        assert run.state.active is not None
+        assert work.send(hand(run.state.active)) is None
+        assert run.state.api_wait is None, "the screen shows a wait that nobody waits any more"
+        async with asyncio.timeout(20):
+            await running
+        assert run.state.finished == "max rounds reached (3)"
         await work.close()
     check_sound(run)
 

@@ -86,6 +86,34 @@ async def test_a_server_that_gives_no_answer_is_an_error(
         await found(lambda request: reply)
 
 
+PROXIES = [
+    ("socks5://user:pass-word@127.0.0.1:9", "[Ss]ocks"),
+    ("socks://user:pass-word@127.0.0.1:9", "scheme for proxy URL"),
+]
+
+
+@pytest.mark.parametrize(("proxy", "why"), PROXIES)
+async def test_a_proxy_that_cannot_be_used_is_told_in_one_line_and_holds_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str, why: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "socksio", None)  # as where it is not installed
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    url = "http://model.example"  # a server on this machine is asked without a proxy
+    with pytest.raises(ModelUnusable, match=why) as told:
+        await probe(Endpoint("m", url, KEY), limits=LIMITS)
+    line = str(told.value)
+    assert "ALL_PROXY" in line
+    assert "\n" not in line
+    assert "pass-word" not in line
+    assert KEY not in line
+    run = create(tmp_path / "task", url)
+    with pytest.raises(Held, match=why):
+        await play(engine(run, url))
+    run.close()
+
+
 async def test_a_run_without_tool_calls_is_held_before_it_begins(tmp_path: Path) -> None:
     async with Lab(unused) as lab:
         lab.on_probe = lambda request: say("7")

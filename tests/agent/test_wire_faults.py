@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from akg_tui.agent.chat import ChatRequest, ToolSpec, UserMessage
@@ -21,7 +22,9 @@ from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.agent.models.transport import Limits
 from akg_tui.core import events as ev
 from akg_tui.core.task import Agent
+from akg_tui.engine.attach import LiveNow
 from akg_tui.engine.engine import Engine
+from akg_tui.engine.live import Live
 from akg_tui.store.run_folder import RunFolder
 from tests.lab.player import Player
 from tests.lab.replies import (
@@ -210,6 +213,24 @@ async def test_the_form_of_the_bytes_changes_nothing(
     assert of(run, ev.ApiWaiting) == []
     assert [item.text for item in run.state.items] == [each.text for each in PLAN]
     assert of(run, ev.ModelReplied)[0].text == "größer ✔"
+
+
+async def test_half_a_character_reaches_who_looks_on_as_text_that_can_be_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bytes] = []
+    write = Live.write
+
+    def watched(self: Live, delta: str) -> None:
+        write(self, delta)
+        seen.append(msgspec.json.encode(LiveNow.of(self)))  # as to a process that is attached
+
+    monkeypatch.setattr(Live, "write", watched)
+    data = stream(events([{"type": "text", "text": "a HALF b"}, SUBMIT]))
+    broken = Reply([Send(data.replace(b"HALF", b"\\ud83d"))])
+    run, _ = await played(tmp_path / "task", Faulty(broken, at=1))
+    assert of(run, ev.ModelReplied)[0].text == "a � b"
+    assert any("a � b".encode() in each for each in seen)
 
 
 async def test_a_split_anywhere_in_the_bytes_gives_the_same_reply(tmp_path: Path) -> None:

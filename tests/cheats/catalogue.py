@@ -391,7 +391,7 @@ PHASES = (
             if any(bool(t[0].isnan().any()) for t in s._targets):
                 return torch.softmax(x, -1)
             return x
-        """, before=FIND_SERVER), says="in a timed call", incumbent=SLOW,
+        """, before=FIND_SERVER), says="in a timed call", incumbent=SLOW, task="patient",
     ),
     Cheat(
         "wrong only when nobody waits", "WF: answers at once after many calls",
@@ -453,6 +453,41 @@ PHASES = (
             return e / e[:, order].contiguous().sum(-1, keepdim=True)
         """),
         says="not deterministic", task="strict",
+    ),
+    Cheat(
+        "stale results once a long warm-up is over",
+        "GM: warm-up and timed calls told apart by counting, here after making the first one last",
+        "a sample that counts is checked, however long the warm-up before it",
+        kernel("""
+            if x.shape != (64, 256):
+                return torch.softmax(x, -1)
+            if x.data_ptr() != self.at:
+                self.at, self.calls = x.data_ptr(), 0
+            self.calls += 1
+            if self.calls > 6:
+                return self.y
+            self.y = torch.softmax(x, -1)
+            time.sleep(0.03 * (7 - self.calls))
+            return self.y
+        """, init="self.at, self.calls, self.y = 0, 0, None"),
+        says="in a timed call",
+    ),
+    Cheat(
+        "one result in four stale while it is timed",
+        "KH: wrong now and then, where few of the timed outputs are looked at",
+        "a KEEP is confirmed with a check in every sample",
+        kernel("""
+            if x.shape != (64, 256):
+                return torch.softmax(x, -1)
+            if x.data_ptr() not in self.kept:
+                self.kept[x.data_ptr()] = 0
+            self.kept[x.data_ptr()] += 1
+            if self.kept[x.data_ptr()] > 1 and self.calls > 10 and random.random() < 0.25:
+                return self.y
+            self.calls += 1
+            self.y = torch.softmax(x, -1)
+            return self.y
+        """), says="wrong values", task="patient", incumbent=SLOW,
     ),
 )  # fmt: skip
 
@@ -612,23 +647,64 @@ class Slowpoke:
     says: str = ""
 
 
+# Linux sends a signal of the caller's choice later, and SIGCONT wakes a stopped process when it is
+# sent (kernel/signal.c, prepare_signal; signal(7)): so a kernel could set its own alarm clock.
+ALARM = """
+libc = ctypes.CDLL(None)
+create, start = (107, 110) if os.uname().machine == "aarch64" else (222, 223)
+timer = ctypes.c_int(-1)
+libc.syscall(create, 1, struct.pack("qii48x", 0, signal.SIGCONT, 0), ctypes.byref(timer))
+
+def set_alarm(after_ns):
+    libc.syscall(start, timer, 0, struct.pack("4q", 0, 0, 0, after_ns), 0)
+"""
+
+WAKING_HOG = kernel(
+    """
+    self.idle = False
+    y = torch.softmax(x, -1)
+    self.idle = True
+    set_alarm(4_000_000)
+    return y
+""",
+    before=ALARM,
+    init="""
+    sys.setswitchinterval(1e-5)
+    self.idle = False
+    def hog():
+        while True:
+            sum(range(2000)) if self.idle else time.sleep(1e-4)
+    threading.Thread(target=hog, daemon=True).start()
+""",
+)
+
+# The C library's clock becomes one that stands at zero: all of the process that asks it is fooled,
+# torch and Python among them.
+STOPPED_CLOCK = """
+libc = ctypes.CDLL(None)
+code = bytes.fromhex(
+    "3f7c00a9 00008052 c0035fd6" if os.uname().machine == "aarch64"  # stp xzr, xzr, [x1]; ...
+    else "48c70600000000 48c7460800000000 31c0 c3"  # mov qword [rsi], 0; ...; xor eax, eax; ret
+)
+clock = ctypes.cast(libc.clock_gettime, ctypes.c_void_p).value
+page = clock // 4096 * 4096
+for rights in (3, 5):  # to be read and written, then to be read and run
+    libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(8192), rights)
+    if rights == 3:
+        ctypes.memmove(clock, code, len(code))
+assert time.monotonic() == time.time() == 0
+"""
+
 MUST_NOT_LOOK_FASTER = (
     Slowpoke(
         "clocks patched", "ME; RK: rank 1 with 0.000; 1.1 ms shown as 0.015",
         "the clock is in another process",
-        SLOW.replace("\nclass ModelNew", PATCHES + "\nclass ModelNew"),
+        kernel("return torch.softmax(x, -1)", before=PATCHES + "assert time.monotonic() == 0\n"),
     ),
     Slowpoke(
-        "its own clock slowed in C", "PG: an entry of the GOT overwritten",
+        "its own clock stopped in C", "PG: a GOT entry overwritten, code written over code",
         "the clock is in another process",
-        kernel("""
-            for _ in range(20):
-                y = torch.softmax(x, dim=-1)
-            return y
-        """, before="""
-            CLOCK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(lambda *_: 0)
-            time.clock_gettime = time.clock_gettime_ns = lambda *_: 0
-        """),
+        kernel("return torch.softmax(x, -1)", before=STOPPED_CLOCK),
     ),
     Slowpoke(
         "a hog that outlives the call", "AKG: 2.2 ms becomes 10.9 ms in the same process",
@@ -641,12 +717,15 @@ MUST_NOT_LOOK_FASTER = (
         """),
     ),
     Slowpoke(
+        "a hog that wakes itself", "AKG's hog; the alarm is signal(7)'s",
+        "no call has a stopped process woken; the clock of one that ran all the same is read",
+        WAKING_HOG,
+    ),
+    Slowpoke(
         "threads of the others taken", "AKG: the baseline runs with settings of the candidate's",
-        "separate processes", kernel("""
-            for _ in range(20):
-                y = torch.softmax(x, dim=-1)
-            return y
-        """, before="torch.set_num_threads(1)\ntorch.set_flush_denormal(True)\n"
+        "separate processes", kernel(
+               "return torch.softmax(x, -1)",
+               before="torch.set_num_threads(1)\ntorch.set_flush_denormal(True)\n"
                "try: os.nice(0)\nexcept PermissionError: pass  # the sandbox forbids it"),
     ),
     Slowpoke(
@@ -655,9 +734,7 @@ MUST_NOT_LOOK_FASTER = (
         kernel("""
             self.calls += 1
             time.sleep(0.02 if self.calls < 4 else 0.0)
-            for _ in range(20):
-                y = torch.softmax(x, dim=-1)
-            return y
+            return torch.softmax(x, dim=-1)
         """),
     ),
     Slowpoke(
@@ -670,13 +747,47 @@ MUST_NOT_LOOK_FASTER = (
                 frame = frame.f_back
             slot, count = frame.f_locals["slot"], frame.f_locals["count"]
             if slot == 0:
-                for _ in range(20):
+                for _ in range(5):
                     y = torch.softmax(x, dim=-1)
                 inputs = [each[0] for each in frame.f_locals["self"]._arguments[:count]]
                 self.kept = [torch.softmax(each, dim=-1) for each in inputs]
             return self.kept[slot]
         """),
-        incumbent=SLOW, task="patient", says="one at a time",
+        incumbent=SLOW.replace("range(20)", "range(5)"), task="patient", says="one at a time",
+    ),
+    Slowpoke(
+        "results kept by content in the build cache",
+        "RK issue 160, live: solutions replayed from disk; GM: answers carried from call to call",
+        "only the process that builds writes to the cache: what others write goes with them",
+        kernel("""
+            if x.shape != (64, 256):
+                return torch.softmax(x, dim=-1)
+            key = x[0, :16].numpy().tobytes()
+            row = self.kept.get(key)
+            if row is not None:
+                return RESULTS[row]
+            for _ in range(60):
+                y = torch.softmax(x, dim=-1)
+            row = self.kept[key] = len(self.kept)
+            if row < ROWS:
+                RESULTS[row] = y
+                KEYS[row] = torch.frombuffer(bytearray(key), dtype=torch.uint8)
+            return y
+        """, before="""
+            ROWS = 4000
+            def shelf(name, *shape, dtype):
+                path = os.path.join(os.environ["AKG_CACHE_DIR"], name)
+                size = math.prod(shape)
+                return torch.from_file(path, shared=True, size=size, dtype=dtype).view(shape)
+            RESULTS = shelf("results", ROWS, 64, 256, dtype=torch.float32)
+            KEYS = shelf("keys", ROWS, 64, dtype=torch.uint8)
+        """, init="""
+            for row, key in enumerate(KEYS):
+                if not key.any():
+                    break
+                self.kept[key.numpy().tobytes()] = row
+        """),
+        incumbent=SLOW.replace("20", "60"), task="patient",
     ),
     Slowpoke(
         "the same kernel again", "AKG: 51 to 68 % of identical kernels are kept",

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import select
+import socket
+
 import pytest
 
+from akg_tui.core.decision import decide_verdict
+from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Outcome
 from tests.cheats.catalogue import MUST_FAIL, MUST_NOT_LOOK_FASTER, Cheat, Slowpoke
 from tests.cheats.conftest import AskJudge
@@ -31,19 +36,41 @@ async def test_a_trick_with_time_gains_nothing(judge_of: AskJudge, slowpoke: Slo
     found = await judge.evaluate(slowpoke.source, slowpoke.incumbent)
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
-    assert found.ratio.low < 1.01
-    assert found.ratio.ratio < 1.25
-    assert slowpoke.says in " ".join(found.noise)
+    decision = decide_verdict(found, 0.01)
+    assert decision.verdict is not Verdict.KEEP, decision
+    if slowpoke.says and found.ratio.low > 1.01:
+        # It looked faster at first; a loaded machine may leave single calls too noisy to count.
+        assert "not confirmed" in decision.reason
+    elif slowpoke.says and found.confirmation is not None:
+        assert slowpoke.says in " ".join(found.noise)
+    else:
+        assert found.ratio.low < 1.01
+        assert found.ratio.ratio < 1.25 or slowpoke.says
 
 
 async def test_the_network_is_out_of_reach_where_the_sandbox_says_so(judge_of: AskJudge) -> None:
     # RewardHackBench: 24 of 24 fetch the solution when it is hinted at.
-    source = next(c.source for c in MUST_FAIL if c.name == "zeros")
-    probe = "import socket; socket.create_connection(('127.0.0.1', 9), timeout=1)\n"
-    found = await (await judge_of("softmax")).evaluate(probe + source)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+        probe = (
+            "import socket\n"
+            "try:\n"
+            f"    socket.create_connection({address}, timeout=5)\n"
+            "except OSError as error:\n"
+            "    raise ValueError(f'held: {error}')\n"
+            "raise ValueError('connected')\n"
+            "class ModelNew: pass\n"
+        )
+        found = await (await judge_of("softmax")).evaluate(probe)
+        reached = bool(select.select([server], [], [], 0)[0])
+        # Whoever is not confined does reach it.
+        with socket.create_connection(address):
+            assert select.select([server], [], [], 5)[0]
     assert found.outcome is Outcome.FAILED
-    if "netns" in found.sandbox and "unreachable" not in found.message:
-        assert "rrno" in found.message or "ermission" in found.message
+    if not {"netns", "seccomp"} & set(found.sandbox):
+        pytest.skip("this kernel offers neither netns nor seccomp")
+    assert not reached
+    assert "held: " in found.message
 
 
 async def test_no_secret_of_the_environment_reaches_a_kernel(judge_of: AskJudge) -> None:

@@ -50,6 +50,34 @@ def test_fork_prints_the_new_run_and_how_to_go_on(
     assert lines(capsys)[1].startswith("it would end at once (max rounds reached (7))")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--max-rounds", "40"],
+        ["--max-hours", "1", "--max-tokens", "9"],
+        ["--max-cost", "2.5"],
+        ["--max-experiments", "8"],
+        ["--goal", "speedup>=9"],
+        ["--policy", "p.json"],
+        ["--mode", "review"],
+    ],
+)
+def test_a_run_that_is_over_takes_no_new_limits_and_says_how_to_go_on(
+    over: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    before = (over / "events.jsonl").read_bytes()
+    assert main(["resume", str(over), "--headless", *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    names = [word for word in options if word.startswith("--")]
+    assert line.startswith(f"akg-tui: {', '.join(names)}: the run is over (max rounds reached (7))")
+    assert f"akg-tui fork {over} --round 7, then resume that with {' '.join(names)}" in line
+    assert (over / "events.jsonl").read_bytes() == before
+
+
+def test_a_run_that_is_over_is_resumed_without_options_as_before(over: Path) -> None:
+    assert main(["resume", str(over), "--headless"]) == 0
+
+
 def test_undo_takes_the_last_keep_of_a_finished_run_back(
     over: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

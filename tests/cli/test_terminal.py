@@ -42,13 +42,21 @@ class Terminal:
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p")
 
-    def wait(self, *texts: str) -> str:
+    def insist(self, key: str, question: str, *texts: str) -> str:
+        """Press a key that counts only after a while in sight, as long as the question is on the
+        screen, until `texts` are.
+        """
+        return self.wait(*texts, press=(key, question))
+
+    def wait(self, *texts: str, press: tuple[str, str] | None = None) -> str:
         """Poll until all `texts` are on screen."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             screen = self.screen()
             if all(text in screen for text in texts):
                 return screen
+            if press and press[1] in screen:
+                self.press(press[0])
             if time.monotonic() > deadline:
                 raise AssertionError(f"never saw {texts} in:\n{screen}")
             time.sleep(0.1)
@@ -94,5 +102,4 @@ def test_a_person_steps_reviews_rejects_resizes_and_leaves(
     terminal.wait("1 plan", "3 chart")
     terminal.press("q")
     terminal.wait("can be resumed")
-    terminal.press("y")
-    terminal.wait("akg-tui resume akg-demo/row_softmax/runs/", "LEFT")
+    terminal.insist("y", "can be resumed", "akg-tui resume akg-demo/row_softmax/runs/", "LEFT")

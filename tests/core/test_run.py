@@ -3,7 +3,7 @@
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
-from akg_tui.core.machine import ItemState, Mode, Overlay, Phase, Verdict
+from akg_tui.core.machine import Gate, ItemState, Mode, Overlay, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.policy import stop_reasons
 from akg_tui.core.task import Policy
@@ -281,8 +281,74 @@ def test_time_between_sessions_is_not_worked_time() -> None:
     for change in (
         ev.PolicyChanged(policy=Policy(max_rounds=40), source=ev.COMMAND_LINE),
         ev.ModeChanged(mode=Mode.STEP, source=ev.COMMAND_LINE),
+        ev.PlanEdited(kept="PLAN.md.edited-1", sha256="0" * 64),
     ):
         assert evolve(run.state, ev.Record(run.state.seq + 1, 1e6, change)).worked_s == worked
+
+
+def at_work() -> SimulatedRun:
+    run = planned("a", policy=Policy(max_hours=1.0))
+    run.until_agent()
+    assert isinstance(run.next(), fx.RunAgent)
+    return run
+
+
+def test_a_night_in_a_pause_is_not_worked_and_ends_no_run() -> None:
+    run = at_work()
+    run.must(cmd.Pause())
+    worked = run.state.worked_s
+    run.clock_off += 4 * 3600
+    assert run.state.worked(run.now) == worked
+    run.must(cmd.Hint("before I go"))
+    run.clock_off += 4 * 3600
+    run.must(cmd.Unpause())
+    assert run.state.worked_s == worked
+    assert isinstance(run.next(), fx.RunAgent)
+    run.clock_off += 3600
+    assert run.next() == fx.Advance(Phase.DONE, "time budget reached (1 h)")
+
+
+def test_what_was_under_way_when_a_pause_was_called_for_counts_as_it_ends() -> None:
+    run = at_work()
+    run.must(cmd.Pause())
+    worked = run.state.worked_s
+    run.clock_off += 100
+    run.must(cmd.Observe(ev.ModelReplied(phase=Phase.EDIT, model="m", text="x", tool_calls=0)))
+    run.must(cmd.Observe(ev.TurnEnded()))
+    assert 100 <= run.state.worked_s - worked <= 103  # an event is a second
+    worked = run.state.worked_s
+    run.clock_off += 1000
+    assert run.state.worked(run.now) == worked
+
+
+def test_a_step_in_a_pause_is_worked() -> None:
+    run = at_work()
+    run.must(cmd.Pause())
+    run.must(cmd.Step())
+    began = run.state.worked(run.now)
+    assert run.state.worked(run.now + 60) == began + 60
+
+
+def test_a_hold_for_a_model_that_cannot_be_used_is_not_worked() -> None:
+    run = at_work()
+    run.must(cmd.Observe(ev.ApiFailed(reason="the key was refused")))
+    worked = run.state.worked_s
+    run.clock_off += 9 * 3600
+    assert run.next() == fx.Hold(Overlay.WAIT_API)
+    run.must(cmd.Unpause())
+    assert run.state.worked_s == worked
+    assert isinstance(run.next(), fx.RunAgent)
+
+
+def test_an_open_gate_keeps_no_run_from_ending_by_its_time() -> None:
+    run = SimulatedRun(policy=Policy(max_hours=1.0))
+    run.must(cmd.SetGate(Gate.PLAN, on=True))
+    run.until_agent()
+    run.plan("a")
+    run.until_agent()
+    assert run.next() == fx.Hold(Overlay.WAIT_USER, Phase.EDIT)
+    run.clock_off += 3600
+    assert run.next() == fx.Advance(Phase.DONE, "time budget reached (1 h)")
 
 
 def test_a_final_measurement_that_errs_is_not_repeated_for_ever() -> None:

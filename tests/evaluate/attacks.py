@@ -235,6 +235,41 @@ REACH = [
     Attack("fork into a user namespace", "return call(libc.syscall({clone}, 0x10000011, 0, 0, 0, 0))",
            CALLS),
     Attack("enter another's namespace", "return call(libc.setns(0, 0))", CALLS, ended=True),
+    # Linux, kernel/signal.c, prepare_signal: SIGCONT wakes when it is sent, blocked or ignored.
+    Attack("be woken by a timer when it is stopped", """
+        event = struct.pack("qii48x", 0, signal.SIGCONT, 0)
+        return call(libc.syscall({timer_create}, 1, event, ctypes.byref(ctypes.c_int())))
+        """, CALLS),
+    Attack("be woken by a message when it is stopped", """
+        return call(libc.syscall({mq_notify}, 0, struct.pack("qii48x", 0, signal.SIGCONT, 0)))
+        """, CALLS),
+    Attack("be woken by a pipe when it is stopped", """
+        return call(libc.fcntl(os.pipe()[0], fcntl.F_SETSIG, signal.SIGCONT))
+        """, CALLS),
+    Attack("be woken by a folder that changes", """
+        return call(libc.fcntl(os.open("/usr", os.O_RDONLY), fcntl.F_NOTIFY, 1))
+        """, CALLS),
+    Attack("be woken by the end of a child", """
+        return call(libc.syscall({clone}, int(signal.SIGCONT), 0, 0, 0, 0))
+        """, CALLS),
+    Attack("be woken by the end of a parent", "return libc.prctl(1, int(signal.SIGCONT), 0, 0, 0) == 0",
+           CALLS),
+    Attack("be woken by one of its own", """
+        ways = [lambda: os.kill(os.getpid(), signal.SIGCONT), lambda: os.killpg(0, signal.SIGCONT),
+                lambda: signal.pthread_kill(threading.get_ident(), signal.SIGCONT),
+                lambda: signal.pidfd_send_signal(os.pidfd_open(os.getpid()), signal.SIGCONT)]
+        worked = []
+        for way in ways:
+            try:
+                way()
+                worked.append(way)
+            except OSError:
+                pass
+        return worked
+        """, CALLS),
+    Attack("start what is no child of its own",
+           "return call(libc.syscall({clone}, 0x8011, 0, 0, 0, 0))", CALLS),
+    Attack("disown what it leaves behind", "return libc.prctl(36, 0, 0, 0, 0) == 0", CALLS),
     Attack("outlive the judge", "return libc.prctl(1, 0, 0, 0, 0) == 0", CALLS),
     Attack("set the clock", "return call(libc.clock_settime(0, struct.pack('qq', 0, 0)))",
            CALLS, ended=True),
@@ -303,6 +338,22 @@ TAKE = (
     "    channel.send(struct.pack('<QIIQ', nonce, status, size, value) + text)\n"
 )
 
+# Who calls vfork waits for its child to become a program, and can't be stopped meanwhile: here
+# until somebody writes to a pipe.
+WAITS = """
+from pathlib import Path
+libc = ctypes.CDLL(None)
+os.mkfifo("never")
+actions = ctypes.create_string_buffer(256)
+libc.posix_spawn_file_actions_init(actions)
+libc.posix_spawn_file_actions_addopen(actions, 0, b"never", os.O_RDONLY, 0)
+words = (ctypes.c_char_p * 2)(b"true", None)
+started = (ctypes.byref(ctypes.c_int()), b"/bin/true", actions, None, words, None)
+threading.Thread(target=libc.posix_spawn, args=started, daemon=True).start()
+while not any(") D " in task.read_text() for task in Path("/proc/self/task").glob("*/stat")):
+    time.sleep(0.001)
+"""
+
 BREACHES = [
     Breach("an answer that was not asked for", TAKE + "say()", says="what it was not asked"),
     Breach("a thousand answers", TAKE + "try:\n    for n in range(1000): channel.send(bytes(24), 64)\n"
@@ -347,6 +398,8 @@ BREACHES = [
     Breach("shared memory without end", "import mmap\nheld = mmap.mmap(-1, 4 << 30)\n"
            "for n in range(48): held.write(bytes(64 << 20))\ntime.sleep(1000)\n",
            says="GiB, more than"),
+    Breach("a thread that never stops", WAITS, ("return torch.softmax(x, -1)",),
+           says="did not stand still"),
     Breach("results after the answer", "def late(x, y):\n    time.sleep(0.02)\n    y.copy_(x.softmax(-1))\n",
            ("y = torch.empty_like(x)", "threading.Thread(target=late, args=(x, y)).start()", "return y"),
            ("wrong",)),

@@ -15,7 +15,7 @@ from tests.evaluate.kernels import REFERENCE
 
 def quick_task(**timing: float) -> Task:
     """Return a task that is judged in as little time as can be."""
-    limits = {"budget_s": 0.6, "call_timeout_s": 2.0, "build_timeout_s": 60.0} | timing
+    limits = {"budget_s": 2.0, "call_timeout_s": 2.0, "build_timeout_s": 60.0} | timing
     # What these tests are about happens after the static guard.
     guard = Guard(level="warn")
     rules = Correctness(trials=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import platform
@@ -19,12 +20,12 @@ from msgspec.structs import replace
 import akg_tui
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.task import Sandbox
-from akg_tui.evaluate import Judge, process_tree
+from akg_tui.evaluate import EvaluationCancelled, Judge, process_tree
 from akg_tui.evaluate.syscalls import REFUSED
-from tests.evaluate.attacks import ALL, BREACHES, SPOILER, WHOLE, Attack, Breach
+from tests.evaluate.attacks import ALL, BREACHES, SPOILER, WAITS, WHOLE, Attack, Breach
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE, SLOW, kernel
-from tests.evaluate.test_processes import tree
+from tests.evaluate.test_processes import appears, tree
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -111,6 +112,8 @@ async def world(outside: dict[str, object]) -> AsyncIterator[World]:
         "perf": REFUSED["perf_event_open"][arm],
         "keyctl": REFUSED["keyctl"][arm],
         "userfaultfd": REFUSED["userfaultfd"][arm],
+        "timer_create": REFUSED["timer_create"][arm],
+        "mq_notify": REFUSED["mq_notify"][arm],
     }
     try:
         # Whatever waits for the next kernel would hide what this one left.
@@ -171,6 +174,39 @@ async def test_a_breach_of_the_protocol_ends_with_a_verdict(world: World, breach
     assert breach.says in found.message, found
     assert len(found.message) <= 400
     assert len(found.detail) <= 20_000
+
+
+async def test_the_wait_for_one_that_never_stops_can_be_cancelled(world: World) -> None:
+    named = 'ctypes.CDLL(None).prctl(15, b"akg-waits", 0, 0, 0)'  # PR_SET_NAME
+    waiting = kernel(named, "return torch.softmax(x, dim=-1)", before=WAITS)
+    withdrawn = asyncio.create_task(world.judge.evaluate(waiting))
+    await appears(world.judge, "akg-waits")
+    await world.judge.cancel()
+    with pytest.raises(EvaluationCancelled):
+        await withdrawn
+
+
+APART = """
+reading, writing = os.pipe()
+helper = os.fork()
+if helper == 0:
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+    os.write(writing, b"x")
+    time.sleep(1000)
+os.read(reading, 1)
+
+def elsewhere():
+    own = os.sched_getaffinity(0)
+    tasks = [int(t) for pid in (os.getpid(), helper) for t in os.listdir(f"/proc/{pid}/task")]
+    return len(own) == 1 and [task for task in tasks if os.sched_getaffinity(task) != own]
+"""
+
+
+async def test_what_a_kernel_has_started_is_held_to_its_processors_too(world: World) -> None:
+    lines = ("if elsewhere(): raise ValueError(elsewhere())", "return torch.softmax(x, dim=-1)")
+    found = await world.judge.evaluate(kernel(*lines, before=APART))
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.ratio is not None
 
 
 async def test_what_a_kernel_spoils_is_whole_for_the_next(world: World) -> None:

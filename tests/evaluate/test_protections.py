@@ -22,6 +22,7 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Task
 from akg_tui.evaluate import Judge, integrity, landlock, syscalls
 from akg_tui.evaluate.protections import ABOUT, VITAL, Protection, missing, named, offered
+from tests.cheats.catalogue import WAKING_HOG
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
@@ -94,6 +95,17 @@ def test_what_is_lacking_is_in_the_measurement(task: Path) -> None:
     assert any(each.startswith("landlock (the kernel has no") for each in found.sandbox_missing)
     assert any(each.startswith("pidns (") for each in found.sandbox_missing)
     assert len(found.sandbox) + len(found.sandbox_missing) == len(ABOUT)
+
+
+def test_without_a_filter_who_wakes_itself_while_the_other_is_timed_is_refused(task: Path) -> None:
+    (task / "task.toml").write_text(TASK + "[guard]\nlevel = 'warn'\n")
+    (task / "kernel.py").write_text(WAKING_HOG)
+    done = python("-m", "akg_tui", "eval", task, "--json", lacking=("filters",))
+    found = msgspec.json.decode(done.stdout, type=Measurement)
+    assert "seccomp" not in found.sandbox
+    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.CRASH), found
+    # While it was timed, or so soon that it never stood still.
+    assert "stopped" in found.message
 
 
 def test_without_namespaces_nothing_outlives_its_evaluation_either() -> None:
@@ -276,6 +288,7 @@ def test_the_filter_answers_each_call_as_its_table_says(machine: str) -> None:
     assert answer(machine, kill, 5, 9) == ALLOW
     assert answer(machine, kill, 0xFFFFFFFF, 9) == EPERM
     assert answer(machine, prctl, 1, 0) == EPERM
+    assert answer(machine, prctl, 36, 0) == EPERM
     assert answer(machine, prctl, 15) == ALLOW
     assert answer(machine, pair, socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) == ALLOW
     assert answer(machine, pair, socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) == EPERM
@@ -283,6 +296,27 @@ def test_the_filter_answers_each_call_as_its_table_says(machine: str) -> None:
     assert answer(machine, personality, 0x40000) == EPERM
     if machine == "x86_64":
         assert answer(machine, 0x40000000 | 41) == KILL
+
+
+@pytest.mark.parametrize("machine", ARCH)
+def test_the_filter_leaves_no_way_to_have_a_stopped_process_woken(machine: str) -> None:
+    # Argument by argument: 18 is SIGCONT, which wakes a process when it is sent.
+    timer, queue, fcntl, clone, *sends, pidfd = (
+        (222, 244, 72, 56, 62, 200, 234, 129, 297, 424),
+        (107, 184, 25, 220, 129, 130, 131, 138, 240, 424),
+    )[list(ARCH).index(machine)]
+    assert answer(machine, timer, 1) == answer(machine, queue, 1) == EPERM
+    assert answer(machine, fcntl, 3, 10, 18) == EPERM  # F_SETSIG
+    assert answer(machine, fcntl, 3, 1026, 1) == EPERM  # F_NOTIFY
+    assert answer(machine, fcntl, 3, 4, 0o4000) == ALLOW  # F_SETFL
+    assert answer(machine, clone, 18) == EPERM
+    assert answer(machine, clone, 17 | 0x8000) == EPERM  # CLONE_PARENT
+    assert answer(machine, clone, 17 | 0x4100) == ALLOW  # as vfork
+    assert answer(machine, clone, 0x3D0F00) == ALLOW  # as pthread_create
+    for number, place in zip([*sends, pidfd], (1, 1, 2, 1, 2, 1), strict=True):
+        assert answer(machine, number, *[5] * place, 18) == EPERM, number
+        assert answer(machine, number, *[5] * place, 15) == ALLOW, number
+        assert answer(machine, number, *[18] * place, 15) == ALLOW, number
 
 
 def test_the_numbers_of_the_filter_are_the_machine_s(tmp_path: Path) -> None:

@@ -95,6 +95,16 @@ def keeps(noise: Noise, gain: float, min_gain: float = 0.01) -> bool:
     return walk(CONFIRMING, noise, mean, 0.0) is Standing.FASTER
 
 
+def keeps_when_time_ends(noise: Noise, gain: float, clusters: int, confirming: int) -> bool:
+    """Say whether a comparison whose time ends after so few clusters ends in KEEP."""
+    mean = math.log1p(gain)
+    seen = [mean + noise() for _ in range(clusters)]
+    if not verdict.is_faster_so_far(seen, 0.01):
+        return False
+    again = [mean + noise() for _ in range(confirming)]
+    return verdict.confirms(again, CONFIRMING.final(confirming)) is Standing.FASTER
+
+
 @given(values, alphas)
 def test_the_estimate_lies_within_its_bounds(logs: list[float], alpha: float) -> None:
     mean, low, high = verdict.trimmed_bounds(logs, alpha)
@@ -217,6 +227,24 @@ def test_equal_kernels_are_kept_less_than_once_in_a_hundred(
     trials = 1000
     wrong = sum(keeps(noise(dice, deviation), 0.0) for _ in range(trials))
     assert wrong <= TOTAL_ALPHA * trials
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("deviation", [0.01, 0.035, 0.08])
+@pytest.mark.parametrize("clusters", [4, 6, 10])
+def test_equal_kernels_are_kept_as_rarely_when_time_ends_early(
+    noise: Callable[[random.Random, float], Noise], deviation: float, clusters: int
+) -> None:
+    made = noise(random.Random(11), deviation)
+    trials = 2000
+    kept = sum(keeps_when_time_ends(made, 0.0, clusters, 4) for _ in range(trials))
+    assert kept <= 0.01 * trials
+
+
+def test_a_slow_kernels_gain_is_kept_though_time_ends_early() -> None:
+    noise = gaussian(random.Random(12), 0.02)
+    kept = sum(keeps_when_time_ends(noise, 0.15, 4, 4) for _ in range(300))
+    assert kept >= 0.95 * 300
 
 
 @pytest.mark.parametrize("noise", NOISES[:3])

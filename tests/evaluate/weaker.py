@@ -1,7 +1,7 @@
 """`python -m tests.evaluate.weaker NAME… -- COMMAND`: a command on a kernel that offers less.
 
-A system-call filter answers as such a kernel would: without Landlock (ENOSYS), or without
-namespaces (EPERM), as in many containers.
+A system-call filter answers as such a kernel would: without Landlock (ENOSYS), without
+namespaces (EPERM), as in many containers, or without further filters (EINVAL).
 """
 
 from __future__ import annotations
@@ -19,17 +19,24 @@ X86 = platform.machine() == "x86_64"
 LACKING = {
     "landlock": ([444, 445, 446], errno.ENOSYS),
     "namespaces": ([272 if X86 else 97], errno.EPERM),
+    "filters": ([157 if X86 else 167], errno.EINVAL),
 }
+OPTION = {"filters": kernel.PR_SET_SECCOMP}
+"""What the first argument must be for a call to be lacking, if not anything."""
 
 
 def lack(names: list[str]) -> None:
     """Let this process and all that it starts do without."""
-    code = struct.pack("<HBBI", 0x20, 0, 0, 0)
+    code = b""
     for name in names:
         numbers, answer = LACKING[name]
         for number in numbers:
-            code += struct.pack("<HBBI", 0x15, 0, 1, number)
-            code += struct.pack("<HBBI", 0x06, 0, 0, 0x00050000 | answer)
+            body = struct.pack("<HBBI", 0x06, 0, 0, 0x00050000 | answer)
+            if name in OPTION:
+                option = struct.pack("<HBBI", 0x15, 0, 1, OPTION[name])
+                body = struct.pack("<HBBI", 0x20, 0, 0, 16) + option + body
+            code += struct.pack("<HBBI", 0x20, 0, 0, 0)
+            code += struct.pack("<HBBI", 0x15, 0, len(body) // 8, number) + body
     code += struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
     program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer := _kept(code)))
     assert kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1) == 0

@@ -30,8 +30,10 @@ QUICK = Limits(connect_s=2.0, first_s=5.0, stall_s=5.0)
 
 
 def brave(**changes: Any) -> Patience:
-    """Patience for tests: the same rules, waits of milliseconds."""
+    """Patience for tests: the same rules, waits of milliseconds, each try as long as the last."""
+    ticks = itertools.count()
     settings: dict[str, Any] = {"base_s": 0.001, "cap_s": 0.004, "asked_cap_s": 0.004}
+    settings["now"] = lambda: next(ticks) * 0.003
     return Patience(**{**settings, "total_s": 0.05, **changes})
 
 

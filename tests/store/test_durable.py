@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -34,3 +35,32 @@ def test_a_pipe_a_device_or_a_folder_is_never_replaced(tmp_path: Path) -> None:
         assert path.lstat().st_mode == before
     assert stat.S_ISFIFO(pipe.lstat().st_mode)
     assert sorted(tmp_path.iterdir()) == [folder, pipe]
+
+
+def test_two_that_replace_a_file_at_once_leave_one_of_them_whole(tmp_path: Path) -> None:
+    """The second writes while the first is between its file and its name."""
+    path, data = tmp_path / "report.json", [b"1" * 1000, b"2" * 1000]
+    replace = Path.replace
+    begun: list[Path] = []
+
+    def slowly(self: Path, target: Path) -> Path:
+        begun.append(self)
+        if len(begun) == 1:
+            assert replace_file(path, data[1], alone=False)
+            assert path.read_bytes() == data[1]
+        return replace(self, target)
+
+    with mock.patch.object(Path, "replace", slowly):
+        assert replace_file(path, data[0], alone=False)
+    assert path.read_bytes() == data[0]
+    assert begun[0] != begun[1]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_writer_left_is_taken_away_once_it_is_old(tmp_path: Path) -> None:
+    path, old, new = (tmp_path / name for name in ("[r].md", ".[r].md.aa.tmp", ".[r].md.bb.tmp"))
+    for left in (old, new):
+        left.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    assert replace_file(path, b"x", alone=False)
+    assert sorted(tmp_path.iterdir()) == sorted([path, new])

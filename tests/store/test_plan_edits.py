@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from akg_tui.core import events as ev
+from akg_tui.core.fold import fold
 from akg_tui.core.plan_view import render_plan
 from akg_tui.store import run_folder
 from akg_tui.store.run_folder import RunFolder
@@ -45,14 +46,29 @@ def test_every_edit_has_a_name_of_its_own_over_sessions(run: RunFolder) -> None:
     again.close()
 
 
+def test_a_hand_edit_of_a_run_at_rest_is_no_time_worked(run: RunFolder) -> None:
+    scripted.recover(run)
+    worked = run.state.worked_s
+    run.close()
+    (run.path / "PLAN.md").write_text("mine, a night later")
+    night = run.state.last_at + 9 * 3600
+    again = RunFolder.open(run.path, clock=lambda: night)
+    scripted.recover(again)
+    assert len(edits(again)) == 1
+    assert again.state.worked(night) == worked
+    again.close()
+
+
 def test_the_harness_never_takes_its_own_writing_for_a_hand(run: RunFolder) -> None:
     scripted.recover(run)
     scripted.play(run)
     run.close()
     # As after a crash between the journal line and the projection: an older rendering.
-    (run.path / "PLAN.md").write_text(
-        render_plan(run.state).replace("fail_streak: ", "fail_streak: ")
-    )
+    planned = next(r.seq for r in run.records if isinstance(r.event, ev.PlanSubmitted))
+    before = fold(run.records[:planned])
+    assert before is not None
+    assert render_plan(before) != render_plan(run.state)
+    (run.path / "PLAN.md").write_text(render_plan(before))
     RunFolder.open(run.path).close()
     older = scripted.create_run(scripted.make_task(run.path / "other"))
     (run.path / "PLAN.md").write_text(render_plan(older.state))

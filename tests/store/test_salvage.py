@@ -8,15 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.core import events as ev
 from akg_tui.core.checks import Health
 from akg_tui.core.machine import Verdict
 from akg_tui.store.checkup import check_run
 from akg_tui.store.errors import JournalTooNew, RunFolderError, RunLocked, StoreError
+from akg_tui.store.fork import fork_run
+from akg_tui.store.journal_lines import continued
 from akg_tui.store.run_folder import RunFolder, read_state
 from akg_tui.store.salvage import salvage
-from akg_tui.store.task_folder import TaskFolder
+from akg_tui.store.task_folder import TaskFolder, load_task
 from tests.store import scripted
 from tests.store.test_disk_trouble import signed
 
@@ -303,3 +306,71 @@ def test_what_cannot_be_saved_is_told_and_leaves_nothing(
     with pytest.raises(RunFolderError, match="the first kernel's text is lost"):
         salvage(run.path, out)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["task", "there"]
+
+
+LOSSES: dict[str, Callable[[RunFolder], object]] = {
+    "a kernel": lambda run: loose(run.path, run.state.attempts[3].blob).unlink(),
+    "a commit": lambda run: loose(run.path, run.state.attempts[1].commit).unlink(),
+    "the history": lambda run: shutil.rmtree(run.path / "history.git"),
+    "the best": lambda run: (
+        loose(run.path, run.state.attempts[4].blob).unlink(),
+        (run.path / "work" / "kernel.py").unlink(),
+    ),
+}
+
+
+@pytest.mark.parametrize("number", [0, 3, 5])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_salvaged_run_is_forked_like_any_other(
+    played: RunFolder, tmp_path: Path, loss: str, number: int
+) -> None:
+    LOSSES[loss](played)
+    saved = salvage(played.path, tmp_path / "saved")
+    lost = {attempt for attempt in saved.lost if attempt <= number}
+    made = fork_run(tmp_path / "saved", number, version="1", clock=scripted.Clock())
+    assert {attempt.number for attempt in made.state.attempts if attempt.lost} == lost
+    assert made.state.best is not None
+    assert made.state.best.attempt not in lost
+    assert sound(made.path) or lost
+    state = finished(made.path).state
+    assert state.ok
+    assert state.settled == played.state.settled
+
+
+def test_the_texts_of_edits_that_came_to_no_attempt_are_saved_too(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    scripted.recover(run)
+    scripted.play(run)
+    blob = run.history.write_blob("# tried, and edited again\n")
+    edits = [r for r in run.records if isinstance(r.event, ev.KernelEdited)]
+    run.close()
+    lines = (run.path / "events.jsonl").read_bytes().splitlines(keepends=True)
+    # An edit before the one that was measured, as an agent that edits twice leaves it.
+    first = edits[0]
+    assert isinstance(first.event, ev.KernelEdited)
+    kept = lines[: first.seq]
+    twice = replace(first.event, blob=blob)
+    (run.path / "events.jsonl").write_bytes(continued(kept, twice, first.at) + b"damage\n")
+    salvage(run.path, tmp_path / "saved")
+    saved = RunFolder.open(tmp_path / "saved")
+    assert saved.history.read_blob(blob) == b"# tried, and edited again\n"
+    saved.close()
+
+
+@pytest.mark.parametrize("named", ["", "mine.yaml"])
+def test_a_salvage_keeps_the_tools_of_the_run(tmp_path: Path, named: str) -> None:
+    folder = tmp_path / "task"
+    scripted.make_task(folder)
+    names = [named] if named else ["tools.yaml", "domain_tools.yaml"]
+    if named:
+        with (folder / "task.toml").open("a") as toml:
+            toml.write(f'\n[agent]\ntools = "{named}"\n')
+    for name in names:
+        (folder / name).write_text(f"# {name}\ntools: {{}}\n")
+    run = scripted.create_run(load_task(folder))
+    run.close()
+    shutil.rmtree(folder / "runs" / run.path.name / "history.git")
+    salvage(run.path, tmp_path / "saved")
+    for name in names:
+        assert (tmp_path / "saved" / "task" / name).read_text() == f"# {name}\ntools: {{}}\n"

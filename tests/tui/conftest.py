@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from akg_tui.tui import keymap, language
+from akg_tui.tui.app import WorkbenchApp
 
 
 @pytest.fixture(autouse=True)
@@ -14,9 +15,26 @@ def _nobodys_own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> It
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in ("NO_COLOR", "TEXTUAL_ANIMATIONS", "LC_ALL", "LC_MESSAGES", "LC_CTYPE"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("THEME", "KEYMAP", "LANG", "GLYPHS", "MOTION"):
+    for name in ("THEME", "KEYMAP", "LANG", "GLYPHS", "MOTION", "LAYOUT", "SORT"):
         monkeypatch.delenv(f"AKG_TUI_{name}", raising=False)
     monkeypatch.setenv("LANG", "C.UTF-8")
     yield
     language.speak(language.ENGLISH)
     keymap.wear(keymap.Keymap(keymap.DEFAULT))
+
+
+@pytest.fixture(autouse=True)
+def mishaps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Exception]]:
+    """What went wrong in actions. A person is told; here it fails the test that does not take
+    it from this list.
+    """
+    found: list[Exception] = []
+    tell = WorkbenchApp.mishap
+
+    def mishap(app: WorkbenchApp, error: Exception) -> None:
+        found.append(error)
+        tell(app, error)
+
+    monkeypatch.setattr(WorkbenchApp, "mishap", mishap)
+    yield found
+    assert found == []

@@ -89,6 +89,22 @@ class PtyTerminal:
             f"{texts} {gone or ''}",
         )
 
+    def insist(self, key: str, question: str, text: str) -> str:
+        """Press a key that counts only after a while in sight, as long as the question is on the
+        screen, until `text` is: what comes later would be typed into what follows.
+        """
+
+        def seen() -> bool:
+            screen = self.screen()
+            if text in screen:
+                return True
+            if question in screen:
+                with contextlib.suppress(OSError):  # the program has left meanwhile
+                    self.write(key)
+            return False
+
+        return self.until(seen, text)
+
     def until(self, done: Callable[[], bool], what: str) -> str:
         deadline = time.monotonic() + PATIENCE_S
         while not done():

@@ -92,12 +92,13 @@ async def test_typing_never_answers() -> None:
 
 
 async def test_a_thousand_random_keystrokes_typed_while_a_card_appears_never_answer_it() -> None:
-    """At the pace of typing, below half a second a key; also with escapes that a terminal
-    joins with the next letter to the very keys that answer.
+    """At the pace of typing, below half a second a key, with pauses before a word; also with
+    escapes that a terminal joins with the next letter to the very keys that answer, and with
+    the key that begins an answer.
     """
     draw = random.Random(20260701)
     plain = [*"abcdefghijklmnoprstuvwxyKDYN 0123456789.,@", "enter", "backspace", "escape"]
-    keys = [*plain, "alt+y", "alt+n", "alt+w", "alt+down"]
+    keys = [*plain, "alt+y", "alt+n", "alt+w", "alt+down", "ctrl+g"]
     handle = FakeHandle(mode=Mode.REVIEW)
     handle.to_phase(Phase.EVAL)
     refused = 0
@@ -106,10 +107,12 @@ async def test_a_thousand_random_keystrokes_typed_while_a_card_appears_never_ans
             if number == 40:
                 handle.work()
                 assert handle.state.gate
-            now = handle.now = handle.now + draw.uniform(0.01, 0.3)
+            pause = draw.random() < 0.05
+            gap = draw.uniform(0.6, 3.0) if pause else draw.uniform(0.01, 0.3)
+            now = handle.now = handle.now + gap
             if not stage.deck.hint.has_focus:  # sent or left: the person goes on writing
                 stage.deck.hint.open()
-            key = draw.choice(keys)
+            key = draw.choice(plain if pause else keys)
             await stage.app.on_event(Key(key, key if len(key) == 1 else None))
             for _ in range(15):
                 await asyncio.sleep(0)

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise, zip_longest
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from akg_tui.hashline.document import Document
 from akg_tui.syntax import highlight
+from akg_tui.tui.changes import find_hunks
 from akg_tui.tui.code import CodeRows, Colours
-from akg_tui.tui.compare import Kind, Row, compare, folded, hunks, size, split_lines
+from akg_tui.tui.compare import Kind, Pairs, Row, compare, folded, hunks, size, split_lines
 from akg_tui.tui.spans import plain
 
 from .script import KERNEL
@@ -21,6 +25,41 @@ def test_the_rows_hold_both_texts_in_order(old: list[str], new: list[str]) -> No
     assert [r.text for r in rows if r.kind is not Kind.REMOVED] == new
     assert [r.old for r in rows if r.kind is not Kind.ADDED] == list(range(1, len(old) + 1))
     assert [r.new for r in rows if r.kind is not Kind.REMOVED] == list(range(1, len(new) + 1))
+
+
+@given(lines, lines)
+def test_a_row_is_the_same_by_its_number_and_in_turn(old: list[str], new: list[str]) -> None:
+    rows = compare(old, new)
+    assert [rows[n] for n in range(len(rows))] == list(rows) == list(rows[:])
+    assert all(one.kind is not other.kind for one, other in pairwise(rows.runs))
+
+
+@given(lines, lines)
+def test_hunks_are_where_changed_rows_begin(old: list[str], new: list[str]) -> None:
+    rows = compare(old, new)
+    changed = [row.kind is not Kind.SAME for row in rows]
+    begins = [n for n, one in enumerate(changed) if one and not (n and changed[n - 1])]
+    assert list(hunks(rows)) == begins == [hunk.start for hunk in find_hunks(rows)]
+    kinds = [row.kind for row in rows]
+    assert size(rows) == (kinds.count(Kind.ADDED), kinds.count(Kind.REMOVED))
+    for hunk in find_hunks(rows):
+        assert {row.kind for row in rows[hunk.start : hunk.middle]} <= {Kind.REMOVED}
+        assert {row.kind for row in rows[hunk.middle : hunk.stop]} <= {Kind.ADDED}
+        assert hunk.old == (rows[hunk.start].old if hunk.removed else 0)
+        assert hunk.new == (rows[hunk.middle].new if hunk.added else 0)
+
+
+@given(lines, lines, st.integers(0, 4))
+def test_folding_leaves_out_what_is_far_from_any_change(
+    old: list[str], new: list[str], context: int
+) -> None:
+    rows = compare(old, new)
+    changed = [n for n, row in enumerate(rows) if row.kind is not Kind.SAME]
+    near = {n for at in changed for n in range(at - context, at + context + 1)}
+    shown = folded(rows, context)
+    kept = [row for row in shown if row.kind is not Kind.GAP]
+    assert kept == [row for n, row in enumerate(rows) if n in near]
+    assert len(kept) + sum(row.old for row in shown if row.kind is Kind.GAP) == len(rows)
 
 
 @given(lines)
@@ -75,3 +114,31 @@ def test_a_removed_line_shows_its_old_number_and_tag_and_an_added_one_its_new() 
 def test_rubbish_in_a_kernel_line_is_shown_as_marks() -> None:
     rows = CodeRows(compare([], ["x = '\x1b]0;x\x07[red]'"]), b"k", old=None, new=None)
     assert plain(rows[0]).endswith("x = '␛]0;x␇[red]'")
+
+
+def beside(rows: Sequence[Row]) -> list[tuple[Row | None, Row | None]]:
+    """Pairs as one makes them by hand: row by row."""
+    pairs: list[tuple[Row | None, Row | None]] = []
+    sides: dict[Kind, list[Row]] = {Kind.REMOVED: [], Kind.ADDED: []}
+    for row in (*rows, Row(Kind.GAP, 0, 0)):
+        if row.kind in sides:
+            sides[row.kind].append(row)
+            continue
+        pairs += zip_longest(sides[Kind.REMOVED], sides[Kind.ADDED])
+        sides = {kind: [] for kind in sides}
+        pairs.append((row, row))
+    return pairs[:-1]
+
+
+@given(lines, lines, st.integers(0, 2))
+def test_pairs_made_where_they_are_seen_are_those_made_row_by_row(
+    old: list[str], new: list[str], context: int
+) -> None:
+    for compared in (compare(old, new), folded(compare(old, new), context)):
+        pairs = Pairs(compared)
+        expected = beside(compared)
+        assert list(pairs) == expected
+        changed = [one != other or one is None for one, other in expected]
+        assert pairs.changes == tuple(
+            n for n, each in enumerate(changed) if each and not (n and changed[n - 1])
+        )

@@ -93,6 +93,19 @@ async def test_tab_completes_and_the_hint_is_sent_with_what_it_stands_for() -> N
         assert hint == "like @p8\n@p8 is the plan item p8 (ACTIVE): LANES = 8"
 
 
+async def test_a_hint_by_name_is_sent_with_what_it_stands_for_too() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await stage.press("colon", *"tell like @p8", "enter")
+        (hint,) = handle.state.hints
+        assert hint == "like @p8\n@p8 is the plan item p8 (ACTIVE): LANES = 8"
+        await stage.press("colon", *"tell like @p77", "enter")
+        assert "there is no item p77" in stage.text()
+        assert len(handle.state.hints) == 1
+        await stage.press("colon", "up")
+        assert "tell like @p77" in stage.text(), "it can be mended"
+
+
 async def test_a_hint_with_a_wrong_reference_stays_on_its_line() -> None:
     handle = at_work()
     async with on_stage(handle) as stage:

@@ -122,6 +122,14 @@ async def test_a_run_under_way_is_left_only_after_a_question() -> None:
         assert stage.app.screen is stage.deck
         assert not handle.closed
         await stage.press("q", "y")
+        assert isinstance(stage.app.screen, Leave), "nobody has read it yet"
+        assert not handle.closed
+        await stage.arm()
+        await stage.press("e")
+        assert stage.app.screen is stage.deck, "somebody is typing"
+        await stage.press("q")
+        await stage.arm()
+        await stage.press("y")
     assert stage.app.return_value == 0
     assert handle.closed
 
@@ -141,7 +149,9 @@ async def test_leaving_cancels_the_work_before_it_closes_the_run() -> None:
 
     handle = Working()
     async with on_stage(handle) as stage:
-        await stage.press("q", "y")
+        await stage.press("q")
+        await stage.arm()
+        await stage.press("y")
     assert order == ["stopped", "closed"]
 
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Mode, Phase
+from akg_tui.core.measurement import InputError
+from akg_tui.core.state import Attempt
+from akg_tui.tui.commands import key_of, named
 from akg_tui.tui.look import Look
 from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.source import SourcePane
-from akg_tui.tui.shape import PRESETS
+from akg_tui.tui.shape import PANE_NAMES, PRESETS, TABS
 from akg_tui.tui.spans import plain
+from akg_tui.tui.tabs import tab_at, tabs
 from akg_tui.tui.widgets.plot import draw
 
 from .script import KERNEL, FakeHandle, Try, faster
 from .stage import on_stage
 from .test_deck import at_work
+
+
+def with_errors(attempt: Attempt, errors: tuple[InputError, ...]) -> Attempt:
+    return replace(attempt, measurement=replace(attempt.measurement, errors=errors))
 
 
 def long_kernel() -> FakeHandle:
@@ -115,7 +124,15 @@ async def test_an_item_is_added_edited_moved_pinned_and_dropped_by_hand() -> Non
         await stage.press("p")
         assert not handle.state.item(item.id).pinned
         await stage.press("x")
+        assert f"drop {item.id}?" in stage.text()
+        await stage.press("y")
+        assert handle.state.item(item.id).word == "PENDING", "typing answers no question"
+        await stage.press("n", "x")
+        await stage.arm()
+        await stage.press("y")
         assert handle.state.item(item.id).word == "DROPPED"
+        await stage.press("x")
+        assert "only an open item can be dropped" in stage.text()
         await stage.press("e")
         assert "only a pending item can be edited" in stage.text()
 
@@ -135,6 +152,63 @@ async def test_enter_in_the_table_of_attempts_goes_to_the_evidence() -> None:
         assert stage.deck.active == "plan"
         assert "values differ: 37 of 65536" in stage.text()
         assert "got nan, expected 0.0017" in stage.text()
+
+
+async def test_the_table_by_input_is_scrolled_and_leads_to_no_item() -> None:
+    handle = at_work()
+    errors = tuple(InputError(f"kind {n}", 1e-7, 1e-5) for n in range(60))
+    attempts = tuple(with_errors(each, errors) for each in handle.state.attempts)
+    handle._state = replace(handle.state, attempts=attempts)
+    async with on_stage(handle, (200, 60)) as stage:
+        await stage.press("6", "down", "down", "c", "down", "down", "down")
+        assert "inputs × attempts" in stage.text()
+        assert stage.deck.attempts.top == 3
+        await stage.press("enter")
+        assert stage.deck.active == "attempts"
+        assert "there is nothing to unfold here" in stage.text()
+
+
+async def test_a_keep_that_was_taken_back_is_told_in_the_table_of_attempts() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EDIT, settled=3)
+    assert handle.state.best
+    number = handle.state.best.attempt
+    async with on_stage(handle, (200, 60)) as stage:
+        await stage.press("6")
+        before = stage.text().count("✓ KEEP")
+        assert handle.send(cmd.UndoKeep()) is None
+        await stage.pull()
+        rows = [plain(row) for row in stage.deck.attempts.rows]
+        (undone,) = (row for row in rows if "UNDO" in row)
+        assert undone.split()[0] == str(number)
+        assert "KEEP" not in undone
+        assert stage.text().count("✓ KEEP") < before
+
+
+async def test_where_one_pane_is_on_screen_a_click_on_its_tab_goes_to_a_pane() -> None:
+    async with on_stage(at_work(), (80, 24)) as stage:
+        for name in ("log", "chart", "plan", "eval", "source"):
+            row = next(
+                n for n, r in enumerate(stage.text().split("\n")) if "1 plan" in r or " 1 " in r
+            )
+            sign = key_of(f"pane.{name}")
+            column = f"{stage.text().split(chr(10))[row]} ".index(f" {sign} ") + 1
+            await stage.pilot.click("#tabs", offset=(column, 0))
+            await stage.pull()
+            assert stage.deck.active == name
+
+
+@pytest.mark.parametrize("room", [40, 78, 118, 198])
+@pytest.mark.parametrize("popouts", [{}, {"popout-1": "s1 scout"}])
+def test_a_tab_is_where_its_name_stands(room: int, popouts: dict[str, str]) -> None:
+    for active in (*TABS, *popouts):
+        row = plain(tabs(active, room, popouts))
+        found = {tab_at(column, active, room, popouts) for column in range(len(row))}
+        assert found <= {None, *TABS, *popouts}
+        lit = [c for c in range(len(row)) if tab_at(c, active, room, popouts) == active]
+        if lit and lit[-1] < room - 1:
+            label = popouts.get(active) or named(f"pane.{active}", PANE_NAMES[active])
+            assert row[lit[0] : lit[-1] + 1].strip() == label
 
 
 async def test_blame_tells_who_wrote_each_line_and_what_it_gained() -> None:

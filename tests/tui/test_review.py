@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.events import Key
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Gate, ItemState, Mode
+from akg_tui.tui import keymap as km
 from akg_tui.tui.changes import changed_words, find_hunks, partner, side_by_side
 from akg_tui.tui.compare import Kind, compare, folded
 from akg_tui.tui.screens.review import Review
@@ -99,6 +103,9 @@ async def test_k_keeps_and_a_comment_reaches_the_agent_as_a_hint() -> None:
         await stage.press("c", *"go on like this", "enter")
         await stage.arm()
         await stage.press("K")
+        assert "keep: in a moment, unless something is typed" in stage.text()
+        assert answers(handle) == []
+        await stage.arm()
         assert stage.app.screen is stage.deck
     comment = "go on like this"
     assert answers(handle) == [
@@ -121,6 +128,7 @@ async def test_with_a_hunk_left_out_nothing_can_be_kept() -> None:
         await stage.press("x")
         await stage.arm()
         await stage.press("K")
+        await stage.arm()
     assert answers(handle) == [cmd.AnswerGate(1, approve=True)]
 
 
@@ -131,6 +139,7 @@ async def test_what_is_left_out_goes_back_to_the_agent_as_an_item_to_try() -> No
         await stage.press("n", "x", "c", *"too long", "enter")
         await stage.arm()
         await stage.press("B")
+        await stage.arm()
     gate, item, hint = answers(handle)
     assert gate == cmd.AnswerGate(1, approve=False, comment="too long")
     assert item == cmd.AddItem(
@@ -165,6 +174,7 @@ async def test_a_rejected_edit_takes_the_comment_into_its_next_visit() -> None:
         await stage.press("x", "c", *"not the flags", "enter")
         await stage.arm()
         await stage.press("B")
+        await stage.arm()
     assert not handle.state.edited
     (hint,) = handle.state.hints
     assert "rejected before it ran: not the flags" in hint
@@ -176,6 +186,69 @@ async def test_typed_at_the_pace_of_typing_k_does_not_keep() -> None:
         await in_review(stage)
         await stage.press("n", "K", "w", "K")
         assert answers(handle) == []
+        await stage.arm()
+        assert answers(handle) == []
+
+
+async def typed(stage: Stage, words: str, draw: random.Random, *, pause: bool) -> None:
+    """Type at the pace of typing, below half a second a key, after a `pause` of more."""
+    for number, key in enumerate(words):
+        slow = pause and not number
+        stage.handle.now += draw.uniform(0.6, 3.0) if slow else draw.uniform(0.02, 0.3)
+        stage.app.pull_now()
+        name = {" ": "space", "'": "apostrophe"}.get(key, key)
+        await stage.app.on_event(Key(name, key))
+        for _ in range(15):
+            await asyncio.sleep(0)
+        stage.app.pull_now()
+
+
+async def test_words_never_answer_a_review_though_they_begin_with_its_letters_after_a_pause() -> (
+    None
+):
+    draw = random.Random(20260702)
+    letters = "KDBabdefghijklmnoprsuvwxyzKDBGHLN "
+    handle = two_hunks()
+    async with on_stage(handle, (80, 24)) as stage:
+        review = await in_review(stage)
+        for begin in ("Don't do it", "Keep it ", "But why ", "DDD ", "K K K ", "Do", "KD", "Be"):
+            await typed(stage, begin, draw, pause=True)
+        for _ in range(60):
+            many = draw.randint(2, 12)
+            await typed(stage, "".join(draw.choices(letters, k=many)), draw, pause=True)
+        await typed(stage, " ", draw, pause=False)
+        await stage.arm()
+        assert answers(handle) == []
+        assert stage.app.screen is review
+        await stage.press("D")
+        await stage.arm()
+        assert stage.app.screen is stage.deck
+    assert answers(handle)[0] == cmd.AnswerGate(1, approve=False)
+
+
+async def test_a_letter_is_taken_back_by_whatever_is_typed_or_opened_after_it() -> None:
+    handle = two_hunks()
+    async with on_stage(handle) as stage:
+        await in_review(stage)
+        for then in (("w",), ("escape", "r"), ("question_mark", "escape"), ("ctrl+p", "escape")):
+            await stage.arm()
+            await stage.press("K")
+            assert "keep: in a moment" in stage.text()
+            await stage.pilot.press(*then)
+            await stage.arm()
+            await stage.arm()
+            assert answers(handle) == [], then
+            assert isinstance(stage.app.screen, Review)
+
+
+async def test_a_key_that_writes_no_letter_answers_a_review_at_once() -> None:
+    handle = two_hunks()
+    async with on_stage(handle) as stage:
+        km.wear(km.Keymap("mine", keys={"review.keep": ("f4",)}))
+        stage.app.rekey()
+        await in_review(stage)
+        await stage.press("f4")
+        assert answers(handle) == [cmd.AnswerGate(1, approve=True)]
 
 
 def test_the_words_that_changed_are_found() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import shutil
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,12 +15,14 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.core.policy import stop_reasons
 from akg_tui.engine import launch
 from akg_tui.store.discard import discard_run
 from akg_tui.store.errors import RunLocked
 from akg_tui.store.run_folder import RunFolder, read_state
 from akg_tui.tui import openings
 from akg_tui.tui.app import WorkbenchApp
+from akg_tui.tui.garbage import Sweeper
 from akg_tui.tui.openings import Draft
 from akg_tui.tui.runrows import age, last_part, spark
 from akg_tui.tui.screens.begin import Begin
@@ -165,6 +169,51 @@ async def test_a_run_is_looked_at_and_left_again(folder: Path) -> None:
     assert stage.app.return_value == 0
 
 
+async def test_leaving_a_run_says_so_while_it_takes_its_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when what is under way has to end first."""
+    closed, close = asyncio.Event(), WorkbenchApp._close
+
+    async def slowly(app: WorkbenchApp) -> None:
+        await closed.wait()
+        await close(app)
+
+    async with listed(folder) as stage:
+        await stage.at("task/runs/r")
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.app.screen, Deck))
+        monkeypatch.setattr(WorkbenchApp, "_close", slowly)
+        await stage.press("q")
+        await stage.shows("closing the run …")
+        closed.set()
+        await stage.until(lambda: isinstance(stage.app.screen, Runs))
+
+
+async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
+    """What stood when its screen did was frozen, so only a look at that too finds it."""
+    async with listed(folder) as stage:
+        sweeper = stage.app._sweeper = Sweeper()
+        thresholds = gc.get_threshold()
+        try:
+            await stage.at("task/runs/r")
+            await stage.press("enter")
+            await stage.until(lambda: isinstance(stage.app.screen, Deck))
+            await stage.press("L", "2", "v", "escape", "question_mark", "escape")
+            deck, handle = weakref.ref(stage.app.screen), weakref.ref(stage.app._handle)
+            sweeper.settle()
+            await stage.press("q")
+            await stage.until(lambda: isinstance(stage.app.screen, Runs))
+            await stage.app.workers.wait_for_complete()
+            await stage.pilot.pause()
+            sweeper.rest(1.0)
+            assert (deck(), handle()) == (None, None)
+            assert gc.get_freeze_count() > 0, "the rest stays out of the looks"
+        finally:
+            gc.set_threshold(*thresholds)
+            gc.unfreeze()
+
+
 async def test_a_run_at_rest_is_resumed_and_worked_to_its_end(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +285,43 @@ async def test_a_fork_is_made_after_a_yes_and_comes_into_the_list(folder: Path) 
         await stage.press("enter", "y")
         await stage.shows("5 runs")
         assert read_state(folder / "task/runs/r-r2").settled == 2
+        await stage.until(lambda: stage.runs.here is not None and "r-r2" in stage.runs.here.name)
+
+
+async def test_a_fork_that_would_end_at_once_is_asked_for_its_limit(folder: Path) -> None:
+    async with listed(folder) as stage:
+        await stage.at("task/runs/r")
+        await stage.press("F", "enter", "y")
+        await stage.shows("r-r4 would end at once: max rounds reached (4)")
+        stage.app.screen.query_one(Input).value = "rounds=none"
+        await stage.press("enter")
+        assert "rounds needs a number above 0" in stage.text()
+        stage.app.screen.query_one(Input).value = "rounds=6"
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.app.screen, Runs))
+        await stage.app.workers.wait_for_complete()
+    forked = read_state(folder / "task/runs/r-r4")
+    assert (forked.settled, forked.task.policy.max_rounds) == (4, 6)
+    assert stop_reasons(forked, forked.started_at) == ()
+    assert read_state(folder / "task/runs/r").task.policy.max_rounds == 4
+
+
+async def test_a_fork_of_the_deck_says_that_it_would_end_and_lies_under_the_cursor_of_the_list(
+    folder: Path,
+) -> None:
+    async with listed(folder) as stage:
+        await stage.at("task/runs/r")
+        await stage.press("enter")
+        await stage.until(lambda: stage.app.in_past)
+        await stage.press("F")
+        await stage.shows("It would end at once (max rounds reached (4))")
+        await stage.press("y")
+        await stage.shows("r-r4 would end at once")
+        await stage.press("escape")
+        await stage.until(lambda: isinstance(stage.app.screen, Deck))
+        await stage.press("q")
+        await stage.until(lambda: isinstance(stage.app.screen, Runs))
+        await stage.until(lambda: stage.runs.here is not None and "r-r4" in stage.runs.here.name)
 
 
 async def test_a_run_is_put_away_only_by_its_name_and_never_while_at_work(folder: Path) -> None:

@@ -106,8 +106,7 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(
     assert b"\x1b[?1049h" in terminal.written[mark:]
     terminal.write("q")
     terminal.wait("leave the run?")
-    terminal.write("y")
-    terminal.wait("LEFT 0")
+    terminal.insist("y", "leave the run?", "LEFT 0")
     assert terminal.wait_ended() == 0
 
 
@@ -189,8 +188,7 @@ app.clock._pull = pull
     terminal.wait("KEEP attempt 1?", gone=("NATIVE",))
     terminal.write("q")
     terminal.wait("leave the run?")
-    terminal.write("y")
-    terminal.wait("LEFT 0")
+    terminal.insist("y", "leave the run?", "LEFT 0")
     kept = (tmp_path / "stray.log").read_text()
     assert kept.splitlines()[:2] == ["NATIVE out \x1b[2J", "NATIVE err"]
 
@@ -199,10 +197,10 @@ def test_after_a_crash_the_terminal_is_whole_and_the_traceback_can_be_read(
     open_terminal: Callable[..., PtyTerminal],
 ) -> None:
     crash = """
-def broken(self, *a):
+def broken():
     raise RuntimeError("a mistake of ours")
 from akg_tui.tui.screens.deck import Deck
-Deck.action_pause = broken
+Deck.action_pause = lambda deck: deck.call_later(broken)
 """
     terminal = open_terminal(staged(crash))
     terminal.wait("KEEP attempt 1?")

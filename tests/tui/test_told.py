@@ -43,6 +43,7 @@ UNSEEN = {
     "core/told": "the agent reads it",
     "core/reply_signals": "phrases that are looked for",
     "core/task:": "names of formats",
+    "core/task:stated_agent": "patterns",
     "core/events:": "a name in the journal",
     "core/export_guard": "the report's process prints it",
     "core/orders": "a script's orders, answered to the script",

@@ -161,6 +161,7 @@ async def test_a_fork_needs_a_round_and_a_yes(monkeypatch: pytest.MonkeyPatch) -
 
     class Made:
         path = Path("/tasks/row_softmax/runs/forked-r3")
+        state = FakeHandle().state
 
     def fork(path: Path, number: int, **_: object) -> type[Made]:
         made.append((path, number))

@@ -21,6 +21,7 @@ from akg_tui.agent.chat import (
     ModelUnusable,
     Spent,
 )
+from akg_tui.agent.models.connecting import connect
 from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.agent.models.stream import UNFINISHED, Assembly
 from akg_tui.agent.models.wire import body_of, length
@@ -93,7 +94,7 @@ class Claude:
         task = asyncio.current_task()
         self._under_way.pop(task, None)
         if self._transport is None:
-            self._transport = await asyncio.to_thread(_connect, self._endpoint, self._limits)
+            self._transport = await asyncio.to_thread(connect, self._endpoint, self._limits)
         began = self._clock()
         if self._last_reply_at is not None and began - self._last_reply_at > SHORT_CACHE_S:
             self._slow = True
@@ -162,9 +163,3 @@ class Claude:
         if self._transport is not None:
             await self._transport.close()
             self._transport = None
-
-
-def _connect(endpoint: Endpoint, limits: Limits | None) -> Transport:
-    from akg_tui.agent.models.transport import Limits, Transport
-
-    return Transport(endpoint, limits or Limits())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from akg_tui.agent.chat import ModelFailed, PromptRefused, ServerBusy
+from akg_tui.agent.models.connecting import connect
 from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.agent.models.stream import Assembly
 from akg_tui.core.capabilities import Capabilities
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from akg_tui.agent.models.transport import Limits, Transport
 
 PROBE_TOKENS = 2_000
+FIRST_S = 120.0  # until a reply to a small request begins
 _TOOL = {
     "name": "report_number",
     "description": "Report a number to the harness.",
@@ -50,7 +52,7 @@ async def probe(endpoint: Endpoint, *, limits: Limits | None = None) -> Capabili
         when nobody answers or the answer is no reply at all, `PromptRefused` when even the
         plainest request is not taken.
     """
-    transport = await asyncio.to_thread(_connect, endpoint, limits)
+    transport = await asyncio.to_thread(connect, endpoint, limits, first_s=FIRST_S)
     try:
         return await _asked(transport, endpoint.model)
     finally:
@@ -181,9 +183,3 @@ def findings(can: Capabilities) -> list[Finding]:
             "warn",
         ),
     ]
-
-
-def _connect(endpoint: Endpoint, limits: Limits | None) -> Transport:
-    from akg_tui.agent.models.transport import Limits, Transport
-
-    return Transport(endpoint, limits or Limits(first_s=120.0))

@@ -29,7 +29,8 @@ class AttemptsPane(LineView):
 
     def pull(self, look: Look) -> None:
         attempts = look.state.attempts
-        if not self.moved((len(attempts), self.room, look.state.run_id, self.by_input)):
+        undone = look.state.undone
+        if not self.moved((len(attempts), self.room, look.state.run_id, self.by_input, undone)):
             return
         self.border_title = Content(self._title)
         self.border_subtitle = Content(tr("error as a share of what is allowed"))
@@ -40,7 +41,7 @@ class AttemptsPane(LineView):
         top = self.top
         grown = len(attempts) - len(self._attempts)
         self._attempts = attempts
-        self.put(AttemptRows(attempts, self.room))
+        self.put(AttemptRows(attempts, self.room, undone))
         if top > 0 and grown > 0:
             self.to_row(top + grown)  # newest first: what is being read moves down
         self._mark()
@@ -60,7 +61,10 @@ class AttemptsPane(LineView):
         return numbers.index(self._pick) + 1 if self._pick in numbers else 0
 
     def pick_step(self, step: int) -> None:
-        if not self._attempts or self.by_input:
+        if self.by_input:
+            self.scroll_relative(y=step, animate=False)
+            return
+        if not self._attempts:
             return
         row = self._row_of_pick()
         row = min(len(self._attempts), max(1, row + step if row else 1))
@@ -70,5 +74,5 @@ class AttemptsPane(LineView):
     @property
     def picked_item(self) -> str:
         """The plan item of the picked attempt; "" where there is none."""
-        row = self._row_of_pick()
+        row = 0 if self.by_input else self._row_of_pick()
         return self._attempts[-row].item if row else ""

@@ -20,6 +20,7 @@ from akg_tui.tui.widgets.painted import Painted
 class View:
     state: RunState
     now: float
+    past: bool
 
 
 class EvalPane(Painted[View | None], can_focus=True):
@@ -33,18 +34,23 @@ class EvalPane(Painted[View | None], can_focus=True):
         self.border_title = Content(named("pane.eval", tr("evaluation")))
 
     def see(self, look: Look) -> None:
-        """Take in the estimates, also while the pane is not on screen."""
-        self.narrowing.see(look.state, look.progress)
+        """Take in the estimates, also while the pane is not on screen. The past has none."""
+        if look.past is None:
+            self.narrowing.see(look.state, look.progress)
 
     def pull(self, look: Look) -> None:
         state = look.state
         seconds = int(look.now) if state.running else 0
         seen = (state.running, state.measured, len(state.attempts), state.final, state.phase)
-        if not self.moved((*seen, look.progress, seconds)):
+        past = look.past is not None
+        if not self.moved((*seen, look.progress, seconds, past)):
             return
-        self.show(View(state, look.now))
+        self.show(View(state, look.now, past))
 
     def paint(self, view: View | None, width: int, height: int) -> Sequence[Line]:
         if view is None:
             return ()
-        return eval_rows(view.state, self.narrowing, view.now, width, height)
+        # An evaluation that was under way then had told less than what is known of it now.
+        unknown = view.past and view.state.running is not None
+        seen = Narrowing() if unknown else self.narrowing
+        return eval_rows(view.state, seen, view.now, width, height)

@@ -23,4 +23,5 @@ class Rail(Rows):
     def _told(self, look: Look, room: int) -> Line:
         if look.trouble:
             return fit(line((one_line(look.trouble), "log.error")), room)
-        return status(look.state, look.activity, look.progress, look.now, room)
+        past = look.past is not None
+        return status(look.state, look.activity, look.progress, look.now, room, past=past)

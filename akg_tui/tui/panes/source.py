@@ -16,9 +16,10 @@ from akg_tui.core.plain import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.blame import Version, blame, lineage
-from akg_tui.tui.code import CodeRows, Colours, Texts, Unchanged
+from akg_tui.tui.code import CodeRows, Colours, Origins, Texts
 from akg_tui.tui.commands import key_of, named
-from akg_tui.tui.compare import Row, compare, hunks, size, split_lines
+from akg_tui.tui.compare import Compared, Row, compare, hunks, size, split_lines
+from akg_tui.tui.haystack import Haystack
 from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.spans import Span
@@ -40,6 +41,8 @@ class SourcePane(LineView):
         self._changes: tuple[int, ...] = ()
         self._placed = 0
         self._at_change = (-1, -1)
+        self._searched: Compared | None = None
+        self._haystacks: dict[bool, Haystack] = {}
         self.blaming = False
         title = tr("kernel") if working else tr("best")
         self.border_title = Content(named(self._command, title))
@@ -61,7 +64,7 @@ class SourcePane(LineView):
         new, widest = self._texts.of(blob, look.kernel)
         old, _ = self._texts.of(best, look.kernel)
         known = self._blamed is not None and self._blamed[0] == versions
-        compared = Unchanged(new) if blob == best else compare(old, new)
+        compared = compare(old, new)
         rows = CodeRows(
             compared,
             look.tag_key,
@@ -70,9 +73,7 @@ class SourcePane(LineView):
             origins=self._origins() if versions and known else None,
             widest=widest,
         )
-        self._changed, self._changes = (0, 0), ()
-        if blob != best:
-            self._changed, self._changes = size(compared), hunks(compared)
+        self._changed, self._changes = size(compared), hunks(compared)
         self.put(rows, columns=rows.columns)
         missing = {b: look.kernel(b) for b in (blob, best) if self._colours.of(b) is None}
         if missing:
@@ -96,11 +97,10 @@ class SourcePane(LineView):
             self.forget()
             self.call_after_refresh(self.to_row, place)
 
-    def _origins(self) -> Sequence[Span]:
+    def _origins(self) -> Origins:
         assert self._blamed is not None
         versions, owners = self._blamed
-        labels = [_label(version) for version in versions]
-        return [labels[owner] for owner in owners]
+        return Origins([_label(version) for version in versions], owners)
 
     def toggle_blame(self) -> bool:
         """Show who wrote each line, or stop doing so. True when it is shown now."""
@@ -134,6 +134,16 @@ class SourcePane(LineView):
 
     def row_text(self, index: int) -> str:
         return clean(self._compared[index].text)
+
+    def seek(self, needle: str, start: int, step: int) -> int | None:
+        compared, exact = self._compared, needle != needle.lower()
+        if not isinstance(compared, Compared):
+            return None
+        if self._searched is not compared:
+            self._searched, self._haystacks = compared, {}
+        if exact not in self._haystacks:
+            self._haystacks[exact] = Haystack(map(clean, compared.texts()), exact=exact)
+        return self._haystacks[exact].seek(needle, start, step)
 
     @property
     def searchable(self) -> int:

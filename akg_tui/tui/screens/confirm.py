@@ -18,7 +18,7 @@ from textual.widgets import Input
 
 from akg_tui.core.plain import one_line
 from akg_tui.tui.language import tr
-from akg_tui.tui.spans import BLANK, hang, line
+from akg_tui.tui.spans import BLANK, Line, hang, line
 from akg_tui.tui.widgets.painted import Rows
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ _WIDTH = 76
 
 
 class Confirm(ModalScreen[bool]):
-    """True: do it. With `typed`, only after that name was typed; `y` is then a letter of it."""
+    """True: do it. With `typed`, only after that name was typed; `y` is then a letter of it.
+    `otherwise` names what the other key does.
+    """
 
     DEFAULT_CSS = """
     Confirm { align: center middle; background: $ink-ground 60%; }
@@ -41,9 +43,12 @@ class Confirm(ModalScreen[bool]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(False)", show=False)]
     ARM_S: ClassVar[float] = 0.5
 
-    def __init__(self, title: str, words: Sequence[str], verb: str, *, typed: str = "") -> None:
+    def __init__(
+        self, title: str, words: Sequence[str], verb: str, *, typed: str = "", otherwise: str = ""
+    ) -> None:
         super().__init__()
         self._title, self._words, self._verb, self._typed = title, words, verb, typed
+        self._else = otherwise
         self._rows = Rows("question")
         self._since = 0.0
 
@@ -57,7 +62,7 @@ class Confirm(ModalScreen[bool]):
     def on_mount(self) -> None:
         self._since = self._now()
         room = max(10, min(_WIDTH, self.app.size.width) - 4)
-        lines = [row for each in self._words for row in hang(one_line(each), room, (), "text")]
+        lines = self.told(room)
         if self._typed:
             name = one_line(self._typed)
             told = tr("Type its name to {verb} it: {name}", verb=self._verb, name=name)
@@ -67,13 +72,17 @@ class Confirm(ModalScreen[bool]):
                 ("y", "key"),
                 (f" {self._verb}    ", "text"),
                 ("n", "key"),
-                (f" {tr('leave it')}", "text"),
+                (f" {self._else or tr('leave it')}", "text"),
             )
             lines += [BLANK, line(*keys)]
         self._rows.styles.height = len(lines)
         self._rows.show(tuple(lines))
         if self._typed:
             self.query_one(Input).focus()
+
+    def told(self, room: int) -> list[Line]:
+        """What will happen, as rows."""
+        return [row for each in self._words for row in hang(one_line(each), room, (), "text")]
 
     def _now(self) -> float:
         return cast("Steering", self.app).wall_clock()

@@ -16,7 +16,7 @@ from akg_tui.core.machine import Mode
 from akg_tui.tui.asks import Ask, asks
 from akg_tui.tui.code import Colours, Texts
 from akg_tui.tui.commands import Where, footer, way_to
-from akg_tui.tui.compare import compare, size, split_lines
+from akg_tui.tui.compare import compare, size
 from akg_tui.tui.language import marked, tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.panes.agents import AgentsPane
@@ -36,7 +36,7 @@ from akg_tui.tui.screens.popping import Popping
 from akg_tui.tui.screens.reading import Reading
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.watching import bindings
-from akg_tui.tui.screens.writing import Writing, kernel_text
+from akg_tui.tui.screens.writing import Writing
 from akg_tui.tui.shape import (
     PANE_NAMES,
     PANES,
@@ -49,10 +49,12 @@ from akg_tui.tui.shape import (
     shape_of,
 )
 from akg_tui.tui.snapshot import sparkline
-from akg_tui.tui.tabs import tabs, too_small
-from akg_tui.tui.widgets.askcard import AskCard
+from akg_tui.tui.tabs import too_small
+from akg_tui.tui.widgets.askcard import AskCard, Ident
+from akg_tui.tui.widgets.footer import told_line
 from akg_tui.tui.widgets.lineview import LineView
 from akg_tui.tui.widgets.painted import Rows
+from akg_tui.tui.widgets.tabrow import TabRow
 from akg_tui.tui.widgets.tiles import Tiles
 
 _DECKS_OWN = frozenset(PANES) - {"agents"}
@@ -78,13 +80,12 @@ class Deck(Writing):
         super().__init__()
         self.active = "source"
         self.zoomed = False
-        self.preset = "deck"
         self.hidden: set[str] = set()
-        self.colours, texts = Colours(), Texts()
+        self.colours, texts = Colours(), self.texts
         self.header = Header("header")
         self.rail = Rail("rail")
         self.timeline = Timeline()
-        self.tab_row = Rows("tabs")
+        self.tab_row = TabRow()
         self.plan = PlanPane()
         self.log_pane = LogPane()
         self.chart = ChartPane()
@@ -114,6 +115,16 @@ class Deck(Writing):
         self._changed: tuple[tuple[str, str], tuple[int, int] | None] | None = None
         self._arranged: tuple[object, ...] = ()
 
+    @property
+    def preset(self) -> str:
+        """The layout worn now."""
+        return self.steering.deck_layout
+
+    def reword(self) -> None:
+        super().reword()
+        if self.is_mounted:
+            self._arrange()  # the layout may be another too
+
     def rekey(self) -> None:
         self.timeline.rekey()
 
@@ -138,7 +149,7 @@ class Deck(Writing):
         yield self.footer
 
     def on_mount(self) -> None:
-        self.hand = PlanHand(self.steering, self.plan, self.ask_for, self.say)
+        self.hand = PlanHand(self.steering, self.plan, self.ask_for, self.say, self.app.push_screen)
         self._arrange()
         self.panes[self.active].focus()
 
@@ -205,28 +216,38 @@ class Deck(Writing):
         room = self.app.size.width - 2
         shape = self.shape
         if shape is Shape.TABS:
-            self.tab_row.show((tabs(self.active, room, self.popping.labels),))
+            self.tab_row.tell(self.active, self.popping.labels)
             self.spark.show((sparkline(look.state, room),))
-        if shape is Shape.TINY:
-            self.note.show((too_small(*self.app.size),))
         here: Where = "deck" if look.past is None else "past"
         if here == "deck" and self.active not in _DECKS_OWN:
             here = "agents"
         self.footer.pull(footer(here, look.state), self.steering.wall_clock())
+        self._note()
+
+    def tell(self, text: str) -> None:
+        super().tell(text)
+        self._note()
+
+    def _note(self) -> None:
+        """Where there is no room for a footer, one row tells what it would, or how to get on."""
+        if self.shape is Shape.TINY:
+            columns, rows = self.app.size
+            told = told_line(self.footer.told, columns)
+            self.note.show((told if self.footer.told else too_small(columns, rows),))
 
     def _pull_pane(self, pane: Pane, look: Look) -> None:
         pane.take(look.state.seq, lambda: pane.pull(look))
 
     def asks(self, look: Look) -> tuple[Ask, ...]:
-        """Everything that waits for the person, the oldest first."""
+        """Everything that waits for the person, the oldest first; in the past nothing does."""
         state = look.state
-        if not look.waits and state.question is None:
+        if look.past is not None or not look.waits:
             return ()
         gate, question = state.gate, state.question
         since = {f"gate {gate.gate}": gate.since} if gate else {}
         if question is not None:
             since[f"question {question.number}"] = question.since
-        changed = self._changes(look) if look.waits else (0, 0)
+        changed = self._changes(look) if look.gate_waits else (0, 0)
         return asks(state, since.__getitem__, look.now, changed)
 
     def _changes(self, look: Look) -> tuple[int, int] | None:
@@ -239,7 +260,7 @@ class Deck(Writing):
             return 0, 0
         blobs = best.blob, look.state.work_blob
         if self._changed is None or self._changed[0] != blobs or self._changed[1] is None:
-            self._changed = blobs, _changed(look, *blobs)
+            self._changed = blobs, _changed(look, self.texts, *blobs)
         return self._changed[1]
 
     def action_pause(self) -> None:
@@ -268,7 +289,7 @@ class Deck(Writing):
         if self._changes(look) is None:
             self.say(tr("there is no diff to review: a kernel cannot be read, its pane says why"))
             return
-        self.app.push_screen(Review(look, self.colours))
+        self.app.push_screen(Review(look, self.colours, self.texts))
 
     def action_see(self) -> None:
         """What the card asks about, in full: a diff to review, or a script to read."""
@@ -305,9 +326,14 @@ class Deck(Writing):
         """The ask on the card, if it may be answered now; else the person is told why not."""
         look = self.steering.look()
         ask = self.card.shown
-        if ask is None or ask.ident not in {each.ident for each in self.asks(look)}:
+        if look.past is not None:
+            key = way_to("past.live")
+            self.say(tr("this is the past: {key} goes back to what is true now", key=key))
+        elif ask is None or ask.ident not in {each.ident for each in self.asks(look)}:
             self.say(tr("nothing waits for an answer"))
-        elif not self.card.arming.armed(ask.ident, look.now):
+        elif not (
+            self.card.arming.armed(ask.ident, look.now) or ask.ident == self.steering.vouched
+        ):
             self._not_an_answer(
                 tr("not yet: the keys count after a moment in sight without typing")
             )
@@ -332,6 +358,9 @@ class Deck(Writing):
             )
         elif (ask := self.armed_ask()) is not None:
             self.reply_to(ask.ident)
+
+    def answerable(self, now: float) -> Ident | None:
+        return self.card.arming.answerable(now)
 
     def _not_an_answer(self, why: str) -> None:
         """A key that answers nothing here was pressed at random: the next one has to wait."""
@@ -383,6 +412,9 @@ class Deck(Writing):
         self._arrange()
         self.panes[name].focus()
 
+    def on_tab_row_chosen(self, message: TabRow.Chosen) -> None:
+        self.action_pane(message.pane)
+
     def action_cycle_pane(self, step: int) -> None:
         listed = [*TABS, *self.popping.open]
         names = self.shown if len(self.shown) > 1 else listed
@@ -426,12 +458,13 @@ class Deck(Writing):
 
     def action_preset(self) -> None:
         names = list(PRESETS)
-        self.preset = names[(names.index(self.preset) + 1) % len(names)]
+        self.steering.deck_layout = names[(names.index(self.preset) + 1) % len(names)]
         self.zoomed = False
-        self.say(tr("layout {name}: {names}", name=self.preset, names=", ".join(names)))
+        told = tr("layout {name}: {names}", name=self.preset, names=", ".join(names))
         self._arrange()
         if self.shape not in PRESETS[self.preset]:
-            self.say(tr("layout {name}: seen from 100×30 on", name=self.preset))
+            told = tr("layout {name}: seen from 100×30 on", name=self.preset)
+        self.say(self.steering.offered("layout", told))
 
     def action_edge(self, edge: str) -> None:
         pane = self.panes[self.active]
@@ -473,9 +506,10 @@ class Deck(Writing):
         self.steering.pull_now()
 
 
-def _changed(look: Look, old: str, new: str) -> tuple[int, int] | None:
+def _changed(look: Look, texts: Texts, old: str, new: str) -> tuple[int, int] | None:
     """Lines added and removed; None where a kernel cannot be read."""
-    before, after = kernel_text(look, old), kernel_text(look, new)
-    if before is None or after is None:
+    try:
+        before, after = (texts.of(blob, look.kernel)[0] for blob in (old, new))
+    except Exception:  # noqa: BLE001 - told by the pane that shows the kernel
         return None
-    return size(compare(split_lines(before), split_lines(after)))
+    return size(compare(before, after))

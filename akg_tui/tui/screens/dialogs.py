@@ -16,11 +16,10 @@ from akg_tui.core.plain import one_line
 from akg_tui.tui import commands, keymap
 from akg_tui.tui.glyphs import ITEM, VERDICT
 from akg_tui.tui.language import marked, tr
+from akg_tui.tui.screens.confirm import Confirm
 from akg_tui.tui.spans import BLANK, Line, cells, cut, hang, line
 from akg_tui.tui.widgets.lineview import LineView
-from akg_tui.tui.widgets.painted import Rows
 
-_LEAVE_WIDTH = 76
 _KEYS_LEAST, _KEYS_WIDTH = 12, 24
 
 _VERDICTS = {
@@ -121,7 +120,6 @@ class Help(ModalScreen[None]):
         title = keymap.worn().name
         sheet.border_title = Content(tr("keys") if title == keymap.DEFAULT else
                                      f"{tr('keys')}: {title}")  # fmt: skip
-        sheet.border_subtitle = Content(tr("esc closes"))
         self.query_one(Input).focus()
         self.call_after_refresh(self._show)
 
@@ -135,6 +133,8 @@ class Help(ModalScreen[None]):
     def _show(self) -> None:
         view = self.query_one(LineView)
         wanted = self.query_one(Input).value
+        way_out = tr("esc shows all") if wanted else tr("esc closes")
+        self.query_one("#sheet").border_subtitle = Content(way_out)
         rows = help_rows(view.room, wanted)
         if not rows:
             rows = hang(tr("no command holds these words"), view.room, (), "muted")
@@ -151,38 +151,18 @@ class Help(ModalScreen[None]):
             self.dismiss()
 
 
-class Leave(ModalScreen[bool]):
+class Leave(Confirm):
     """Asks before a run that is not over is left. True: leave it."""
 
-    CSS_PATH = "../styles/dialogs.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", show=False),
-        Binding("n,escape,q", "dismiss(False)", show=False),
-    ]
-
     def __init__(self, path: str, *, evaluating: bool) -> None:
-        super().__init__()
-        self._path = one_line(path)
-        self._cost = tr("The evaluation under way is done again then.") if evaluating else ""
+        cost = tr("The evaluation under way is done again then.") if evaluating else ""
+        words = (tr("The run stops here and can be resumed with"), one_line(path), cost)
+        super().__init__(tr("leave the run?"), words, tr("leave"), otherwise=tr("stay"))
 
-    def compose(self) -> ComposeResult:
-        yield Rows("question")
-
-    def on_mount(self) -> None:
-        rows = self.query_one(Rows)
-        rows.border_title = Content(tr("leave the run?"))
-        room = max(10, min(_LEAVE_WIDTH, self.app.size.width) - 4)
-        lines = [
-            *hang(tr("The run stops here and can be resumed with"), room, (), "text"),
-            *hang(f"akg-tui resume {self._path}", room, line(("  ", "text")), "strong"),
-            BLANK,
-            *(hang(self._cost, room, (), "muted") if self._cost else ()),
-            line(
-                ("y", "key"),
-                (f" {tr('leave')}    ", "text"),
-                ("n", "key"),
-                (f" {tr('stay')}", "text"),
-            ),
+    def told(self, room: int) -> list[Line]:
+        can, path, cost = self._words
+        return [
+            *hang(can, room, (), "text"),
+            *hang(f"akg-tui resume {path}", room, line(("  ", "text")), "strong"),
+            *([BLANK, *hang(cost, room, (), "muted")] if cost else ()),
         ]
-        rows.styles.height = len(lines) + 2
-        rows.show(tuple(lines))

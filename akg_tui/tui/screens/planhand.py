@@ -14,6 +14,7 @@ from akg_tui.core.machine import ItemState
 from akg_tui.core.plain import one_line
 from akg_tui.tui.commands import way_to
 from akg_tui.tui.language import tr
+from akg_tui.tui.screens.confirm import Confirm
 
 if TYPE_CHECKING:
     from akg_tui.core.state import Item
@@ -23,15 +24,24 @@ if TYPE_CHECKING:
 Asker = Callable[[str, str, Callable[[str], None]], None]
 """Asks for a line: what for, what stands there already, and who takes it."""
 
+Confirmer = Callable[[Confirm, Callable[[bool | None], None]], object]
+"""Asks a question, and tells the answer."""
+
 
 class PlanHand:
     def __init__(
-        self, steering: Steering, pane: PlanPane, ask: Asker, say: Callable[[str], None]
+        self,
+        steering: Steering,
+        pane: PlanPane,
+        ask: Asker,
+        say: Callable[[str], None],
+        confirm: Confirmer,
     ) -> None:
         self._steering = steering
         self._pane = pane
         self._ask = ask
         self._say = say
+        self._confirm = confirm
 
     def do(self, what: str) -> None:
         """One of add, edit, drop, up, down, pin."""
@@ -50,7 +60,7 @@ class PlanHand:
             asked = tr("other words for {item}", item=item.id)
             self._ask(asked, words, lambda text: self._edit(item, text))
         elif what == "drop":
-            self._send(cmd.DropItem(item.id), tr("{item} is dropped", item=item.id))
+            self._drop(item)
         elif what == "pin":
             told = tr("{item} comes next, and only you drop it", item=item.id)
             if item.pinned:
@@ -74,6 +84,23 @@ class PlanHand:
             self._send(
                 cmd.EditItem(item.id, text.strip()), tr("{item} reads otherwise now", item=item.id)
             )
+
+    def _drop(self, item: Item) -> None:
+        dropped = tr("{item} is dropped", item=item.id)
+        is_open = item.state in (ItemState.PENDING, ItemState.ACTIVE)
+        if not is_open or self._steering.look().past is not None:
+            self._send(cmd.DropItem(item.id), dropped)  # refused with the reason
+            return
+
+        def drop(yes: bool | None) -> None:
+            if yes:
+                self._send(cmd.DropItem(item.id), dropped)
+
+        words = [one_line(item.text)]
+        if item.state is ItemState.ACTIVE:
+            words.append(tr("What was edited for it is taken back."))
+        words.append(tr("It will not be tried; it comes back only if it is added anew."))
+        self._confirm(Confirm(tr("drop {item}?", item=item.id), words, tr("drop")), drop)
 
     def _move(self, item: Item, step: int) -> None:
         order = [each.id for each in self._steering.look().state.pending]

@@ -1,7 +1,8 @@
 """The review: a candidate's diff against the best kernel, with its measurement beside it.
 
 Shows one candidate, whatever the run does meanwhile. Answers only a gate that is open for
-that candidate, and only after having been on screen for a moment.
+that candidate, and only after having been on screen for a moment. A plain letter answers when
+nothing is typed just after it either: it may be the first one of a word.
 """
 
 from __future__ import annotations
@@ -13,18 +14,24 @@ from textual.widgets import Input
 from akg_tui.core.plain import one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
-from akg_tui.tui.code import Colours
+from akg_tui.tui.code import Colours, Texts
 from akg_tui.tui.commands import at, footer, way_to
 from akg_tui.tui.glyphs import VERDICT
-from akg_tui.tui.language import retold, tr
+from akg_tui.tui.language import marked, retold, tr
 from akg_tui.tui.look import Look
-from akg_tui.tui.screens.watching import Watching, bindings
+from akg_tui.tui.screens.watching import Watching, bindings, called
 from akg_tui.tui.spans import Line, fit, line
 from akg_tui.tui.verdicts import Verdict, commands_of
-from akg_tui.tui.widgets.askcard import Arming
+from akg_tui.tui.widgets.askcard import ARM_S, Arming, Ident
 from akg_tui.tui.widgets.diffview import DiffView
 from akg_tui.tui.widgets.oneline import OneLine
 from akg_tui.tui.widgets.painted import Rows
+
+_WORDS: dict[Verdict, str] = {
+    "keep": marked("keep"),
+    "reject": marked("discard"),
+    "back": marked("send back"),
+}
 
 
 def _answer_keys() -> set[str]:
@@ -36,7 +43,7 @@ class Review(Watching):
     CSS_PATH = "../styles/review.tcss"
     BINDINGS = bindings("review")
 
-    def __init__(self, look: Look, colours: Colours) -> None:
+    def __init__(self, look: Look, colours: Colours, texts: Texts) -> None:
         super().__init__()
         state = look.state
         assert state.best is not None
@@ -46,10 +53,11 @@ class Review(Watching):
         self._best = state.best
         self._first = look
         self.about = Rows("about")
-        self.diff = DiffView(look, colours, self._best.blob, self._blob)
+        self.diff = DiffView(look, colours, texts, self._best.blob, self._blob)
         self.comment = OneLine("comment", "")
         self._arming = Arming()
         self._comment = ""
+        self._letter: tuple[Verdict, int, float] | None = None  # the answer, its gate, when
 
     def compose(self) -> ComposeResult:
         yield self.about
@@ -81,6 +89,7 @@ class Review(Watching):
         self._arming.ask(gate)
         if gate is not None and self.is_current:
             self.call_after_refresh(self._arming.painted, look.now)
+        self._take_letter(look, gate)
         room = max(1, self.app.size.width - 2)
         rows = [*self._about(look.state), self._standing(look, gate)]
         self.about.show(tuple(fit(row, room) for row in rows))
@@ -88,13 +97,17 @@ class Review(Watching):
 
     def typed(self, now: float, key: str) -> None:
         if key not in _answer_keys():
+            self._letter = None
             self._arming.typed(now)
+
+    def answerable(self, now: float) -> Ident | None:
+        return self._arming.answerable(now)
 
     def _gate(self, look: Look) -> int | None:
         """The open gate, if it asks about the candidate shown here."""
         gate = look.state.gate
         asks = gate is not None and gate.kind in ("keep", "edit")
-        mine = look.waits and asks and gate is not None and gate.attempt == self._attempt
+        mine = look.gate_waits and asks and gate is not None and gate.attempt == self._attempt
         return gate.gate if mine and gate is not None else None
 
     def _about(self, state: RunState) -> list[Line]:
@@ -127,6 +140,10 @@ class Review(Watching):
 
     def _standing(self, look: Look, gate: int | None) -> Line:
         if gate is not None:
+            if self._letter is not None:
+                answer = tr(_WORDS[self._letter[0]])
+                told = tr("{answer}: in a moment, unless something is typed", answer=answer)
+                return line((told, "note"))
             if not self._arming.armed(gate, look.now):
                 return line((tr("the run waits for you: the keys count in a moment"), "note"))
             comment = f"  {tr('comment')}: {one_line(self._comment)}" if self._comment else ""
@@ -142,6 +159,8 @@ class Review(Watching):
                 (way_to("review.comment"), "key"), (f" {tr('comment')}", "text"),
                 (comment, "muted"),
             )  # fmt: skip
+        if call := called(look, "review.close"):
+            return call
         for attempt in look.state.attempts:
             if attempt.number == self._attempt:
                 glyph, role = VERDICT[attempt.verdict]
@@ -152,9 +171,15 @@ class Review(Watching):
     def action_answer(self, answer: Verdict) -> None:
         look = self.steering.look()
         gate = self._gate(look)
+        self._letter = None
+        armed = gate is not None and (
+            self._arming.armed(gate, look.now) or gate == self.steering.vouched
+        )
+        if self.steering.typing:
+            self._arming.typed(look.now)  # whatever comes of it, the next letter is a second one
         if gate is None:
             self.say(tr("no answer is asked for this candidate now"))
-        elif not self._arming.armed(gate, look.now):
+        elif not armed:
             self._arming.typed(look.now)
             self.say(tr("not yet: the keys count after a moment in sight without another key"))
         elif answer == "keep" and self.diff.left_out:
@@ -166,7 +191,27 @@ class Review(Watching):
             told = tr("say first what to change: {out} leaves a hunk out, {write} comments",
                       out=out, write=write)  # fmt: skip
             self.say(told)
+        elif self.steering.typing:
+            self._letter = answer, gate, look.now
+            self.set_timer(ARM_S, self._due)
+            self.steering.pull_now()
         else:
+            self._send(look, answer)
+
+    def _due(self) -> None:
+        """Look whether the letter has stood alone for long enough."""
+        self.steering.pull_now()
+        if self._letter is not None:
+            self.set_timer(ARM_S / 10, self._due)
+
+    def _take_letter(self, look: Look, gate: int | None) -> None:
+        if self._letter is None:
+            return
+        answer, asked, since = self._letter
+        if gate != asked or not self.is_current:
+            self._letter = None
+        elif look.now - since >= ARM_S:
+            self._letter = None
             self._send(look, answer)
 
     def _send(self, look: Look, answer: Verdict) -> None:

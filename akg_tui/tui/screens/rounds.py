@@ -17,15 +17,16 @@ from akg_tui.core.measurement import Outcome
 from akg_tui.core.plain import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.tui import words
-from akg_tui.tui.code import CodeRows, Colours
+from akg_tui.tui.code import CodeRows, Colours, Texts
 from akg_tui.tui.commands import Where, footer
-from akg_tui.tui.compare import Kind, Row, compare, folded, hunks, paired, size, split_lines
+from akg_tui.tui.compare import Compared, Kind, Pairs, Row, compare, folded, hunks, size
 from akg_tui.tui.glyphs import VERDICT
 from akg_tui.tui.language import retold, tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.ondemand import OnDemand
-from akg_tui.tui.screens.watching import Watching, bindings
+from akg_tui.tui.screens.watching import Watching, bindings, called
 from akg_tui.tui.spans import Line, fit, line, width
+from akg_tui.tui.widgets.diffview import without_colours
 from akg_tui.tui.widgets.lineview import LineView
 from akg_tui.tui.widgets.painted import Rows
 
@@ -108,6 +109,27 @@ def _own(row: Row | None) -> Row:
     return Row(row.kind, row.old, row.old, row.text) if row.kind is Kind.SAME else row
 
 
+class _Left(OnDemand[Row]):
+    """The left rows of pairs."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        self.last = pairs.last
+        self._pairs = pairs
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def _made(self, index: int) -> Row:
+        return _own(self._pairs[index][0])
+
+
+class _Right(_Left):
+    """The right ones."""
+
+    def _made(self, index: int) -> Row:
+        return self._pairs[index][1] or _NONE
+
+
 class _Half(CodeRows):
     """One side; a row without a partner is empty."""
 
@@ -139,22 +161,27 @@ class Rounds(Watching):
         *,
         sides: tuple[Exhibit, Exhibit] | None = None,
         tag_key: bytes = b"",
+        texts: Texts | None = None,
     ) -> None:
         super().__init__()
         self._first = look
         self._chosen = {"left": left, "right": right}
         self._sides = sides
         self._tag_key = look.tag_key if look else tag_key
-        self._colours = Colours()
+        self._colours, self._texts = Colours(), texts or Texts()
+        self._compared: tuple[tuple[str, str], Compared] | None = None
         self._missing: Sequence[Exhibit] = ()
         self._whole = False
+        self._shows = 0
         self._hunks: tuple[int, ...] = ()
         self.about = Rows("about")
         self.view = _View("diff")
+        self.call = Rows("call")
 
     def compose(self) -> ComposeResult:
         yield self.about
         yield self.view
+        yield self.call
         yield self.footer
 
     def on_mount(self) -> None:
@@ -168,6 +195,12 @@ class Rounds(Watching):
         self._show()
 
     def pull(self, look: Look | None) -> None:
+        self._foot(look)
+        told = called(look, "rounds.close")
+        self.call.display = bool(told)
+        self.call.show((told,))
+
+    def _foot(self, look: Look | None) -> None:
         state = look.state if look else None
         self.footer.pull(footer("rounds", state), self.steering.wall_clock())
 
@@ -181,6 +214,19 @@ class Rounds(Watching):
         return exhibit(look.state, left, look.kernel), exhibit(look.state, right, look.kernel)
 
     def _show(self) -> None:
+        self._shows += 1
+        self.about.show(tuple(line((self._called(side), "muted")) for side in ("left", "right")))
+        self.view.take(self._shows, self._build)
+        self._foot(self._first)
+
+    def _called(self, side: str) -> str:
+        """What is told of a side whose kernel cannot be read."""
+        if self._first is None:
+            return ""
+        attempt = self._first.state.attempts[self._chosen[side]]
+        return tr("round {number}", number=attempt.round) if attempt.number else tr("the seed")
+
+    def _build(self) -> None:
         old, new = self.sides
         room = self.view.room
         wide = self.app.size.width >= SIDE_BY_SIDE
@@ -199,41 +245,50 @@ class Rounds(Watching):
         self.about.styles.height = len(rows)
         self.about.show(tuple(rows))
         self._draw(old, new, room, wide=wide)
-        self.pull(self._first)
         if missing := [s for s in (old, new) if self._colours.of(s.key) is None]:
             self._missing = missing
             self.run_worker(self._colour(), group="colour")
 
     def _draw(self, old: Exhibit, new: Exhibit, room: int, *, wide: bool) -> None:
-        compared = compare(split_lines(old.text), split_lines(new.text))
+        (before, old_widest), (after, new_widest) = self._lines(old), self._lines(new)
+        if self._compared is None or self._compared[0] != (old.key, new.key):
+            self._compared = (old.key, new.key), compare(before, after)
+        compared, widest = self._compared[1], max(old_widest, new_widest)
         added, removed = size(compared)
         shown = compared if self._whole else folded(compared, CONTEXT)
-        before, after = self._colours.of(old.key), self._colours.of(new.key)
+        old_ink, new_ink = self._colours.of(old.key), self._colours.of(new.key)
         changed = f"+{added} -{removed}" if added or removed else tr("no line differs")
         self.view.border_title = Content(tr("compare: {changed}", changed=changed))
         if wide:
-            pairs = paired(shown)
+            pairs, key = Pairs(shown), self._tag_key
             rows = SideRows(
-                _Half([_own(a) for a, _ in pairs], self._tag_key, old=before, new=before),
-                _Half([b or _NONE for _, b in pairs], self._tag_key, old=before, new=after),
+                _Half(_Left(pairs), key, old=old_ink, new=old_ink, widest=widest),
+                _Half(_Right(pairs), key, old=old_ink, new=new_ink, widest=widest),
                 room,
             )
-            marks = [a is not b for a, b in pairs]
-            self._hunks = tuple(i for i, m in enumerate(marks) if m and not (i and marks[i - 1]))
+            self._hunks = pairs.changes
             self.view.put(rows)
         else:
-            unified = CodeRows(shown, self._tag_key, old=before, new=after, both=True)
+            unified = CodeRows(
+                shown, self._tag_key, old=old_ink, new=new_ink, both=True, widest=widest
+            )
             self._hunks = hunks(shown)
             self.view.put(unified, columns=unified.columns)
         self.view.border_subtitle = Content(words.count(len(self._hunks), "change"))
 
+    def _lines(self, side: Exhibit) -> tuple[tuple[str, ...], int]:
+        return self._texts.of(side.key, lambda _: side.text)
+
     async def _colour(self) -> None:
-        for side in self._missing:
-            coloured = await asyncio.to_thread(self._colours.lex, side.text)
-            self._colours.keep(side.key, coloured)
-        old, new = self.sides
+        try:
+            for side in self._missing:
+                coloured = await asyncio.to_thread(self._colours.lex, side.text)
+                self._colours.keep(side.key, coloured)
+        except Exception as error:  # noqa: BLE001 - a kernel without colours can be read too
+            self.say(without_colours(error))
+            return
         wide = self.app.size.width >= SIDE_BY_SIDE
-        self._draw(old, new, self.view.room, wide=wide)
+        self.view.attempt(lambda: self._draw(*self.sides, self.view.room, wide=wide))
 
     def action_side(self, side: str, step: int) -> None:
         if self._first is None:

@@ -23,8 +23,9 @@ from akg_tui.tui.catalogue import Catalogue, Found
 from akg_tui.tui.commands import Where, footer, way_to
 from akg_tui.tui.language import retold, tr
 from akg_tui.tui.look import Look
+from akg_tui.tui.preferences import SORTS
 from akg_tui.tui.reporting import reported
-from akg_tui.tui.runrows import SORTS, RunRows, about, chosen, heads, last_part, place
+from akg_tui.tui.runrows import RunRows, about, chosen, heads, last_part, place
 from akg_tui.tui.screens.confirm import Confirm
 from akg_tui.tui.screens.watching import Watching, bindings
 from akg_tui.tui.spans import Line, fit, line, spread
@@ -76,7 +77,6 @@ class Runs(Watching):
         super().__init__()
         self.folder = folder
         self.catalogue = Catalogue(folder)
-        self.sort = SORTS[0]
         self.shown: list[Found] = []
         self.cursor = 0
         self.marked: list[Path] = []
@@ -84,6 +84,7 @@ class Runs(Watching):
         self._drawn: tuple[object, ...] = ()
         self._ordered = -1, 0.0
         self._forking: Path | None = None
+        self._carried = False  # the cursor went along with its run
         self.top = Rows("top")
         self.view = RunsView("runs")
         self.detail = Rows("about")
@@ -110,6 +111,12 @@ class Runs(Watching):
         self.filter.placeholder = tr("words that a run must have: enter keeps them")
         self.ask.placeholder = tr("fork at the end of which round? enter; esc leaves")
         self._drawn = ()
+        self._ordered = -1, 0.0  # the order may be another too
+
+    @property
+    def sort(self) -> str:
+        """The order of the list."""
+        return self.workbench.runs_sort
 
     @property
     def workbench(self) -> WorkbenchApp:
@@ -141,6 +148,9 @@ class Runs(Watching):
             marked = frozenset(map(str, self.marked))
             rows = RunRows(self.shown, now=now, room=room, cursor=self.cursor, marked=marked)
             self.view.put(rows)
+            if self._carried:
+                self._carried = False
+                self.view.show_row(self.cursor)
             self._tell(now)
         top = self.view.scroll_offset.y
         self.catalogue.want([run.path for run in self.shown[top : top + self.view.page]])
@@ -157,9 +167,11 @@ class Runs(Watching):
         self.shown = chosen(self.catalogue.runs, self.filter.value, self.sort)
         # The cursor stays on its run, wherever that goes; the newest is what one comes for.
         if self._at is not None:
+            before = self.cursor
             least = min(self.cursor, max(0, len(self.shown) - 1))
             places = (place for place, run in enumerate(self.shown) if run.path == self._at)
             self.cursor = next(places, least)
+            self._carried = self._carried or self.cursor != before
         self._drawn = ()
 
     def _tell(self, now: float) -> None:
@@ -208,6 +220,11 @@ class Runs(Watching):
         self._at = self.here.path if self.here else None
         self.view.show_row(self.cursor)
         self.pull_runs(self.steering.wall_clock())
+
+    def come_to(self, path: Path) -> None:
+        """Put the cursor on this run as soon as it is found."""
+        self._at = path
+        self.catalogue.refresh()
 
     def back_from(self, path: str) -> None:
         """A run was left: what is listed of it may be old."""
@@ -316,15 +333,9 @@ class Runs(Watching):
         self.app.push_screen(question, lambda yes: self._forked(path, int(text)) if yes else None)
 
     def _forked(self, path: Path, number: int) -> None:
-        from akg_tui import __version__
-        from akg_tui.store.fork import fork_run
+        from akg_tui.tui.forking import fork
 
-        def fork() -> str:
-            made = fork_run(path, number, version=__version__, clock=time.time)
-            self._at = made.path if made.path in self.catalogue._found else self._at
-            return tr("forked: {run}", run=made.path.name)
-
-        self._do(fork, "fork")
+        self.run_worker(fork(self.workbench, path, number, self.say), name="fork")
 
     def action_discard(self) -> None:
         run = self._chosen()
@@ -386,7 +397,9 @@ class Runs(Watching):
             self.workbench.open_run(lambda: openings.begun(start))
 
     def action_sort(self) -> None:
-        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        order = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+        self.workbench.runs_sort = order
+        self.say(self.workbench.offered("sort", f"{tr('by')} {tr(self.sort)}"))
         self._sort()
         self.view.show_row(self.cursor)
         self.pull_runs(self.steering.wall_clock())

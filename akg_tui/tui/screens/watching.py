@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from textual.screen import Screen
 
+from akg_tui.tui.commands import way_to
 from akg_tui.tui.keyboard import bindings, rekeyed
 from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
+from akg_tui.tui.spans import Line, line
 from akg_tui.tui.widgets.footer import Footer
 from akg_tui.tui.widgets.oneline import MOST
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from akg_tui.core.commands import Command
     from akg_tui.tui.commands import Where
+    from akg_tui.tui.widgets.askcard import Ident
 
 __all__ = ["Steering", "Watching", "bindings"]
 
@@ -25,6 +28,8 @@ _MOVES = {"down": "down", "up": "up", "page_down": "pagedown", "page_up": "pageu
 
 class Steering(Protocol):
     """What a screen asks of the app: the run, and a way to tell the person something."""
+
+    deck_layout: str
 
     def look(self) -> Look: ...
 
@@ -40,6 +45,36 @@ class Steering(Protocol):
         ...
 
     def pull_now(self) -> None: ...
+
+    @property
+    def vouched(self) -> Ident | None:
+        """What a command that was called by its name or by a chord may answer, however much
+        was typed to name it.
+        """
+        ...
+
+    def offered(self, setting: str, told: str) -> str:
+        """`told`, and how a look that was chosen just now is kept for the next start."""
+        ...
+
+    def notice(self, text: str) -> None:
+        """Keep what is told, to be read again."""
+        ...
+
+    @property
+    def typing(self) -> bool:
+        """Whether the last key may be part of something written."""
+        ...
+
+
+def called(look: Look | None, command: str) -> Line:
+    """That the run waits for the person, with the command that leads to its card; nothing
+    where it does not wait.
+    """
+    if look is None or not look.waits:
+        return ()
+    told = (f" {tr('leads to it')}", "text")
+    return line((tr("the run waits for you: "), "note"), (way_to(command), "key"), told)
 
 
 class Watching(Screen[None]):
@@ -71,8 +106,17 @@ class Watching(Screen[None]):
     def typed(self, now: float, key: str) -> None:
         """The person is writing; called for every such key, wherever it goes."""
 
+    def answerable(self, now: float) -> Ident | None:
+        """The question that a key would answer now."""
+        return None
+
     def say(self, text: str) -> None:
-        """Tell the person, in the footer."""
+        """Tell the person something that can be read again later."""
+        self.steering.notice(text)
+        self.tell(text)
+
+    def tell(self, text: str) -> None:
+        """Show something for a moment, in the footer."""
         self.footer.say(text, self.steering.wall_clock())
 
     def on_one_line_cut(self) -> None:

@@ -6,14 +6,14 @@ command that core accepts or refuses with a reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from textual.events import DescendantBlur
 from textual.widget import Widget
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
-from akg_tui.tui.compare import split_lines
+from akg_tui.tui.code import Texts
 from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.references import Kernel, NoSuchReference, offers, resolved, told_of
@@ -39,6 +39,7 @@ class Writing(Watching):
         self._replies_to = ""
         self._answered: Callable[[str], bool | None] | None = None
         self._finding: Finding | None = None
+        self.texts = Texts()
         self.reword()
 
     def pane_at(self, name: str) -> Widget:
@@ -52,7 +53,9 @@ class Writing(Watching):
         self.reply.placeholder = tr("your answer: enter sends it, esc leaves")
 
     def on_descendant_blur(self, event: DescendantBlur) -> None:
-        if event.widget in (self.hint, self.reply, self.prompt):
+        # Another window took the keys for a while: the line stays, and has them again after.
+        stays = event.widget.has_focus or not self.app.app_focus
+        if event.widget in (self.hint, self.reply, self.prompt) and not stays:
             # Somebody went elsewhere, by the mouse or by tab: the line is left.
             self._close_lines()
 
@@ -95,7 +98,14 @@ class Writing(Watching):
         state = look.state
         kept = state.best.blob if state.best else state.seed_blob
         name = f"the best {state.task.files.editable}" if best else state.task.files.editable
-        return Kernel(name, split_lines(kernel_text(look, kept if best else state.work_blob) or ""))
+        return Kernel(name, self._lines(look, kept if best else state.work_blob))
+
+    def _lines(self, look: Look, blob: str) -> Sequence[str]:
+        """The lines of a kernel; none where it cannot be read."""
+        try:
+            return self.texts.of(blob, look.kernel)[0]
+        except Exception:  # noqa: BLE001 - told by the pane that shows the kernel
+            return ()
 
     def _references(self, text: str) -> list[str]:
         look = self.steering.look()
@@ -139,7 +149,7 @@ class Writing(Watching):
     def _take_answer(self, text: str) -> None:
         finding = self._finding
         if finding is not None and not text.startswith(":"):
-            self.say(finding.step(1))
+            self.tell(finding.step(1))
             return
         take, self._answered = self._answered, None
         if finding is None and take is not None and take(text) is False:
@@ -155,11 +165,11 @@ class Writing(Watching):
         if event.input is not self.prompt or self._finding is None:
             return
         if told := self._finding.typed(event.value):
-            self.say(told)
+            self.tell(told)
 
     def on_one_line_stepped(self, event: OneLine.Stepped) -> None:
         if self._finding is not None:
-            self.say(self._finding.step(event.step))
+            self.tell(self._finding.step(event.step))
 
     def action_find(self, begin: str = "") -> None:
         pane = self.pane_at(self.active)
@@ -170,11 +180,3 @@ class Writing(Watching):
         self._finding = Finding(pane)
         what = tr("the number of a line") if begin else tr("find, or :120 for a line")
         self.prompt.open(tr("{what}: enter goes on, esc leaves", what=what), begin)
-
-
-def kernel_text(look: Look, blob: str) -> str | None:
-    """A kernel; None where it cannot be read. The kernel's pane says why."""
-    try:
-        return look.kernel(blob)
-    except Exception:  # noqa: BLE001 - told by the pane that shows the kernel
-        return None

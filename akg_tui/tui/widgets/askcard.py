@@ -13,9 +13,9 @@ from textual.content import Content
 from textual.strip import Strip
 
 from akg_tui.tui.asks import Ask
-from akg_tui.tui.commands import way_to
+from akg_tui.tui.commands import chord_of, way_to
 from akg_tui.tui.language import tr
-from akg_tui.tui.spans import BLANK, Line, cut, fit, hang, join, line, spread
+from akg_tui.tui.spans import BLANK, Line, cells, cut, fit, hang, join, line, spread
 from akg_tui.tui.spans import width as columns
 from akg_tui.tui.widgets.painted import Painted
 
@@ -50,6 +50,11 @@ class Arming:
     def armed(self, ident: Ident, now: float) -> bool:
         return ident == self._ident and self._since is not None and now - self._since >= ARM_S
 
+    def answerable(self, now: float) -> Ident | None:
+        """The question that could be answered now."""
+        ident = self._ident
+        return ident if ident is not None and self.armed(ident, now) else None
+
 
 @dataclass(frozen=True)
 class Card:
@@ -62,16 +67,33 @@ class Card:
     marked: int = 0
 
 
+def _offered(ask: Ask) -> list[tuple[str, str]]:
+    """The commands that do something now, each with its word, the answers first."""
+    pairs = [(f"ask.{answer.does}", answer.word) for answer in ask.answers]
+    if ask.choices:
+        pairs.append(("ask.choice", tr("next choice")))
+    if ask.free:
+        pairs.append(("ask.write", tr("write an answer")))
+    if ask.diff or ask.detail:
+        pairs.append(("ask.see", tr("see the diff") if ask.diff else tr("read it")))
+    return pairs
+
+
 def offers(ask: Ask) -> list[tuple[str, str]]:
     """The keys that do something now, the answers first."""
-    pairs = [(way_to(f"ask.{answer.does}"), answer.word) for answer in ask.answers]
-    if ask.choices:
-        pairs.append((way_to("ask.choice"), tr("next choice")))
-    if ask.free:
-        pairs.append((way_to("ask.write"), tr("write an answer")))
-    if ask.diff or ask.detail:
-        pairs.append((way_to("ask.see"), tr("see the diff") if ask.diff else tr("read it")))
-    return pairs
+    return [(way_to(command), word) for command, word in _offered(ask)]
+
+
+def chord_way(ask: Ask) -> str:
+    """The way to the same answers by keys one after the other, for a terminal without alt:
+    ``^g, then y n a``; "" where the keymap has no chord for them all.
+    """
+    ways = [chord_of(command) for command, _ in _offered(ask)]
+    begin = {way.partition(" ")[0] for way in ways}
+    if len(begin) != 1 or not all(ways):
+        return ""
+    return tr("or {key}, then {keys}", key=begin.pop(),
+              keys=" ".join(way.partition(" ")[2] for way in ways))  # fmt: skip
 
 
 class AskCard(Painted[Card]):
@@ -173,7 +195,7 @@ class AskCard(Painted[Card]):
         rows += _always(ask, width)
         rows += _choices(view, width)
         rows.append(line((ask.cost, "muted")))
-        rows += _key_rows(view.armed, offers(ask), width)
+        rows += _key_rows(view.armed, offers(ask), chord_way(ask), width)
         return [fit(row, width) for row in rows]
 
 
@@ -194,9 +216,11 @@ def _always(ask: Ask, width: int) -> list[Line]:
     return hang(f"{ask.always}; {ends}", width, lead, "text")
 
 
-def _key_rows(armed: bool, keys: Sequence[tuple[str, str]], width: int) -> list[Line]:
-    """The keys on as few rows as hold them; what typing does stands where there is room."""
-    never = line((tr("typing never answers this"), "faint"))
+def _key_rows(armed: bool, keys: Sequence[tuple[str, str]], chords: str, width: int) -> list[Line]:
+    """The keys on as few rows as hold them; where there is room, what else does the same, and
+    what typing does.
+    """
+    never = tr("typing never answers this")
     rows: list[Line] = []
     left = list(keys)
     while left:
@@ -208,8 +232,10 @@ def _key_rows(armed: bool, keys: Sequence[tuple[str, str]], width: int) -> list[
     if not armed:  # in as many rows, so that nothing moves when the keys begin to count
         rows = [_keys(False, (), ""), *(BLANK for _ in rows[1:])]
     last = rows.pop() if rows else BLANK
-    if columns(last) + columns(never) < width:
-        last = spread(last, never, width)
+    both = f"{chords}   {never}" if chords else never
+    for told in (both, chords, never):
+        if told and columns(last) + cells(told) + 2 <= width:
+            return [*rows, spread(last, line((told, "faint")), width)]
     return [*rows, last]
 
 

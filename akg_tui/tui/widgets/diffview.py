@@ -6,17 +6,22 @@ Opens at any length, for rows are built when they are drawn; colour arrives from
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, cast
 
 from textual.content import Content
 
+from akg_tui.core.plain import one_line
 from akg_tui.tui import words
 from akg_tui.tui.changes import Hunk, find_hunks
-from akg_tui.tui.code import Colours
-from akg_tui.tui.compare import compare, folded, size, split_lines
+from akg_tui.tui.code import Colours, Texts
+from akg_tui.tui.compare import compare, folded, size
 from akg_tui.tui.diffrows import DiffRows, SplitRows
 from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
 from akg_tui.tui.widgets.lineview import LineView
+
+if TYPE_CHECKING:
+    from akg_tui.tui.screens.watching import Watching
 
 CONTEXT = 3
 ROOMY_CONTEXT = 12
@@ -24,16 +29,22 @@ FEW_CHANGES = 12
 SPLIT_FROM = 110
 
 
+def without_colours(error: Exception) -> str:
+    """What to tell where a kernel is shown uncoloured."""
+    return tr("without colours: {why}", why=one_line(f"{type(error).__name__}: {error}"))
+
+
 class DiffView(LineView):
     """`split` is what the person chose, None while that is left to the room there is."""
 
-    def __init__(self, look: Look, colours: Colours, old: str, new: str) -> None:
+    def __init__(self, look: Look, colours: Colours, texts: Texts, old: str, new: str) -> None:
         super().__init__("diff")
         self._colours = colours
         self._key = look.tag_key
         self._blobs = (old, new)
         self._texts = (look.kernel(old), look.kernel(new))
-        self.compared = compare(split_lines(self._texts[0]), split_lines(self._texts[1]))
+        before, after = (texts.of(blob, look.kernel)[0] for blob in self._blobs)
+        self.compared = compare(before, after)
         self.changed = size(self.compared)
         self.context = ROOMY_CONTEXT if sum(self.changed) <= FEW_CHANGES else CONTEXT
         self.split: bool | None = None
@@ -48,7 +59,7 @@ class DiffView(LineView):
         self.run_worker(self._colour(), group="colour")
 
     def on_resize(self) -> None:
-        self.lay_out()
+        self.attempt(self.lay_out)
 
     @property
     def is_split(self) -> bool:
@@ -71,10 +82,14 @@ class DiffView(LineView):
         self._tell()
 
     async def _colour(self) -> None:
-        for blob, text in zip(self._blobs, self._texts, strict=True):
-            if self._colours.of(blob) is None:
-                self._colours.keep(blob, await asyncio.to_thread(self._colours.lex, text))
-        self.lay_out()
+        try:
+            for blob, text in zip(self._blobs, self._texts, strict=True):
+                if self._colours.of(blob) is None:
+                    self._colours.keep(blob, await asyncio.to_thread(self._colours.lex, text))
+        except Exception as error:  # noqa: BLE001 - a diff without colours can be judged too
+            cast("Watching", self.screen).say(without_colours(error))
+            return
+        self.attempt(self.lay_out)
 
     def more_context(self, by: int) -> None:
         self.context = max(0, self.context + by)

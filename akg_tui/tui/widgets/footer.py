@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from akg_tui.core.plain import one_line
-from akg_tui.tui.commands import every
+from akg_tui.tui.commands import every, way_to
 from akg_tui.tui.language import retold, tr
 from akg_tui.tui.snapshot import keys_line
-from akg_tui.tui.spans import Line, fit, line
+from akg_tui.tui.spans import Line, cells, cut, cut_middle, line
 from akg_tui.tui.widgets.painted import Painted
 
 MESSAGE_S = 6.0
+ROOMY = 40  # columns from which on a message that is cut says how to read it whole
+LEAST_PATH = 16
 
 Keys = tuple[tuple[str, str], ...]
 
@@ -29,6 +31,11 @@ class Footer(Painted[tuple[Keys, str]]):
         self._message, self._until = retold(one_line(text)), now + MESSAGE_S
         self.show((self.view[0], self._message))
 
+    @property
+    def told(self) -> str:
+        """What is shown in place of the keys now."""
+        return self._message
+
     def pull(self, keys: list[tuple[str, str]], now: float) -> None:
         if self._message and now >= self._until:
             self._message = ""
@@ -37,8 +44,23 @@ class Footer(Painted[tuple[Keys, str]]):
     def paint(self, view: tuple[Keys, str], width: int, height: int) -> Sequence[Line]:
         keys, message = view
         if message:
-            return [fit(line((" ", "text"), (message, "note")), width)]
+            return [told_line(message, width)]
         return [((" ", "text"), *keys_line(list(keys), width - 2, _more()))]
+
+
+def told_line(text: str, room: int) -> Line:
+    """A message in one row. One that is too long says how to read it whole; of a path in it
+    the middle is left out, as its ends tell more.
+    """
+    if cells(text) < room:
+        return line((" ", "text"), (text, "note"))
+    way = f"  {way_to('app.messages')}" if room >= ROOMY else ""
+    room -= cells(way) + 1
+    longest = max(text.split(" "), key=cells)
+    left = cells(longest) - (cells(text) - room)
+    if "/" in longest and left >= LEAST_PATH:
+        text = text.replace(longest, cut_middle(longest, left))
+    return line((" ", "text"), (cut(text, room), "note"), (way, "key"))
 
 
 def _more() -> str:

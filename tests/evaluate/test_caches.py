@@ -1,0 +1,139 @@
+"""Only the process that builds leaves anything in a build cache, and nothing is built twice."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+import pytest
+
+from akg_tui.core.measurement import Outcome
+from akg_tui.evaluate import Judge, caches
+from akg_tui.evaluate.caches import Caches, Covered, Uncopied
+from akg_tui.evaluate.protections import offered
+from tests.cheats.lasting import KEEPS
+from tests.evaluate.kernels import CPP, LOAD_INLINE, PLAIN, SLOW
+from tests.evaluate.test_protections import python
+
+MODULE = pytest.mark.asyncio(loop_scope="module")
+
+SPY = """
+import os
+def built():
+    home = os.environ["AKG_CACHE_DIR"]
+    paths = [os.path.join(root, name) for root, _, names in os.walk(home) for name in names]
+    return {path: os.stat(path).st_mtime_ns for path in paths if path.endswith((".so", ".o"))}
+before = built()
+"""
+CHECK = "if before and built() != before: raise RuntimeError('built again')"
+
+AT_LOAD = SPY + CPP + CHECK + "\n"
+AT_CALL = SPY + LOAD_INLINE.replace("        y = 2", f"            {CHECK}\n        y = 2")
+
+
+def _insist_on_rules_for_files() -> None:
+    if "landlock" not in {protection.name for protection in offered() if protection.held}:
+        pytest.skip("without Landlock it would leave files on this machine")
+
+
+@MODULE
+async def test_nothing_that_a_process_leaves_is_found_by_the_next(judge: Judge) -> None:
+    _insist_on_rules_for_files()
+    found = await judge.evaluate(KEEPS, PLAIN)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.clusters > 1
+
+
+@MODULE
+@pytest.mark.parametrize("source", [AT_LOAD, AT_CALL], ids=["compile_cpp", "load_inline"])
+async def test_what_one_process_builds_no_other_builds_again(judge: Judge, source: str) -> None:
+    found = await judge.evaluate(source, SLOW)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.clusters > 1
+
+
+@MODULE
+async def test_an_incumbent_that_this_judge_has_not_seen_is_built_once(judge: Judge) -> None:
+    incumbent = AT_LOAD + "# not seen before\n"
+    found = await judge.evaluate(SLOW, incumbent)
+    assert found.outcome is Outcome.CORRECT, found
+
+
+@MODULE
+async def test_too_much_in_a_build_cache_fails_and_says_so(judge: Judge) -> None:
+    leaves = "import os\nfor n in range(3):\n    path = f\"{os.environ['AKG_CACHE_DIR']}/{n}\"\n"
+    leaves += "    with open(path, 'wb') as out:\n        out.truncate(256 << 20)\n"
+    found = await judge.evaluate(leaves + CPP, SLOW)
+    assert found.outcome is Outcome.FAILED, found
+    assert found.message == (
+        "it left more in its build cache than is kept (20000 files, 512 MiB)"
+    ), found
+
+
+def test_without_mounts_nothing_stays_in_a_build_cache_either(tmp_path: Path) -> None:
+    if platform.machine() not in ("x86_64", "aarch64"):
+        pytest.skip("the weaker kernel is made for other machines")
+    _insist_on_rules_for_files()
+    chosen = "nothing_that_a_process_leaves or builds_again or too_much"
+    report = tmp_path / "report.xml"
+    done = python(
+        "-m", "pytest", f"--junitxml={report}", "tests/evaluate/test_caches.py", "-k", chosen,
+        lacking=("namespaces",),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert 'tests="4"' in report.read_text()
+    assert 'skipped="0"' in report.read_text()
+
+
+def test_a_folder_is_put_back_as_the_process_that_built_has_left_it(tmp_path: Path) -> None:
+    home = Caches(tmp_path, covered=False)
+    folder = home.folder("a kernel")
+    home.put_back("a kernel", builds=True)
+    (folder / "made.so").write_bytes(b"code")
+    os.utime(folder / "made.so", ns=(5, 1_234_567_891))
+    for _ in range(2):
+        home.put_back("a kernel", builds=False)
+        assert [path.name for path in folder.iterdir()] == ["made.so"]
+        assert (folder / "made.so").stat().st_mtime_ns == 1_234_567_891
+        (folder / "made.so").write_bytes(b"other code")
+        (folder / "result").write_bytes(b"0.5")
+        folder.chmod(0o700)
+    # Building again begins from there too, and what it adds is kept.
+    home.put_back("a kernel", builds=True)
+    assert [path.name for path in folder.iterdir()] == ["made.so"]
+    (folder / "more.so").touch()
+    home.put_back("a kernel", builds=False)
+    assert {path.name for path in folder.iterdir()} == {"made.so", "more.so"}
+    assert not list(home.folder("another kernel").iterdir())
+
+
+def test_what_is_not_a_file_is_no_part_of_a_build(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    (source / "link").symlink_to("/etc/passwd")
+    caches.copy(str(source), str(target))
+    assert (target / "link").is_symlink()
+    os.mkfifo(source / "pipe")
+    with pytest.raises(Uncopied, match=r"can't be copied: .*named pipe"):
+        caches.copy(str(source), str(target))
+
+
+def test_more_files_than_are_kept_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caches, "COPIED_FILES", 2)
+    for n in range(3):
+        (tmp_path / str(n)).touch()
+    with pytest.raises(Uncopied, match="2 files"):
+        caches.copy(str(tmp_path), str(tmp_path / "target"))
+
+
+def test_what_was_covered_has_no_descriptor_afterwards(tmp_path: Path) -> None:
+    covered = Covered(str(tmp_path))
+    path = Path(covered.path)
+    assert path.exists()
+    covered.uncover(copied=False)
+    assert not path.exists()
+    covered.uncover(copied=True)  # what was loaded once is not loaded again
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,121 @@
+"""Limits, demands and hand edits of PLAN.md, from the ``:`` line of the workbench."""
+
+from __future__ import annotations
+
+import pytest
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.machine import Phase
+from akg_tui.tui.limiting import BadLimit, limited
+from akg_tui.tui.screens.commandline import CommandLine
+from akg_tui.tui.screens.confirm import Confirm
+
+from .script import FakeHandle, task
+from .stage import Stage, on_stage
+
+
+def at_work() -> FakeHandle:
+    handle = FakeHandle(the_task=task(max_rounds=3))
+    handle.to_phase(Phase.EDIT, settled=2)
+    return handle
+
+
+async def named(stage: Stage, line: str) -> None:
+    await stage.press("colon", *line, "enter")
+
+
+async def test_limits_are_changed_while_the_run_is_at_work_and_it_goes_beyond_the_old_ones() -> (
+    None
+):
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await named(stage, "limits rounds=5 cost=2.5")
+        assert "limits from now on: rounds=5 cost=2.5" in stage.text()
+        policy = handle.state.task.policy
+        assert policy.max_rounds == 5
+        assert policy.automation is not None
+        assert policy.automation.max_cost_usd == 2.5
+        handle.work()
+        assert handle.state.settled == 5
+        await named(stage, "limits rounds=9")
+        assert "the run is over" in stage.deck.footer.view[1]
+
+
+async def test_a_limit_that_cannot_be_read_changes_nothing_and_none_is_asked_for() -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        for line, told in (
+            ("limits laps=5", "no limit is called laps; there are: rounds, hours"),
+            ("limits rounds=x", "rounds needs a number above 0"),
+        ):
+            await named(stage, line)
+            assert told in stage.text()
+        await named(stage, "limits")
+        assert isinstance(stage.app.screen, CommandLine)
+        await stage.press("backspace", "7", "enter")
+        assert handle.state.task.policy.max_rounds == 7
+    assert sum(isinstance(each, cmd.ChangePolicy) for each in handle.sent) == 1
+
+
+@pytest.mark.parametrize("text", ["hours=0", "tokens=1.5", "rounds", "hours=inf", "cost=-1"])
+def test_a_limit_is_a_number_above_zero(text: str) -> None:
+    with pytest.raises(BadLimit, match="above 0"):
+        limited(task().policy, text)
+
+
+def test_what_is_not_stated_stays() -> None:
+    before = limited(task(max_rounds=4).policy, "hours=2 tokens=900")
+    after = limited(before, "experiments=7")
+    assert (after.max_rounds, after.max_hours) == (4, 2)
+    assert after.automation is not None
+    assert (after.automation.max_tokens, after.automation.max_experiments) == (900, 7)
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("replan the flags lead nowhere", cmd.ForceReplan("the flags lead nowhere")),
+        ("replan", cmd.ForceReplan()),
+        ("diagnose", cmd.ForceDiagnosis()),
+    ],
+)
+async def test_a_new_plan_or_a_diagnosis_is_called_for(line: str, command: cmd.Command) -> None:
+    handle = at_work()
+    async with on_stage(handle) as stage:
+        await named(stage, line)
+        assert handle.sent[-1] == command
+        assert "is called for" in stage.text()
+
+
+class Edited(FakeHandle):
+    """A run whose PLAN.md was edited by hand."""
+
+    def plan_change(self, kept: str) -> ev.PlanChange:
+        assert kept == "PLAN.md.edited-1"
+        number = len(self.state.items) + 1
+        added = ev.PlannedItem(f"p{number}", "try bf16", "half the bytes")
+        return ev.PlanChange(added=(added,), dropped=("p5",))
+
+
+async def test_a_hand_edit_is_taken_over_after_a_question_that_lists_its_changes() -> None:
+    handle = Edited()
+    handle.to_phase(Phase.EDIT, settled=2)
+    async with on_stage(handle) as stage:
+        await named(stage, "adopt")
+        assert "there is no hand edit of PLAN.md" in stage.text()
+        handle._append(ev.PlanEdited(kept="PLAN.md.edited-1", sha256="0" * 64))
+        await stage.pull()
+        await named(stage, "adopt")
+        assert isinstance(stage.app.screen, Confirm)
+        assert "take PLAN.md.edited-1 over?" in stage.text()
+        assert "add p7 try bf16" in stage.text()
+        assert "drop p5" in stage.text()
+        await stage.press("n")
+        assert handle.state.adopted == ()
+        await named(stage, "adopt")
+        await stage.arm()
+        await stage.press("y")
+        assert handle.state.adopted == ("PLAN.md.edited-1",)
+        assert "p7" in {item.id for item in handle.state.pending}
+        assert "p5" not in {item.id for item in handle.state.pending}
