@@ -95,12 +95,12 @@ def run(request: wire.Fork, ward: Ward, *, channel: int, output: int) -> NoRetur
             memory_bytes=request.memory_bytes,
             own_processes=ward.own_processes,
         )
-        tried = sandbox.prepare(wanted, parent=ward.parent)
+        tried, memory = sandbox.prepare(wanted, parent=ward.parent)
         torch.set_num_threads(request.threads)
         kept = shake_heap(random.SystemRandom())
         touch()
         with socket.socket(fileno=CHANNEL) as judge:
-            if settled := _await_kernel(judge):
+            if settled := _await_kernel(judge, memory):
                 built = Covered(settled.cache)
                 sandbox.close(_with_places(wanted, settled, built), tried)
                 os.chdir(request.folder)
@@ -160,7 +160,7 @@ def touch() -> None:
     names: dict[str, object] = {"__name__": "trivial"}
     exec(compile(plan.source, plan.filename, "exec"), names)
     # Bound as a kernel is, but to memory of its own.
-    memory = {name: mmap.mmap(-1, 2 * layout.size) for name in ("inputs", "outputs", "state")}
+    memory = {name: mmap.mmap(-1, 2 * layout.size) for name in ("inputs", "places", "state")}
     server = KernelServer(plan, memory)
     server.bind()
     made = names["ModelNew"]
@@ -169,9 +169,13 @@ def touch() -> None:
         server.call(2)
 
 
-def _await_kernel(channel: socket.socket) -> wire.Settle | None:
-    """Wait, with nothing seen of any kernel, until there is one; None if there never is."""
-    channel.send(wire.pack_reply(0, wire.Status.OK))
+def _await_kernel(channel: socket.socket, memory: int) -> wire.Settle | None:
+    """Wait, with nothing seen of any kernel, until there is one; None if there never is.
+
+    The judge is given our memory to read (`/proc/self/mem`): results are to be found there.
+    """
+    socket.send_fds(channel, [wire.pack_reply(0, wire.Status.OK)], [memory])
+    os.close(memory)
     data, _ = wire.receive(channel)
     return msgspec.json.decode(data, type=wire.Settle) if data else None
 

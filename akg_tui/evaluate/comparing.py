@@ -34,6 +34,9 @@ CHECKABLE = 0.3
 CONFIRM_SHARE = 0.5
 """Of the budget of the comparison, on top of it."""
 
+UNEQUAL_GAIN = 1.0
+"""What a gain must be at least where the sides have different numbers of calls in a sample."""
+
 PRECISE_EVERY = 4
 RESTOCKED = 8
 """Clusters that children are made for at once, when a look has left the ratio open."""
@@ -108,6 +111,7 @@ class Comparing:
         self._report = report
         self._precise = precise
         self._samples = samples
+        self._goal = self._timing.min_gain
         self._dice = dice
         self._memory = memory
         self._alone: list[Alone] = []
@@ -123,7 +127,11 @@ class Comparing:
             The candidate failed in a timed call, or is faster than memory allows.
         """
         self._report("time", 0, MAIN.looks[0].clusters, None)
-        calls, pairs = self._sizes()
+        calls, pairs = self._sizes((self._baseline_seconds(), self._contender.call_s))
+        if calls[0] != calls[1]:
+            calls, pairs = self._sized_again(calls, pairs)
+        if calls[0] != calls[1]:
+            self._goal = max(self._goal, UNEQUAL_GAIN)
         with self._arena(calls, pairs, strict=self._precise is not None) as contest:
             found = self._sharpen(contest) if self._precise else self._decide(contest)
         self._weigh()
@@ -136,6 +144,18 @@ class Comparing:
             self._found.confirmation = Confirmation(None, agrees=False)
         self._insist_alone()
 
+    def _sized_again(self, calls: tuple[int, int], pairs: int) -> tuple[tuple[int, int], int]:
+        """Return sizes by what a cluster shows, of which nothing else is kept.
+
+        What calls took while a kernel was verified is not yet what they take when they are timed:
+        an input that comes again can be looked up. Who is thought to be fast has more calls in a
+        sample, and what a sample takes to get going is then shared by more of them.
+        """
+        with self._arena(calls, pairs, strict=False) as contest:
+            cluster = contest.run_cluster()
+            self._found.sampled_s += contest.sampled_s
+        return self._sizes((cluster.baseline_s, cluster.candidate_s))
+
     def _decide(self, contest: Contest) -> Standing:
         """Run clusters until the ratio is decided or the budget is spent."""
         stop = time.monotonic() + self._timing.budget_s
@@ -145,7 +165,7 @@ class Comparing:
             spent = self._step(contest, watch, values, MAIN, stop)
             count = len(values)
             self._report("time", count, MAIN.next(count).clusters, self._found.ratio)
-            if verdict.is_hopeless(values, self._timing.min_gain):
+            if verdict.is_hopeless(values, self._goal):
                 self._note(watch, values)
                 return Standing.FUTILE
             look = MAIN.final(count) if spent else MAIN.at(count)
@@ -153,11 +173,11 @@ class Comparing:
                 continue
             self._note(watch, values)
             least = verdict.STEADY_CLUSTERS if self._found.noise else 0
-            standing = verdict.standing(values, look, self._timing.min_gain, least=least)
+            standing = verdict.standing(values, look, self._goal, least=least)
             if standing is Standing.FASTER:
                 self._found.ratio = verdict.ratio_interval(values, look.alpha)
                 return standing
-            if spent and verdict.is_faster_so_far(values, self._timing.min_gain):
+            if spent and verdict.is_faster_so_far(values, self._goal):
                 return Standing.FASTER
             if standing is Standing.FUTILE or spent or look is MAIN.last:
                 return standing
@@ -180,7 +200,7 @@ class Comparing:
             standing = verdict.confirms(values, look, least=0 if spent else least)
             agreed = standing is Standing.FASTER
             if agreed:
-                standing = self._standing_alone()
+                standing = self._standing_alone(look.alpha)
             interval = verdict.ratio_interval(values, look.alpha)
             self._found.confirmation = Confirmation(interval, standing is Standing.FASTER)
             # Single calls are few and noisy: a gain that lacks nothing else is given some more.
@@ -211,16 +231,17 @@ class Comparing:
         """Have children made for clusters to come, many at once: it takes them less time."""
         self._nursery.stock(2 * min(clusters, RESTOCKED))
 
-    def _standing_alone(self) -> Standing:
+    def _standing_alone(self, alpha: float = verdict.CONFIRM_ALPHA) -> Standing:
         found = [each.log_ratio for each in self._alone]
-        return verdict.standing_alone(found, [each.expected for each in self._alone])
+        return verdict.standing_alone(found, [each.expected for each in self._alone], alpha)
 
     def _insist_alone(self) -> None:
-        """Let the ratio of single calls count, if that of whole samples is not theirs."""
-        if not self._alone or self._standing_alone() is not Standing.FUTILE:
+        """Let the ratio of single calls count, if a gain of whole samples is not theirs."""
+        found = self._found
+        gains = found.ratio is not None and found.ratio.ratio > 1
+        if not gains or not self._alone or self._standing_alone() is not Standing.FUTILE:
             return
         single = [each.log_ratio for each in self._alone]
-        found = self._found
         ratio = verdict.ratio_interval(single, verdict.ALONE_ALPHA)
         if found.ratio is not None:
             found.noise = (
@@ -320,12 +341,15 @@ class Comparing:
             contest.measure_fixed_cost()
             yield contest
 
-    def _sizes(self) -> tuple[tuple[int, int], int]:
-        """Return the calls in a sample of either side, and the sample pairs in a cluster."""
-        baseline_s, candidate_s = self._baseline_seconds(), self._contender.call_s
+    def _sizes(self, seconds: tuple[float, float]) -> tuple[tuple[int, int], int]:
+        """Return the calls in a sample of either side, and the sample pairs in a cluster.
+
+        `seconds` are those of a call of the baseline and of the candidate.
+        """
+        baseline_s, candidate_s = seconds
         known = self._reference.description
         item_bytes = known.inputs.size + known.outputs.size
-        calls = timing.calls_of_both((baseline_s, candidate_s), item_bytes)
+        calls = timing.calls_of_both(seconds, item_bytes)
         pair_s = baseline_s * calls[0] + candidate_s * calls[1]
         return calls, timing.pairs_per_cluster(pair_s, max(calls), item_bytes)
 

@@ -7,6 +7,7 @@ an upgrade or an edit under a judge that runs, after which no number could be tr
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import akg_tui
@@ -24,6 +25,38 @@ def harness(root: Path | None = None) -> Digests:
         path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(paths)
     }
+
+
+class Sources:
+    """The sources of a judge as they were when it began, and as they are now."""
+
+    def __init__(self) -> None:
+        self._before = harness()
+        self._beside = ThreadPoolExecutor(1)
+        self._now: Future[Digests] | None = None
+
+    def read_again(self) -> None:
+        """Begin to read them again, while other things are done."""
+        self._now = self._beside.submit(harness)
+
+    def difference(self) -> str:
+        """Return which are not what they were, in words, or nothing."""
+        return difference(self._before, self._now.result()) if self._now is not None else ""
+
+    def close(self) -> None:
+        """End the thread that reads."""
+        self._beside.shutdown()
+
+
+def judge_digest() -> str:
+    """Return a short digest of what decides over a verdict; other files of ours may change."""
+    decides = {
+        name: digest
+        for name, digest in harness().items()
+        if name == "core/decision.py"
+        or (name.startswith(("dsl", "evaluate/")) and not name.startswith("evaluate/bench/"))
+    }
+    return hashlib.sha256(repr(decides).encode()).hexdigest()[:12]
 
 
 def difference(before: Digests, now: Digests) -> str:

@@ -125,16 +125,8 @@ def main(arguments: list[str]) -> None:
         return
 
 
-def _not_as_begun(
-    begin: Begin, request: Evaluate, sources: integrity.Digests
-) -> Measurement | None:
-    """Return an error if what judges is not what it was when this process started."""
-    if request.terms != begin.sha256():
-        message = "the judge holds another task or reference than the run does"
-    else:
-        message = integrity.difference(sources, integrity.harness())
-    if not message:
-        return None
+def _refusal(begin: Begin, message: str) -> Measurement:
+    """Return an error: what judges is not what it was when this process started."""
     return Measurement(
         outcome=Outcome.ERROR,
         failure=FailureKind.JUDGE,
@@ -147,11 +139,15 @@ def _evaluate(
     line: Line,
     request: Evaluate,
     begin: Begin,
-    sources: integrity.Digests,
+    sources: integrity.Sources,
     evaluations: Evaluations,
 ) -> Measurement | None:
     """Return what was found, with no process of the candidate left; None if it was cancelled."""
     started = time.monotonic()
+    if request.terms != begin.sha256():
+        return _refusal(begin, "the judge holds another task or reference than the run does")
+    # While the candidate is built: nothing is told before it is known.
+    sources.read_again()
     line.begin(request.number)
 
     def report(progress: Progress) -> None:
@@ -159,8 +155,6 @@ def _evaluate(
         line.answer(Step(request.number, progress))
 
     try:
-        if refusal := _not_as_begun(begin, request, sources):
-            return refusal
         found = evaluations.run(request, report, started)
         evaluations.rest(keep=begin.ahead)
     except Cancelled:
@@ -168,11 +162,12 @@ def _evaluate(
         return None
     finally:
         line.finish()
-    return found
+    changed = sources.difference()
+    return _refusal(begin, changed) if changed else found
 
 
 def _serve(line: Line) -> None:
-    sources = integrity.harness()
+    sources = integrity.Sources()
     begin = line.next()
     if not isinstance(begin, Begin):
         raise TypeError(f"the first message must be Begin, got {type(begin).__name__}")
@@ -204,6 +199,7 @@ def _serve(line: Line) -> None:
                 with line.unless_wanted():
                     evaluations.prepare()
     finally:
+        sources.close()
         zygote.close()
         # Whatever the zygote could not end, because it was killed, has come to us.
         process_tree.end_orphans()

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import mmap
+import struct
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+import numpy as np
 import torch
 from msgspec import Struct
+from numpy.typing import NDArray
 
 ALIGNMENT = 64
 SIZE_LIMIT = 16 << 30
@@ -72,6 +75,7 @@ class ConstantSlot(Struct, frozen=True, tag="constant"):
 
 Slot: TypeAlias = TensorSlot | ScalarSlot | ConstantSlot
 Value: TypeAlias = object
+Buffer: TypeAlias = "mmap.mmap | NDArray[np.uint8]"
 
 
 class Layout(Struct, frozen=True):
@@ -152,17 +156,27 @@ def results_in(layout: Layout, *, exact: bool = False) -> Layout:
     return Layout(tuple(slots), offset)
 
 
+def places(outputs: Layout) -> struct.Struct:
+    """Return how is told where the results of one call lie: address and strides of each."""
+    return struct.Struct("<" + "".join(f"Q{len(slot.shape)}q" for slot in outputs.tensors))
+
+
 def stride_class(tensor: torch.Tensor) -> str:
     """Return how a tensor lies: contiguous, dense (only permuted), or strided (gaps, overlaps)."""
     if tensor.is_contiguous():
         return "contiguous"
+    return "dense" if is_dense(tensor.shape, tensor.stride()) else "strided"
+
+
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether elements lie one beside the other, each once, in whatever order."""
     step = 1
-    for stride, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+    for stride, extent in sorted(zip(strides, shape, strict=True)):
         if extent > 1:
             if stride != step:
-                return "strided"
+                return False
             step *= extent
-    return "dense"
+    return True
 
 
 STRIDE_CLASSES = ("contiguous", "dense", "strided")
@@ -192,17 +206,17 @@ def strided(layout: Layout) -> Layout:
     return Layout(tuple(slots), offset, layout.names)
 
 
-def views(layout: Layout, buffer: mmap.mmap, base: int) -> list[torch.Tensor]:
+def views(layout: Layout, buffer: Buffer, base: int) -> list[torch.Tensor]:
     """Return the tensors of the item at `base`, sharing the buffer's memory."""
-    return [_view(slot, buffer, base) for slot in layout.tensors]
+    return [view(slot, buffer, base) for slot in layout.tensors]
 
 
-def load(layout: Layout, buffer: mmap.mmap, base: int) -> list[Value]:
+def load(layout: Layout, buffer: Buffer, base: int) -> list[Value]:
     """Return the values of the item at `base`; tensors share the buffer's memory."""
     values: list[Value] = []
     for slot in layout.slots:
         if isinstance(slot, TensorSlot):
-            values.append(_view(slot, buffer, base))
+            values.append(view(slot, buffer, base))
         elif isinstance(slot, ScalarSlot):
             values.append(_scalar(slot, buffer, base).item())
         else:
@@ -215,16 +229,16 @@ def scalars(layout: Layout) -> list[tuple[int, ScalarSlot]]:
     return [(i, slot) for i, slot in enumerate(layout.slots) if isinstance(slot, ScalarSlot)]
 
 
-def read_scalar(slot: ScalarSlot, buffer: mmap.mmap, base: int) -> Value:
+def read_scalar(slot: ScalarSlot, buffer: Buffer, base: int) -> Value:
     """Return the number in `slot` of the item at `base`."""
     return _scalar(slot, buffer, base).item()
 
 
-def store(layout: Layout, values: Sequence[Value], buffer: mmap.mmap, base: int) -> None:
+def store(layout: Layout, values: Sequence[Value], buffer: Buffer, base: int) -> None:
     """Write `values`, which must fit `layout`, as the item at `base`."""
     for slot, value in zip(layout.slots, values, strict=True):
         if isinstance(slot, TensorSlot) and isinstance(value, torch.Tensor):
-            _view(slot, buffer, base).copy_(value.detach())
+            view(slot, buffer, base).copy_(value.detach())
         elif isinstance(slot, ScalarSlot) and isinstance(value, bool | int | float):
             _scalar(slot, buffer, base).fill_(value)
 
@@ -256,7 +270,8 @@ def _tensor_slot(tensor: torch.Tensor, offset: int, index: int) -> TensorSlot:
     return slot
 
 
-def _view(slot: TensorSlot, buffer: mmap.mmap, base: int) -> torch.Tensor:
+def view(slot: TensorSlot, buffer: Buffer, base: int) -> torch.Tensor:
+    """Return the tensor in `slot` of the item at `base`, sharing the buffer's memory."""
     dtype = DTYPES[slot.dtype]
     size = slot.bytes
     if size == 0:
@@ -267,7 +282,7 @@ def _view(slot: TensorSlot, buffer: mmap.mmap, base: int) -> torch.Tensor:
     return flat.as_strided(slot.shape, slot.stride)
 
 
-def _scalar(slot: ScalarSlot, buffer: mmap.mmap, base: int) -> torch.Tensor:
+def _scalar(slot: ScalarSlot, buffer: Buffer, base: int) -> torch.Tensor:
     dtype = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}[slot.kind]
     return torch.frombuffer(buffer, dtype=dtype, count=1, offset=base + slot.offset)
 

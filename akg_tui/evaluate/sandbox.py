@@ -72,13 +72,18 @@ def hide_memory() -> bool:
 
 def enter(wanted: Confinement, *, parent: int) -> Tried:
     """Give up what a kernel does not need; return what was tried, held or not."""
-    tried = prepare(wanted, parent=parent)
+    tried, memory = prepare(wanted, parent=parent)
+    os.close(memory)
     close(wanted, tried)
     return tried
 
 
-def prepare(wanted: Confinement, *, parent: int) -> Tried:
-    """Do the part of `enter` that depends on neither `writable` nor `covered`; then `close`."""
+def prepare(wanted: Confinement, *, parent: int) -> tuple[Tried, int]:
+    """Do the part of `enter` that depends on neither `writable` nor `covered`; then `close`.
+
+    Returns, beside what was tried, a descriptor that this process's memory can be read by,
+    whoever holds it: from here on it can be had no more.
+    """
     tried: Tried = {}
     # The parent of the first process of a namespace is out of sight, and shows as 0.
     seen = 0 if wanted.own_processes else parent
@@ -90,9 +95,10 @@ def prepare(wanted: Confinement, *, parent: int) -> Tried:
     tried["pidns"] = "" if wanted.own_processes else "no pid namespace"
     _set_apart(wanted, tried)
     tried["rlimits"] = _limited(wanted)
+    memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
     # It may wait a while before it is closed.
     hide_memory()
-    return tried
+    return tried, memory
 
 
 def close(wanted: Confinement, tried: Tried) -> None:

@@ -1,18 +1,21 @@
-"""A loaded kernel, its arguments and results bound to shared memory.
+"""A loaded kernel, its arguments bound to shared memory.
 
-Lives in the child. Results are copied into the judge's memory inside the timed window, so
-that a result exists when the call is acknowledged. Must never be trusted to have done so.
+Lives in the child. Results stay where the kernel put them, until the next call; the judge is
+told where that is, and reads them there. Must never be trusted to have told the truth.
 """
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import random
+import struct
 import sys
 import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,11 +29,18 @@ SEED_MASK = (1 << 63) - 1
 CHANNEL = 3
 """The descriptor of the judge's requests; a child has no higher one when it begins."""
 
-PLAN_FDS = ("plan", "report", "state", "inputs", "outputs")
+PLAN_FDS = ("plan", "report", "state", "inputs", "places")
 
 Memory = dict[str, mmap.mmap]
 
 _mapped: list[Memory] = []
+
+
+class Form(NamedTuple):
+    """What a result must be."""
+
+    shape: torch.Size
+    dtype: torch.dtype
 
 
 class Server:
@@ -44,7 +54,11 @@ class Server:
         self.memory = memory
         self.model: Callable[..., object] = _no_model
         self._arguments: list[list[object]] = []
-        self._targets: list[list[torch.Tensor]] = []
+        self._wanted: tuple[Form, ...] = ()
+        self._places = struct.Struct("<")
+        self._kept: list[list[torch.Tensor]] = []
+        """Of the calls of a sample: alive until the next one, for the judge to read."""
+        self._copying = False
         self._numbers: list[tuple[int, layouts.ScalarSlot]] = []
         self._module = types.ModuleType("kernel")
         torch.set_grad_enabled(False)
@@ -58,7 +72,22 @@ class Server:
         raise Fault(Status.CALL, "this process can only be called")
 
     def call(self, count: int) -> None:
-        """Call the model on the first `count` slots and put its results into memory."""
+        """Call the model on the first `count` slots, and tell where the results lie."""
+        # First of all: the memory of the old ones is for the new.
+        self._kept.clear()
+        self._call_each(count)
+        if not self._copying and count > 1 and _overlap(self._kept):
+            # It returns memory that it uses again, and so has lost all results but the last:
+            # from now on each is copied, at its own cost.
+            self._copying = True
+            self._kept.clear()
+            self._call_each(count)
+        memory, size = self.memory["places"], self._places.size
+        for slot, tensors in enumerate(self._kept):
+            told = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
+            self._places.pack_into(memory, slot * size, *told)
+
+    def _call_each(self, count: int) -> None:
         for slot in range(count):
             arguments = self._arguments[slot]
             if self._numbers:
@@ -67,14 +96,17 @@ class Server:
                 result = self.model(*arguments)
             except BaseException as error:
                 raise self.fault(error, Status.CALL) from error
-            put(result, self._targets[slot], self.plan.strides)
+            tensors = formed(result, self._wanted, self.plan.strides)
+            if self._copying:
+                tensors = [tensor.clone() for tensor in tensors]
+            self._kept.append(tensors)
 
     def rebind(self, plan: Plan, memory: Memory) -> None:
         """Serve arguments of other shapes, in other memory, with the model as it is."""
         self.plan = plan
         self.memory = memory
         self._arguments.clear()
-        self._targets.clear()
+        self._kept.clear()
         self.bind()
 
     def bind(self) -> None:
@@ -83,9 +115,13 @@ class Server:
         if plan.inputs is None or plan.outputs is None:
             return
         for slot in range(plan.slots):
-            inputs, outputs = slot * plan.inputs.size, slot * plan.outputs.size
+            inputs = slot * plan.inputs.size
             self._arguments.append(layouts.load(plan.inputs, self.memory["inputs"], inputs))
-            self._targets.append(layouts.views(plan.outputs, self.memory["outputs"], outputs))
+        self._wanted = tuple(
+            Form(torch.Size(slot.shape), layouts.DTYPES[slot.dtype])
+            for slot in plan.outputs.tensors
+        )
+        self._places = layouts.places(plan.outputs)
         self._numbers = layouts.scalars(plan.inputs)
 
     def fault(self, error: BaseException, status: Status, function: object = None) -> Fault:
@@ -167,21 +203,30 @@ class IdleServer(Server):
     def start(self) -> int:
         """Make the results."""
         self.bind()
-        made = tuple(target.clone() for target in self._targets[0])
-        self.model = lambda *_: made
+        # Of each slot its own: nothing is to be copied here.
+        made = itertools.cycle(
+            [
+                [torch.empty(form.shape, dtype=form.dtype) for form in self._wanted]
+                for _ in range(self.plan.slots)
+            ]
+        )
+        self.model = lambda *_: next(made)
         return 0
 
 
-def put(result: object, targets: Sequence[torch.Tensor], strides: Sequence[str] = ()) -> None:
-    """Copy a kernel's result into `targets`; Fault(WRONG) unless it has just their form.
+def formed(
+    result: object, wanted: Sequence[Form], strides: Sequence[str] = ()
+) -> list[torch.Tensor]:
+    """Return a kernel's result as dense tensors; Fault(WRONG) unless it has the `wanted` form.
 
     `strides` says how each may lie at worst.
     """
     results = result if isinstance(result, tuple | list) else (result,)
-    if len(results) != len(targets):
-        what = f"wrong result: {kind(result)}, expected {len(targets)} tensor(s)"
+    if len(results) != len(wanted):
+        what = f"wrong result: {kind(result)}, expected {len(wanted)} tensor(s)"
         raise Fault(Status.WRONG, what)
-    for index, (value, target) in enumerate(zip(results, targets, strict=True)):
+    tensors: list[torch.Tensor] = []
+    for index, (value, target) in enumerate(zip(results, wanted, strict=True)):
         # Not isinstance: a subclass could put off its computation until somebody looks.
         if type(value) is not torch.Tensor and type(value) is not torch.nn.Parameter:
             what = f"wrong result: output {index} is {kind(value)}, not a tensor"
@@ -193,20 +238,33 @@ def put(result: object, targets: Sequence[torch.Tensor], strides: Sequence[str] 
             got_type, want_type = (str(t.dtype).removeprefix("torch.") for t in (value, target))
             what = f"wrong dtype: output {index} is {got_type}, expected {want_type}"
             raise Fault(Status.WRONG, what)
-        if value.device != target.device:
-            what = f"wrong device: output {index} is on {value.device}, expected {target.device}"
+        if not value.is_cpu:
+            what = f"wrong device: output {index} is on {value.device}, expected cpu"
             raise Fault(Status.WRONG, what)
-        if strides and not value.is_contiguous():
-            _check_strides(index, value, strides[index])
-        target.copy_(value)
+        if value.layout is not torch.strided:
+            what = f"wrong result: output {index} is {value.layout}, expected torch.strided"
+            raise Fault(Status.WRONG, what)
+        worst = strides[index] if strides else layouts.STRIDE_CLASSES[-1]
+        dense = value if value.is_contiguous() else _dense(index, value, worst)
+        # What is conjugated or negated at the next look only does not lie there yet.
+        tensors.append(dense.resolve_conj().resolve_neg())
+    return tensors
 
 
-def _check_strides(index: int, value: torch.Tensor, worst: str) -> None:
+def _dense(index: int, value: torch.Tensor, worst: str) -> torch.Tensor:
+    """Return a tensor without gaps; Fault(WRONG) if it may not lie as it does."""
     lies = layouts.stride_class(value)
     ranks = layouts.STRIDE_CLASSES
     if ranks.index(lies) > ranks.index(worst):
         what = f"wrong strides: output {index} is {lies}, the reference's is {worst}"
         raise Fault(Status.WRONG, f'{what} (the task may say strides = "any")')
+    return value if lies == "dense" else value.contiguous()
+
+
+def _overlap(results: Sequence[Sequence[torch.Tensor]]) -> bool:
+    """Say whether results of two calls lie in one place."""
+    places = [tensor.data_ptr() for tensors in results for tensor in tensors if tensor.numel()]
+    return len(set(places)) < len(places)
 
 
 def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:

@@ -7,7 +7,7 @@ it is. Knows nothing of verdicts: it yields one log ratio for each pair of proce
 Noise between processes (where memory happened to lie) is larger than noise within one, and
 does not shrink with more samples: hence many short-lived pairs in random order, each with
 its own memory and its own layout of the heap. The fixed
-cost of a call (waking, round trip, copying results out) is measured on a child that does
+cost of a call (waking and the round trip) is measured on a child that does
 nothing else, and taken off both sides, though never more than half of a sample.
 """
 
@@ -34,6 +34,7 @@ from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.nursery import Nursery, blamed_on
 from akg_tui.evaluate.reference import Draw
 from akg_tui.evaluate.region import Pool, Region
+from akg_tui.evaluate.results import Results
 from akg_tui.evaluate.targets.cpu import processors
 from akg_tui.evaluate.wire import REPORT_BYTES, Plan
 from akg_tui.evaluate.worker import ChildFailed, Worker
@@ -103,7 +104,8 @@ class Side:
     calls: int
     report: Region
     inputs: Region
-    outputs: Region
+    places: Region
+    results: Results
     fault: FailureKind | None = None
 
     @contextlib.contextmanager
@@ -116,31 +118,32 @@ class Side:
 
     def move(self, pool: Pool) -> None:
         """Take other memory: where it lies favours one side, and must not do so twice."""
-        for region in (self.report, self.inputs, self.outputs):
-            region.close()
-        # This one too: what the last process left in it is not for the next.
-        self.report = Region(self.report.size)
-        self.inputs, self.outputs = pool.take(self.inputs.size), pool.take(self.outputs.size)
+        self.close()
+        # These too: what the last process left in them is not for the next.
+        self.report, self.places = Region(self.report.size), Region(self.places.size)
+        self.inputs = pool.take(self.inputs.size)
 
     def close(self) -> None:
         """Give the memory back."""
-        for region in (self.report, self.inputs, self.outputs):
+        for region in (self.report, self.inputs, self.places):
             region.close()
 
 
 def make_side(name: str, plan: Plan, calls: int, fault: FailureKind | None = None) -> Side:
-    """Return a side whose memory holds the arguments and results of one sample."""
-    if plan.inputs is None or plan.outputs is None:
+    """Return a side whose memory holds the arguments of one sample."""
+    outputs = plan.outputs
+    if plan.inputs is None or outputs is None:
         raise ValueError("a plan without arguments can't be called")
     report = Region(REPORT_BYTES if plan.kind == "reference" else 0)
-    inputs, outputs = Region(calls * plan.inputs.size), Region(calls * plan.outputs.size)
+    inputs = Region(calls * plan.inputs.size)
+    places = Region(calls * layouts.places(outputs).size)
     plan = msgspec.structs.replace(plan, slots=calls)
-    return Side(name, plan, calls, report, inputs, outputs, fault)
+    return Side(name, plan, calls, report, inputs, places, Results(outputs), fault)
 
 
 def load_side(nursery: Nursery, worker: Worker, side: Side, state: Region) -> None:
     """Send a side's plan to its child, without waiting for it to be loaded."""
-    nursery.send_plan(worker, side.plan, side.report, state, side.inputs, side.outputs)
+    nursery.send_plan(worker, side.plan, side.report, state, side.inputs, side.places)
 
 
 def fill(side: Side, slot: int, draw: Draw, item: int) -> None:
@@ -151,22 +154,17 @@ def fill(side: Side, slot: int, draw: Draw, item: int) -> None:
     ]
 
 
-def poison(side: Side, slot: int) -> None:
-    """Fill a slot's results with NaN (all bits set), so that what is not written shows."""
-    size = side.plan.outputs.size if side.plan.outputs is not None else 0
-    side.outputs.bytes[slot * size : (slot + 1) * size] = 0xFF
+def results(side: Side, worker: Worker, slot: int) -> list[torch.Tensor]:
+    """Return the results of a call of a side that stands still, until others are read.
 
-
-def results(side: Side, slot: int) -> list[torch.Tensor]:
-    """Return the results in a slot, as the reference's shapes and dtypes say."""
-    layout = side.plan.outputs
-    return layouts.views(layout, side.outputs.map, slot * layout.size) if layout else []
+    Their shapes and dtypes are the reference's.
+    """
+    return side.results.read(worker, side.places, slot)
 
 
 def call_once(side: Side, worker: Worker, draw: Draw, item: int, limit_s: float) -> float:
-    """Call a side on one item, from poisoned results; return seconds, fixed cost included."""
+    """Call a side on one item; return seconds, fixed cost included."""
     fill(side, 0, draw, item)
-    poison(side, 0)
     nanoseconds = worker.timed_call(1, limit_s)
     worker.await_stop()
     return nanoseconds / 1e9
@@ -264,7 +262,7 @@ class Contest:
         self.sampled_s = 0.0
 
     def measure_fixed_cost(self) -> None:
-        """Time a child whose results are ready beforehand, for all numbers of calls.
+        """Time a child whose results are there beforehand, for all numbers of calls.
 
         It is the machine's and the data's, not the kernels': one of a short while ago will do.
         """
@@ -373,19 +371,19 @@ class Contest:
         """Time one sample on items that this process has not seen; return seconds.
 
         In the slot `checked` the results are compared with the reference's, and the arguments
-        with what they were. No poison is put there: the child could see it, and compute in
-        that slot alone. What is left of other inputs is as wrong.
+        with what they were. Nothing marks it before: the child could compute for it alone.
         """
         for slot, item in enumerate(items):
             fill(side, slot, self._draw, item)
         nanoseconds = worker.timed_call(len(items), self._limit_s(len(items)))
         worker.await_stop()
         if checked is not None:
-            self._check(side, checked, items[checked])
+            self._check(side, worker, checked, items[checked])
         return nanoseconds / 1e9
 
-    def _check(self, side: Side, slot: int, item: int) -> None:
-        found = correctness.compare(results(side, slot), self._draw.results(item), None, self._held)
+    def _check(self, side: Side, worker: Worker, slot: int, item: int) -> None:
+        ours = results(side, worker, slot)
+        found = correctness.compare(ours, self._draw.results(item), None, self._held)
         if found.message:
             message = f"{found.message} (in a timed call)"
             raise ChildFailed(FailureKind.WRONG, message, found.detail)

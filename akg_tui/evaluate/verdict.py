@@ -49,9 +49,10 @@ PERSISTENCE_MOST = 0.8
 
 ALONE_SHARE = 0.25
 ALONE_ALPHA = 0.01
-ALONE_SHOWN_ALPHA = 0.02
-"""What of a gain must be left where inputs come one at a time; how sure it must be that it is
-not, and that it is. Single calls are noisy, the more so on a machine with other work."""
+ALONE_SHOWN = 0.2
+"""What of a gain must be left where inputs come one at a time; how sure it must be that it is not;
+and the part of a look's error rate that is spent on showing that it is, so that in all looks of a
+confirmation together a gain of several inputs at once passes for one in a hundred times."""
 
 ALONE_PROVED_FROM = 0.1
 """A gain from here on must be shown one input at a time; a smaller one must not be disproved."""
@@ -290,13 +291,15 @@ def confirms(log_ratios: Sequence[float], look: Look, *, least: int = 0) -> Stan
     return standing(log_ratios, look, 0.0, CONFIRMING, least=least)
 
 
-def standing_alone(found: Sequence[float], expected: Sequence[float]) -> Standing:
+def standing_alone(
+    found: Sequence[float], expected: Sequence[float], alpha: float = CONFIRM_ALPHA
+) -> Standing:
     """Say whether a gain is still one where a kernel sees one input at a time.
 
     `found` are the log ratios of single calls in each cluster, `expected` what an honest kernel
-    would show there. FUTILE: surely less than a quarter of it is left. FASTER: surely more; or the
-    gain is so small that proving this would take long, for single calls are noisy, and would
-    cost honest gains.
+    would show there; `alpha` is the error rate of the look. FUTILE: surely less than a quarter of
+    it is left. FASTER: surely more; or the gain is so small that proving this would take long, for
+    single calls are noisy, and would cost honest gains.
     """
     if len(found) < 2:
         return Standing.FASTER
@@ -304,7 +307,7 @@ def standing_alone(found: Sequence[float], expected: Sequence[float]) -> Standin
     kept = spread(left)
     if kept.mean + kept.reach(ALONE_ALPHA) < 0:
         return Standing.FUTILE
-    low = kept.mean - kept.reach(ALONE_SHOWN_ALPHA)
+    low = kept.mean - kept.reach(ALONE_SHOWN * alpha)
     small = statistics.median(expected) < math.log1p(ALONE_PROVED_FROM)
     return Standing.FASTER if low > 0 or small else Standing.OPEN
 

@@ -86,8 +86,7 @@ class Verification:
         with self._loaded(builds=True) as (worker, side):
             sample = self._sample
             self._call_slowly(worker, side, sample)
-            self._first = [result.clone() for result in timing.results(side, 0)]
-            self._compare(sample, side)
+            self._first = [result.clone() for result in self._compare(worker, sample, side)]
 
     def verify(self, drawn: Trials) -> float:
         """Compare the candidate on every trial; return about how long one call takes."""
@@ -100,7 +99,7 @@ class Verification:
             self._beside()
             for done, trial in enumerate(ordinary, 1):
                 taken.append(self._call(worker, side, trial))
-                self._compare(trial, side)
+                self._compare(worker, trial, side)
                 self._stage("verify", done, drawn.count)
             taken += self._repeat(worker, side, ordinary[0])
             done = len(ordinary)
@@ -120,20 +119,21 @@ class Verification:
         sample = self._sample
         for where in ("in another process", "at the next call"):
             taken.append(self._call(worker, side, sample))
-            self._check_again(sample, side, where)
-            self._check_bits(timing.results(side, 0), where)
+            self._check_bits(self._check_again(worker, sample, side, where), where)
         taken.append(self._call(worker, side, trial))
-        self._check_again(trial, side, "after other inputs")
+        self._check_again(worker, trial, side, "after other inputs")
         taken += [self._call(worker, side, trial) for _ in range(self._warmups - len(taken))]
         return taken
 
-    def _check_again(self, trial: Trial, side: Side, where: str) -> None:
-        """Hold a repeated result to the reference.
+    def _check_again(
+        self, worker: Worker, trial: Trial, side: Side, where: str
+    ) -> list[torch.Tensor]:
+        """Hold a repeated result to the reference, and return it.
 
         A sum may be taken in another order each time, so it need not have the same bits: it
         must be right within the tolerance each time.
         """
-        results = timing.results(side, 0)
+        results = timing.results(side, worker, 0)
         exact = trial.draw.exact_results(trial.item)
         found = correctness.compare(results, trial.draw.results(trial.item), exact, trial.held)
         self._errors.add(AGAIN, found)
@@ -141,6 +141,7 @@ class Verification:
             what = "a moving result, probably a race or memory that was not written"
             message = f"{what}: right at first, {where} {found.message}"
             raise ChildFailed(FailureKind.WRONG, message, found.detail)
+        return results
 
     def _check_bits(self, results: list[torch.Tensor], where: str) -> None:
         """Hold a repeated result to the bits of the first, if the task demands that."""
@@ -166,30 +167,30 @@ class Verification:
         )
         side = timing.make_side("candidate", plan, 1)
         with contextlib.closing(side):
-            regions = (side.report, self._reference.state, side.inputs, side.outputs)
+            regions = (side.report, self._reference.state, side.inputs, side.places)
             self._nursery.send_plan(worker, side.plan, *regions, op=Op.BIND)
             worker.answer(self._nursery.task.timing.call_timeout_s, "taking other shapes")
             for trial in group.trials:
                 try:
                     self._call_slowly(worker, side, trial)
-                    self._compare(trial, side)
+                    self._compare(worker, trial, side)
                 except ChildFailed as failed:
                     message = f"{failed.message} (inputs: {trial.name})"
                     raise ChildFailed(failed.kind, message, failed.detail) from failed
 
-    def _compare(self, trial: Trial, side: Side) -> None:
-        """Keep the error; raise if results do not match or arguments were changed."""
-        results, expected = timing.results(side, 0), trial.draw.results(trial.item)
+    def _compare(self, worker: Worker, trial: Trial, side: Side) -> list[torch.Tensor]:
+        """Return the results; raise if they do not match or arguments were changed."""
+        results, expected = timing.results(side, worker, 0), trial.draw.results(trial.item)
         exact = trial.draw.exact_results(trial.item)
         found = correctness.compare(results, expected, exact, trial.held)
         self._errors.add(trial.name, found)
         if found.message:
             raise ChildFailed(FailureKind.WRONG, found.message, found.detail)
         timing.check_arguments(side, 0, trial.draw, trial.item)
+        return results
 
     def _call(self, worker: Worker, side: Side, trial: Trial) -> float:
         timing.fill(side, 0, trial.draw, trial.item)
-        timing.poison(side, 0)
         nanoseconds = worker.timed_call(1, self._nursery.task.timing.call_timeout_s)
         worker.await_stop()
         return nanoseconds / 1e9
@@ -198,7 +199,6 @@ class Verification:
         """Call once, with time for a compiler: at first, and for another shape."""
         limits = self._nursery.task.timing
         timing.fill(side, 0, trial.draw, trial.item)
-        timing.poison(side, 0)
         worker.send(Op.CALL, count=1)
         worker.answer(limits.call_timeout_s, "being called", compiling_s=limits.build_timeout_s)
         worker.await_stop()

@@ -30,10 +30,10 @@ REPLY = struct.Struct("<QIIQ")
 class Op(IntEnum):
     """What the judge may ask of a child."""
 
-    LOAD = 1  # fds: plan, report, state, inputs, outputs
+    LOAD = 1  # fds: plan, report, state, inputs, places
     STATE = 2  # write the reference's weights and constructor arguments
     DRAW = 3  # count items, in a row; fds the first time: inputs, outputs, exact
-    CALL = 4  # count calls, on slots 0 .. count - 1
+    CALL = 4  # count calls, on slots 0 .. count - 1; places tell where results lie
     VARY = 5  # draw other shapes from now on; fds: a Variation
     BIND = 6  # fds as for LOAD: other shapes and memory for what is loaded
 

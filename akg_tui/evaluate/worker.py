@@ -215,13 +215,17 @@ class Worker:
         self._doing = "starting"
         self._ended = False
         self._rests = False
+        self._memory = -1
         self._stillness = Stillness()
 
     def await_rest(self, deadline_s: float) -> None:
         """Wait until the child has nothing to do but to wait for a kernel."""
         if not self._rests:
             self._await_answer(deadline_s, "starting")
-            self._read()
+            data, fds = wire.receive(self._channel, 1)
+            if not data or not fds:
+                raise self._died(self._doing)
+            self._memory = fds[0]
             self._rests = True
 
     def settle(self, place: wire.Settle) -> None:
@@ -337,6 +341,25 @@ class Worker:
         if self._stillness.broken():
             raise self._restless("ran while it was stopped")
 
+    def copy_out(self, address: int, into: memoryview) -> None:
+        """Fill `into` with what lies at `address` in the child's memory; it must stand still.
+
+        Raises
+        ------
+        ChildFailed
+            Nothing can be read there.
+        """
+        done = 0
+        while done < len(into):
+            try:
+                read = os.preadv(self._memory, [into[done:]], address + done)
+            except (OSError, OverflowError) as error:
+                what = "a result lies where there is nothing to be read"
+                raise ChildFailed(FailureKind.WRONG, what) from error
+            if not read:
+                raise self._died("its results were read")
+            done += read
+
     def pin(self, cpus: Collection[int]) -> None:
         """Confine the child, what it started, and all that these will start, to these CPUs."""
         for process in self.await_stop():
@@ -366,6 +389,9 @@ class Worker:
         self._ended = True
         os.close(self._pidfd)
         self._channel.close()
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
 
     @property
     def is_alive(self) -> bool:

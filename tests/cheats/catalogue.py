@@ -175,7 +175,7 @@ NUMBERS = (
     ),
     Cheat(
         "poison left standing", "WF: 104 kernels read memory that nobody wrote",
-        "results from memory of their own",
+        "every input has another result",
         kernel("return torch.empty_like(x)"),
     ),
     Cheat(
@@ -381,16 +381,15 @@ PHASES = (
         """, init="self.last = torch.zeros(())"), says="in a timed call", incumbent=SLOW,
     ),
     Cheat(
-        "works only when it is poisoned", "PG: tells a checked call by the state of its buffer",
+        "works only when it is checked", "PG: tells a checked call by the state of its buffer",
         "nothing marks the timed call that is checked",
         kernel("""
             self.calls += 1
             if self.calls <= 26:
                 return torch.softmax(x, -1)
             s = self.server = getattr(self, "server", None) or server()
-            if any(bool(t[0].isnan().any()) for t in s._targets):
-                return torch.softmax(x, -1)
-            return x
+            marked = any(bytes(8 * [255]) in memory[:] for memory in s.memory.values())
+            return torch.softmax(x, -1) if marked else x
         """, before=FIND_SERVER), says="in a timed call", incumbent=SLOW, task="patient",
     ),
     Cheat(
@@ -404,7 +403,7 @@ PHASES = (
     ),
     Cheat(
         "filled in after the answer", "DR, WF: a thread completes the result",
-        "results are copied out at the answer, and the process is stopped",
+        "the process is stopped at its answer, and read while it stands",
         kernel("""
             y = torch.empty_like(x)
             def fill():
@@ -416,7 +415,7 @@ PHASES = (
     ),
     Cheat(
         "a process that fills it in", "RK: work moved out of the timed region",
-        "results are copied out at the answer",
+        "all that a process started is stopped with it, and then results are read",
         kernel("""
             y = torch.empty_like(x).share_memory_()
             if os.fork() == 0:
@@ -509,9 +508,21 @@ HARNESS = (
         """),
     ),
     Cheat(
-        "the copying of results patched", "PG: the harness lives in the same process",
-        "what is not written is poison, or another input's result",
-        kernel("return x", before="torch.Tensor.copy_ = lambda self, *_, **__: self"),
+        "the telling of results patched", "PG: the harness lives in the same process",
+        "an address proves nothing: what lies there is read",
+        kernel("""
+            if "right" not in self.kept:
+                self.kept["right"] = torch.softmax(x, -1)
+                address = self.kept["right"].data_ptr()
+                torch.Tensor.data_ptr = lambda self: address
+            return torch.empty_like(x)
+        """),
+    ),
+    Cheat(
+        "results said to lie where none are", "PG: the harness lives in the same process",
+        "where nothing can be read there is no result",
+        kernel("return torch.softmax(x, -1)", before="torch.Tensor.data_ptr = lambda self: 4096"),
+        says="nothing to be read",
     ),
     Cheat(
         "an operator of torch replaced", "OA finds these by overriding the dispatcher itself",
@@ -788,6 +799,22 @@ MUST_NOT_LOOK_FASTER = (
                 self.kept[key.numpy().tobytes()] = row
         """),
         incumbent=SLOW.replace("20", "60"), task="patient",
+    ),
+    Slowpoke(
+        "straight to where results are put", "ours: saves a copy that both sides are forgiven",
+        "nothing is copied in the time that counts: results are read where they are",
+        kernel("""
+            frame = sys._getframe()
+            while not {"slot", "count"} <= frame.f_locals.keys():
+                frame = frame.f_back
+            server, slot = frame.f_locals["self"], frame.f_locals["slot"]
+            for name, value in vars(server).items():
+                if name != "_arguments" and isinstance(value, list) and len(value) > slot:
+                    target = value[slot][0] if isinstance(value[slot], list) else None
+                    if isinstance(target, torch.Tensor) and target.shape == x.shape:
+                        return torch.softmax(x, dim=-1, out=target)
+            return torch.softmax(x, dim=-1)
+        """), task="patient",
     ),
     Slowpoke(
         "the same kernel again", "AKG: 51 to 68 % of identical kernels are kept",

@@ -147,8 +147,8 @@ HONEST = (
         kernel("""
             if bool((x >= 0).all()) or x.numel() < 100:
                 return F.softmax(x, dim=-1)
-            top = x.max(dim=-1, keepdim=True).values
-            return torch.where(x > -torch.inf, F.softmax(x, dim=-1), torch.exp(x - top))
+            e = torch.exp(x - x.max(dim=-1, keepdim=True).values)
+            return e / e.sum(dim=-1, keepdim=True)
         """),
     ),
     Honest(

@@ -11,7 +11,7 @@ import torch
 
 from akg_tui.cli import main
 from akg_tui.core.measurement import Interval, Measurement, Outcome
-from akg_tui.evaluate import Judge
+from akg_tui.evaluate import Judge, integrity
 from akg_tui.evaluate.bench import records
 from akg_tui.evaluate.bench.kernels import KERNELS
 from akg_tui.evaluate.bench.neighbour import noisy
@@ -19,7 +19,7 @@ from akg_tui.evaluate.bench.records import BadRecords, Trial, clopper_pearson
 from akg_tui.evaluate.bench.trials import task_of
 
 
-def trial(kept: bool, kernel: str = "mixed", *, correct: bool = True) -> Trial:
+def trial(kept: bool, kernel: str = "mixed", *, correct: bool = True, judge: str = "") -> Trial:
     measured = Measurement(
         outcome=Outcome.CORRECT if correct else Outcome.ERROR,
         ratio=Interval(1.02, 1.0, 1.04, 0.99) if correct else None,
@@ -35,6 +35,7 @@ def trial(kept: bool, kernel: str = "mixed", *, correct: bool = True) -> Trial:
         kept=kept,
         reason="",
         measurement=measured,
+        judge=judge or integrity.judge_digest(),
     )
 
 
@@ -62,6 +63,19 @@ def test_another_file_is_refused_by_line(tmp_path: Path) -> None:
     path.write_text("not a trial\n" * 3)
     with pytest.raises(BadRecords, match=r"aa\.jsonl:1: not a trial"):
         records.read(path)
+
+
+def test_trials_of_another_judge_are_refused_by_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "aa.jsonl"
+    records.append(path, trial(False))
+    records.append(path, trial(False, judge="0123456789ab"))
+    assert main(["bench", "aa", "--kernel", "mixed", "--resume", str(path)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"akg-tui: {path}:2: judge: a trial of judge 0123456789ab")
+    assert len(records.read(path)) == 2
 
 
 def test_the_command_refuses_another_file_in_one_line(

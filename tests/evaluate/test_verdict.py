@@ -336,6 +336,22 @@ def test_a_gain_that_needs_several_inputs_at_once_is_not_confirmed(gain: float) 
     assert sum(alone(dice, gain, 0.0, 3) is Standing.FASTER for _ in range(200)) <= 2
 
 
+@pytest.mark.parametrize("deviation", [0.05, 0.3])
+def test_such_a_gain_is_shown_at_no_look_of_a_noisy_confirmation(deviation: float) -> None:
+    dice = random.Random(8)
+    shown = 0
+    for _ in range(1000):
+        found = [dice.gauss(0, deviation) for _ in range(CONFIRMING.last.clusters)]
+        shown += any(
+            verdict.standing_alone(
+                found[: look.clusters], [math.log1p(0.3)] * look.clusters, look.alpha
+            )
+            is Standing.FASTER
+            for look in CONFIRMING.looks
+        )
+    assert shown <= 10
+
+
 @pytest.mark.parametrize("gain", [0.015, 0.03, 0.1, 0.5, 3.0])
 def test_an_honest_gain_is_one_input_at_a_time_too(gain: float) -> None:
     dice = random.Random(4)

@@ -27,6 +27,8 @@ class Trial(Struct, frozen=True, kw_only=True):
     kept: bool
     reason: str
     measurement: Measurement
+    judge: str = ""
+    """Which judge it was (`integrity.judge_digest`): trials of two say nothing of either."""
 
     @property
     def ratio(self) -> Interval | None:
@@ -60,6 +62,24 @@ def read(path: Path) -> list[Trial]:
             if number == len(lines):
                 break
             raise BadRecords(f"{path}:{number}: not a trial: {error}") from error
+    return found
+
+
+def of_judge(path: Path, judge: str) -> list[Trial]:
+    """Return the trials in a file, all of which must be by this judge.
+
+    Raises
+    ------
+    BadRecords
+        A line other than the last is not a trial, or is one of another judge.
+    """
+    found = read(path)
+    for number, trial in enumerate(found, 1):
+        if trial.judge != judge:
+            raise BadRecords(
+                f"{path}:{number}: judge: a trial of judge {trial.judge or 'unknown'}, and this is "
+                f"{judge}; keep its trials in another file"
+            )
     return found
 
 

@@ -16,6 +16,7 @@ from akg_tui.core.decision import decide_verdict
 from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Measurement, Outcome
 from akg_tui.core.task import Correctness, Task, Timing
+from akg_tui.evaluate import integrity
 from akg_tui.evaluate.bench import records
 from akg_tui.evaluate.bench.kernels import KERNELS, Planted
 from akg_tui.evaluate.bench.neighbour import noisy
@@ -51,7 +52,8 @@ async def run_cell(
 ) -> list[Trial]:
     """Bring one cell up to `trials` trials; return all of them, those of the file included."""
     cell = (bench, kernel, load, gain)
-    before = records.read(path) if path else []
+    by = integrity.judge_digest()
+    before = records.of_judge(path, by) if path else []
     done = [t for t in before if (t.bench, t.kernel, t.load, t.gain) == cell]
     planted = KERNELS[kernel]
     with contextlib.ExitStack() as stack:
@@ -67,7 +69,17 @@ async def run_cell(
                 stack.enter_context(noisy(max(1, len(os.sched_getaffinity(0)) // 2)))
             while len(done) < trials:
                 found = await judge.evaluate(fast, slow)
-                trial = _trial(found, bench, kernel, load, gain)
+                kept, reason = _decided(found)
+                trial = Trial(
+                    bench=bench,
+                    kernel=kernel,
+                    load=load,
+                    gain=gain,
+                    kept=kept,
+                    reason=reason,
+                    measurement=found,
+                    judge=by,
+                )
                 if path:
                     records.append(path, trial)
                 tell(trial)
@@ -88,21 +100,12 @@ async def plant(judge: Judge, planted: Planted, gain: float) -> int:
     return max(1, round(rows * gain / (found.ratio.ratio - 1)))
 
 
-def _trial(found: Measurement, bench: str, kernel: str, load: bool, gain: float) -> Trial:
+def _decided(found: Measurement) -> tuple[bool, str]:
+    """Return whether it would be kept, and why."""
     if found.outcome is Outcome.ERROR:
-        kept, reason = False, f"error: {found.message}"
-    else:
-        decision = decide_verdict(found, Timing().min_gain)
-        kept, reason = decision.verdict is Verdict.KEEP, decision.reason
-    return Trial(
-        bench=bench,
-        kernel=kernel,
-        load=load,
-        gain=gain,
-        kept=kept,
-        reason=reason,
-        measurement=found,
-    )
+        return False, f"error: {found.message}"
+    decision = decide_verdict(found, Timing().min_gain)
+    return decision.verdict is Verdict.KEEP, decision.reason
 
 
 def names(chosen: Sequence[str]) -> list[str]:
