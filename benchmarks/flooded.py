@@ -19,6 +19,7 @@ from pathlib import Path
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Phase
 from akg_tui.tui.app import WorkbenchApp
+from akg_tui.tui.ondemand import OnDemand
 from tests.tui.script import KERNEL, FakeHandle
 
 BEAT_S = 0.005
@@ -39,6 +40,27 @@ def event(number: int) -> ev.AnyEvent:
             return ev.ToolAnswered(call=call, tool="read_kernel", status="success", output="ok")
 
 
+class _Journal(OnDemand[ev.Record]):
+    """As a run's journal on disk: of its records none is in memory but those that are read."""
+
+    def __init__(self, begun: list[ev.Record], at: float) -> None:
+        self._begun = begun
+        self._at = at
+        self._made_up = 0
+
+    def __len__(self) -> int:
+        return len(self._begun) + self._made_up
+
+    def grow(self, count: int) -> None:
+        self._made_up += count
+
+    def _made(self, index: int) -> ev.Record:
+        made_up = index - len(self._begun)
+        if made_up < 0:
+            return self._begun[index]
+        return ev.Record(index + 1, self._at, event(made_up))
+
+
 class Flood(FakeHandle):
     """A run in its eighth round, on a kernel of 20,000 lines where `long`."""
 
@@ -49,6 +71,9 @@ class Flood(FakeHandle):
         )
         super().__init__(kernel=KERNEL + (more if long else ""))
         self.to_phase(Phase.EVAL, settled=7)
+        self._journal = _Journal(list(self.records), self.now)
+        # What the screens read is a sequence; only the script that is over by now appended to it.
+        self.records = self._journal  # type: ignore[assignment]
         self.rate = rate
         self.stalls: list[tuple[float, float, float]] = []
 
@@ -70,9 +95,8 @@ class Flood(FakeHandle):
                 self.stalls.append((last, now - last - beat, worked))
             last = now
             due = int((now - begin) * self.rate)
-            while made < due:
-                self.records.append(ev.Record(len(self.records) + 1, self.now, event(made)))
-                made += 1
+            self._journal.grow(due - made)
+            made = due
             if now - told > 0.5:
                 self._report((time.process_time() - cpu) / (now - told))
                 told, cpu = now, time.process_time()

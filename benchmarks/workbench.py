@@ -61,7 +61,7 @@ ACTIONS = [
     *("r", "n", "s", "escape"),
     *("v", "z", "left", "escape"),
     *("T", "left", "home", "L"),
-    *("ctrl+p", "z", "o", "escape", "escape"),
+    *("ctrl+p", "t", "h", "down", "escape", "escape"),
     *("80x24", "200x60", "120x40"),
 ]
 SIZES = {"80x24": (80, 24), "200x60": (200, 60), "120x40": (120, 40)}

@@ -75,7 +75,7 @@ class ConstantSlot(Struct, frozen=True, tag="constant"):
 
 Slot: TypeAlias = TensorSlot | ScalarSlot | ConstantSlot
 Value: TypeAlias = object
-Buffer: TypeAlias = "mmap.mmap | NDArray[np.uint8]"
+Buffer: TypeAlias = mmap.mmap | NDArray[np.uint8]
 
 
 class Layout(Struct, frozen=True):

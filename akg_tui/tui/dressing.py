@@ -7,6 +7,7 @@ what was worn stays.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,6 +103,7 @@ class Dressed(Keeping, Inked, _Base):
     line, the palette or the chord was begun.
     """
     typing = False
+    _dressing: asyncio.Task[None] | None = None
     """Whether the last key may be part of something written."""
 
     def wall_clock(self) -> float:
@@ -209,11 +211,31 @@ class Dressed(Keeping, Inked, _Base):
             # Nothing stands yet: what is read for the first screen has these colours already.
             self.stylesheet.set_variables(self.get_css_variables())
             return
-        super().refresh_css(animate)
-        # Textual counts a modal screen neither to the app's own nodes nor to the screens below.
-        for screen in self.screen_stack[-1:] if self.is_running else ():
-            if screen.is_modal:
-                self.stylesheet.update(screen, animate=animate)
+        if self._dressing is not None:
+            self._dressing.cancel()
+        self._dressing = asyncio.create_task(self._dress_anew())
+        self._dressing.add_done_callback(self._dressed)
+
+    def _dressed(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._handle_exception(error)
+
+    async def _dress_anew(self) -> None:
+        """Textual's `refresh_css` in parts, between which keys are heard and nothing is painted.
+
+        Besides, Textual counts a modal screen neither to the app's own nodes nor to the screens
+        below it.
+        """
+        with self.batch_update():
+            self.stylesheet.set_variables(self.get_css_variables())
+            self.stylesheet.reparse()
+            for screen in self.screen_stack:
+                await asyncio.sleep(0)
+                self.stylesheet.update(screen)
+                screen._css_update_count = self._css_update_count
+            await asyncio.sleep(0)
+            self.stylesheet.update_nodes([self])
+        self.screen.refresh(layout=True)
 
     def preview(self, theme: str) -> None:
         """Wear a theme while it is looked at in a list; ``""`` goes back to the one before."""
@@ -403,11 +425,11 @@ class Dressed(Keeping, Inked, _Base):
         self.open_line("")
 
     def action_command_palette(self) -> None:
-        from textual.command import CommandPalette
+        from akg_tui.tui.screens.palette import Palette
 
-        if not CommandPalette.is_open(self.app):
+        if not Palette.is_open(self.app):
             asks = tr("type to find a command")
-            self.push_screen(CommandPalette(placeholder=asks, id="--command-palette"))
+            self.push_screen(Palette(placeholder=asks, id="--command-palette"))
 
     def open_line(self, text: str) -> None:
         """Open the ``:`` line with something written on it."""

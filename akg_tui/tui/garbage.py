@@ -3,18 +3,23 @@
 Every painted row leaves a cycle behind (Textual keeps what was made of a strip in the strip), so
 there has to be a look now and then. A look at everything walks some 200,000 objects, most of
 them code, and holds the screen for a tenth of a second. Owns the collector's settings of this
-process; only for a process that is a workbench, as what is frozen is never looked at again.
+process, and how long its threads keep each other waiting; only for a process that is a
+workbench, as what is frozen is never looked at again.
 """
 
 from __future__ import annotations
 
 import gc
+import sys
 
 YOUNG = 2_000  # new objects, less those freed, before a look at them: about 1 ms
 OLDER = 10  # such looks before one at what outlived one: some 5 ms
 OLDEST = 8  # of those before one at all that was not frozen: 10 to 20 ms, most for what it frees
 UNASKED = 64  # of those before Python looks at all by itself, in the midst of something
 LONG_REST_S = 5.0
+TURN_S = 0.001
+"""What a thread that colours a kernel or reads the past keeps Python for, while the screen waits;
+five times as long is Python's own wont."""
 HELD = 200_000  # more than a start makes
 
 
@@ -35,6 +40,7 @@ class Sweeper:
         """Leave out of all later looks what is there now."""
         gc.set_threshold(YOUNG, OLDER, UNASKED)
         gc.freeze()
+        sys.setswitchinterval(TURN_S)
 
     def run_left(self) -> None:
         """Much of what was frozen is garbage now: at the next rest everything is looked at once,

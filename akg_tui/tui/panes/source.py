@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from textual.content import Content
@@ -16,7 +17,7 @@ from akg_tui.core.plain import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.tui import words
 from akg_tui.tui.blame import Version, blame, lineage
-from akg_tui.tui.code import CodeRows, Colours, Origins, Texts
+from akg_tui.tui.code import KEPT_VERSIONS, CodeRows, Colours, Origins, Texts
 from akg_tui.tui.commands import key_of, named
 from akg_tui.tui.compare import Compared, Row, compare, hunks, size, split_lines
 from akg_tui.tui.haystack import Haystack
@@ -36,7 +37,8 @@ class SourcePane(LineView):
         self._colours = colours
         self._texts = texts
         self._shown: tuple[str, str] | None = None
-        self._blamed: tuple[tuple[Version, ...], tuple[int, ...]] | None = None
+        self._blamed: OrderedDict[tuple[Version, ...], tuple[int, ...]] = OrderedDict()
+        """Who wrote each line, of the kernels shown last: the past is left for what was there."""
         self._changed = (0, 0)
         self._changes: tuple[int, ...] = ()
         self._placed = 0
@@ -63,14 +65,14 @@ class SourcePane(LineView):
     def _build(self, look: Look, blob: str, best: str, versions: tuple[Version, ...]) -> None:
         new, widest = self._texts.of(blob, look.kernel)
         old, _ = self._texts.of(best, look.kernel)
-        known = self._blamed is not None and self._blamed[0] == versions
+        known = versions in self._blamed
         compared = compare(old, new)
         rows = CodeRows(
             compared,
             look.tag_key,
             old=self._colours.of(best),
             new=self._colours.of(blob),
-            origins=self._origins() if versions and known else None,
+            origins=self._origins(versions) if versions and known else None,
             widest=widest,
         )
         self._changed, self._changes = size(compared), hunks(compared)
@@ -88,19 +90,19 @@ class SourcePane(LineView):
             return blame(versions, lambda blob: split_lines(texts[blob]))
 
         try:
-            self._blamed = versions, await asyncio.to_thread(work)
+            self._blamed[versions] = await asyncio.to_thread(work)
         except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
             self.broke(error)
             return
+        while len(self._blamed) > KEPT_VERSIONS:
+            self._blamed.popitem(last=False)
         if self.blaming:
             place = self.top
             self.forget()
             self.call_after_refresh(self.to_row, place)
 
-    def _origins(self) -> Origins:
-        assert self._blamed is not None
-        versions, owners = self._blamed
-        return Origins([_label(version) for version in versions], owners)
+    def _origins(self, versions: tuple[Version, ...]) -> Origins:
+        return Origins([_label(version) for version in versions], self._blamed[versions])
 
     def toggle_blame(self) -> bool:
         """Show who wrote each line, or stop doing so. True when it is shown now."""

@@ -19,6 +19,7 @@ from akg_tui.store.task_folder import TASK_FILE
 from akg_tui.tui.glyphs import LIVE
 from akg_tui.tui.language import tr
 from akg_tui.tui.openings import SAMPLES, Start
+from akg_tui.tui.screens.dimming import Dimming
 from akg_tui.tui.spans import Line, cells, fit, line
 from akg_tui.tui.widgets.lineview import LineView
 
@@ -46,7 +47,7 @@ def tasks_below(folder: Path) -> list[Path]:
     return found
 
 
-class Begin(ModalScreen[Start | None]):
+class Begin(ModalScreen[Start | None], Dimming[Start | None]):
     DEFAULT_CSS = """
     Begin { align: center middle; background: $ink-ground 60%; }
     Begin LineView {

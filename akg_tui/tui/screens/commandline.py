@@ -15,6 +15,7 @@ from textual.widgets import Input, Static
 from akg_tui.core.plain import one_line
 from akg_tui.tui.commands import THEMES, Argument, Command
 from akg_tui.tui.language import tr
+from akg_tui.tui.screens.dimming import Dimming
 from akg_tui.tui.spans import Line, cells, fit, line
 from akg_tui.tui.widgets.painted import Rows
 
@@ -101,7 +102,7 @@ def _argument_fault(
     return tr("{name} can be: {words}", name=name_of(command), words=", ".join(words))
 
 
-class CommandLine(ModalScreen[None]):
+class CommandLine(ModalScreen[None], Dimming[None]):
     CSS_PATH = "../styles/commandline.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+c,ctrl+g", "leave", show=False, priority=True),

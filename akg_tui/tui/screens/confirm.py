@@ -18,6 +18,7 @@ from textual.widgets import Input
 
 from akg_tui.core.plain import one_line
 from akg_tui.tui.language import tr
+from akg_tui.tui.screens.dimming import Dimming
 from akg_tui.tui.spans import BLANK, Line, hang, line
 from akg_tui.tui.widgets.painted import Rows
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _WIDTH = 76
 
 
-class Confirm(ModalScreen[bool]):
+class Confirm(ModalScreen[bool], Dimming[bool]):
     """True: do it. With `typed`, only after that name was typed; `y` is then a letter of it.
     `otherwise` names what the other key does.
     """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.events import DescendantFocus
+from textual.geometry import Size
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.machine import Mode
@@ -30,6 +31,7 @@ from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.rail import Rail
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.panes.timeline import Timeline
+from akg_tui.tui.screens.banded import PAUSE_S
 from akg_tui.tui.screens.gates import Gates
 from akg_tui.tui.screens.planhand import PlanHand
 from akg_tui.tui.screens.popping import Popping
@@ -114,6 +116,7 @@ class Deck(Writing):
         self.note = Rows("note")
         self._changed: tuple[tuple[str, str], tuple[int, int] | None] | None = None
         self._arranged: tuple[object, ...] = ()
+        self._unpainted = False
 
     @property
     def preset(self) -> str:
@@ -153,8 +156,19 @@ class Deck(Writing):
         self._arrange()
         self.panes[self.active].focus()
 
-    def on_resize(self) -> None:
-        self._arrange()
+    def _screen_resized(self, size: Size) -> None:
+        # Before Textual lays out and paints for this size: else it would do both twice.
+        if self.is_mounted:
+            self._arrange()
+        self._unpainted = True
+        super()._screen_resized(size)
+        self._unpainted = False
+        # And painted once: when all panes have wrapped their text for their new size.
+        self.refresh()
+
+    def _compositor_refresh(self) -> None:
+        if not self._unpainted:
+            super()._compositor_refresh()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         name = event.widget.id or ""
@@ -187,18 +201,21 @@ class Deck(Writing):
         self.call_after_refresh(self.card.fit_height)
         shape = self.shape
         shown = self.shown
-        self.call_after_refresh(self.steering.pull_now)
+        self.call_after_refresh(self._pull_soon)
         popouts = self.popping.standing
         arranged = (shape, tuple(shown), popouts, self.preset, self.zoomed, self.app.size)
         if arranged == self._arranged:
             return  # the focus moved: a layout of the whole screen is dear
         self._arranged = arranged
-        for each in Shape:
-            self.set_class(each is shape, f"-{each}")
+        self.update_classes({f"-{each}": each is shape for each in Shape}, animate=False)
         for name, pane in self.panes.items():
             if pane.display != (name in shown):
                 pane.display = name in shown
         self.body.rearrange()
+
+    def _pull_soon(self) -> None:
+        """Pull what has come into sight; not in one go with what was laid out and painted."""
+        self.set_timer(PAUSE_S, self.steering.pull_now)
 
     def pull(self, look: Look) -> None:
         seq = look.state.seq

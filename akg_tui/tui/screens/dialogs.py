@@ -17,6 +17,7 @@ from akg_tui.tui import commands, keymap
 from akg_tui.tui.glyphs import ITEM, VERDICT
 from akg_tui.tui.language import marked, tr
 from akg_tui.tui.screens.confirm import Confirm
+from akg_tui.tui.screens.dimming import Dimming
 from akg_tui.tui.spans import BLANK, Line, cells, cut, hang, line
 from akg_tui.tui.widgets.lineview import LineView
 
@@ -94,7 +95,7 @@ def _signs(room: int) -> list[Line]:
     return [*rows, *hang(others, room, line((f"   {tr('plan')}: ", "muted")), "text")]
 
 
-class Help(ModalScreen[None]):
+class Help(ModalScreen[None], Dimming[None]):
     """All keys of now. What is typed narrows the list; escape empties the line, then closes."""
 
     CSS_PATH = "../styles/dialogs.tcss"

@@ -16,6 +16,7 @@ from akg_tui.tui import rulewords
 from akg_tui.tui.commands import key_of
 from akg_tui.tui.glyphs import DONE, IDLE
 from akg_tui.tui.language import marked, tr, tr_in
+from akg_tui.tui.screens.dimming import Dimming
 from akg_tui.tui.screens.watching import Steering
 from akg_tui.tui.spans import BLANK, Line, cells, hang, line
 from akg_tui.tui.widgets.painted import Rows
@@ -79,7 +80,7 @@ def _rule(rule: Rule, picked: bool, room: int) -> list[Line]:
     return hang(said, room, lead, "strong" if picked else "text")
 
 
-class Gates(ModalScreen[None]):
+class Gates(ModalScreen[None], Dimming[None]):
     """A gate that is open already stays open when it is set off."""
 
     CSS_PATH = "../styles/gates.tcss"

@@ -14,6 +14,7 @@ from textual.widgets import Input
 from akg_tui.core.plain import one_line
 from akg_tui.tui.language import tr
 from akg_tui.tui.limiting import NAMES, BadLimit, limited
+from akg_tui.tui.screens.dimming import Dimming
 from akg_tui.tui.spans import BLANK, Line, hang
 from akg_tui.tui.widgets.painted import Rows
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _WIDTH = 76
 
 
-class AskLimits(ModalScreen[str]):
+class AskLimits(ModalScreen[str], Dimming[str]):
     """The limits as they were written, which can be read; "" where it was left without any."""
 
     DEFAULT_CSS = """

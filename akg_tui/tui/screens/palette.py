@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.fuzzy import Matcher
 from textual.markup import escape
@@ -17,11 +17,16 @@ from textual.markup import escape
 from akg_tui.core.plain import clean, one_line
 from akg_tui.tui.commands import THEMES, Command
 from akg_tui.tui.language import tr
+from akg_tui.tui.screens.dimming import Dimming
 
 if TYPE_CHECKING:
     from akg_tui.tui.app import WorkbenchApp
 
 _SELF = ("app.palette",)
+
+
+class Palette(CommandPalette, Dimming[None]):
+    """Textual's palette over our screens."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from akg_tui.core.plain import clean, split_clean
 from akg_tui.tui import words
 from akg_tui.tui.language import tr
+from akg_tui.tui.screens.dimming import Dimming
 from akg_tui.tui.spans import Line, hang, line
 from akg_tui.tui.widgets.lineview import LineView
 
@@ -29,7 +30,7 @@ def text_rows(text: str, room: int) -> list[Line]:
     return rows
 
 
-class Reading(ModalScreen[None]):
+class Reading(ModalScreen[None], Dimming[None]):
     """`follows`: begin at the end. Nothing can be answered here; escape leads back."""
 
     CSS_PATH = "../styles/reading.tcss"

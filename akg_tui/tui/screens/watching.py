@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
-from textual.screen import Screen
-
 from akg_tui.tui.commands import way_to
 from akg_tui.tui.keyboard import bindings, rekeyed
 from akg_tui.tui.language import tr
 from akg_tui.tui.look import Look
+from akg_tui.tui.screens.banded import Banded
 from akg_tui.tui.spans import Line, line
 from akg_tui.tui.widgets.footer import Footer
 from akg_tui.tui.widgets.oneline import MOST
@@ -77,7 +76,7 @@ def called(look: Look | None, command: str) -> Line:
     return line((tr("the run waits for you: "), "note"), (way_to(command), "key"), told)
 
 
-class Watching(Screen[None]):
+class Watching(Banded[None]):
     """A screen that shows a run. `pull` is called whenever the clock finds it due."""
 
     def __init__(self) -> None:

@@ -29,6 +29,7 @@ from akg_tui.tui import openings, words
 from akg_tui.tui.completing import grown, paths
 from akg_tui.tui.language import marked, retold, tr
 from akg_tui.tui.openings import Draft, Start, Unfit
+from akg_tui.tui.screens.dimming import Dimming
 from akg_tui.tui.spans import Line, hang, line
 from akg_tui.tui.widgets.painted import Rows
 
@@ -90,7 +91,7 @@ _OF_AGENT = {
 }
 
 
-class Wizard(ModalScreen[Start | None]):
+class Wizard(ModalScreen[Start | None], Dimming[Start | None]):
     DEFAULT_CSS = """
     Wizard { align: center middle; background: $ink-ground 60%; }
     Wizard #box {
