@@ -34,8 +34,9 @@ CHECKABLE = 0.3
 CONFIRM_SHARE = 0.5
 """Of the budget of the comparison, on top of it."""
 
-UNEQUAL_GAIN = 1.0
-"""What a gain must be at least where the sides have different numbers of calls in a sample."""
+UNEQUAL_GAIN = 0.25
+"""What a gain must be at least where the sides have different numbers of calls in a sample: getting
+going takes some percent of a sample, and of the calls of one side more."""
 
 PRECISE_EVERY = 4
 RESTOCKED = 8

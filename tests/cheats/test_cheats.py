@@ -45,7 +45,6 @@ async def test_a_trick_with_time_gains_nothing(judge_of: AskJudge, slowpoke: Slo
         assert slowpoke.says in " ".join(found.noise)
     else:
         assert found.ratio.low < 1.01
-        assert found.ratio.ratio < 1.25 or slowpoke.says
 
 
 async def test_the_network_is_out_of_reach_where_the_sandbox_says_so(judge_of: AskJudge) -> None:

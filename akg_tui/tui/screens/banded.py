@@ -36,7 +36,8 @@ class Sparing(Compositor):
     ) -> Iterable[tuple[Region, Region, list[Strip]]]:
         for widget, (region, clip) in self.visible_widgets.items():
             seen = region.intersection(clip)
-            if seen and (crop is None or crop.overlaps(seen)):
+            # One that is gone may still be where the last layout put it.
+            if seen and (crop is None or crop.overlaps(seen)) and widget.is_attached:
                 part = Region(seen.x - region.x, seen.y - region.y, seen.width, seen.height)
                 yield region, clip, widget.render_lines(part)
 

@@ -1,0 +1,158 @@
+"""Results are read where a kernel put them: as they lie, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from akg_tui.core.measurement import FailureKind
+from akg_tui.evaluate import layout as layouts
+from akg_tui.evaluate.faults import Fault
+from akg_tui.evaluate.region import Region
+from akg_tui.evaluate.results import Results
+from akg_tui.evaluate.serving import Form, IdleServer, Server, formed
+from akg_tui.evaluate.wire import Plan
+from akg_tui.evaluate.worker import ChildFailed, Worker
+
+DTYPES = [torch.float32, torch.float16, torch.int64, torch.bool, torch.complex64]
+
+
+@pytest.fixture(scope="module")
+def ourselves() -> Iterator[Worker]:
+    """A worker whose memory is that of this process; it can be read, and nothing else."""
+    worker = Worker.__new__(Worker)
+    worker._memory = os.open("/proc/self/mem", os.O_RDONLY)
+    yield worker
+    os.close(worker._memory)
+
+
+def told(tensors: Sequence[torch.Tensor], slot: int = 0) -> tuple[Results, Region]:
+    """Return what reads results like these, and the region that tells where they lie."""
+    outputs = layouts.results_in(layouts.lay_out([t.contiguous() for t in tensors]))
+    places = layouts.places(outputs)
+    region = Region((slot + 1) * places.size)
+    words = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
+    places.pack_into(region.map, slot * places.size, *words)
+    return Results(outputs), region
+
+
+@given(
+    shape=st.lists(st.integers(0, 4), max_size=4),
+    dtype=st.sampled_from(DTYPES),
+    order=st.randoms(use_true_random=False),
+    slot=st.integers(0, 3),
+)
+def test_what_lies_dense_in_any_order_is_read_as_it_is(
+    ourselves: Worker,
+    shape: list[int],
+    dtype: torch.dtype,
+    order: object,
+    slot: int,
+) -> None:
+    axes = list(range(len(shape)))
+    order.shuffle(axes)  # type: ignore[attr-defined]
+    generator = torch.Generator().manual_seed(3)
+    tensors = []
+    for _ in range(2):
+        lying = torch.randint(0, 100, [shape[axis] for axis in axes], generator=generator)
+        back = [axes.index(axis) for axis in range(len(shape))]
+        tensors.append(lying.to(dtype).permute(back))
+    results, region = told(tensors, slot)
+    found = results.read(ourselves, region, slot)
+    assert [f.shape for f in found] == [t.shape for t in tensors]
+    assert all(torch.equal(f, t) for f, t in zip(found, tensors, strict=True))
+    assert all(f.dtype == dtype for f in found)
+
+
+@pytest.mark.parametrize("address", [0, 4096, (1 << 63) - 4, (1 << 64) - 1])
+def test_where_there_is_nothing_there_is_no_result(ourselves: Worker, address: int) -> None:
+    results, region = told([torch.ones(5)])
+    region.map[:8] = address.to_bytes(8, "little")
+    with pytest.raises(ChildFailed, match="nothing to be read") as failed:
+        results.read(ourselves, region, 0)
+    assert failed.value.kind is FailureKind.WRONG
+
+
+@pytest.mark.parametrize("strides", [(0, 0), (1, 1), (-4, -1), (8, 1), (1 << 60, 1)])
+def test_strides_with_gaps_or_overlaps_are_refused(
+    ourselves: Worker, strides: tuple[int, int]
+) -> None:
+    results, region = told([torch.ones(3, 4)])
+    for place, stride in enumerate(strides, 1):
+        region.map[8 * place : 8 * place + 8] = stride.to_bytes(8, "little", signed=True)
+    with pytest.raises(ChildFailed, match="strides that have no meaning"):
+        results.read(ourselves, region, 0)
+
+
+def test_what_lies_there_at_the_next_look_only_is_computed_before_it_is_told() -> None:
+    value = torch.tensor([1 + 2j, 3 - 4j])
+    form = (Form(value.shape, value.dtype),)
+    (conjugated,) = formed(value.conj(), form)
+    assert not conjugated.is_conj()
+    (negated,) = formed(value.conj().imag, (Form(value.shape, torch.float32),))
+    assert not negated.is_neg()
+    assert negated.tolist() == [-2.0, 4.0]
+
+
+def test_gaps_are_closed_and_permuted_results_left_alone() -> None:
+    wide = torch.arange(24.0).reshape(4, 6)
+    (closed,) = formed(wide[:, ::2], (Form(torch.Size([4, 3]), wide.dtype),))
+    assert closed.is_contiguous()
+    assert torch.equal(closed, wide[:, ::2])
+    (turned,) = formed(wide.t(), (Form(torch.Size([6, 4]), wide.dtype),))
+    assert turned.data_ptr() == wide.data_ptr()
+
+
+def test_a_sparse_result_is_refused() -> None:
+    with pytest.raises(Fault, match=r"expected torch\.strided"):
+        formed(torch.eye(3).to_sparse(), (Form(torch.Size([3, 3]), torch.float32),))
+
+
+class _OneBuffer(Server):
+    """Returns the same memory at every call."""
+
+    def start(self) -> int:
+        self.bind()
+        kept = torch.empty(4)
+
+        def add(x: torch.Tensor) -> torch.Tensor:
+            return torch.add(x, 1.0, out=kept)
+
+        self.model = add  # type: ignore[assignment]
+        return 0
+
+
+def _served(kind: type[Server], calls: int) -> tuple[Server, Results, Region, Region]:
+    layout = layouts.lay_out([torch.empty(4)])
+    inputs = Region(calls * layout.size)
+    places = Region(calls * layouts.places(layout).size)
+    plan = Plan(
+        kind="kernel", source="", filename="k", seed=0, slots=calls, inputs=layout, outputs=layout
+    )
+    server = kind(plan, {"inputs": inputs.map, "places": places.map})
+    server.start()
+    for slot in range(calls):
+        layouts.views(layout, inputs.map, slot * layout.size)[0].fill_(slot)
+    return server, Results(layout), inputs, places
+
+
+def test_a_kernel_that_uses_its_memory_again_has_each_result_kept(ourselves: Worker) -> None:
+    server, results, _, places = _served(_OneBuffer, 3)
+    for _ in range(2):
+        server.call(3)
+        found = [results.read(ourselves, places, slot)[0].clone() for slot in range(3)]
+        assert [f.tolist() for f in found] == [[1.0] * 4, [2.0] * 4, [3.0] * 4]
+
+
+def test_a_process_that_computes_nothing_copies_nothing() -> None:
+    server, _, _, places = _served(IdleServer, 3)
+    server.call(3)
+    first = places.map[:]
+    assert any(first)
+    server.call(3)
+    assert places.map[:] == first
