@@ -38,8 +38,10 @@ async def test_a_trick_with_time_gains_nothing(judge_of: AskJudge, slowpoke: Slo
     assert found.ratio is not None
     decision = decide_verdict(found, 0.01)
     assert decision.verdict is not Verdict.KEEP, decision
-    if slowpoke.says and found.confirmation is not None:
+    if slowpoke.says and found.ratio.low > 1.01:
         # It looked faster at first; a loaded machine may leave single calls too noisy to count.
+        assert "not confirmed" in decision.reason
+    elif slowpoke.says and found.confirmation is not None:
         assert slowpoke.says in " ".join(found.noise) or not found.confirmation.agrees
     else:
         assert found.ratio.low < 1.01
