@@ -32,7 +32,7 @@ began = time.monotonic()
 app = WorkbenchApp(open_run, clock=lambda: handle.now + time.monotonic() - began)
 {more}
 code = app.run()
-print("LEFT", code)
+print(f"LEFT {{code}}", flush=True)  # at once: keys still typed are echoed between two writes
 sys.exit(2 if code is None else code)
 """
 
