@@ -1,10 +1,9 @@
 """When Python looks for cycles of garbage: a little at a time, the rest while nothing happens.
 
-Every painted row leaves a cycle behind (Textual keeps what was made of a strip in the strip), so
-there has to be a look now and then. A look at everything walks some 200,000 objects, most of
-them code, and holds the screen for a tenth of a second. Owns the collector's settings of this
-process, and how long its threads keep each other waiting; only for a process that is a
-workbench, as what is frozen is never looked at again.
+Dialogs and layouts leave cycles behind, so there has to be a look now and then. A look at
+everything walks some 200,000 objects, most of them code, and holds the screen for a tenth of a
+second. Owns the collector's settings of this process, and how long its threads keep each other
+waiting; only for a process that is a workbench, as what is frozen is never looked at again.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ import gc
 import sys
 
 YOUNG = 2_000  # new objects, less those freed, before a look at them: about 1 ms
-OLDER = 10  # such looks before one at what outlived one: some 5 ms
-OLDEST = 8  # of those before one at all that was not frozen: 10 to 20 ms, most for what it frees
-UNASKED = 64  # of those before Python looks at all by itself, in the midst of something
+OLDER = 5  # such looks before one at what outlived one: 2 ms
+OLDEST = 24  # of those before one at all that was not frozen: 5 to 10 ms
+UNASKED = 128  # of those before Python looks at all by itself, in the midst of something
 LONG_REST_S = 5.0
 TURN_S = 0.001
 """What a thread that colours a kernel or reads the past keeps Python for, while the screen waits;
@@ -35,11 +34,12 @@ class Sweeper:
 
     def __init__(self) -> None:
         self._left = False
+        self._modules = 0
 
     def settle(self) -> None:
         """Leave out of all later looks what is there now."""
         gc.set_threshold(YOUNG, OLDER, UNASKED)
-        gc.freeze()
+        self._freeze()
         sys.setswitchinterval(TURN_S)
 
     def run_left(self) -> None:
@@ -51,6 +51,10 @@ class Sweeper:
     def between(self) -> None:
         """The screen is drawn, and nothing is to be done for a moment."""
         if gc.get_count()[2] >= OLDEST:
+            if len(sys.modules) != self._modules:
+                # Most of what is new is code, for the first of a kind of dialog: it stays. What
+                # is lost with it is at most what is on the screen, and that as often as code comes.
+                self._freeze()
             gc.collect()
 
     def rest(self, seconds: float) -> None:
@@ -59,10 +63,14 @@ class Sweeper:
             self._left = False
             gc.unfreeze()
             gc.collect()
-            gc.freeze()
+            self._freeze()
             return
         young, older, oldest = gc.get_count()
         if young >= YOUNG // 2 or older:
             gc.collect(1)
         elif seconds >= LONG_REST_S and oldest >= OLDEST // 2:
             gc.collect()
+
+    def _freeze(self) -> None:
+        gc.freeze()
+        self._modules = len(sys.modules)

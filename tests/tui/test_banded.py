@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,11 +17,14 @@ from textual._context import visible_screen_stack
 from textual.color import Color
 from textual.geometry import Region
 from textual.renderables.background_screen import BackgroundScreen
+from textual.screen import Screen
 from textual.strip import Strip
+from textual.widget import Widget
 
 from akg_tui.tui.screens.banded import COLUMNS, Sparing
-from akg_tui.tui.screens.dimming import Backdrop
+from akg_tui.tui.screens.dimming import dimmed
 from akg_tui.tui.screens.palette import Palette
+from akg_tui.tui.widgets.lineview import CACHED_ROWS, LineView
 
 from .stage import Stage, on_stage
 from .test_panes import long_kernel
@@ -71,49 +78,132 @@ async def test_a_screen_that_is_covered_while_it_is_painted_comes_back_whole() -
         assert len(painted.cells) == 200 * 60
 
 
+class Rendered:
+    """Which widgets are rendered, and how much of them."""
+
+    def __init__(self, screen: Screen[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.parts: dict[Widget, Region] = {}
+        for widget in screen._compositor.visible_widgets:
+            monkeypatch.setattr(widget, "render_lines", partial(self._render, widget))
+
+    def _render(self, widget: Widget, crop: Region) -> list[Strip]:
+        self.parts[widget] = crop
+        return type(widget).render_lines(widget, crop)
+
+
 @pytest.mark.parametrize(
     "crop", [Region(0, 0, 200, 60), Region(0, 0, 40, 60), Region(120, 10, 3, 2), Region(5, 0, 1, 1)]
 )
-async def test_only_what_is_seen_there_is_rendered_and_as_textual_does(crop: Region) -> None:
+async def test_what_is_painted_is_what_textual_paints_and_what_is_hidden_is_not_rendered(
+    crop: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with on_stage(long_kernel(), size=(200, 60)) as stage:
         compositor = stage.deck._compositor
         assert isinstance(compositor, Sparing)
         visible_screen_stack.set([])
-        theirs = list(Compositor._get_renders(compositor, crop))
-        mine = list(compositor._get_renders(crop))
-        wanted = [each for each in theirs if crop.overlaps(each[0].intersection(each[1]))]
-        assert [(region, clip) for region, clip, _ in mine] == [(r, c) for r, c, _ in wanted]
-        for (_, _, ours), (_, _, others) in zip(mine, wanted, strict=True):
-            assert [cells(list(s)) for s in ours] == [cells(list(s)) for s in others]
-        assert len(mine) <= len(theirs)
+        rendered = Rendered(stage.deck, monkeypatch)
+        mine = compositor._render_chops(crop, crop.line_range.__contains__)
+        parts, rendered.parts = rendered.parts, {}
+        theirs = Compositor._render_chops(compositor, crop, crop.line_range.__contains__)
+        for cuts, ours, others in zip(compositor.cuts, mine, theirs, strict=True):
+            assert list(ours) == list(others)
+            for cut, end in pairwise(cuts):
+                if cut < crop.right and end > crop.x:
+                    assert cells(list(ours[cut] or ())) == cells(list(others[cut] or ()))
+        assert set(parts) < set(rendered.parts)
+        assert stage.deck.body not in parts  # panes lie on all of it
+        regions = {widget: region for widget, (region, _) in compositor.visible_widgets.items()}
+        assert all(crop.overlaps(regions[each]) for each in parts)
 
 
-async def test_a_widget_that_is_gone_is_not_rendered_where_it_was() -> None:
+async def test_a_widget_that_is_gone_is_not_rendered_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with on_stage(long_kernel()) as stage:
         bar = stage.deck.panes["source"].vertical_scrollbar
+        rendered = Rendered(stage.deck, monkeypatch)
         compositor = stage.deck._compositor
         whole = compositor.size.region
-        before = len(list(compositor._get_renders(whole)))
+        compositor._render_chops(whole, whole.line_range.__contains__)
+        assert bar in rendered.parts
+        rendered.parts.clear()
         parent, bar._parent = bar._parent, None
         try:
-            assert len(list(compositor._get_renders(whole))) == before - 1
+            compositor._render_chops(whole, whole.line_range.__contains__)
         finally:
             bar._parent = parent
+        assert rendered.parts
+        assert bar not in rendered.parts
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.4])
-async def test_a_dimmed_screen_has_textuals_letters_and_styles(alpha: float) -> None:
+@pytest.mark.parametrize(
+    "crop", [Region(0, 0, 120, 40), Region(40, 0, 40, 40), Region(33, 7, 20, 5), Region(3, 2, 1, 1)]
+)
+async def test_a_dimmed_screen_has_textuals_letters_and_styles(crop: Region, alpha: float) -> None:
     async with on_stage(long_kernel()) as stage:
         colour = Color(20, 40, 60, alpha)
         visible_screen_stack.set([])
-        strips: list[Strip] = Backdrop(stage.deck, colour).render_strips(
-            120, 40, None, None  # type: ignore[arg-type]
-        )  # fmt: skip
-        lines = stage.deck._compositor.render_strips()
-        assert len(strips) == len(lines) == 40
-        for strip, line in zip(strips, lines, strict=True):
-            theirs = list(BackgroundScreen.process_segments(line, colour))
-            assert cells(list(strip)) == cells(theirs)
+        compositor = stage.deck._compositor
+        for _ in range(2):  # the second time from what the strips keep
+            strips = dimmed(compositor, colour, crop)
+            lines = [strip.crop(*crop.column_span) for strip in compositor.render_strips()]
+            wanted = [lines[y] for y in crop.line_range]
+            assert len(strips) == crop.height
+            for strip, line in zip(strips, wanted, strict=True):
+                theirs = list(BackgroundScreen.process_segments(line, colour))
+                assert cells(list(strip)) == cells(theirs)
+
+
+async def test_a_dimmed_screen_that_is_not_as_large_yet_ends_in_blanks() -> None:
+    async with on_stage(long_kernel()) as stage:
+        strips = dimmed(stage.deck._compositor, Color(20, 40, 60, 0.4), Region(118, 38, 4, 4))
+        assert [strip.cell_length for strip in strips] == [4] * 4
+        assert [strip.text for strip in strips[2:]] == ["    "] * 2
+
+
+def keeps_itself(strip: Strip) -> bool:
+    return any(strip is piece for pieces in strip._divide_cache._cache.values() for piece in pieces)
+
+
+async def test_a_row_that_needs_no_cut_does_not_keep_itself() -> None:
+    async with on_stage(long_kernel()) as stage:
+        await stage.resize(200, 60)
+        compositor = stage.deck._compositor
+        whole = compositor.size.region
+        visible_screen_stack.set([])
+        for render, wanted in ((compositor._render_chops, False), (textuals(compositor), True)):
+            rows = render(whole, whole.line_range.__contains__)
+            strips = [strip for row in rows for strip in row.values()]
+            assert len(strips) > 60
+            assert any(map(keeps_itself, strips)) == wanted
+
+
+def textuals(compositor: Compositor) -> Any:
+    return partial(Compositor._render_chops, compositor)
+
+
+class Watched(Strip):
+    __slots__ = ("__weakref__",)
+
+
+async def test_a_painted_row_that_is_gone_needs_no_look_for_garbage() -> None:
+    async with on_stage(long_kernel()) as stage:
+        pane = stage.deck.panes["source"]
+        assert isinstance(pane, LineView)
+        rows = []
+        for number in range(2 * CACHED_ROWS):
+            strip = Watched([])
+            rows.append(weakref.ref(strip))
+            pane._keep(10_000 + number, (strip, Style()))
+            del strip
+        gc.disable()
+        try:
+            assert sum(row() is not None for row in rows) == CACHED_ROWS
+            pane.repaint()
+            assert all(row() is None for row in rows)
+        finally:
+            gc.enable()
 
 
 async def test_a_theme_is_put_on_between_turns_of_the_loop_and_the_last_one_wins() -> None:

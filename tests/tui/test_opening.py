@@ -262,3 +262,24 @@ def test_all_that_is_not_frozen_is_looked_at_between_two_frames_not_in_one() -> 
         [sys.executable, "-c", script], check=False, capture_output=True, text=True
     )
     assert found.stdout.strip() == "[0, 0, 1, 1]", found.stderr
+
+
+def test_code_that_came_later_is_not_looked_at_again_and_what_the_run_left_is() -> None:
+    script = (
+        "import gc, sys, types; from akg_tui.tui.garbage import OLDEST, Sweeper\n"
+        "sweeper = Sweeper(); sweeper.settle(); frozen = gc.get_freeze_count()\n"
+        "def look():\n"
+        "    for _ in range(OLDEST): gc.collect(1)\n"
+        "    sweeper.between()\n"
+        "mine = [[] for _ in range(1000)]; look(); told = [gc.get_freeze_count() - frozen]\n"
+        "sys.modules['late'] = types.ModuleType('late'); look()\n"
+        "told.append(gc.get_freeze_count() - frozen >= 1000)\n"
+        "mine.append(mine); mine = None; kept = gc.get_freeze_count(); look()\n"
+        "told.append(gc.get_freeze_count() == kept)\n"
+        "sweeper.run_left(); sweeper.rest(0.0); told.append(kept - gc.get_freeze_count() >= 1000)\n"
+        "print(told)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True
+    )
+    assert found.stdout.strip() == "[0, True, True, True]", found.stdout + found.stderr

@@ -10,8 +10,9 @@ any other reason is painted at once. Bands are of columns as panes stand side by
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from textual._compositor import Compositor
 from textual.geometry import Region
@@ -29,17 +30,45 @@ PAUSE_S = 0.001
 
 
 class Sparing(Compositor):
-    """Renders only the widgets that are seen in the part of the screen that is painted."""
+    """Renders only what is seen in the part of the screen that is painted.
 
-    def _get_renders(
-        self, crop: Region | None = None
-    ) -> Iterable[tuple[Region, Region, list[Strip]]]:
-        for widget, (region, clip) in self.visible_widgets.items():
+    Textual's own renders every widget there, those that others hide too, and has all their rows cut
+    wherever the edge of any widget is. A row that needs no cut then keeps itself among what was
+    made of it: a cycle for each row of each pane ever painted, that garbage collection has to find.
+    """
+
+    def _render_chops(
+        self, crop: Region, is_rendered_line: Callable[[int], bool]
+    ) -> Sequence[Mapping[int, Strip]]:
+        chops: list[dict[int, Strip | None]] = [dict.fromkeys(cuts[:-1]) for cuts in self.cuts]
+        for widget, (region, clip) in self.visible_widgets.items():  # the first is in front
             seen = region.intersection(clip)
             # One that is gone may still be where the last layout put it.
-            if seen and (crop is None or crop.overlaps(seen)) and widget.is_attached:
-                part = Region(seen.x - region.x, seen.y - region.y, seen.width, seen.height)
-                yield region, clip, widget.render_lines(part)
+            if not seen or not crop.overlaps(seen) or not widget.is_attached:
+                continue
+            left, right = seen.column_span
+            rows = []
+            for y in seen.line_range:
+                if is_rendered_line(y):
+                    cuts = [cut for cut in self.cuts[y] if left <= cut <= right]
+                    row = chops[y]
+                    for cut, end in pairwise(cuts):
+                        if row[cut] is None and end > crop.x and cut < crop.right:
+                            rows.append((y, row, cuts))
+                            break
+            if not rows:
+                continue
+            top, last = rows[0][0], rows[-1][0]
+            part = Region(left - region.x, top - region.y, seen.width, last - top + 1)
+            strips = widget.render_lines(part)
+            for y, row, cuts in rows:
+                strip = strips[y - top]
+                whole = len(cuts) == 2 and strip.cell_length == seen.width
+                pieces = (strip,) if whole else strip.divide([cut - left for cut in cuts[1:]])
+                for cut, piece in zip(cuts, pieces, strict=False):
+                    if row[cut] is None:
+                        row[cut] = piece
+        return cast("Sequence[Mapping[int, Strip]]", chops)
 
 
 class Banded(Screen[T]):
@@ -55,11 +84,12 @@ class Banded(Screen[T]):
         whole = self._compositor.size.region
         if whole in dirty and self.is_current and not self.app.is_inline:
             dirty.clear()
+            if not self._bands:  # the first not in one go with the layout that came before it
+                self.set_timer(PAUSE_S, self._paint_band)
             self._bands = deque(
                 Region(left, 0, min(COLUMNS, whole.width - left), whole.height)
                 for left in range(0, whole.width, COLUMNS)
             )
-            self._paint_band()
         else:
             super()._compositor_refresh()
 

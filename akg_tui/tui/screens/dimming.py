@@ -1,82 +1,77 @@
 """What is seen behind a dialog: the screen below, dimmed.
 
-Textual renders it through Rich, segment by segment, which at 200×60 takes most of a frame. Here
-each style is dimmed once, and the strips are taken as they are.
+Textual renders all of it through Rich whenever a cell of it has changed, segment by segment, which
+at 200×60 takes most of a frame. Here only what is painted is rendered, each style is dimmed
+once, and each strip keeps what it is dimmed to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual._context import visible_screen_stack
 from textual.color import Color
+from textual.filter import LineFilter
 from textual.strip import Strip
-from textual.visual import RenderOptions, Visual
 
 from akg_tui.tui.screens.banded import Banded
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from textual.css.styles import RulesMap
-    from textual.screen import Screen
-    from textual.style import Style as VisualStyle
+    from textual._compositor import Compositor
+    from textual.geometry import Region
 
 T = TypeVar("T")
 _NO_STYLE = Style()
 
 
-class Backdrop(Visual):
-    """The screen below another, under a colour that lets it shine through."""
-
-    def __init__(self, screen: Screen[Any], colour: Color) -> None:
-        self._screen = screen
-        self._colour = colour
-
-    def render_strips(
-        self, width: int, height: int | None, style: VisualStyle, options: RenderOptions
-    ) -> list[Strip]:
-        strips = self._screen._compositor.render_strips()
-        dim = _dimmer(self._colour)
-        dimmed = [
-            Strip([Segment(text, dim(ink or _NO_STYLE)) for text, ink, _ in strip])
-            for strip in strips[:height]
-        ]
-        return [strip.adjust_cell_length(width) for strip in dimmed]
-
-    def get_optimal_width(self, rules: RulesMap, container_width: int) -> int:
-        return container_width
-
-    def get_height(self, rules: RulesMap, width: int) -> int:
-        return self._screen.size.height
-
-
 class Dimming(Banded[T]):
     """A screen that shows the one below it dimmed, as far as its own background lets it."""
 
-    def render(self) -> RenderableType:
+    def render_lines(self, crop: Region) -> list[Strip]:
         colour = self.styles.background
         below = visible_screen_stack.get([])
         if colour.a >= 1 or not below or below[-1] is self:
-            return super().render()
-        # Textual draws a visual as it is, though its own signature does not say so.
-        return cast("RenderableType", Backdrop(below.pop(), colour))
+            return super().render_lines(crop)
+        return dimmed(below.pop()._compositor, colour, crop)
 
 
-@lru_cache(maxsize=16)
-def _dimmer(colour: Color) -> Callable[[Style], Style]:
-    @lru_cache(maxsize=1024)
-    def dimmed(style: Style) -> Style:
-        plain = style.clear_meta_and_links()
-        if colour.a == 0:
-            return plain
-        ink, paper = plain.color, plain.bgcolor
-        return plain + Style.from_color(
-            (Color.from_rich_color(ink) + colour).rich_color if ink is not None else None,
-            (Color.from_rich_color(paper) + colour).rich_color if paper is not None else None,
-        )
+def dimmed(compositor: Compositor, colour: Color, crop: Region) -> list[Strip]:
+    """Return the rows of a part of a screen under a colour that lets it shine through."""
+    rows = compositor._render_chops(crop, crop.line_range.__contains__)
+    strips = []
+    for y in crop.line_range:
+        if y >= len(rows):  # the one below is not as large yet
+            strips.append(Strip.blank(crop.width))
+            continue
+        cuts = compositor.cuts[y]
+        places = [
+            place for place, end in enumerate(cuts[1:]) if cuts[place] < crop.right and end > crop.x
+        ]
+        pieces = [rows[y][cuts[place]].apply_filter(_DIM, colour) for place in places]
+        left = cuts[places[0]] if places else crop.x
+        row = Strip.join(pieces).crop(crop.x - left, crop.right - left)
+        strips.append(row.adjust_cell_length(crop.width))
+    return strips
 
-    return dimmed
+
+class _Dim(LineFilter):
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [Segment(text, _under(background, ink or _NO_STYLE)) for text, ink, _ in segments]
+
+
+_DIM = _Dim()
+
+
+@lru_cache(maxsize=4096)
+def _under(colour: Color, style: Style) -> Style:
+    plain = style.clear_meta_and_links()
+    if colour.a == 0:
+        return plain
+    ink, paper = plain.color, plain.bgcolor
+    return plain + Style.from_color(
+        (Color.from_rich_color(ink) + colour).rich_color if ink is not None else None,
+        (Color.from_rich_color(paper) + colour).rich_color if paper is not None else None,
+    )

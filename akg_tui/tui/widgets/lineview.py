@@ -6,13 +6,13 @@ for, and a cache of painted rows. Where its rows come from is its subclass's bus
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.cache import LRUCache
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar
@@ -47,7 +47,8 @@ class LineView(ScrollView, Guarded, can_focus=True):
     def __init__(self, name: str, *, follows: bool = False) -> None:
         super().__init__(id=name)
         self._rows: Sequence[Line] = ()
-        self._strips: LRUCache[int, tuple[Strip, Style]] = LRUCache(CACHED_ROWS)
+        # Not Textual's own cache: its links are a cycle, which only the collector undoes.
+        self._strips: OrderedDict[int, tuple[Strip, Style]] = OrderedDict()
         self._moving = False
         self._picked = range(0)
         self._needle = ""
@@ -89,8 +90,8 @@ class LineView(ScrollView, Guarded, can_focus=True):
         """
         self._rows = rows
         if since:
-            for index in [key for key in self._strips.keys() if key >= since]:  # noqa: SIM118
-                self._strips.discard(index)
+            for index in [key for key in self._strips if key >= since]:
+                del self._strips[index]
         else:
             self._strips.clear()
         size = Size(columns, len(rows))
@@ -225,12 +226,19 @@ class LineView(ScrollView, Guarded, can_focus=True):
             return Strip([Segment(" " * columns, ground)], columns)
         painted = self._strips.get(index)
         if painted is None:
-            painted = self._strips[index] = self._paint_row(self._rows[index], ground)
+            painted = self._paint_row(self._rows[index], ground)
+        self._keep(index, painted)
         strip, edge = painted
         strip = strip.crop_extend(across, across + columns, edge)
         if index in self._picked and self.has_focus:
             strip = self._marked(strip)
         return strip
+
+    def _keep(self, index: int, painted: tuple[Strip, Style]) -> None:
+        self._strips[index] = painted
+        self._strips.move_to_end(index)
+        if len(self._strips) > CACHED_ROWS:
+            self._strips.popitem(last=False)
 
     def _paint_row(self, spans: Line, ground: Style) -> tuple[Strip, Style]:
         """A row, and the ground of its last piece, which goes on to the edge, as a changed
