@@ -26,7 +26,7 @@ from akg_tui.tui.deeds import Deeds
 from akg_tui.tui.dressing import Dressed
 from akg_tui.tui.keyboard import APPS
 from akg_tui.tui.language import retold, tr
-from akg_tui.tui.mishaps import Mishaps, said_by
+from akg_tui.tui.mishaps import CLOSING, LISTING, OPENING, Mishaps, said_by
 from akg_tui.tui.notices import Notices, Noticing
 from akg_tui.tui.shelter import Sheltered
 from akg_tui.tui.spans import hang, line
@@ -145,9 +145,9 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         self._faults += self.take_all_themes()
         self.clock.start()
         if self._open_run is not None:
-            self.run_worker(self._open(self._open_run), name="open the run")
+            self.run_worker(self._open(self._open_run), name=OPENING)
         elif self._browse is not None:
-            self.run_worker(self._list(self._browse), name="list the runs")
+            self.run_worker(self._list(self._browse), name=LISTING)
 
     async def _list(self, folder: Path) -> None:
         from akg_tui.tui.screens.runs import Runs
@@ -180,7 +180,7 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         """Open a run from the list of runs."""
         if self._handle is None and self._opening is None:
             self._past_first = past
-            self._opening = self.run_worker(self._open(open_run), name="open the run")
+            self._opening = self.run_worker(self._open(open_run), name=OPENING)
 
     async def _open(self, open_run: Callable[[], Awaitable[RunHandle]]) -> None:
         opening = asyncio.ensure_future(open_run())
@@ -394,9 +394,9 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         if self._handle is not None:
             self._say(tr("closing the run …"))
         if self._browse is not None and self._handle is not None:
-            self.run_worker(self._back_to_runs(), name="close the run")
+            self.run_worker(self._back_to_runs(), name=CLOSING)
         else:
-            self.run_worker(self._close_and_exit(), name="close the run")
+            self.run_worker(self._close_and_exit(), name=CLOSING)
 
     async def _back_to_runs(self) -> None:
         from akg_tui.tui.screens.runs import Runs

@@ -1,4 +1,4 @@
-"""An app whose actions may fail: what went wrong is said, and everything goes on.
+"""An app whose actions and workers may fail: what went wrong is said, and everything goes on.
 
 What is refused or cannot be read is told in one line. A mistake of the workbench's own leaves
 its traceback too, where what is written past the screen goes.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 import traceback
 from typing import TYPE_CHECKING
+
+from textual.worker import WorkerFailed, get_current_worker
 
 from akg_tui.tui.commands import way_to
 from akg_tui.tui.language import retold, tr
@@ -26,9 +28,15 @@ if TYPE_CHECKING:
 else:
     _Base = object
 
+OPENING, LISTING, CLOSING = "open the run", "list the runs", "close the run"
+_NEEDED = {OPENING, LISTING, CLOSING}
+"""The workers without which there is nothing to go on with."""
+
 
 class Mishaps(_Base):
-    """An exception of a key, of the palette or of the `:` line never ends the run with the app."""
+    """An exception of a key, of the palette, of the `:` line or of a worker never ends the run with
+    the app.
+    """
 
     async def run_action(
         self,
@@ -42,7 +50,13 @@ class Mishaps(_Base):
             self.mishap(error)
             return True
 
-    def mishap(self, error: Exception) -> None:
+    def _handle_exception(self, error: Exception) -> None:
+        if isinstance(error, WorkerFailed) and get_current_worker().name not in _NEEDED:
+            self.mishap(error.error)
+        else:
+            super()._handle_exception(error)
+
+    def mishap(self, error: BaseException) -> None:
         """Say what went wrong."""
         from akg_tui.store.errors import StoreError
 

@@ -24,14 +24,14 @@ def _nobodys_own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> It
 
 
 @pytest.fixture(autouse=True)
-def mishaps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Exception]]:
-    """What went wrong in actions. A person is told; here it fails the test that does not take
-    it from this list.
+def mishaps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]:
+    """What went wrong in actions and workers. A person is told; here it fails the test that does
+    not take it from this list.
     """
-    found: list[Exception] = []
+    found: list[BaseException] = []
     tell = WorkbenchApp.mishap
 
-    def mishap(app: WorkbenchApp, error: Exception) -> None:
+    def mishap(app: WorkbenchApp, error: BaseException) -> None:
         found.append(error)
         tell(app, error)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.events import DescendantFocus
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
@@ -172,6 +173,19 @@ async def test_tab_moves_the_focus_and_makes_another_pane_active() -> None:
         assert stage.deck.active == "source"
         await stage.press("shift+tab")
         assert stage.deck.active == "plan"
+
+
+async def test_a_key_that_is_quicker_than_the_news_of_the_last_focus_is_not_undone_by_it() -> None:
+    async with on_stage(at_work()) as stage:
+        deck = stage.deck
+        deck.action_pane("best")
+        late = DescendantFocus(deck.panes["best"])
+        deck.action_pane("source")
+        deck.on_descendant_focus(late)
+        await stage.pilot.pause()
+        assert deck.active == "source"
+        assert deck.focused is deck.panes["source"]
+        assert deck.shown.count("source") == 1
 
 
 async def test_five_shows_the_best_kernel_where_there_is_room_for_one() -> None:

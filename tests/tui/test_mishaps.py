@@ -6,12 +6,14 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from textual.worker import WorkerFailed
 
 from akg_tui.core.machine import Mode
 from akg_tui.store.errors import HistoryError
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.catalogue import Catalogue
 from akg_tui.tui.code import Colours
+from akg_tui.tui.mishaps import OPENING
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
 
@@ -37,7 +39,7 @@ def worked(mode: Mode = Mode.AUTO) -> FakeHandle:
 
 
 async def test_a_kernel_that_cannot_be_copied_is_told_and_the_run_goes_on(
-    mishaps: list[Exception], monkeypatch: pytest.MonkeyPatch
+    mishaps: list[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handle = worked()
     async with on_stage(handle) as stage:
@@ -50,7 +52,7 @@ async def test_a_kernel_that_cannot_be_copied_is_told_and_the_run_goes_on(
 
 
 async def test_a_mistake_of_the_workbench_itself_is_told_with_the_key_to_its_traceback(
-    mishaps: list[Exception],
+    mishaps: list[BaseException],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -65,6 +67,37 @@ async def test_a_mistake_of_the_workbench_itself_is_told_with_the_key_to_its_tra
         assert stage.deck.active == "chart", "the next key is taken as ever"
     assert "in broken" in capfd.readouterr().err
     mishaps.clear()
+
+
+async def test_what_breaks_in_the_background_is_told_and_the_run_goes_on(
+    mishaps: list[BaseException], capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def broken() -> None:
+        raise ZeroDivisionError("no share of nothing is")
+
+    async with on_stage(worked()) as stage:
+        stage.app.run_worker(broken(), name="report")
+        await stage.pilot.pause()
+        assert "not done: no share of nothing is; E shows where it went wrong" in stage.text()
+        await stage.press("3")
+        assert stage.deck.active == "chart", "the next key is taken as ever"
+        assert stage.app._exception is None
+    assert "in broken" in capfd.readouterr().err
+    assert [type(each) for each in mishaps] == [ZeroDivisionError]
+    mishaps.clear()
+
+
+async def test_without_what_opens_the_run_there_is_nothing_to_go_on_with() -> None:
+    async def broken() -> None:
+        raise ZeroDivisionError("no share of nothing is")
+
+    async def opens() -> None:
+        async with on_stage(worked()) as stage:
+            stage.app.run_worker(broken(), name=OPENING)
+            await stage.pilot.pause()
+
+    with pytest.raises(WorkerFailed):
+        await opens()
 
 
 async def test_a_round_that_cannot_be_read_is_told_and_the_others_are_still_shown(

@@ -172,7 +172,8 @@ class Deck(Writing):
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         name = event.widget.id or ""
-        if name in self.panes and name != self.active:
+        late = event.widget is not self.focused  # the next key was quicker than the news of this
+        if name in self.panes and name != self.active and not late:
             self.active = name
             self._arrange()
 
@@ -427,7 +428,8 @@ class Deck(Writing):
         self.hidden.discard(name)
         self.active = name
         self._arrange()
-        self.panes[name].focus()
+        # At once: a focus that is put off may come when another key has hidden the pane again.
+        self.set_focus(self.panes[name])
 
     def on_tab_row_chosen(self, message: TabRow.Chosen) -> None:
         self.action_pane(message.pane)

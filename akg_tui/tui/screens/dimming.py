@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual._context import visible_screen_stack
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.strip import Strip
@@ -32,10 +31,10 @@ class Dimming(Banded[T]):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         colour = self.styles.background
-        below = visible_screen_stack.get([])
-        if colour.a >= 1 or not below or below[-1] is self:
+        stack = self.app.screen_stack
+        if colour.a >= 1 or self not in stack[1:]:
             return super().render_lines(crop)
-        return dimmed(below.pop()._compositor, colour, crop)
+        return dimmed(stack[stack.index(self) - 1]._compositor, colour, crop)
 
 
 def dimmed(compositor: Compositor, colour: Color, crop: Region) -> list[Strip]:
