@@ -20,7 +20,9 @@ from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Input
 
+from akg_tui.tui.screens import banded
 from akg_tui.tui.screens.banded import COLUMNS, Sparing
 from akg_tui.tui.screens.dimming import dimmed
 from akg_tui.tui.screens.palette import Palette
@@ -64,6 +66,33 @@ async def test_another_size_is_painted_whole_in_several_steps(size: tuple[int, i
         columns, rows = size
         assert painted.cells >= {(x, y) for x in range(columns) for y in range(rows)}
         assert painted.updates >= -(-columns // COLUMNS)
+
+
+async def test_a_terminal_that_is_behind_is_sent_nothing_more_until_it_has_caught_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting = 0
+    monkeypatch.setattr(banded, "backlog", lambda driver: waiting)
+    handle = long_kernel()
+    async with on_stage(handle) as stage:
+        waiting = banded.MOST_WRITES + 1
+        painted = Painted(stage)
+        await stage.resize(100, 30)
+        await stage.press("1", "2", "z", "z")
+        assert painted.updates == 0
+        waiting = banded.MOST_WRITES
+        while len(painted.cells) < 100 * 30:
+            await stage.pilot.pause()
+        await stage.press("1")
+        updates, waiting = painted.updates, banded.MOST_WRITES + 1
+        await stage.press("colon", "x")
+        stage.app.screen.query_one(Input).value = "pause"
+        await stage.pilot.pause()
+        assert painted.updates == updates
+        waiting = 0
+        while painted.updates == updates:
+            await stage.pilot.pause()
+        assert ":pause" in stage.text()
 
 
 async def test_a_screen_that_is_covered_while_it_is_painted_comes_back_whole() -> None:

@@ -18,6 +18,8 @@ from textual._compositor import Compositor
 from textual.geometry import Region
 from textual.screen import Screen
 
+from akg_tui.tui.clock import backlog
+
 if TYPE_CHECKING:
     from textual.strip import Strip
 
@@ -27,6 +29,11 @@ COLUMNS = 40
 """Of a band: at 80×24 there are two."""
 
 PAUSE_S = 0.001
+
+MOST_WRITES = 5
+"""That wait for the terminal: two frames. Textual holds 30; one more would hold the loop."""
+
+SLOW_PAUSE_S = 0.03
 
 
 class Sparing(Compositor):
@@ -72,33 +79,51 @@ class Sparing(Compositor):
 
 
 class Banded(Screen[T]):
-    """Paints the whole of itself in several steps."""
+    """Paints the whole of itself in several steps, and nothing that would have to wait for a slow
+    terminal: once that has taken what it was sent, it is painted as it is by then.
+    """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._compositor = Sparing()
         self._bands: deque[Region] = deque()
+        self._put_off = False
 
     def _compositor_refresh(self) -> None:
+        if not self.is_current or self.app.is_inline:
+            super()._compositor_refresh()
+            return
+        if backlog(self.app._driver) > MOST_WRITES:
+            self._dirty_widgets.clear()  # where they are is known to the compositor
+            if not self._put_off:
+                self._put_off = True
+                self.set_timer(SLOW_PAUSE_S, self._try_again)
+            return
         dirty = self._compositor._dirty_regions
         whole = self._compositor.size.region
-        if whole in dirty and self.is_current and not self.app.is_inline:
-            dirty.clear()
-            if not self._bands:  # the first not in one go with the layout that came before it
-                self.set_timer(PAUSE_S, self._paint_band)
-            self._bands = deque(
-                Region(left, 0, min(COLUMNS, whole.width - left), whole.height)
-                for left in range(0, whole.width, COLUMNS)
-            )
-        else:
+        if whole not in dirty:
             super()._compositor_refresh()
+            return
+        dirty.clear()
+        if not self._bands:  # the first not in one go with the layout that came before it
+            self.set_timer(PAUSE_S, self._paint_band)
+        self._bands = deque(
+            Region(left, 0, min(COLUMNS, whole.width - left), whole.height)
+            for left in range(0, whole.width, COLUMNS)
+        )
+
+    def _try_again(self) -> None:
+        self._put_off = False
+        self._compositor_refresh()
 
     def _paint_band(self) -> None:
         """Paint the next columns; a screen that is covered now is painted whole when it is back."""
         if not self._bands or not self.is_current:
             self._bands.clear()
             return
-        self._compositor._dirty_regions.add(self._bands.popleft())
-        super()._compositor_refresh()
+        slow = backlog(self.app._driver) > MOST_WRITES
+        if not slow:
+            self._compositor._dirty_regions.add(self._bands.popleft())
+            super()._compositor_refresh()
         if self._bands:
-            self.set_timer(PAUSE_S, self._paint_band)
+            self.set_timer(SLOW_PAUSE_S if slow else PAUSE_S, self._paint_band)
