@@ -13,7 +13,7 @@ import itertools
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -100,14 +100,14 @@ def figures(run: RunFolder, lab: Lab, rounds: int) -> dict[str, Any]:
     }
 
 
-def _mean(prompts: dict[int, list[int]], rounds: Any) -> float:
+def _mean(prompts: dict[int, list[int]], rounds: Iterable[int]) -> float:
     counted = [tokens for number in rounds for tokens in prompts.get(number, ())]
     return sum(counted) / len(counted)
 
 
 def held(found: dict[str, Any], rounds: int) -> bool:
     """Whether the bounds hold. Growth is for a long run: a short one sees one conversation grow."""
-    return (
+    return bool(
         found["rounds"] == rounds
         and found["cache_read_share_after_round_3"] >= LEAST_SHARE
         and (rounds < ROUNDS or found["growth"] <= MOST_GROWTH)

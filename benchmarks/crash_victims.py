@@ -18,6 +18,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,7 +78,7 @@ class Lab:
             self.on_commit(record.seq)
             return record
 
-        Journal.commit = watched  # type: ignore[method-assign]
+        Journal.commit = watched  # type: ignore[method-assign,assignment]
 
     def _make_scenes(self) -> dict[str, Scene]:
         empty = self.folder / "create"
@@ -97,7 +98,7 @@ class Lab:
             places = [i for i, told in enumerate(names) if told == f"sync of event {last}"]
             folder = self.folder / name.replace(" ", "-")
             self._copy(whole)
-            self._victim(lambda at=places[-2] + 1: self._work(How.KILL_AFTER, at))
+            self._victim(partial(self._work, How.KILL_AFTER, places[-2] + 1))
             spoil(find_run(self.case))
             self.case.rename(folder)
             traced = self._trace(folder)

@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,7 +117,7 @@ def work(folder: Path, options: argparse.Namespace) -> bool:
         next(progress)
         told["points"] += 1
         told[f"points: {case.how.name.lower()}"] += 1
-        lab.judge(lambda case=case: lab.point(case), str(case), told, faults)
+        lab.judge(partial(lab.point, case), str(case), told, faults)
     for number in range(options.kills):
         next(progress)
         told["kills"] += 1
@@ -124,7 +125,7 @@ def work(folder: Path, options: argparse.Namespace) -> bool:
     for loss in losses:
         next(progress)
         told["power_losses"] += 1
-        lab.judge(lambda loss=loss: lab.power_loss(loss), f"power loss {loss}", told, faults)
+        lab.judge(partial(lab.power_loss, loss), f"power loss {loss}", told, faults)
     for _ in progress:
         pass
     figures: dict[str, Any] = {

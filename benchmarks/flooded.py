@@ -15,9 +15,11 @@ import resource
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 from akg_tui.core import events as ev
 from akg_tui.core.machine import Phase
+from akg_tui.engine.handle import RunHandle
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.ondemand import OnDemand
 from tests.tui.script import KERNEL, FakeHandle
@@ -77,6 +79,10 @@ class Flood(FakeHandle):
         self.rate = rate
         self.stalls: list[tuple[float, float, float]] = []
 
+    def as_run(self) -> RunHandle:
+        """Itself; it has no PLAN.md that could be edited by hand."""
+        return cast(RunHandle, self)
+
     def clock(self) -> float:
         return self.now + time.monotonic() % 1000
 
@@ -117,8 +123,8 @@ class Flood(FakeHandle):
 def main() -> int:
     handle = Flood(int(sys.argv[1]), long="long" in sys.argv[2:])
 
-    async def open_run() -> Flood:
-        return handle
+    async def open_run() -> RunHandle:
+        return handle.as_run()
 
     app = WorkbenchApp(open_run, clock=handle.clock)
     app.run()

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from akg_tui.core import events as ev
+from akg_tui.engine.handle import RunHandle
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.blame import Version, blame
 from akg_tui.tui.chronicle import Chronicle
@@ -83,11 +84,11 @@ BOUNDS = {
 class _Made(OnDemand[ev.Record]):
     """Records that are made when they are read, so that only the reader's memory grows."""
 
-    def __init__(self, count: int = 0) -> None:
-        self.count = count
+    def __init__(self) -> None:
+        self.many = 0
 
     def __len__(self) -> int:
-        return self.count
+        return self.many
 
     def _made(self, index: int) -> ev.Record:
         return ev.Record(index + 1, 0.0, event(index))
@@ -161,8 +162,8 @@ def _best_ms(work: object, repeats: int) -> float:
 async def _source_jump_ms() -> float:
     handle = Flood(0, long=True)
 
-    async def open_run() -> Flood:
-        return handle
+    async def open_run() -> RunHandle:
+        return handle.as_run()
 
     os.environ["FLOODED_REPORT"] = str(Path(tempfile.gettempdir()) / "flooded.json")
     app = WorkbenchApp(open_run, clock=handle.clock)
@@ -191,7 +192,7 @@ def memory_growth_mib() -> float:
     records, story, fleet = _Made(), Chronicle(60), Fleet()
     first = 0.0
     for count in range(1_000, EVENTS + 1, 1_000):
-        records.count = count
+        records.many = count
         story.read(records)
         fleet.read(records)
         if count == EVENTS // 10:
@@ -296,8 +297,8 @@ def run() -> bool:
         figures["key_p95_ms_at_20000"] = _keys(report, 20_000)
         for name, rate in (("worst_stall_ms", 0), ("worst_stall_ms_slow_link", 100 * 1024)):
             stalls = _stalls(report, rate)
-            told = {action: [round(s), round(b)] for action, (s, b) in stalls.items()}
-            print(json.dumps({"benchmark": name, "stalled_and_worked_ms": told}))
+            rounded = {action: [round(s), round(b)] for action, (s, b) in stalls.items()}
+            print(json.dumps({"benchmark": name, "stalled_and_worked_ms": rounded}))
             figures[name] = max(stall for stall, _ in stalls.values())
             figures[f"{name}_worked"] = max(busy for _, busy in stalls.values())
         figures["idle_rss_mib"], figures["idle_cpu_percent"] = _idle(report)
