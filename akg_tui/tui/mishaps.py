@@ -10,7 +10,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING
 
-from textual.worker import WorkerFailed, get_current_worker
+from textual.worker import WorkerFailed, active_worker
 
 from akg_tui.tui.commands import way_to
 from akg_tui.tui.language import retold, tr
@@ -51,7 +51,8 @@ class Mishaps(_Base):
             return True
 
     def _handle_exception(self, error: Exception) -> None:
-        if isinstance(error, WorkerFailed) and get_current_worker().name not in _NEEDED:
+        worker = active_worker.get(None)
+        if isinstance(error, WorkerFailed) and worker is not None and worker.name not in _NEEDED:
             self.mishap(error.error)
         else:
             super()._handle_exception(error)

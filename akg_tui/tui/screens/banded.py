@@ -22,6 +22,7 @@ from akg_tui.tui.clock import backlog
 
 if TYPE_CHECKING:
     from textual.strip import Strip
+    from textual.widget import Widget
 
 T = TypeVar("T")
 
@@ -54,26 +55,33 @@ class Sparing(Compositor):
             if not seen or not crop.overlaps(seen) or not widget.is_attached:
                 continue
             left, right = seen.column_span
-            rows = []
+            rows, first, end = [], right, left
             for y in seen.line_range:
                 if is_rendered_line(y):
                     cuts = [cut for cut in self.cuts[y] if left <= cut <= right]
                     row = chops[y]
-                    for cut, end in pairwise(cuts):
-                        if row[cut] is None and end > crop.x and cut < crop.right:
-                            rows.append((y, row, cuts))
-                            break
+                    missing = [
+                        (cut, until)
+                        for cut, until in pairwise(cuts)
+                        if row[cut] is None and until > crop.x and cut < crop.right
+                    ]
+                    if missing:
+                        rows.append((y, row, cuts))
+                        first, end = min(first, missing[0][0]), max(end, missing[-1][1])
             if not rows:
                 continue
             top, last = rows[0][0], rows[-1][0]
-            part = Region(left - region.x, top - region.y, seen.width, last - top + 1)
+            part = Region(first - region.x, top - region.y, end - first, last - top + 1)
             strips = widget.render_lines(part)
             for y, row, cuts in rows:
+                if y - top >= len(strips):  # a widget that has not heard of its new size yet
+                    break
                 strip = strips[y - top]
-                whole = len(cuts) == 2 and strip.cell_length == seen.width
-                pieces = (strip,) if whole else strip.divide([cut - left for cut in cuts[1:]])
-                for cut, piece in zip(cuts, pieces, strict=False):
-                    if row[cut] is None:
+                inner = [cut for cut in cuts if first < cut <= end]
+                whole = inner == [end] and strip.cell_length == end - first
+                pieces = (strip,) if whole else strip.divide([cut - first for cut in inner])
+                for cut, piece in zip((first, *inner), pieces, strict=False):
+                    if row.get(cut, strip) is None:
                         row[cut] = piece
         return cast("Sequence[Mapping[int, Strip]]", chops)
 
@@ -90,40 +98,89 @@ class Banded(Screen[T]):
         self._put_off = False
 
     def _compositor_refresh(self) -> None:
-        if not self.is_current or self.app.is_inline:
+        top = self.app.screen if self.is_current else None
+        if not isinstance(top, Banded) or self.app.is_inline:
             super()._compositor_refresh()
             return
-        if backlog(self.app._driver) > MOST_WRITES:
-            self._dirty_widgets.clear()  # where they are is known to the compositor
+        self._dirty_widgets.clear()  # as Textual's own: their regions have been handed over
+        dirty = self._dirty()
+        if top is not self:
+            # Textual's own would have the whole of what was painted once painted again for ever.
+            if dirty:
+                top._compositor._dirty_regions |= dirty
+                dirty.clear()
+                top._refresh_out_of_turn()
+        elif self._has_to_wait():
             if not self._put_off:
                 self._put_off = True
                 self.set_timer(SLOW_PAUSE_S, self._try_again)
-            return
-        dirty = self._compositor._dirty_regions
-        whole = self._compositor.size.region
-        if whole not in dirty:
+        elif self._compositor.size.region in dirty:
+            if not self._bands:  # the first not in one go with the layout that came before it
+                self.set_timer(PAUSE_S, self._paint_band)
+            self._begin_anew()
+        else:
             super()._compositor_refresh()
-            return
+
+    def _dirty(self) -> set[Region]:
+        """What has changed since the last paint. What lies outside the screen, which may have
+        shrunk, is left out: Textual fails on it.
+        """
+        dirty = self._compositor._dirty_regions
+        inside = {region.intersection(self._compositor.size.region) for region in dirty}
         dirty.clear()
-        if not self._bands:  # the first not in one go with the layout that came before it
-            self.set_timer(PAUSE_S, self._paint_band)
+        dirty.update(filter(None, inside))
+        return dirty
+
+    def _hand_over(self) -> set[Widget]:
+        """Tell the compositor what widgets have changed, as Textual does before it paints; return
+        those of which it does not know yet where they are.
+        """
+        known = self._dirty_widgets & self._compositor.visible_widgets.keys()
+        self._compositor.update_widgets(known)
+        return self._dirty_widgets - known
+
+    def _has_to_wait(self) -> bool:
+        """Whether what is painted now would wait in a queue, or be thrown away."""
+        return bool(self.app._batch_count) or backlog(self.app._driver) > MOST_WRITES
+
+    def _try_again(self) -> None:
+        self._put_off = False
+        self._refresh_out_of_turn()
+
+    def _refresh_out_of_turn(self) -> None:
+        later = self._hand_over()
+        self._compositor_refresh()
+        self._dirty_widgets |= later
+
+    def _begin_anew(self) -> None:
+        whole = self._compositor.size.region
+        self._compositor._dirty_regions.clear()
         self._bands = deque(
             Region(left, 0, min(COLUMNS, whole.width - left), whole.height)
             for left in range(0, whole.width, COLUMNS)
         )
 
-    def _try_again(self) -> None:
-        self._put_off = False
-        self._compositor_refresh()
-
     def _paint_band(self) -> None:
-        """Paint the next columns; a screen that is covered now is painted whole when it is back."""
+        """Paint the next columns; a screen that is covered now is painted whole when it is back,
+        one that shines through a dialog by that dialog.
+        """
         if not self._bands or not self.is_current:
             self._bands.clear()
             return
-        slow = backlog(self.app._driver) > MOST_WRITES
-        if not slow:
-            self._compositor._dirty_regions.add(self._bands.popleft())
-            super()._compositor_refresh()
+        later = self._hand_over()
+        dirty = self._dirty()
+        whole = self._compositor.size.region
+        wait = self._has_to_wait()
+        if self.app.screen is not self:
+            self._bands.clear()
+            dirty.add(whole)
+            self._compositor_refresh()
+        elif not wait:
+            if whole in dirty:
+                self._begin_anew()
+            if band := self._bands.popleft().intersection(whole):
+                dirty.add(band)
+                super()._compositor_refresh()
+        self._dirty_widgets |= later
         if self._bands:
-            self.set_timer(SLOW_PAUSE_S if slow else PAUSE_S, self._paint_band)
+            self.set_timer(SLOW_PAUSE_S if wait else PAUSE_S, self._paint_band)

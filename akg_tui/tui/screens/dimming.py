@@ -14,13 +14,13 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
+from textual.geometry import Region
 from textual.strip import Strip
 
 from akg_tui.tui.screens.banded import Banded
 
 if TYPE_CHECKING:
     from textual._compositor import Compositor
-    from textual.geometry import Region
 
 T = TypeVar("T")
 _NO_STYLE = Style()
@@ -30,11 +30,22 @@ class Dimming(Banded[T]):
     """A screen that shows the one below it dimmed, as far as its own background lets it."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        colour = self.styles.background
-        stack = self.app.screen_stack
-        if colour.a >= 1 or self not in stack[1:]:
+        below = self._seen_below()
+        if below is None:
             return super().render_lines(crop)
-        return dimmed(stack[stack.index(self) - 1]._compositor, colour, crop)
+        return dimmed(below, self.styles.background, crop)
+
+    def render_line(self, y: int) -> Strip:
+        below = self._seen_below()
+        if below is None:
+            return super().render_line(y)
+        return dimmed(below, self.styles.background, Region(0, y, self.size.width, 1))[0]
+
+    def _seen_below(self) -> Compositor | None:
+        stack = self.app.screen_stack
+        if self.styles.background.a >= 1 or self not in stack[1:]:
+            return None
+        return stack[stack.index(self) - 1]._compositor
 
 
 def dimmed(compositor: Compositor, colour: Color, crop: Region) -> list[Strip]:
@@ -49,7 +60,12 @@ def dimmed(compositor: Compositor, colour: Color, crop: Region) -> list[Strip]:
         places = [
             place for place, end in enumerate(cuts[1:]) if cuts[place] < crop.right and end > crop.x
         ]
-        pieces = [rows[y][cuts[place]].apply_filter(_DIM, colour) for place in places]
+        pieces = [
+            (rows[y][cuts[place]] or Strip.blank(cuts[place + 1] - cuts[place])).apply_filter(
+                _DIM, colour
+            )
+            for place in places
+        ]
         left = cuts[places[0]] if places else crop.x
         row = Strip.join(pieces).crop(crop.x - left, crop.right - left)
         strips.append(row.adjust_cell_length(crop.width))
