@@ -36,6 +36,7 @@ class Sight:
         self._size = stage.app.size
         self._rows: list[list[Cell]] = []
         self.updates = 0
+        self.columns = 0, 0  # of the last update, from … to
         show = stage.app._display
 
         def display(screen: Screen[Any], update: Any) -> None:
@@ -61,6 +62,7 @@ class Sight:
                 self._write(update.region.x, y, Strip.join(strips))
             return
         assert isinstance(update, ChopsUpdate)
+        self.columns = update.spans[0][1:]
         for y, left, right in update.spans:
             for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=True):
                 if strip is not None and x <= right and end > left:
@@ -182,6 +184,10 @@ async def test_what_changes_behind_a_dialog_is_painted_once_and_only_there() -> 
         await settle(stage)
         updates = sight.updates
         stage.deck.plan.repaint()
+        await settle(stage)
+        assert sight.updates == updates + 1
+        assert sight.columns == stage.deck.plan.region.column_span
+        stage.deck.call_later(lambda: None)  # news for the deck, of nothing that is seen
         await settle(stage)
         assert sight.updates == updates + 1
         assert different(sight, stage) == []
