@@ -16,7 +16,13 @@ from akg_tui.evaluate.bench import records
 from akg_tui.evaluate.bench.kernels import KERNELS
 from akg_tui.evaluate.bench.neighbour import noisy
 from akg_tui.evaluate.bench.records import BadRecords, Trial, clopper_pearson
-from akg_tui.evaluate.bench.trials import task_of
+from akg_tui.evaluate.bench.trials import (
+    CALIBRATIONS,
+    CALIBRATIONS_LEAST,
+    cost_of_doubling,
+    is_certain,
+    task_of,
+)
 
 
 def trial(kept: bool, kernel: str = "mixed", *, correct: bool = True, judge: str = "") -> Trial:
@@ -166,3 +172,23 @@ async def test_the_judge_takes_a_planted_kernel_for_right(tmp_path: Path) -> Non
     async with Judge(task_of(planted), planted.reference, tmp_path, ahead=False) as judge:
         found = await judge.probe(planted.kernel(7), timed=False)
     assert found.outcome is Outcome.CORRECT, found
+
+
+def around(ratio: float, half: float) -> Interval:
+    return Interval(ratio, ratio - half, ratio + half, 0.99)
+
+
+def test_what_a_row_costs_is_not_believed_of_one_wild_measurement() -> None:
+    measured = [around(1.5, 0.05), around(1.01, 0.05), around(1.52, 0.05)]
+    assert cost_of_doubling(measured) == pytest.approx(0.5)
+
+
+def test_what_a_row_costs_is_measured_until_it_is_known_well() -> None:
+    sharp, wide = around(2.0, 0.02), around(1.3, 0.07)
+    assert not is_certain([])
+    assert not is_certain([sharp] * (CALIBRATIONS_LEAST - 1))
+    assert is_certain([sharp] * CALIBRATIONS_LEAST)
+    # 0.07 of 0.3 is 23 %; five together leave 10.4, six 9.5.
+    assert not is_certain([wide] * 5)
+    assert is_certain([wide] * 6)
+    assert not is_certain([around(1.0, 0.01)] * CALIBRATIONS)

@@ -1,7 +1,7 @@
 """Kernels with a gain that is known because it was planted: C++ that does some rows twice.
 
 Pure text. The extra rows are the same work as the others and write the same results, so a
-kernel with them is as right as one without, and slower by the share of the extra rows.
+kernel with them is as right as one without, and slower by what the extra rows cost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Planted(Struct, frozen=True):
     row: str
 
     def kernel(self, extra: int) -> str:
-        """Return a kernel that does `extra` of its rows twice, spread evenly."""
+        """Return a kernel that does `extra` of its rows twice, after all of them."""
         return (
             KERNEL.replace("ROW_CODE", self.row)
             .replace("ROWS", str(self.rows))
@@ -39,15 +39,12 @@ static void __attribute__((noinline)) one(const float* x, float* y) {
   ROW_CODE
 }
 extern "C" void all(const float* x, float* y) {
-  long left = extra;
-  for (long r = 0; r < rows; ++r) {
+  for (long r = 0; r < rows; ++r) one(x + r * columns, y + r * columns);
+  // After all of them, and not in between: a row visited early would spare its first visit, and
+  // what extra rows cost would not be their number times the cost of one.
+  for (long i = 0; i < extra; ++i) {
+    const long r = i % rows;
     one(x + r * columns, y + r * columns);
-    // Another row than this one, half of the array away: as cold as a first visit.
-    const long due = extra * (r + 1) / rows - (extra - left);
-    for (long i = 0; i < due; ++i, --left) {
-      const long other = (r + rows / 2) % rows;
-      one(x + other * columns, y + other * columns);
-    }
   }
 }
 """

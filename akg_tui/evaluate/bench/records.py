@@ -30,6 +30,9 @@ class Trial(Struct, frozen=True, kw_only=True):
     judge: str = ""
     """Which judge it was (`integrity.judge_digest`): trials of two say nothing of either."""
 
+    extra: int = 0
+    """How many rows of the slower kernel were done twice."""
+
     @property
     def ratio(self) -> Interval | None:
         """What the judge measured."""

@@ -1,20 +1,22 @@
 """Runs trials: whole evaluations by the real judge of kernels with a known gain.
 
-Nothing of the judge is replaced or left out. The gain is planted as a share of extra work,
-and how much of it arrives in the time of a call is measured first.
+Nothing of the judge is replaced or left out. The gain is planted as extra rows of work,
+and what such a row costs is measured first.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from akg_tui.core.decision import decide_verdict
 from akg_tui.core.machine import Verdict
-from akg_tui.core.measurement import Measurement, Outcome
+from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.task import Correctness, Task, Timing
 from akg_tui.evaluate import integrity
 from akg_tui.evaluate.bench import records
@@ -23,8 +25,13 @@ from akg_tui.evaluate.bench.neighbour import noisy
 from akg_tui.evaluate.bench.records import Trial
 from akg_tui.evaluate.client import Judge
 
-CALIBRATING = 0.2
-CALIBRATED_TO = 0.004
+PRECISE = 0.02
+CALIBRATED_TO = 0.1
+"""How surely the cost of extra rows must be known: half of its 99 % interval, as a share of it."""
+
+CALIBRATIONS_LEAST = 3
+CALIBRATIONS = 6
+"""At least and at most so many measurements; a busy machine may leave the cost less certain."""
 
 
 class CannotPlant(Exception):
@@ -62,9 +69,9 @@ async def run_cell(
             return done[:trials]
         judge = Judge(task_of(planted), planted.reference, Path(scratch))
         async with judge:
-            fast, slow = planted.kernel(0), planted.kernel(0)
-            if gain:
-                slow = planted.kernel(await plant(judge, planted, gain))
+            fast = planted.kernel(0)
+            extra = await plant(judge, planted, gain) if gain else 0
+            slow = planted.kernel(extra)
             if load:
                 stack.enter_context(noisy(max(1, len(os.sched_getaffinity(0)) // 2)))
             while len(done) < trials:
@@ -79,6 +86,7 @@ async def run_cell(
                     reason=reason,
                     measurement=found,
                     judge=by,
+                    extra=extra,
                 )
                 if path:
                     records.append(path, trial)
@@ -90,14 +98,39 @@ async def run_cell(
 async def plant(judge: Judge, planted: Planted, gain: float) -> int:
     """Return how many extra rows make a call longer by `gain`, as the judge measures it.
 
-    A copy of the result and the call itself are in every time, so a row costs a little less
-    than its share. That is measured at a large share, where it is easy to see.
+    Every row done twice is measured, where the cost is easy to see, as often as it takes to know
+    it well; extra rows cost in proportion. They cost less than their share of all rows: the call
+    itself is in every time, and a second visit may find what the first has fetched.
+
+    Raises
+    ------
+    CannotPlant
+        The judge would not measure it, or the extra rows cost nothing.
     """
-    rows = round(CALIBRATING * planted.rows)
-    found = await judge.evaluate(planted.kernel(0), planted.kernel(rows), precise=CALIBRATED_TO)
-    if found.outcome is not Outcome.CORRECT or found.ratio is None or found.ratio.ratio <= 1:
-        raise CannotPlant(f"{planted.name}: {found.message or found.ratio}")
-    return max(1, round(rows * gain / (found.ratio.ratio - 1)))
+    doubled = planted.kernel(planted.rows)
+    ratios: list[Interval] = []
+    while len(ratios) < CALIBRATIONS and not is_certain(ratios):
+        found = await judge.evaluate(planted.kernel(0), doubled, precise=PRECISE)
+        if found.outcome is not Outcome.CORRECT or found.ratio is None:
+            raise CannotPlant(f"{planted.name}: {found.message}")
+        ratios.append(found.ratio)
+    cost = cost_of_doubling(ratios)
+    if cost <= 0:
+        raise CannotPlant(f"{planted.name}: twice the work takes {1 + cost:.3f} times as long")
+    return max(1, round(planted.rows * gain / cost))
+
+
+def cost_of_doubling(ratios: Sequence[Interval]) -> float:
+    """Return what all rows done twice add, as a share of a call: one bad measurement is ignored."""
+    return statistics.median(ratio.ratio for ratio in ratios) - 1
+
+
+def is_certain(ratios: Sequence[Interval]) -> bool:
+    """Say whether so many measurements together tell the cost of doubling well enough."""
+    if len(ratios) < CALIBRATIONS_LEAST:
+        return False
+    weight = math.fsum(4 / max(ratio.high - ratio.low, 1e-9) ** 2 for ratio in ratios)
+    return 1 / math.sqrt(weight) <= CALIBRATED_TO * cost_of_doubling(ratios)
 
 
 def _decided(found: Measurement) -> tuple[bool, str]:
