@@ -74,7 +74,8 @@ async def _report(run: Path, channel: Channel, *more: str) -> tuple[str, str]:
         start_new_session=True,
     )
     try:
-        printed, told = await asyncio.wait_for(process.communicate(), TIMEOUT_S)
+        async with asyncio.timeout(TIMEOUT_S):
+            printed, told = await process.communicate()
     except TimeoutError:
         return "", f"it took longer than {TIMEOUT_S:.0f} s"
     finally:
