@@ -29,6 +29,7 @@ class Case(IntEnum):
     EDGES = 11
     INFINITE = 12
     NAN = 13
+    PATCHWORK = 14
 
 
 WORDS = {
@@ -46,9 +47,10 @@ WORDS = {
     Case.EDGES: "integers at the ends of their range",
     Case.INFINITE: "infinities",
     Case.NAN: "NaN",
+    Case.PATCHWORK: "rows of every kind",
 }
 SPECIAL = frozenset({Case.INFINITE, Case.NAN})
-FLOATING = frozenset(Case) - {Case.DRAWN, Case.EDGES}
+FLOATING = frozenset(Case) - {Case.DRAWN, Case.EDGES, Case.PATCHWORK}
 
 
 def possible(values: str, dtypes: Sequence[torch.dtype]) -> list[Case]:
@@ -155,6 +157,18 @@ def _signs(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
     return torch.randint(-1, 2, value.shape, generator=dice)
 
 
+def _patchwork(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
+    """Return rows each of which is of a kind of its own: nearly all kinds for the price of one."""
+    rows = _rows(value)
+    kinds = torch.randint(len(_FINITE), (rows.shape[0],), generator=dice)
+    found = rows.clone()
+    for number, kind in enumerate(_FINITE):
+        chosen = (kinds == number).nonzero().flatten()
+        if len(chosen):
+            found[chosen] = _rows(_CHANGES[kind](rows[chosen], dice)).to(rows.dtype)
+    return found.view_as(value)
+
+
 def _infinite(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
     rows = _rows(value).clone()
     for sign in (1, -1):
@@ -183,7 +197,9 @@ _CHANGES: dict[Case, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = 
     Case.SIGNS: _signs,
     Case.INFINITE: _infinite,
     Case.NAN: _nan,
+    Case.PATCHWORK: _patchwork,
 }
+_FINITE = sorted(_CHANGES.keys() - SPECIAL - {Case.PATCHWORK})
 
 
 def _rows(value: torch.Tensor) -> torch.Tensor:

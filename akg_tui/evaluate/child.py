@@ -93,6 +93,7 @@ def run(request: wire.Fork, ward: Ward, *, channel: int, output: int) -> NoRetur
             devices=ward.devices,
             bounds_address_space=ward.bounds_address_space,
             memory_bytes=request.memory_bytes,
+            cpu_seconds=request.cpu_seconds,
             own_processes=ward.own_processes,
         )
         tried, memory = sandbox.prepare(wanted, parent=ward.parent)

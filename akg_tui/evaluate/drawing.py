@@ -39,6 +39,9 @@ from akg_tui.evaluate.wire import (
     Want,
 )
 
+TRAINED = 0.25
+"""How far a parameter that is one number throughout is moved, as a share of it; 0 by as much."""
+
 
 class ReferenceServer(Server):
     """Serves `Model`, `get_inputs` and `get_init_inputs`."""
@@ -49,6 +52,7 @@ class ReferenceServer(Server):
         super().__init__(plan, memory)
         self._given: list[object] = []
         self._weights: dict[str, torch.Tensor] = {}
+        self._trained: tuple[str, ...] = ()
         self._description: Description | None = None
         self._varied: tuple[Variation, Description] | None = None
         self._stock: list[list[object]] = []
@@ -61,6 +65,8 @@ class ReferenceServer(Server):
         seed(self.plan.seed)
         self._given = self._ask("get_init_inputs")
         self.model = self.construct("Model", copy.deepcopy(self._given))
+        if isinstance(self.model, torch.nn.Module):
+            self._trained = trained_a_little(self.model, self.plan.seed)
         state = self.model.state_dict() if isinstance(self.model, torch.nn.Module) else {}
         self._weights = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
         seed(self.plan.seed)
@@ -83,7 +89,8 @@ class ReferenceServer(Server):
             inputs=layouts.lay_out(inputs),
             outputs=layouts.results_in(layouts.lay_out(results)),
             has_floats=any(r.is_floating_point() or r.is_complex() for r in results),
-            strides=tuple(layouts.stride_class(r) for r in results),
+            trained=self._trained,
+            strides=tuple(layouts.stride_class(r.shape, r.stride()) for r in results),
         )
 
     def _report(self, description: Description) -> int:
@@ -294,6 +301,35 @@ class ReferenceServer(Server):
 
     def _complaint(self, what: str, function: object = None) -> Fault:
         return Fault(Status.REFERENCE, located(self.plan.filename, first_line(function), what))
+
+
+def trained_a_little(model: torch.nn.Module, drawn_from: int) -> tuple[str, ...]:
+    """Change parameters that are one number throughout; return their names.
+
+    A model that nobody has trained begins with such ones: a LayerNorm multiplies by 1 and adds 0,
+    and a kernel that leaves both out would seem right. Running means and variances of a
+    BatchNorm likewise. Other buffers are part of what is computed, and stay.
+    """
+    dice = torch.Generator().manual_seed(drawn_from)
+    found = dict(model.named_parameters())
+    for prefix, module in model.named_modules():
+        if isinstance(module, torch.nn.modules.batchnorm._NormBase):
+            kept = {name: getattr(module, name) for name in ("running_mean", "running_var")}
+            dot = "." if prefix else ""
+            found |= {f"{prefix}{dot}{n}": v for n, v in kept.items() if v is not None}
+    changed: list[str] = []
+    for name in sorted(found.keys() & model.state_dict().keys()):
+        value = found[name]
+        if not value.is_floating_point() or not value.numel():
+            continue
+        wide = value.double()
+        first = wide.flatten()[0]
+        if bool(torch.isfinite(first) & (wide == first).all()):
+            noise = torch.rand(value.shape, generator=dice, dtype=torch.float64) * 2 - 1
+            reach = TRAINED * (abs(float(first)) or 1.0)
+            value.copy_(wide + reach * noise)
+            changed.append(name)
+    return tuple(changed)
 
 
 def item_seed(drawn_from: int, step: int) -> int:

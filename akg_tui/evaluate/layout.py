@@ -161,11 +161,27 @@ def places(outputs: Layout) -> struct.Struct:
     return struct.Struct("<" + "".join(f"Q{len(slot.shape)}q" for slot in outputs.tensors))
 
 
-def stride_class(tensor: torch.Tensor) -> str:
-    """Return how a tensor lies: contiguous, dense (only permuted), or strided (gaps, overlaps)."""
-    if tensor.is_contiguous():
+def stride_class(shape: Sequence[int], strides: Sequence[int]) -> str:
+    """Return how a tensor lies: contiguous, dense (only permuted), or strided (gaps, overlaps).
+
+    By arithmetic alone, so that no code of a kernel's has a say in it.
+    """
+    steps = zip(shape, strides, _dense(shape), strict=True)
+    if 0 in shape or all(stride == step for extent, stride, step in steps if extent > 1):
         return "contiguous"
-    return "dense" if is_dense(tensor.shape, tensor.stride()) else "strided"
+    return "dense" if is_dense(shape, strides) else "strided"
+
+
+def lies_worse(shape: Sequence[int], strides: Sequence[int], worst: str) -> str:
+    """Return how a tensor lies, if that is worse to use than `worst`, or else nothing."""
+    lies = stride_class(shape, strides)
+    return lies if STRIDE_CLASSES.index(lies) > STRIDE_CLASSES.index(worst) else ""
+
+
+def complaint(index: int, lies: str, worst: str) -> str:
+    """Say that a result lies as it may not."""
+    what = f"wrong strides: output {index} is {lies}, the reference's is {worst}"
+    return f'{what} (the task may say strides = "any")'
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import shutil
 from collections import deque
@@ -29,6 +30,10 @@ from akg_tui.evaluate.worker import ChildFailed, Worker, Zygote
 
 START_S = 60.0
 WITHOUT_KERNEL = "a process without a kernel"
+CALLS = 64
+"""More calls than a process is asked for that each take as long as they may: what it may work in
+all follows from that. Deadlines end it long before; who escapes them does not go on for ever."""
+
 MEMORY_SHARE = 0.5
 """Of the machine's memory, for one child: two are alive while they are timed."""
 
@@ -68,6 +73,10 @@ class Nursery:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         stated = task.sandbox.memory_gb
         self._memory_bytes = int(total * MEMORY_SHARE if stated is None else stated * (1 << 30))
+        times = task.timing
+        self._cpu_seconds = math.ceil(
+            times.threads * (times.build_timeout_s + CALLS * times.call_timeout_s) + times.budget_s
+        )
 
     @property
     def sandbox_missing(self) -> tuple[str, ...]:
@@ -95,6 +104,7 @@ class Nursery:
                     folder=str(folder),
                     threads=self.task.timing.threads,
                     memory_bytes=self._memory_bytes,
+                    cpu_seconds=self._cpu_seconds,
                 )
             )
 

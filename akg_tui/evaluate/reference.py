@@ -190,6 +190,7 @@ class Reference:
             inputs=known.inputs,
             outputs=known.outputs,
             strides=known.strides if self.rules.strides != "any" else (),
+            trained=known.trained,
         )
 
     def examine(self) -> None:

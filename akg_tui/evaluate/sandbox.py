@@ -38,7 +38,8 @@ class Confinement(Struct, frozen=True, kw_only=True):
     `folder` is its own and empty: where mounts are possible it becomes memory that nobody
     else sees and that goes with the process. `writable` are other folders it may change, and so
     are `covered`, which become such memory too.
-    `own_processes` says that it is the first process of a pid namespace.
+    `own_processes` says that it is the first process of a pid namespace. Each process it becomes
+    or starts may work for `cpu_seconds`; 0: for ever.
     """
 
     folder: str
@@ -48,6 +49,7 @@ class Confinement(Struct, frozen=True, kw_only=True):
     data: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     memory_bytes: int
+    cpu_seconds: int = 0
     bounds_address_space: bool = True
     processes: int = PROCESSES
     own_processes: bool = False
@@ -208,6 +210,7 @@ def _limited(wanted: Confinement) -> str:
         return _limits(
             [
                 *(bounds if wanted.bounds_address_space else ()),
+                *([(resource.RLIMIT_CPU, wanted.cpu_seconds)] if wanted.cpu_seconds else ()),
                 (resource.RLIMIT_FSIZE, FILE_BYTES),
                 (resource.RLIMIT_NOFILE, OPEN_FILES),
                 (resource.RLIMIT_MEMLOCK, 64 << 20),

@@ -6,6 +6,7 @@ told where that is, and reads them there. Must never be trusted to have told the
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import mmap
 import os
@@ -13,7 +14,7 @@ import random
 import struct
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,11 @@ from akg_tui.evaluate.wire import Plan, Status
 SEED_MASK = (1 << 63) - 1
 CHANNEL = 3
 """The descriptor of the judge's requests; a child has no higher one when it begins."""
+
+POISON = 0x5A
+"""As a number of any type neither zero nor small: 1.5e16 in float32, 203 in float16."""
+
+_M_PERTURB = -6
 
 PLAN_FDS = ("plan", "report", "state", "inputs", "places")
 
@@ -104,6 +110,8 @@ class Server:
     def rebind(self, plan: Plan, memory: Memory) -> None:
         """Serve arguments of other shapes, in other memory, with the model as it is."""
         self.plan = plan
+        if plan.poisoned:
+            poison()
         self.memory = memory
         self._arguments.clear()
         self._kept.clear()
@@ -180,6 +188,8 @@ class KernelServer(Server):
 
     def start(self) -> int:
         """Load the kernel."""
+        if self.plan.poisoned:
+            poison()
         self.execute()
         state, arguments = self.memory["state"], self.plan.arguments
         if arguments is None or self.plan.weights is None:
@@ -190,11 +200,22 @@ class KernelServer(Server):
             for value in layouts.load(arguments, state, 0)
         ]
         self.model = self.construct("ModelNew", given)
-        if isinstance(self.model, torch.nn.Module):
-            stored = layouts.views(self.plan.weights, state, arguments.size)
-            _copy_weights(self.model, dict(zip(self.plan.weights.names, stored, strict=True)))
+        stored = layouts.views(self.plan.weights, state, arguments.size)
+        wanted = dict(zip(self.plan.weights.names, stored, strict=True))
+        if not _copy_weights(self.model, wanted) and self.plan.trained:
+            raise Fault(Status.BUILD, self._lacking(wanted))
         self.bind()
         return 0
+
+    def _lacking(self, wanted: Mapping[str, torch.Tensor]) -> str:
+        own = _weights(self.model)
+        name = next((n for n in self.plan.trained if n not in own), self.plan.trained[0])
+        shape, dtype = list(wanted[name].shape), wanted[name].dtype
+        what = (
+            f"ModelNew has no parameter {name!r} of shape {shape} and {dtype}, "
+            "so it can't be given the reference's weights"
+        )
+        return located(self.plan.filename, first_line(self.named("ModelNew")), what)
 
 
 class IdleServer(Server):
@@ -253,12 +274,9 @@ def formed(
 
 def _dense(index: int, value: torch.Tensor, worst: str) -> torch.Tensor:
     """Return a tensor without gaps; Fault(WRONG) if it may not lie as it does."""
-    lies = layouts.stride_class(value)
-    ranks = layouts.STRIDE_CLASSES
-    if ranks.index(lies) > ranks.index(worst):
-        what = f"wrong strides: output {index} is {lies}, the reference's is {worst}"
-        raise Fault(Status.WRONG, f'{what} (the task may say strides = "any")')
-    return value if lies == "dense" else value.contiguous()
+    if lies := layouts.lies_worse(value.shape, value.stride(), worst):
+        raise Fault(Status.WRONG, layouts.complaint(index, lies, worst))
+    return value if layouts.is_dense(value.shape, value.stride()) else value.contiguous()
 
 
 def _overlap(results: Sequence[Sequence[torch.Tensor]]) -> bool:
@@ -308,14 +326,32 @@ def first_line(function: object) -> int | None:
     return code.co_firstlineno if isinstance(code, types.CodeType) else None
 
 
-def _copy_weights(model: torch.nn.Module, wanted: dict[str, torch.Tensor]) -> None:
-    """Give a model the reference's weights if it has just the same ones."""
-    own = model.state_dict()
-    if own.keys() == wanted.keys() and all(
-        own[name].shape == wanted[name].shape and own[name].dtype == wanted[name].dtype
-        for name in own
-    ):
-        model.load_state_dict(wanted)
+def _weights(model: object) -> Mapping[str, torch.Tensor]:
+    return model.state_dict() if isinstance(model, torch.nn.Module) else {}
+
+
+def _copy_weights(model: object, wanted: Mapping[str, torch.Tensor]) -> bool:
+    """Give a model the reference's weights if it has such ones; it may have more of its own."""
+    own = _weights(model)
+    fits = wanted.keys() <= own.keys() and all(
+        own[name].shape == value.shape and own[name].dtype == value.dtype
+        for name, value in wanted.items()
+    )
+    if fits and isinstance(model, torch.nn.Module):
+        model.load_state_dict(wanted, strict=False)
+    return fits
+
+
+def poison() -> None:
+    """Have the C library fill what is allocated from now on with `POISON`, where it can.
+
+    New memory is zeros, and used memory has an old result, so who never writes a part of a result
+    may look right. Only GNU's library can do it (mallopt(3), M_PERTURB), which fills with the
+    complement of the byte that it is given; small blocks of its caches are left as they are.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_PERTURB, POISON ^ 0xFF)
 
 
 def _no_model(*_: object) -> object:

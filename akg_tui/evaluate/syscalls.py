@@ -56,6 +56,8 @@ REFUSED = {
     "msgget": (68, 186), "semget": (64, 190), "setxattr": (188, 5), "lsetxattr": (189, 6),
     "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15),
     "fremovexattr": (199, 16),
+    # Which pages of a file lie in memory outlives a process too.
+    "mincore": (27, 232), "cachestat": (451, 451),
     # Which CPU, and how soon, is the judge's to say.
     "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118), "sched_setattr": (314, 274), "setpriority": (141, 140),
@@ -79,6 +81,8 @@ _EXIT_SIGNAL = 0xFF
 _PRCTL, _PERSONALITY, _KILL, _SOCKETPAIR = (157, 167), (135, 92), (62, 129), (53, 199)
 _PERSONALITY_QUERY = 0xFFFFFFFF
 _FCNTL = (72, 25)
+_HINTS = (1036, 1038)  # F_SET_RW_HINT, F_SET_FILE_RW_HINT: kept with a file, for the next to read
+_PREADV2, _NO_WAIT = (327, 286), 0x8
 _SENDS = (
     # Which of their arguments is a signal: tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo,
     # pidfd_send_signal; kill is not among them, as it has a rule of its own.
@@ -140,8 +144,9 @@ def program(machine: str) -> Program:
     # death wakes it, or that becomes another's child, would not stand still with the rest.
     whose = [kernel.PR_SET_PDEATHSIG, kernel.PR_SET_CHILD_SUBREAPER]
     out += _when(_PRCTL[column], [_argument(0), *_among(whose), refuse])
-    chosen = [fcntl.F_SETSIG, fcntl.F_NOTIFY]
+    chosen = [fcntl.F_SETSIG, fcntl.F_NOTIFY, *_HINTS]
     out += _when(_FCNTL[column], [_argument(1), *_among(chosen), refuse])
+    out += _when(_PREADV2[column], [_argument(5), (_ANY_BIT, 0, 1, _NO_WAIT), refuse])
     query = [(_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, _PERSONALITY_QUERY), refuse]
     out += _when(_PERSONALITY[column], [_argument(0), *query])
     # Two processes that wake each other without end would never all be stopped.

@@ -138,7 +138,7 @@ def make_side(name: str, plan: Plan, calls: int, fault: FailureKind | None = Non
     inputs = Region(calls * plan.inputs.size)
     places = Region(calls * layouts.places(outputs).size)
     plan = msgspec.structs.replace(plan, slots=calls)
-    return Side(name, plan, calls, report, inputs, places, Results(outputs), fault)
+    return Side(name, plan, calls, report, inputs, places, Results(outputs, plan.strides), fault)
 
 
 def load_side(nursery: Nursery, worker: Worker, side: Side, state: Region) -> None:

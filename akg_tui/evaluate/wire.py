@@ -80,6 +80,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     outputs: Layout | None = None
     strides: tuple[str, ...] = ()
     """How each result may lie at worst (`layout.STRIDE_CLASSES`); empty: in any way."""
+    trained: tuple[str, ...] = ()
+    """Parameters of the reference's that a kernel must take over, under the same names."""
+    poisoned: bool = False
+    """Memory is full of rubbish when it is allocated: what was never written shows."""
 
 
 class Variation(Struct, frozen=True):
@@ -98,6 +102,8 @@ class Description(Struct, frozen=True, kw_only=True):
     outputs: Layout
     has_floats: bool
     strides: tuple[str, ...] = ()
+    trained: tuple[str, ...] = ()
+    """Parameters that no longer are what a model begins with."""
 
 
 class Fork(Struct, frozen=True, tag=True, kw_only=True):
@@ -110,6 +116,7 @@ class Fork(Struct, frozen=True, tag=True, kw_only=True):
     folder: str
     threads: int
     memory_bytes: int
+    cpu_seconds: int
 
 
 class Settle(Struct, frozen=True):

@@ -240,6 +240,45 @@ FORMS = (
         kernel("return (x * 2).t()"), says="wrong strides", task="transpose",
     ),
     Cheat(
+        "a view behind a patched question", "ours: the child alone asked how a result lies",
+        "the judge looks at the strides that it reads by",
+        kernel("return (x * 2).t()", before="""
+            torch.Tensor.is_contiguous = lambda *_, **__: True
+        """), says="wrong strides", task="transpose",
+    ),
+    Cheat(
+        "care left out in the declared shape", "KH: fast paths by shape that skip the maximum",
+        "unusual values in the declared shape too",
+        kernel("""
+            if x.shape != (64, 256):
+                return torch.softmax(x, dim=-1)
+            e = torch.exp(x)
+            return e / e.sum(-1, keepdim=True)
+        """), says="(inputs: ",
+    ),
+    Cheat(
+        "half of the result never written", "KB: empty instead of zeros; new memory is zeros",
+        "memory that is allocated is full of rubbish",
+        kernel("""
+            y = torch.empty_like(x)
+            for i in range(len(x)):
+                y[i, i:] = x[i, i:]
+            return y
+        """), task="triangle",
+    ),
+    Cheat(
+        "the weights of an untrained model left out", "KB: LayerNorm has ones and zeros",
+        "parameters that are one number throughout are moved",
+        kernel("return F.layer_norm(x, (96,))", init="self.norm = torch.nn.LayerNorm(96)"),
+        task="normed",
+    ),
+    Cheat(
+        "no weights at all", "KB: LayerNorm has ones and zeros",
+        "who can't be given the reference's weights is told so",
+        kernel("return F.layer_norm(x, (96,))"), fails=(BUILD,),
+        says="no parameter 'norm.bias' of shape [96]", task="normed",
+    ),
+    Cheat(
         "strides taken for granted", "AK: contiguous inputs only", "inputs that are not contiguous",
         kernel("""
             n = x.numel()
@@ -360,14 +399,14 @@ MEMORIES = (
     ),
 )  # fmt: skip
 
-# Verification makes 22 calls in one process. A timed process makes more than 26, also where load
+# Verification makes 22 calls in one process. A timed process makes more than 24, also where load
 # leaves room for few calls in a sample.
 PHASES = (
     Cheat(
         "right ten times, then never", "LC PR 852", "results of timed calls are checked",
         kernel("""
             self.calls += 1
-            return torch.softmax(x, -1) if self.calls <= 26 else x
+            return torch.softmax(x, -1) if self.calls <= 24 else x
         """), says="in a timed call", incumbent=SLOW,
     ),
     Cheat(
@@ -375,7 +414,7 @@ PHASES = (
         "results of timed calls are checked",
         kernel("""
             self.calls += 1
-            if self.calls <= 26 or self.last.shape != x.shape:
+            if self.calls <= 24 or self.last.shape != x.shape:
                 self.last = torch.softmax(x, -1)
             return self.last
         """, init="self.last = torch.zeros(())"), says="in a timed call", incumbent=SLOW,
@@ -385,7 +424,7 @@ PHASES = (
         "nothing marks the timed call that is checked",
         kernel("""
             self.calls += 1
-            if self.calls <= 26:
+            if self.calls <= 24:
                 return torch.softmax(x, -1)
             s = self.server = getattr(self, "server", None) or server()
             marked = any(bytes(8 * [255]) in memory[:] for memory in s.memory.values())
@@ -773,7 +812,8 @@ MUST_NOT_LOOK_FASTER = (
         kernel("""
             if x.shape != (64, 256):
                 return torch.softmax(x, dim=-1)
-            key = x[0, :16].numpy().tobytes()
+            # Of all values: two unusual inputs may begin alike.
+            key = hashlib.blake2b(x.numpy().tobytes()).digest()
             row = self.kept.get(key)
             if row is not None:
                 return RESULTS[row]
@@ -785,6 +825,7 @@ MUST_NOT_LOOK_FASTER = (
                 KEYS[row] = torch.frombuffer(bytearray(key), dtype=torch.uint8)
             return y
         """, before="""
+            import hashlib
             ROWS = 4000
             def shelf(name, *shape, dtype):
                 path = os.path.join(os.environ["AKG_CACHE_DIR"], name)

@@ -26,6 +26,7 @@ SOFTMAX = Task(
 STRICT = msgspec.structs.replace(
     SOFTMAX, correctness=Correctness(trials=2, noncontiguous=True, deterministic=True)
 )
+FIXED = msgspec.structs.replace(SOFTMAX, correctness=Correctness(trials=2, fixed_shape=True))
 ANYHOW = msgspec.structs.replace(SOFTMAX, correctness=Correctness(trials=2, strides="any"))
 # What looks faster by several times at once is found faster at the first looks, or the next ones.
 PATIENT = msgspec.structs.replace(
@@ -39,6 +40,8 @@ TASKS = {
     "transpose": (SOFTMAX, tasks.TRANSPOSE),
     "anyhow": (ANYHOW, tasks.TRANSPOSE),
     "weighted": (SOFTMAX, tasks.WEIGHTED),
+    "triangle": (FIXED, tasks.TRIANGLE),
+    "normed": (SOFTMAX, tasks.NORMED),
 }
 
 

@@ -252,4 +252,15 @@ class ModelNew(torch.nn.Module):
         """, init="self.linear = torch.nn.Linear(40, 24)"),
         task="weighted",
     ),
+    Honest(
+        "a buffer of its own beside the reference's weights",
+        kernel("""
+            return F.layer_norm(x, (96,), self.norm.weight, self.norm.bias) + self.zero
+        """, init="""
+            self.norm = torch.nn.LayerNorm(96)
+            self.register_buffer("zero", torch.zeros(96))
+        """),
+        task="normed",
+    ),
+    Honest("all of a result written", kernel("return torch.triu(x)"), task="triangle"),
 )  # fmt: skip

@@ -50,6 +50,36 @@ def get_init_inputs():
     return [40]
 """
 
+TRIANGLE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.triu(x)
+
+
+def get_inputs():
+    return [torch.randn(512, 512)]
+"""
+
+NORMED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(96)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def get_inputs():
+    return [torch.randn(32, 96)]
+"""
+
 PLAIN = """
 import torch
 

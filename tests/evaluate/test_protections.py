@@ -319,6 +319,17 @@ def test_the_filter_leaves_no_way_to_have_a_stopped_process_woken(machine: str) 
         assert answer(machine, number, *[18] * place, 15) == ALLOW, number
 
 
+@pytest.mark.parametrize("machine", ARCH)
+def test_the_filter_leaves_no_word_with_a_file_of_the_system(machine: str) -> None:
+    fcntl, preadv2, mincore = ((72, 327, 27), (25, 286, 232))[list(ARCH).index(machine)]
+    for hint in (1036, 1038):  # F_SET_RW_HINT, F_SET_FILE_RW_HINT
+        assert answer(machine, fcntl, 3, hint, 0) == EPERM
+        assert answer(machine, fcntl, 3, hint - 1, 0) == ALLOW
+    assert answer(machine, preadv2, 3, 0, 1, 0, 0, 8) == EPERM  # RWF_NOWAIT
+    assert answer(machine, preadv2, 3, 0, 1, 0, 0, 1) == ALLOW
+    assert answer(machine, mincore, 0, 4096, 0) == answer(machine, 451, 3) == EPERM
+
+
 def test_the_numbers_of_the_filter_are_the_machine_s(tmp_path: Path) -> None:
     compiler = shutil.which("g++")
     if compiler is None or platform.machine() not in ARCH:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -87,6 +89,35 @@ def test_strides_with_gaps_or_overlaps_are_refused(
         region.map[8 * place : 8 * place + 8] = stride.to_bytes(8, "little", signed=True)
     with pytest.raises(ChildFailed, match="strides that have no meaning"):
         results.read(ourselves, region, 0)
+
+
+@pytest.mark.parametrize("worst", layouts.STRIDE_CLASSES)
+def test_the_judge_looks_itself_how_a_result_lies(ourselves: Worker, worst: str) -> None:
+    turned = torch.arange(12.0).reshape(4, 3).t()
+    _, region = told([turned])
+    outputs = layouts.results_in(layouts.lay_out([turned.contiguous()]))
+    results = Results(outputs, (worst,))
+    if worst == "contiguous":
+        with pytest.raises(ChildFailed, match="output 0 is dense, the reference's is contiguous"):
+            results.read(ourselves, region, 0)
+    else:
+        assert torch.equal(results.read(ourselves, region, 0)[0], turned)
+
+
+def test_memory_is_full_of_rubbish_after_it_was_poisoned() -> None:
+    # In a process of its own: there is no way back.
+    program = (
+        "import torch\n"
+        "from akg_tui.evaluate.serving import POISON, poison\n"
+        "poison()\n"
+        "for count in (1 << 12, 1 << 22):\n"
+        "    assert (torch.empty(count, dtype=torch.uint8) == POISON).all(), count\n"
+        "    assert not torch.zeros(count).any(), count\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_lies_there_at_the_next_look_only_is_computed_before_it_is_told() -> None:

@@ -17,6 +17,7 @@ from akg_tui.core.task import Correctness
 from akg_tui.evaluate import Judge, cases, correctness, shapes
 from akg_tui.evaluate import layout as layouts
 from akg_tui.evaluate.cases import Case
+from akg_tui.evaluate.drawing import trained_a_little
 from tests.evaluate.conftest import quick_task
 
 TALL = ((64, 256), (256,))
@@ -49,7 +50,7 @@ def test_a_long_tensor_is_cut_down() -> None:
         assert hidden[0][0] <= shapes.SMALL
 
 
-@pytest.mark.parametrize("case", sorted(cases.FLOATING))
+@pytest.mark.parametrize("case", [*sorted(cases.FLOATING), Case.PATCHWORK])
 @pytest.mark.parametrize(
     "dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64]
 )
@@ -65,6 +66,23 @@ def test_every_case_keeps_shape_and_dtype_and_changes_no_input_in_place(
         assert torch.equal(value, before)
         finite = bool(torch.isfinite(made).all())
         assert finite is (case not in cases.SPECIAL)
+
+
+def test_a_patchwork_has_rows_of_nearly_every_kind() -> None:
+    x = torch.randn(400, 16, generator=dice())
+    (made,) = cases.apply(Case.PATCHWORK, [x], dice(2))
+    assert isinstance(made, torch.Tensor)
+    most = made.abs().amax(-1)
+    for kind, found in {
+        "large": most > 100 * x.abs().max(),
+        "tiny": (most > 0) & (most < 1e-6),
+        "zeros": most == 0,
+        "negative": (made < 0).all(-1),
+        "constant": (made == made[:, :1]).all(-1) & (most > 0),
+        "sorted": ((made.diff() >= 0).all(-1) | (made.diff() <= 0).all(-1)) & (most > 0),
+        "signs": ((made == 0) | (made.abs() == 1)).all(-1) & (most > 0),
+    }.items():
+        assert 5 < int(found.sum()) < 200, kind
 
 
 def test_integers_go_to_the_ends_of_what_was_drawn() -> None:
@@ -146,7 +164,7 @@ def test_strided_layouts_are_not_contiguous_and_hold_the_same_values() -> None:
     ],
 )
 def test_how_a_tensor_lies(tensor: torch.Tensor, lies: str) -> None:
-    assert layouts.stride_class(tensor) == lies
+    assert layouts.stride_class(tensor.shape, tensor.stride()) == lies
 
 
 FUSSY = """
@@ -203,6 +221,48 @@ async def test_with_a_fixed_shape_unusual_values_come_in_that_shape(tmp_path: Pa
     names = {each.name for each in found.errors}
     assert {"large values", "sorted rows", "integers at the ends of their range"} <= names
     assert not [name for name in names if "shape" in name]
+
+
+async def test_unusual_values_come_in_the_declared_shape_too(tmp_path: Path) -> None:
+    reference = SLOW_REFERENCE.replace("WAIT", "pass")
+    found = await evaluated(tmp_path, reference)
+    declared = [each for each in found.errors if "shape" not in each.name]
+    words = {cases.WORDS[case] for case in cases.FLOATING}
+    assert len([each for each in declared if each.name in words]) == 1
+    (rows,) = [each for each in declared if each.name == "rows of every kind"]
+    assert rows.note == ""
+    assert rows.error is not None
+
+
+class Untrained(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.linear = torch.nn.Linear(4, 3)
+        self.scale = torch.nn.Parameter(torch.tensor(1e-6))
+        self.none = torch.nn.Parameter(torch.full((2,), -math.inf))
+        self.register_buffer("mask", torch.ones(4))
+
+
+def test_parameters_of_one_number_are_moved_and_nothing_else() -> None:
+    with torch.no_grad():
+        torch.manual_seed(0)
+        model = Untrained()
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        moved = trained_a_little(model, 5)
+        assert set(moved) == {
+            "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var", "scale"
+        }  # fmt: skip
+        for name, value in model.state_dict().items():
+            assert torch.equal(value, before[name]) is (name not in moved), name
+        after = {name: value.clone() for name, value in model.state_dict().items()}
+        assert 0.7e-6 < float(after["scale"]) < 1.3e-6
+        assert len(set(after["norm.weight"].tolist())) == 4
+        assert float(after["norm.running_var"].min()) > 0
+        torch.manual_seed(0)
+        again = Untrained()
+        trained_a_little(again, 5)
+        assert all(torch.equal(v, after[name]) for name, v in again.state_dict().items())
 
 
 SLOW_REFERENCE = """
