@@ -65,6 +65,10 @@ LEFT_BEHIND = RIGHT.replace(
 BAD = ("crash", "hang", "cancel")
 
 
+SETTLED_S = 2.0
+"""How long what is there for a moment has to go away."""
+
+
 @dataclass
 class Trace:
     """What was seen after each evaluation."""
@@ -80,6 +84,12 @@ class Trace:
     def look(self, judge: int) -> None:
         """Note what the judge holds, now that it has nothing to do."""
         below = process_tree.descendants(judge)
+        # After a cancellation it may still be reading its own sources: a leak does not go away.
+        until = time.monotonic() + SETTLED_S
+        while self.descriptors and time.monotonic() < until:
+            if sum(len(_links(pid)) for pid in (judge, *below)) <= self.descriptors[-1]:
+                break
+            time.sleep(SETTLED_S / 100)
         self.memory.append(_resident(judge))
         self.zygote_memory.append(max(map(_resident, below)))
         self.descriptors.append(sum(len(_links(pid)) for pid in (judge, *below)))
