@@ -47,7 +47,7 @@ WORDS = {
     Case.EDGES: "integers at the ends of their range",
     Case.INFINITE: "infinities",
     Case.NAN: "NaN",
-    Case.PATCHWORK: "rows of every kind",
+    Case.PATCHWORK: "rows of many kinds",
 }
 SPECIAL = frozenset({Case.INFINITE, Case.NAN})
 FLOATING = frozenset(Case) - {Case.DRAWN, Case.EDGES, Case.PATCHWORK}
@@ -158,15 +158,25 @@ def _signs(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
 
 
 def _patchwork(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
-    """Return rows each of which is of a kind of its own: nearly all kinds for the price of one."""
+    """Return rows each of which is of a kind of its own: most kinds for the price of one.
+
+    No kind of whose result much is lost to rounding, for one such row would make all of it unfair.
+    """
     rows = _rows(value)
-    kinds = torch.randint(len(_FINITE), (rows.shape[0],), generator=dice)
+    kinds = torch.randint(len(_PATCHES), (rows.shape[0],), generator=dice)
     found = rows.clone()
-    for number, kind in enumerate(_FINITE):
+    for number, change in enumerate(_PATCHES):
         chosen = (kinds == number).nonzero().flatten()
         if len(chosen):
-            found[chosen] = _rows(_CHANGES[kind](rows[chosen], dice)).to(rows.dtype)
+            found[chosen] = _rows(change(rows[chosen], dice)).to(rows.dtype)
     return found.view_as(value)
+
+
+def _raised(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+    """Return rows whose exponentials overflow, and which are no larger than that takes."""
+    highest = value.abs().amax(-1, keepdim=True).double().clamp(min=1e-300)
+    goal = 12.0 if value.dtype == torch.float16 else 120.0
+    return value * (goal / highest).clamp(min=1.0)
 
 
 def _infinite(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
@@ -199,7 +209,13 @@ _CHANGES: dict[Case, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = 
     Case.NAN: _nan,
     Case.PATCHWORK: _patchwork,
 }
-_FINITE = sorted(_CHANGES.keys() - SPECIAL - {Case.PATCHWORK})
+_PATCHES = (
+    _raised,
+    *(
+        _CHANGES[case]
+        for case in (Case.TINY, Case.ZEROS, Case.NEGATIVE, Case.SORTED, Case.OUTLIERS, Case.SIGNS)
+    ),
+)
 
 
 def _rows(value: torch.Tensor) -> torch.Tensor:

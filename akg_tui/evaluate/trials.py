@@ -36,6 +36,9 @@ slow reference all have their turn."""
 UNUSUAL_AHEAD_S = 5.0
 """The same while nobody waits."""
 
+ANOTHER_KIND = 0.25
+"""In so many of the evaluations the declared shape is tried with a second kind of values."""
+
 DECLARED_BYTES = 256 << 20
 """About how much memory unusual inputs of the declared shape may take, with their results."""
 
@@ -131,21 +134,24 @@ def _plan(reference: Reference, dice: random.Random) -> list[tuple[Variation | N
         plan += [(Variation(other), [Case.DRAWN]) for other in hidden[1:]]
         # Small, and so the cheapest to try all values on.
         plan.append((Variation(hidden[0]), [Case.DRAWN, *values]))
-        if declared := _at_declared(reference, values):
+        if declared := _at_declared(reference, values, dice):
             plan.append((Variation(reference.shapes), declared))
     elif values:
         plan.append((None, values))
     return plan
 
 
-def _at_declared(reference: Reference, values: Sequence[Case]) -> list[Case]:
+def _at_declared(reference: Reference, values: Sequence[Case], dice: random.Random) -> list[Case]:
     """Return which values are tried in the declared shape itself, as a kernel may know it.
 
     What counts is what it does there, so it must not get by with care elsewhere alone. All of them
-    would take too long: one input has rows of nearly every kind, another is of one kind throughout.
+    would take too long: one input has rows of many kinds, and now and then another is of one kind
+    throughout.
     """
     floating = [case for case in values if case in cases.FLOATING]
-    wanted = [Case.PATCHWORK, *floating[:1]] if floating else [*values[:1]]
+    wanted = [Case.PATCHWORK] if floating else list(values[:1])
+    if floating and dice.random() < ANOTHER_KIND:
+        wanted.append(floating[0])
     known = reference.description
     wide = layouts.results_in(known.outputs, exact=True).size
     item = known.inputs.size + known.outputs.size + 2 * wide

@@ -399,8 +399,8 @@ MEMORIES = (
     ),
 )  # fmt: skip
 
-# Verification makes 22 calls in one process. A timed process makes more than 24, also where load
-# leaves room for few calls in a sample.
+# Verification makes 22 calls at most in one process. A timed process makes more than 24, also
+# where load leaves room for few calls in a sample.
 PHASES = (
     Cheat(
         "right ten times, then never", "LC PR 852", "results of timed calls are checked",

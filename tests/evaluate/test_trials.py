@@ -74,11 +74,10 @@ def test_a_patchwork_has_rows_of_nearly_every_kind() -> None:
     assert isinstance(made, torch.Tensor)
     most = made.abs().amax(-1)
     for kind, found in {
-        "large": most > 100 * x.abs().max(),
+        "raised": (most - 120).abs() < 0.01,
         "tiny": (most > 0) & (most < 1e-6),
         "zeros": most == 0,
         "negative": (made < 0).all(-1),
-        "constant": (made == made[:, :1]).all(-1) & (most > 0),
         "sorted": ((made.diff() >= 0).all(-1) | (made.diff() <= 0).all(-1)) & (most > 0),
         "signs": ((made == 0) | (made.abs() == 1)).all(-1) & (most > 0),
     }.items():
@@ -228,8 +227,8 @@ async def test_unusual_values_come_in_the_declared_shape_too(tmp_path: Path) -> 
     found = await evaluated(tmp_path, reference)
     declared = [each for each in found.errors if "shape" not in each.name]
     words = {cases.WORDS[case] for case in cases.FLOATING}
-    assert len([each for each in declared if each.name in words]) == 1
-    (rows,) = [each for each in declared if each.name == "rows of every kind"]
+    assert len([each for each in declared if each.name in words]) <= 1
+    (rows,) = [each for each in declared if each.name == "rows of many kinds"]
     assert rows.note == ""
     assert rows.error is not None
 
