@@ -49,8 +49,9 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     if ratio.low > 1 + min_gain:
         return _confirmed(measurement, ratio)
     if ratio.high < 1:
-        what = "slower" if is_surely_slower(ratio) else "not faster"
-        return Decision(Verdict.DISCARD, f"{what}: {percent(ratio)}")
+        if is_surely_slower(ratio):
+            return Decision(Verdict.DISCARD, f"slower: {percent(ratio)}")
+        return Decision(Verdict.DISCARD, f"not faster: {percent(ratio)}")
     if ratio.low > 1:
         what = f"faster, but not by more than {min_gain * 100:g} % beyond doubt"
         return Decision(Verdict.DISCARD, f"{what}: {percent(ratio)}")
