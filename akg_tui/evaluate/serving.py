@@ -202,15 +202,14 @@ class KernelServer(Server):
         self.model = self.construct("ModelNew", given)
         stored = layouts.views(self.plan.weights, state, arguments.size)
         wanted = dict(zip(self.plan.weights.names, stored, strict=True))
-        if not _copy_weights(self.model, wanted) and self.plan.trained:
-            raise Fault(Status.BUILD, self._lacking(wanted))
+        lacking = _copy_weights(self.model, wanted)
+        if lacking and self.plan.trained:
+            raise Fault(Status.BUILD, self._complaint(lacking, wanted[lacking]))
         self.bind()
         return 0
 
-    def _lacking(self, wanted: Mapping[str, torch.Tensor]) -> str:
-        own = _weights(self.model)
-        name = next((n for n in self.plan.trained if n not in own), self.plan.trained[0])
-        shape, dtype = list(wanted[name].shape), wanted[name].dtype
+    def _complaint(self, name: str, weight: torch.Tensor) -> str:
+        shape, dtype = list(weight.shape), weight.dtype
         what = (
             f"ModelNew has no parameter {name!r} of shape {shape} and {dtype}, "
             "so it can't be given the reference's weights"
@@ -326,20 +325,19 @@ def first_line(function: object) -> int | None:
     return code.co_firstlineno if isinstance(code, types.CodeType) else None
 
 
-def _weights(model: object) -> Mapping[str, torch.Tensor]:
-    return model.state_dict() if isinstance(model, torch.nn.Module) else {}
+def _copy_weights(model: object, wanted: Mapping[str, torch.Tensor]) -> str:
+    """Give a model the reference's weights, beside which it may have others.
 
-
-def _copy_weights(model: object, wanted: Mapping[str, torch.Tensor]) -> bool:
-    """Give a model the reference's weights if it has such ones; it may have more of its own."""
-    own = _weights(model)
-    fits = wanted.keys() <= own.keys() and all(
-        own[name].shape == value.shape and own[name].dtype == value.dtype
-        for name, value in wanted.items()
-    )
-    if fits and isinstance(model, torch.nn.Module):
+    Returns the name of one that it lacks, and is given none then; nothing if it lacks none.
+    """
+    own = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    for name, value in wanted.items():
+        same = own.get(name)
+        if same is None or (same.shape, same.dtype) != (value.shape, value.dtype):
+            return name
+    if isinstance(model, torch.nn.Module):
         model.load_state_dict(wanted, strict=False)
-    return fits
+    return ""
 
 
 def poison() -> None:

@@ -156,7 +156,7 @@ def _at_declared(reference: Reference, values: Sequence[Case], dice: random.Rand
     wide = layouts.results_in(known.outputs, exact=True).size
     item = known.inputs.size + known.outputs.size + 2 * wide
     return [case for case in wanted if case not in reference.barred][
-        : max(1, DECLARED_BYTES // item)
+        : max(1, DECLARED_BYTES // max(item, 1))
     ]
 
 

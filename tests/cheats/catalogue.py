@@ -276,7 +276,7 @@ FORMS = (
         "no weights at all", "KB: LayerNorm has ones and zeros",
         "who can't be given the reference's weights is told so",
         kernel("return F.layer_norm(x, (96,))"), fails=(BUILD,),
-        says="no parameter 'norm.bias' of shape [96]", task="normed",
+        says="no parameter 'norm.weight' of shape [96]", task="normed",
     ),
     Cheat(
         "strides taken for granted", "AK: contiguous inputs only", "inputs that are not contiguous",
@@ -777,6 +777,7 @@ MUST_NOT_LOOK_FASTER = (
                "return torch.softmax(x, -1)",
                before="torch.set_num_threads(1)\ntorch.set_flush_denormal(True)\n"
                "try: os.nice(0)\nexcept PermissionError: pass  # the sandbox forbids it"),
+        task="patient",
     ),
     Slowpoke(
         "slow until it is warm", "GM: stalls the warm-up so that fewer samples follow",

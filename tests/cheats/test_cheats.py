@@ -38,13 +38,13 @@ async def test_a_trick_with_time_gains_nothing(judge_of: AskJudge, slowpoke: Slo
     assert found.ratio is not None
     decision = decide_verdict(found, 0.01)
     assert decision.verdict is not Verdict.KEEP, decision
-    if found.ratio.low > 1.01:
-        # It looked faster at first, and noise does so once in a hundred times: that is what the
-        # second measurement is for. On a loaded machine single calls may be too noisy to count.
+    if slowpoke.says and found.ratio.low > 1.01:
+        # It looked faster at first; a loaded machine may leave single calls too noisy to count.
         assert "not confirmed" in decision.reason
     elif slowpoke.says and found.confirmation is not None:
         assert slowpoke.says in " ".join(found.noise) or not found.confirmation.agrees
     else:
+        assert found.ratio.low < 1.01
         # Four clusters on a machine that has other work to do say little more than that.
         assert found.ratio.ratio < 1.25 or slowpoke.says or found.noise
 

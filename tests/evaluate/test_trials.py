@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from akg_tui.core.measurement import Measurement, Outcome
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Correctness
 from akg_tui.evaluate import Judge, cases, correctness, shapes
 from akg_tui.evaluate import layout as layouts
@@ -231,6 +231,14 @@ async def test_unusual_values_come_in_the_declared_shape_too(tmp_path: Path) -> 
     (rows,) = [each for each in declared if each.name == "rows of many kinds"]
     assert rows.note == ""
     assert rows.error is not None
+
+
+async def test_inputs_without_elements_are_judged_too(tmp_path: Path) -> None:
+    reference = SLOW_REFERENCE.replace("WAIT", "pass").replace("randn(8, 16)", "randn(0, 16)")
+    task = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=1))
+    async with Judge(task, reference, tmp_path, ahead=False) as judge:
+        found = await judge.probe(reference.replace("Model(", "ModelNew("), timed=False)
+    assert found.failure is not FailureKind.JUDGE, found
 
 
 class Untrained(torch.nn.Module):
