@@ -96,10 +96,8 @@ class Stages:
         self._seen.clear()
 
     def note(self, progress: Progress) -> None:
-        """Note when each part begins; before the first trial is done, all are drawn."""
+        """Note when each part begins."""
         name = progress.stage
-        if name == "verify" and not progress.done:
-            name = "draw"
         if not any(seen == name for seen, _ in self._seen):
             self._seen.append((name, time.perf_counter()))
 
@@ -111,8 +109,7 @@ class Stages:
         end = time.perf_counter()
         timing = (end - starts["time"] - found.sampled_s) * 1e3
         return {
-            "build_ms": (starts["draw"] - starts["build"]) * 1e3,
-            "draw_ms": (starts["verify"] - starts["draw"]) * 1e3,
+            "build_ms": (starts["verify"] - starts["build"]) * 1e3,
             "verify_ms": (starts["time"] - starts["verify"]) * 1e3,
             "timing_ms": timing,
         }

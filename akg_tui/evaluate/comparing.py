@@ -167,6 +167,7 @@ class Comparing:
             count = len(values)
             self._report("time", count, MAIN.next(count).clusters, self._found.ratio)
             if verdict.is_hopeless(values, self._goal):
+                self._found.ratio = verdict.early_interval(values)
                 self._note(watch, values)
                 return Standing.FUTILE
             look = MAIN.final(count) if spent else MAIN.at(count)

@@ -34,6 +34,10 @@ from akg_tui.evaluate.worker import ChildFailed, Zygote
 VERIFYING_SPARES = 2
 """Children that verification needs: one to build in, one to compare in."""
 
+RESERVED = 2
+"""Clusters whose children settle while the candidate is verified. Fewer decide nothing, and more
+are often not needed: who is far slower is given up then."""
+
 READY_SPARES = VERIFYING_SPARES + SPARES
 """Children that an evaluation needs at least, if all that is drawn is there already."""
 
@@ -180,7 +184,7 @@ class Evaluation:
         wanted = []
         incumbent = self._request.incumbent
         pair = [self._kernel, self._reference.source if incumbent is None else incumbent]
-        for _ in range(SPARES // 2):
+        for _ in range(RESERVED):
             self._dice.shuffle(pair)
             wanted += pair
         self._nursery.reserve(wanted)

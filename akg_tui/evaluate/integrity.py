@@ -7,45 +7,76 @@ an upgrade or an edit under a judge that runs, after which no number could be tr
 from __future__ import annotations
 
 import hashlib
-from concurrent.futures import Future, ThreadPoolExecutor
+import itertools
+import os
 from pathlib import Path
 
 import akg_tui
 
-_JUDGING = ("dsl.py", "dsl/**/*.py", "core/*.py", "evaluate/**/*.py")
+_ROOT = Path(akg_tui.__file__).parent
 
 Digests = dict[str, str]
 
+Stamp = tuple[int, int, int]
 
-def harness(root: Path | None = None) -> Digests:
+
+def harness(root: Path = _ROOT) -> Digests:
     """Return the digest of every source file that takes part in a verdict, by its name."""
-    root = root or Path(akg_tui.__file__).parent
-    paths = {path for pattern in _JUDGING for path in root.glob(pattern)}
-    return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(paths)
-    }
+    return {name: _digest(root, name) for name in _stamps(root)}
 
 
 class Sources:
-    """The sources of a judge as they were when it began, and as they are now."""
+    """The sources of a judge as they were when it began."""
 
-    def __init__(self) -> None:
-        self._before = harness()
-        self._beside = ThreadPoolExecutor(1)
-        self._now: Future[Digests] | None = None
-
-    def read_again(self) -> None:
-        """Begin to read them again, while other things are done."""
-        self._now = self._beside.submit(harness)
+    def __init__(self, root: Path = _ROOT) -> None:
+        self._root = root
+        self._stamps = _stamps(root)
+        self._before = harness(root)
 
     def difference(self) -> str:
-        """Return which are not what they were, in words, or nothing."""
-        return difference(self._before, self._now.result()) if self._now is not None else ""
+        """Return which are not what they were, in words, or nothing.
 
-    def close(self) -> None:
-        """End the thread that reads."""
-        self._beside.shutdown()
+        Only those are read that were written since, which nobody can undo or hide: a file's time
+        of change is the kernel's own.
+        """
+        now = _stamps(self._root)
+        digests = {
+            name: self._before[name]
+            if stamp == self._stamps.get(name)
+            else _digest(self._root, name)
+            for name, stamp in now.items()
+        }
+        return difference(self._before, digests)
+
+
+def _stamps(root: Path) -> dict[str, Stamp]:
+    """Return what tells that a source file was not written to, by its name, in order."""
+    found: dict[str, Stamp] = {}
+    for name in _names(root):
+        try:
+            status = os.stat(f"{root}/{name}")  # noqa: PTH116 (asked for after each evaluation)
+        except FileNotFoundError:  # it went while we looked
+            continue
+        found[name] = (status.st_ino, status.st_size, status.st_ctime_ns)
+    return found
+
+
+def _names(root: Path) -> list[str]:
+    """Return the source files of those who judge, and of those whom they ask."""
+    folders = [*os.walk(root / "dsl"), *os.walk(root / "evaluate")]
+    folders += itertools.islice(os.walk(root / "core"), 1)
+    start = len(f"{root}/")
+    names = [
+        f"{folder}/{file}"[start:]
+        for folder, _, files in folders
+        for file in files
+        if file.endswith(".py")
+    ]
+    return sorted([*names, *(path.name for path in root.glob("dsl.py"))])
+
+
+def _digest(root: Path, name: str) -> str:
+    return hashlib.sha256((root / name).read_bytes()).hexdigest()
 
 
 def judge_digest() -> str:

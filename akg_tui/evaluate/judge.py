@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from akg_tui.evaluate.evaluation import Evaluations
 
 
+TELLING_S = 0.05
+"""How far a stage has come is told no oftener."""
+
+
 class Cancelled(Exception):
     """The engine no longer wants the evaluation under way."""
 
@@ -142,21 +146,28 @@ def _evaluate(
     sources: integrity.Sources,
     evaluations: Evaluations,
 ) -> Measurement | None:
-    """Return what was found, with no process of the candidate left; None if it was cancelled."""
+    """Return what was found; None if it was cancelled, with no process of the candidate left.
+
+    Else those that are left have been killed, and the caller waits for them.
+    """
     started = time.monotonic()
     if request.terms != begin.sha256():
         return _refusal(begin, "the judge holds another task or reference than the run does")
-    # While the candidate is built: nothing is told before it is known.
-    sources.read_again()
     line.begin(request.number)
+
+    told: dict[str, float] = {}
 
     def report(progress: Progress) -> None:
         line.pulse()
+        now = time.monotonic()
+        # Who reads it takes time on a CPU that the candidate is to have.
+        if progress.done and now - told.get(progress.stage, 0.0) < TELLING_S:
+            return
+        told[progress.stage] = now
         line.answer(Step(request.number, progress))
 
     try:
         found = evaluations.run(request, report, started)
-        evaluations.rest(keep=begin.ahead)
     except Cancelled:
         evaluations.rest(keep=False)
         return None
@@ -193,13 +204,16 @@ def _serve(line: Line) -> None:
             if not isinstance(request, Evaluate):
                 continue
             found = _evaluate(line, request, begin, sources, evaluations)
+            if found is not None and not begin.ahead:
+                evaluations.rest(keep=False)
             line.answer(Result(request.number, found))
+            # Those that have seen a kernel were killed; they are gone before there is another.
+            evaluations.rest(keep=True)
             # After a cancellation another evaluation is less likely, and quiet is wanted.
             if begin.ahead and found is not None and line.is_quiet:
                 with line.unless_wanted():
                     evaluations.prepare()
     finally:
-        sources.close()
         zygote.close()
         # Whatever the zygote could not end, because it was killed, has come to us.
         process_tree.end_orphans()

@@ -108,6 +108,17 @@ class Nursery:
                 )
             )
 
+    def stock_idly(self, count: int) -> None:
+        """Have `count` spare children made, while nobody waits: one after the other.
+
+        An order can't be taken back, and who wants something meanwhile would wait for all. Can be
+        broken off between two.
+        """
+        while len(self._spares) < count:
+            self._zygote.notice()
+            self.stock(len(self._spares) + 1)
+            self._zygote.settle()
+
     def reserve(self, sources: Sequence[str], *, builds: bool = False) -> None:
         """Have the spares that are there settle beside us, each for one of `sources`, in turn.
 

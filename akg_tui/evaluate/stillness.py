@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from akg_tui.evaluate import process_tree
+from akg_tui.evaluate.lookout import Lookout
 from akg_tui.evaluate.patience import worked_ns
 
 ALLOWED_NS = 20_000
@@ -21,9 +21,13 @@ gains nothing by it, as the median of its samples counts."""
 
 
 class Stillness:
-    """What the scheduler counts for one child and what descends from it, while they are stopped."""
+    """What the scheduler counts for one child and what descends from it, while they are stopped.
 
-    def __init__(self) -> None:
+    `lookout` watches the child itself, which commonly is all there is.
+    """
+
+    def __init__(self, lookout: Lookout) -> None:
+        self._lookout = lookout
         self._clocks: dict[int, int] = {}
         self._arrivals: dict[int, int] = {}
         self._runs = 0
@@ -31,7 +35,7 @@ class Stillness:
     def begin(self, processes: Iterable[int]) -> None:
         """Note where processes are that were seen to stand still, all their threads."""
         self._clocks = {pid: now for pid in processes if (now := worked_ns(pid)) is not None}
-        self._arrivals = {pid: _arrivals(pid) for pid in self._clocks}
+        self._arrivals = {pid: self._arrivals_of(pid) for pid in self._clocks}
 
     def broken(self) -> bool:
         """Say whether they ran in too many of their stops; they may be woken then.
@@ -48,10 +52,9 @@ class Stillness:
         return self._runs >= RUNS
 
     def _has_arrived(self, pid: int) -> bool:
-        now = _arrivals(pid)
+        now = self._arrivals_of(pid)
         return now != self._arrivals[pid] or now == 0
 
-
-def _arrivals(pid: int) -> int:
-    """Return how often threads of a process were given a CPU; 0 where that is not counted."""
-    return sum(process_tree.arrivals(f"{pid}/task/{task}") for task in process_tree.threads(pid))
+    def _arrivals_of(self, pid: int) -> int:
+        watched = self._lookout if pid == self._lookout.pid else Lookout(pid)
+        return watched.arrivals()

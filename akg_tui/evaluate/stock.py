@@ -73,10 +73,11 @@ class Stock:
         if not self._reference.examined:
             return
         self.pool.fill()
-        missing = self._trials is None or self._lacks_timed()
-        self._nursery.stock(spares + missing)
-        if not missing:
-            return
+        if self._trials is None or self._lacks_timed():
+            self._draw_missing()
+        self._nursery.stock_idly(spares)
+
+    def _draw_missing(self) -> None:
         with self._reference.loaded() as loaded:
             while self._need is not None and self._lacks_timed():
                 need = self._need.roomier if self._ahead > 1 else self._need

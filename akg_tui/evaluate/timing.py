@@ -52,6 +52,9 @@ CLUSTER_S = 0.25
 """About how long the samples of one pair of processes may take."""
 
 POOL_BYTES = 256 << 20
+RETURNED_BYTES = 32 << 20
+"""How much of what timed calls returned is kept until a pair of processes is done with."""
+
 ALONE = 7
 """Pairs of samples of a single call, where a sample has several: see `Alone`."""
 
@@ -170,12 +173,32 @@ def call_once(side: Side, worker: Worker, draw: Draw, item: int, limit_s: float)
     return nanoseconds / 1e9
 
 
-def check_arguments(side: Side, slot: int, draw: Draw, item: int) -> None:
-    """Raise ChildFailed if a call changed its arguments."""
+def keeps_arguments(side: Side, slot: int, draw: Draw, item: int) -> bool:
+    """Say whether a call left its arguments as they were."""
     size = draw.description.inputs.size
     given = draw.inputs.bytes[item * size : (item + 1) * size]
-    if not np.array_equal(side.inputs.bytes[slot * size : (slot + 1) * size], given):
+    return np.array_equal(side.inputs.bytes[slot * size : (slot + 1) * size], given)
+
+
+def insist_on_arguments(*, kept: bool) -> None:
+    """Raise ChildFailed if a call changed its arguments."""
+    if not kept:
         raise ChildFailed(FailureKind.WRONG, "the kernel changed its inputs")
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a timed call gave back, to be compared while nothing is timed."""
+
+    side: Side
+    results: list[torch.Tensor]
+    item: int
+    kept_arguments: bool
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes to keep it."""
+        return sum(tensor.nbytes for tensor in self.results)
 
 
 @dataclass(frozen=True)
@@ -259,6 +282,7 @@ class Contest:
         self._dice = dice
         self._memory = memory
         self._pool = pool
+        self._returned: list[Returned] = []
         self.sampled_s = 0.0
 
     def measure_fixed_cost(self) -> None:
@@ -311,6 +335,8 @@ class Contest:
                     with side.blamed():
                         workers[side.name].check_still()
                 waited_s += _waited_s(children)
+        # While the two are taken down, for which the next pair would wait.
+        self._compare()
         ours, theirs = taken[self._candidate.name][warm:], taken[self._baseline.name][warm:]
         return self._summary(theirs, ours, waited_s, single)
 
@@ -327,6 +353,7 @@ class Contest:
                     seconds = self._sample(side, workers[side.name], items, self._checkable(items))
                 taken[side.name].append(seconds)
                 self.sampled_s += seconds
+            self._compare(above=RETURNED_BYTES)
         return taken
 
     def _alternate(
@@ -349,6 +376,7 @@ class Contest:
                     seconds = self._sample(side, workers[side.name], items, checked)
                 taken[side.name].append(seconds)
                 self.sampled_s += seconds
+            self._compare(above=RETURNED_BYTES)
             turn += 1
             if turn == warm + 1 and warm < self._warmups and _warms(taken, turn):
                 warm = turn
@@ -382,12 +410,23 @@ class Contest:
         return nanoseconds / 1e9
 
     def _check(self, side: Side, worker: Worker, slot: int, item: int) -> None:
-        ours = results(side, worker, slot)
-        found = correctness.compare(ours, self._draw.results(item), None, self._held)
-        if found.message:
-            message = f"{found.message} (in a timed call)"
-            raise ChildFailed(FailureKind.WRONG, message, found.detail)
-        check_arguments(side, slot, self._draw, item)
+        ours = [tensor.clone() for tensor in results(side, worker, slot)]
+        kept = keeps_arguments(side, slot, self._draw, item)
+        self._returned.append(Returned(side, ours, item, kept))
+
+    def _compare(self, *, above: int = 0) -> None:
+        """Compare what was returned since the last time, if it is more than `above` bytes."""
+        if sum(each.size for each in self._returned) <= above:
+            return
+        returned, self._returned = self._returned, []
+        for each in returned:
+            expected = self._draw.results(each.item)
+            with each.side.blamed():
+                found = correctness.compare(each.results, expected, None, self._held)
+                if found.message:
+                    message = f"{found.message} (in a timed call)"
+                    raise ChildFailed(FailureKind.WRONG, message, found.detail)
+                insist_on_arguments(kept=each.kept_arguments)
 
     def _summary(
         self,

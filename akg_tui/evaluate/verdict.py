@@ -26,9 +26,15 @@ TOTAL_ALPHA = 0.01
 CONFIRM_ALPHA = 0.05
 TRIM = 0.1
 FUTILITY_ALPHA = 0.02
-HOPELESS_ALPHA = {2: 0.005, 3: 0.01}
+HOPELESS_CLUSTERS = (2, 3)
+HOPELESS_ALPHA = 0.01
 """How surely a kernel must be no gain to be given up after so few clusters. A look that can end a
 comparison in no other way takes nothing from the error rate of a KEEP."""
+
+KNOWN_DEVIATION = 0.17
+"""By how much pairs of processes have differed at most on the machines that were measured, in a
+kernel bound by memory beside a noisy neighbour (docs/benchmarks.md). Two values say next to nothing
+of their own spread; with this one they are enough to tell what is far off."""
 
 HOPELESS_LEAST = 8
 """Giving up early costs power, never a false KEEP, so it may be quicker to believe."""
@@ -230,7 +236,10 @@ def trimmed_bounds(values: Sequence[float], alpha: float) -> tuple[float, float,
 
 def ratio_interval(log_ratios: Sequence[float], alpha: float) -> Interval:
     """Return the ratio of times whose logarithms these are; `alpha` is one-sided."""
-    mean, low, high = trimmed_bounds(log_ratios, alpha)
+    return _interval(*trimmed_bounds(log_ratios, alpha), alpha)
+
+
+def _interval(mean: float, low: float, high: float, alpha: float) -> Interval:
     return Interval(
         ratio=_exp(mean), low=_exp(low), high=_exp(high), confidence=round(1 - 2 * alpha, 6)
     )
@@ -279,11 +288,28 @@ def is_faster_so_far(log_ratios: Sequence[float], min_gain: float) -> bool:
 
 def is_hopeless(log_ratios: Sequence[float], min_gain: float) -> bool:
     """Say whether a comparison can be given up before its first look: the gain is far off."""
-    alpha = HOPELESS_ALPHA.get(len(log_ratios))
-    if alpha is None:
+    if len(log_ratios) not in HOPELESS_CLUSTERS:
         return False
     found = spread(log_ratios)
-    return found.mean + found.reach(alpha) < math.log1p(min_gain)
+    return found.mean + _early_reach(found) < math.log1p(min_gain)
+
+
+def early_interval(log_ratios: Sequence[float]) -> Interval:
+    """Return the ratio of a comparison that `is_hopeless`; `HOPELESS_ALPHA` is one-sided."""
+    found = spread(log_ratios)
+    reach = _early_reach(found)
+    return _interval(found.mean, found.mean - reach, found.mean + reach, HOPELESS_ALPHA)
+
+
+def _early_reach(found: Spread) -> float:
+    """Return how far a bound at level `HOPELESS_ALPHA` lies from the mean of two or three values.
+
+    By Student's t, which knows nothing of the spread but what they show; or by a normal
+    distribution as wide as they show, and at least as `KNOWN_DEVIATION`, where that is nearer.
+    """
+    deviation = max(found.deviation, KNOWN_DEVIATION)
+    normal = statistics.NormalDist().inv_cdf(1 - HOPELESS_ALPHA)
+    return min(found.reach(HOPELESS_ALPHA), normal * deviation / math.sqrt(found.count))
 
 
 def confirms(log_ratios: Sequence[float], look: Look, *, least: int = 0) -> Standing:

@@ -8,7 +8,7 @@ input in two processes and twice in one tells of races.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -51,6 +51,15 @@ class Errors:
         self.by_name.setdefault(name, InputError(name, note=f"not tried: {why}"))
 
 
+@dataclass(frozen=True)
+class Returned:
+    """What a call on a trial gave back."""
+
+    trial: Trial
+    results: list[torch.Tensor]
+    kept_arguments: bool
+
+
 class Verification:
     """Verifies one candidate. `held` is then what its timed results are held to.
 
@@ -85,9 +94,10 @@ class Verification:
         """Load the candidate and call it once on the sample, giving a compiler its time."""
         # In memory full of rubbish, which would take time where calls are timed.
         with self._loaded(builds=True) as (worker, side):
-            sample = self._sample
-            self._call_slowly(worker, side, sample)
-            self._first = [result.clone() for result in self._compare(worker, sample, side)]
+            self._begin(worker, side, self._sample)
+            returned = self._finish(worker, side, self._sample)
+            self._compare(returned)
+            self._first = [result.clone() for result in returned.results]
 
     def verify(self, drawn: Trials) -> float:
         """Compare the candidate on every trial; return about how long one call takes."""
@@ -96,13 +106,10 @@ class Verification:
         for name, why in drawn.skipped.items():
             self._errors.skip(name, why)
         with self._loaded() as (worker, side):
-            taken: list[float] = []
             self._beside()
-            for done, trial in enumerate(ordinary, 1):
-                taken.append(self._call(worker, side, trial))
-                self._compare(worker, trial, side)
-                self._stage("verify", done, drawn.count)
-            taken += self._repeat(worker, side, ordinary[0])
+            self._try_each(worker, side, ordinary)
+            self._stage("verify", len(ordinary), drawn.count)
+            taken = self._repeat(worker, side, ordinary[0])
             done = len(ordinary)
             for group in drawn.unusual:
                 self._try_group(worker, group)
@@ -172,38 +179,58 @@ class Verification:
             regions = (side.report, self._reference.state, side.inputs, side.places)
             self._nursery.send_plan(worker, side.plan, *regions, op=Op.BIND)
             worker.answer(self._nursery.task.timing.call_timeout_s, "taking other shapes")
-            for trial in group.trials:
-                try:
-                    self._call_slowly(worker, side, trial)
-                    self._compare(worker, trial, side)
-                except ChildFailed as failed:
-                    message = f"{failed.message} (inputs: {trial.name})"
-                    raise ChildFailed(failed.kind, message, failed.detail) from failed
+            self._try_each(worker, side, group.trials, names=True)
 
-    def _compare(self, worker: Worker, trial: Trial, side: Side) -> list[torch.Tensor]:
-        """Return the results; raise if they do not match or arguments were changed."""
-        results, expected = timing.results(side, worker, 0), trial.draw.results(trial.item)
-        exact = trial.draw.exact_results(trial.item)
-        found = correctness.compare(results, expected, exact, trial.held)
+    def _try_each(
+        self, worker: Worker, side: Side, trials: Sequence[Trial], *, names: bool = False
+    ) -> None:
+        """Call the candidate on each; what it returned is compared while it is at the next.
+
+        A failure tells with `names` which input it was.
+        """
+        returned: Returned | None = None
+        for trial in trials:
+            with _named(trial.name if names else ""):
+                self._begin(worker, side, trial)
+            if returned is not None:
+                self._compare(returned, names=names)
+            with _named(trial.name if names else ""):
+                returned = self._finish(worker, side, trial)
+        if returned is not None:
+            self._compare(returned, names=names)
+
+    def _begin(self, worker: Worker, side: Side, trial: Trial) -> None:
+        """Have the candidate called, without waiting for it."""
+        timing.fill(side, 0, trial.draw, trial.item)
+        worker.send(Op.CALL, count=1)
+
+    def _finish(self, worker: Worker, side: Side, trial: Trial) -> Returned:
+        """Wait for the call, with time for a compiler: at first, and for another shape.
+
+        What it returned is there until another call's is read.
+        """
+        limits = self._nursery.task.timing
+        worker.answer(limits.call_timeout_s, "being called", compiling_s=limits.build_timeout_s)
+        worker.await_stop()
+        results = timing.results(side, worker, 0)
+        return Returned(trial, results, timing.keeps_arguments(side, 0, trial.draw, trial.item))
+
+    def _compare(self, returned: Returned, *, names: bool = False) -> None:
+        """Raise ChildFailed if results do not match, or arguments were changed."""
+        trial = returned.trial
+        expected, exact = trial.draw.results(trial.item), trial.draw.exact_results(trial.item)
+        found = correctness.compare(returned.results, expected, exact, trial.held)
         self._errors.add(trial.name, found)
-        if found.message:
-            raise ChildFailed(FailureKind.WRONG, found.message, found.detail)
-        timing.check_arguments(side, 0, trial.draw, trial.item)
-        return results
+        with _named(trial.name if names else ""):
+            if found.message:
+                raise ChildFailed(FailureKind.WRONG, found.message, found.detail)
+            timing.insist_on_arguments(kept=returned.kept_arguments)
 
     def _call(self, worker: Worker, side: Side, trial: Trial) -> float:
         timing.fill(side, 0, trial.draw, trial.item)
         nanoseconds = worker.timed_call(1, self._nursery.task.timing.call_timeout_s)
         worker.await_stop()
         return nanoseconds / 1e9
-
-    def _call_slowly(self, worker: Worker, side: Side, trial: Trial) -> None:
-        """Call once, with time for a compiler: at first, and for another shape."""
-        limits = self._nursery.task.timing
-        timing.fill(side, 0, trial.draw, trial.item)
-        worker.send(Op.CALL, count=1)
-        worker.answer(limits.call_timeout_s, "being called", compiling_s=limits.build_timeout_s)
-        worker.await_stop()
 
     @contextlib.contextmanager
     def _loaded(self, *, builds: bool = False) -> Iterator[tuple[Worker, Side]]:
@@ -215,6 +242,18 @@ class Verification:
             timing.load_side(self._nursery, worker, side, self._reference.state)
             self._nursery.await_load(worker)
             yield worker, side
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Let a failure inside the block tell the name of the input, if there is one."""
+    try:
+        yield
+    except ChildFailed as failed:
+        if not name:
+            raise
+        message = f"{failed.message} (inputs: {name})"
+        raise ChildFailed(failed.kind, message, failed.detail) from failed
 
 
 def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:

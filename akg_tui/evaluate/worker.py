@@ -25,6 +25,7 @@ from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate import process_tree, wire
 from akg_tui.evaluate.ceiling import Ceiling
 from akg_tui.evaluate.faults import SEPARATOR
+from akg_tui.evaluate.lookout import Lookout
 from akg_tui.evaluate.plaintext import clean, one_line
 from akg_tui.evaluate.stillness import Stillness
 from akg_tui.evaluate.wire import Op, Status
@@ -132,6 +133,11 @@ class Zygote:
             self._hear()
         self.await_gone()
 
+    def notice(self) -> None:
+        """Notice what the engine has said, without waiting; raises what that raises."""
+        if select.select([self.interrupts.fd], [], [], 0)[0]:
+            self.interrupts.check()
+
     def await_gone(self) -> None:
         """Wait until all that was released is gone."""
         while self._leaving - self._gone.keys():
@@ -216,7 +222,8 @@ class Worker:
         self._ended = False
         self._rests = False
         self._memory = -1
-        self._stillness = Stillness()
+        self._lookout = Lookout(self.pid)
+        self._stillness = Stillness(self._lookout)
 
     def await_rest(self, deadline_s: float) -> None:
         """Wait until the child has nothing to do but to wait for a kernel."""
@@ -324,7 +331,7 @@ class Worker:
         """
         spins_end = time.monotonic() + STOP_SPIN_S
         waits = 0
-        while not (stopped := process_tree.stopped(self.pid)):
+        while not (stopped := self._lookout.stopped()):
             if time.monotonic() < spins_end:
                 os.sched_yield()
                 continue
@@ -389,6 +396,7 @@ class Worker:
         self._ended = True
         os.close(self._pidfd)
         self._channel.close()
+        self._lookout.close()
         if self._memory >= 0:
             os.close(self._memory)
             self._memory = -1

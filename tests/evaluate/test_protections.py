@@ -196,11 +196,31 @@ def test_a_difference_names_the_files_and_counts_the_rest(tmp_path: Path) -> Non
         (tmp_path / f"core/m{n}.py").write_text("x")
     before = integrity.harness(tmp_path)
     assert len(before) == 5
-    assert integrity.difference(before, integrity.harness(tmp_path)) == ""
+    sources = integrity.Sources(tmp_path)
+    assert sources.difference() == ""
+    # Written anew with what it had, or touched, a file is the same.
+    (tmp_path / "core/m0.py").write_text("x")
+    os.utime(tmp_path / "core/m1.py")
+    assert sources.difference() == ""
     for n in range(5):
-        (tmp_path / f"core/m{n}.py").write_text("y")
-    told = integrity.difference(before, integrity.harness(tmp_path))
+        path = tmp_path / f"core/m{n}.py"
+        times = path.stat()
+        path.write_text("y")
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    told = sources.difference()
     assert "core/m0.py, core/m1.py, core/m2.py and 2 more" in told
+
+
+def test_a_file_more_or_less_is_a_difference(tmp_path: Path) -> None:
+    (tmp_path / "evaluate/targets").mkdir(parents=True)
+    (tmp_path / "evaluate/targets/cpu.py").write_text("x")
+    sources = integrity.Sources(tmp_path)
+    (tmp_path / "evaluate/another.py").write_text("x")
+    assert "(evaluate/another.py)" in sources.difference()
+    (tmp_path / "evaluate/another.py").unlink()
+    assert sources.difference() == ""
+    (tmp_path / "evaluate/targets/cpu.py").unlink()
+    assert "(evaluate/targets/cpu.py)" in sources.difference()
 
 
 def confined(folder: Path, *words: str, require: bool = True) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from akg_tui.evaluate import process_tree
+from akg_tui.evaluate.lookout import Lookout
 from akg_tui.evaluate.patience import worked_ns
 from akg_tui.evaluate.stillness import ALLOWED_NS, RUNS, Stillness
 
@@ -29,13 +31,35 @@ work()
 """
 
 
-@pytest.fixture
-def busy() -> Iterator[int]:
-    command = [sys.executable, "-c", BUSY]
+# A process with one thread, and nothing beside it.
+ALONE = """
+import os
+print(os.getpid(), flush=True)
+while True: pass
+"""
+
+
+BEGINS_LATER = """
+import sys, threading
+def work():
+    print(flush=True)
+    while True: pass
+print(flush=True)
+sys.stdin.readline()
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.fixture(params=[BUSY, ALONE], ids=["with others", "alone"])
+def busy(request: pytest.FixtureRequest) -> Iterator[int]:
+    command = [sys.executable, "-c", request.param]
+    count = 2 if request.param == BUSY else 1
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None
         try:
-            pids = {int(process.stdout.readline()) for _ in range(2)}
+            pids = {int(process.stdout.readline()) for _ in range(count)}
             os.killpg(process.pid, signal.SIGSTOP)
             assert set(_stopped(process.pid)) == pids
             yield process.pid
@@ -59,35 +83,72 @@ def _works(pid: int, for_ns: int) -> None:
 
 
 def test_a_process_that_was_stopped_is_still_until_it_is_woken(busy: int) -> None:
-    stillness = Stillness()
-    for _ in range(200):
-        stillness.begin(process_tree.stopped(busy))
-        assert not stillness.broken()
-        os.killpg(busy, signal.SIGCONT)
-        assert not process_tree.stopped(busy)
-        os.killpg(busy, signal.SIGSTOP)
-        _stopped(busy)
+    lookout = Lookout(busy)
+    stillness = Stillness(lookout)
+    with contextlib.closing(lookout):
+        for _ in range(200):
+            found = lookout.stopped()
+            assert found == process_tree.stopped(busy)
+            stillness.begin(found)
+            assert not stillness.broken()
+            os.killpg(busy, signal.SIGCONT)
+            assert not process_tree.stopped(busy)
+            assert not lookout.stopped()
+            os.killpg(busy, signal.SIGSTOP)
+            _stopped(busy)
 
 
 def test_whichever_process_runs_in_its_stops_it_is_told_though_it_was_stopped_again(
     busy: int,
 ) -> None:
     for woken in process_tree.stopped(busy):
-        stillness, found = Stillness(), []
+        lookout = Lookout(busy)
+        stillness, found = Stillness(lookout), []
         for _ in range(RUNS):
-            stillness.begin(process_tree.stopped(busy))
+            stillness.begin(lookout.stopped())
             os.kill(woken, signal.SIGCONT)
             _works(woken, 2 * ALLOWED_NS)
             os.kill(woken, signal.SIGSTOP)
             _stopped(busy)
             found.append(stillness.broken())
+        lookout.close()
         assert found == [False] * (RUNS - 1) + [True]
 
 
 def test_what_is_gone_stands_still() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
-    stillness = Stillness()
+    lookout = Lookout(process.pid)
+    stillness = Stillness(lookout)
     stillness.begin([process.pid])
     assert not stillness.broken()
-    assert process_tree.stopped(process.pid) == [process.pid]
+    assert lookout.stopped() == process_tree.stopped(process.pid) == [process.pid]
+
+
+def test_a_thread_that_begins_while_it_runs_is_seen_at_the_next_stop() -> None:
+    command = [sys.executable, "-c", BEGINS_LATER]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        os.killpg(process.pid, signal.SIGSTOP)
+        _stopped(process.pid)
+        lookout = Lookout(process.pid)
+        with contextlib.closing(lookout):
+            assert lookout.stopped() == [process.pid]
+            before = lookout.arrivals()
+            os.killpg(process.pid, signal.SIGCONT)
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            # Its first thread waits for ever; the second, which works, is the one that is seen.
+            assert not lookout.stopped()
+            os.killpg(process.pid, signal.SIGSTOP)
+            _stopped(process.pid)
+            assert lookout.stopped() == [process.pid]
+            assert lookout.arrivals() > before
+            process.kill()
+            process.wait()
+            assert lookout.stopped() == [process.pid]
+        assert not lookout._files
