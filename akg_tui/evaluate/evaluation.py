@@ -253,7 +253,7 @@ class Evaluation:
             detail=detail,
             max_error=errors.worst if errors.worst != float("inf") else None,
             tolerance=errors.tolerance,
-            errors=tuple(errors.by_name.values()),
+            errors=errors.by_name,
             candidate_ms=timed.candidate_ms if correct else None,
             baseline_ms=timed.baseline_ms if correct else None,
             ratio=timed.ratio if correct else None,

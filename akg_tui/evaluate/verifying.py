@@ -34,21 +34,27 @@ class Errors:
 
     worst: float | None = None
     tolerance: float | None = None
-    by_name: dict[str, InputError] = field(default_factory=dict)
+    _tried: dict[str, InputError] = field(default_factory=dict)
+    _skipped: dict[str, InputError] = field(default_factory=dict)
+
+    @property
+    def by_name(self) -> tuple[InputError, ...]:
+        """Of each kind of input: first those that were tried, then the others with the reason."""
+        return tuple((self._tried | self._skipped | self._tried).values())
 
     def add(self, name: str, found: Comparison) -> None:
         """Keep the worst of each kind."""
         if self.worst is None or found.error >= self.worst:
             self.worst, self.tolerance = found.error, found.tolerance
-        known = self.by_name.get(name)
+        known = self._tried.get(name)
         finite = found.error if found.error != float("inf") else None
         if known is None or finite is None or (known.error or 0.0) <= finite:
             note = "" if finite is not None else "NaN, infinite or unequal where it may not be"
-            self.by_name[name] = InputError(name, finite, found.tolerance, note)
+            self._tried[name] = InputError(name, finite, found.tolerance, note)
 
     def skip(self, name: str, why: str) -> None:
         """Say that a kind of input was not tried."""
-        self.by_name.setdefault(name, InputError(name, note=f"not tried: {why}"))
+        self._skipped[name] = InputError(name, note=f"not tried: {why}")
 
 
 @dataclass(frozen=True)

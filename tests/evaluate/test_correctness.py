@@ -9,8 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from akg_tui.core.measurement import InputError
 from akg_tui.evaluate import correctness
 from akg_tui.evaluate.correctness import CEILINGS, FLOORS, Bound, Comparison
+from akg_tui.evaluate.verifying import Errors
 
 
 def judged(
@@ -133,3 +135,21 @@ def test_no_size_of_the_values_hides_an_error(exact: torch.Tensor, size: float) 
     assert not judged(native.clone(), native, wide).message
     assert judged(native * 1.01, native, wide).message
     assert judged(torch.zeros_like(native), native, wide).message
+
+
+def test_kinds_of_input_that_were_tried_come_before_those_that_were_not() -> None:
+    errors = Errors()
+    errors.add("as drawn", Comparison(1e-7, 2e-6))
+    errors.skip("outliers", "no time left")
+    errors.skip("zeros", "the reference refuses them")
+    errors.add("the same input again", Comparison(3e-7, 2e-6))
+    errors.add("the same input again", Comparison(2e-7, 2e-6))
+    # In another shape it was tried after all.
+    errors.add("zeros", Comparison(0.0, 2e-6))
+    assert errors.by_name == (
+        InputError("as drawn", 1e-7, 2e-6),
+        InputError("the same input again", 3e-7, 2e-6),
+        InputError("zeros", 0.0, 2e-6),
+        InputError("outliers", note="not tried: no time left"),
+    )
+    assert (errors.worst, errors.tolerance) == (3e-7, 2e-6)
