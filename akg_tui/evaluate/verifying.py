@@ -101,7 +101,7 @@ class Verification:
         # In memory full of rubbish, which would take time where calls are timed.
         with self._loaded(builds=True) as (worker, side):
             self._begin(worker, side, self._sample)
-            returned = self._finish(worker, side, self._sample)
+            returned = self._finish(worker, side, self._sample, compiles=True)
             self._compare(returned)
             self._first = [result.clone() for result in returned.results]
 
@@ -192,7 +192,8 @@ class Verification:
     ) -> None:
         """Call the candidate on each; what it returned is compared while it is at the next.
 
-        A failure tells with `names` which input it was.
+        With `names` they have another shape, for which it may compile, and a failure tells which
+        input it was.
         """
         returned: Returned | None = None
         for trial in trials:
@@ -201,7 +202,7 @@ class Verification:
             if returned is not None:
                 self._compare(returned, names=names)
             with _named(trial.name if names else ""):
-                returned = self._finish(worker, side, trial)
+                returned = self._finish(worker, side, trial, compiles=names)
         if returned is not None:
             self._compare(returned, names=names)
 
@@ -210,13 +211,14 @@ class Verification:
         timing.fill(side, 0, trial.draw, trial.item)
         worker.send(Op.CALL, count=1)
 
-    def _finish(self, worker: Worker, side: Side, trial: Trial) -> Returned:
+    def _finish(self, worker: Worker, side: Side, trial: Trial, *, compiles: bool) -> Returned:
         """Wait for the call, with time for a compiler: at first, and for another shape.
 
         What it returned is there until another call's is read.
         """
         limits = self._nursery.task.timing
-        worker.answer(limits.call_timeout_s, "being called", compiling_s=limits.build_timeout_s)
+        compiling_s = limits.build_timeout_s if compiles else 0.0
+        worker.answer(limits.call_timeout_s, "being called", compiling_s=compiling_s)
         worker.await_stop()
         results = timing.results(side, worker, 0)
         return Returned(trial, results, timing.keeps_arguments(side, 0, trial.draw, trial.item))

@@ -100,6 +100,31 @@ async def test_a_kernel_may_compile_at_its_first_call_for_longer_than_a_call_may
     assert found.outcome is Outcome.CORRECT, found
 
 
+SEEMS_TO_COMPILE_LATER = """
+import os, time
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls == 2:
+            os.fork()
+            time.sleep(100)
+        return torch.softmax(x, dim=-1)
+"""
+
+
+async def test_a_call_on_a_shape_that_was_called_before_has_no_time_to_compile(
+    judge: Judge,
+) -> None:
+    found = await judge.evaluate(SEEMS_TO_COMPILE_LATER)
+    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT)
+    assert found.message == "no answer after 2 s of being called"
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
