@@ -234,8 +234,12 @@ class Comparing:
         self._nursery.stock(2 * min(clusters, RESTOCKED))
 
     def _standing_alone(self, alpha: float = verdict.CONFIRM_ALPHA) -> Standing:
-        found = [each.log_ratio for each in self._alone]
-        return verdict.standing_alone(found, [each.expected for each in self._alone], alpha)
+        return verdict.standing_alone(
+            [each.log_ratio for each in self._alone],
+            [each.expected for each in self._alone],
+            [each.together for each in self._alone],
+            alpha,
+        )
 
     def _insist_alone(self) -> None:
         """Let the ratio of single calls count, if a gain of whole samples is not theirs."""

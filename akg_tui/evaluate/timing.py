@@ -228,6 +228,8 @@ class Alone:
 
     log_ratio: float
     expected: float
+    together: float
+    """The log ratio of the whole samples in the same processes."""
 
 
 @dataclass
@@ -439,7 +441,7 @@ class Contest:
         theirs = [self._own(value, self._baseline.calls) for value in baseline]
         logs = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
         baseline_s, candidate_s = statistics.median(theirs), statistics.median(ours)
-        alone = None
+        log_ratio, alone = statistics.median(logs), None
         if self._alone:
             ours, theirs = (
                 [self._own(value, 1) for value in single[side.name]]
@@ -452,8 +454,8 @@ class Contest:
             honest_s = self._own(honest_s + self._memory.fixed_s[1][0], 1)
             expected = math.log(max(alone_s, baseline_s + cold_s) / honest_s)
             ratios = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
-            alone = Alone(statistics.median(ratios), expected)
-        return Cluster(statistics.median(logs), len(logs), baseline_s, candidate_s, waited_s, alone)
+            alone = Alone(statistics.median(ratios), expected, log_ratio)
+        return Cluster(log_ratio, len(logs), baseline_s, candidate_s, waited_s, alone)
 
     def _own(self, sample_s: float, calls: int) -> float:
         fixed = min(self._memory.fixed_s[calls][0], FIXED_SHARE * sample_s)

@@ -61,7 +61,12 @@ and the part of a look's error rate that is spent on showing that it is, so that
 confirmation together a gain of several inputs at once passes for one in a hundred times."""
 
 ALONE_PROVED_FROM = 0.1
-"""A gain from here on must be shown one input at a time; a smaller one must not be disproved."""
+TOGETHER_PROVED_FROM = 0.15
+ALONE_DOUBT = 0.1
+"""A gain of which single calls should show so much, or whole samples do, must be shown one input at
+a time. What the first is less than the second is what a call takes longer when it is alone; on a
+disturbed machine that can be anything, so the first can't be asked by itself. A smaller gain must
+not be disproved, and not look at this error rate as if it were none."""
 
 POWER_DEVIATIONS = 2.5
 """A gain this many standard errors beyond the bound is found 95 times in a hundred.
@@ -318,14 +323,17 @@ def confirms(log_ratios: Sequence[float], look: Look, *, least: int = 0) -> Stan
 
 
 def standing_alone(
-    found: Sequence[float], expected: Sequence[float], alpha: float = CONFIRM_ALPHA
+    found: Sequence[float],
+    expected: Sequence[float],
+    together: Sequence[float],
+    alpha: float = CONFIRM_ALPHA,
 ) -> Standing:
     """Say whether a gain is still one where a kernel sees one input at a time.
 
     `found` are the log ratios of single calls in each cluster, `expected` what an honest kernel
-    would show there; `alpha` is the error rate of the look. FUTILE: surely less than a quarter of
-    it is left. FASTER: surely more; or the gain is so small that proving this would take long, for
-    single calls are noisy, and would cost honest gains.
+    would show there, `together` those of whole samples; `alpha` is the error rate of the look.
+    FUTILE: surely less than a quarter of it is left. FASTER: surely more; or the gain is so small
+    that proving this would take long, for single calls are noisy, and would cost honest gains.
     """
     if len(found) < 2:
         return Standing.FASTER
@@ -333,9 +341,12 @@ def standing_alone(
     kept = spread(left)
     if kept.mean + kept.reach(ALONE_ALPHA) < 0:
         return Standing.FUTILE
-    low = kept.mean - kept.reach(ALONE_SHOWN * alpha)
+    if kept.mean - kept.reach(ALONE_SHOWN * alpha) > 0:
+        return Standing.FASTER
     small = statistics.median(expected) < math.log1p(ALONE_PROVED_FROM)
-    return Standing.FASTER if low > 0 or small else Standing.OPEN
+    small = small and statistics.median(together) < math.log1p(TOGETHER_PROVED_FROM)
+    likely = kept.mean + kept.reach(ALONE_DOUBT) >= 0
+    return Standing.FASTER if small and likely else Standing.OPEN
 
 
 def half_width(interval: Interval) -> float:
