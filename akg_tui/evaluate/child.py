@@ -96,18 +96,18 @@ def run(request: wire.Fork, ward: Ward, *, channel: int, output: int) -> NoRetur
             cpu_seconds=request.cpu_seconds,
             own_processes=ward.own_processes,
         )
-        tried, memory = sandbox.prepare(wanted, parent=ward.parent)
+        begun = sandbox.prepare(wanted, parent=ward.parent)
         torch.set_num_threads(request.threads)
         kept = shake_heap(random.SystemRandom())
         touch()
         with socket.socket(fileno=CHANNEL) as judge:
-            if settled := _await_kernel(judge, memory):
+            if settled := _await_kernel(judge, begun.memory):
                 built = Covered(settled.cache)
-                sandbox.close(_with_places(wanted, settled, built), tried)
+                sandbox.close(_with_places(wanted, settled, built), begun)
                 os.chdir(request.folder)
                 os.environ.update(settled.environment)
-                copied = not settled.builds and not tried["private_cache"]
-                status = _serve(judge, tried, lambda: built.uncover(copied=copied))
+                copied = not settled.builds and not begun.tried["private_cache"]
+                status = _serve(judge, begun.tried, lambda: built.uncover(copied=copied))
         del kept
     finally:
         # Not sys.exit: the zygote's own frames lie above this one.
@@ -119,8 +119,7 @@ def _with_places(wanted: Confinement, settled: wire.Settle, built: Covered) -> C
     if settled.builds:
         return msgspec.structs.replace(wanted, writable=(settled.cache,))
     # What is covered has no other name, and this one goes with the descriptor.
-    readable = (*wanted.data, built.path)
-    return msgspec.structs.replace(wanted, covered=(settled.cache,), data=readable)
+    return msgspec.structs.replace(wanted, covered=(settled.cache,), uncovered=(built.path,))
 
 
 def shake_heap(dice: random.Random) -> list[bytearray]:

@@ -44,6 +44,9 @@ TCP_SINCE, SCOPES_SINCE = 4, 6
 LEAST = 3
 """Before this version a file that may only be read could still be cut to nothing."""
 
+Rules = Iterable[tuple[int, Iterable[str]]]
+"""Rights, each with the paths beneath which they are given."""
+
 
 def version() -> int:
     """Return the version of Landlock that the kernel offers, 0 when it has none."""
@@ -53,33 +56,56 @@ def version() -> int:
         return 0
 
 
-def restrict(rules: Iterable[tuple[int, Iterable[str]]], found: int) -> None:
-    """Allow this thread what `rules` say, each some rights beneath some paths, and no more.
+def begin(rules: Rules, found: int) -> int:
+    """Return a descriptor of a set of rules that restricts nobody yet.
 
-    Paths that do not exist are left out. `found` is what `version` said. TCP, signals to
-    processes outside, and abstract sockets are forbidden where that version can do so.
+    Each rule is some rights beneath some paths; paths that do not exist are left out. `found` is
+    what `version` said. TCP, signals to processes outside, and abstract sockets are forbidden
+    where that version can do so.
 
     Raises
     ------
     OSError
-        The kernel refused; nothing is restricted then.
+        The kernel refused.
     """
-    known = _FIRST
-    for since, right in _SINCE.items():
-        known |= right if found >= since else 0
-    attribute = struct.pack("<Q", known)
+    attribute = struct.pack("<Q", _known(found))
     attribute += struct.pack("<Q", TCP) if found >= TCP_SINCE else b""
     attribute += struct.pack("<Q", SCOPES) if found >= SCOPES_SINCE else b""
     ruleset = kernel.syscall(
         CREATE_RULESET, attribute, ctypes.c_size_t(len(attribute)), ctypes.c_uint32(0)
     )
     try:
-        for rights, paths in rules:
-            for path in paths:
-                _allow(ruleset, rights & known, path)
-        kernel.syscall(RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
-    finally:
+        _add(ruleset, rules, found)
+    except BaseException:
         os.close(ruleset)
+        raise
+    return ruleset
+
+
+def restrict(ruleset: int, rules: Rules, found: int) -> None:
+    """Allow this thread what a set of rules says and what `rules` add to it, and no more.
+
+    Raises
+    ------
+    OSError
+        The kernel refused; nothing is restricted then.
+    """
+    _add(ruleset, rules, found)
+    kernel.syscall(RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+
+
+def _known(found: int) -> int:
+    known = _FIRST
+    for since, right in _SINCE.items():
+        known |= right if found >= since else 0
+    return known
+
+
+def _add(ruleset: int, rules: Rules, found: int) -> None:
+    known = _known(found)
+    for rights, paths in rules:
+        for path in paths:
+            _allow(ruleset, rights & known, path)
 
 
 def _allow(ruleset: int, rights: int, path: str) -> None:

@@ -13,6 +13,8 @@ from typing import NoReturn
 
 from akg_tui.evaluate import kernel_calls as kernel
 
+APART = kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
+
 
 def keep_apart(*unneeded: int) -> str:
     """Go on as the first process of a new pid namespace; return why not, or nothing.
@@ -114,13 +116,20 @@ def own_folder(path: str, size: int, files: int) -> int:
 
 
 def leave_network() -> int:
-    """Leave the network, System V memory, and the user namespace; return the errno."""
+    """Leave the network and System V memory; return the errno."""
+    return kernel.unshare(APART)
+
+
+def leave_users(*, network: bool) -> int:
+    """Leave the user namespace, and the `network` too if that is not done; return the errno.
+
+    Only then is nothing of the machine owned by a namespace in which this process has rights.
+    """
     uid, gid = os.getuid(), os.getgid()
     # The zygote hides its memory, and a hidden process may not write its own id maps.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-    flags = kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
-    fault = kernel.unshare(kernel.CLONE_NEWUSER | flags)
+    fault = kernel.unshare(kernel.CLONE_NEWUSER | (APART if network else 0))
     if not fault:
         map_ids(uid, gid)
         return 0
-    return kernel.unshare(flags) and fault
+    return fault if network else 0

@@ -37,7 +37,8 @@ class Confinement(Struct, frozen=True, kw_only=True):
 
     `folder` is its own and empty: where mounts are possible it becomes memory that nobody
     else sees and that goes with the process. `writable` are other folders it may change, and so
-    are `covered`, which become such memory too.
+    are `covered`, which become such memory too; `uncovered` are names by which what they hid can
+    still be read. These three are the places of a kernel.
     `own_processes` says that it is the first process of a pid namespace. Each process it becomes
     or starts may work for `cpu_seconds`; 0: for ever.
     """
@@ -45,6 +46,7 @@ class Confinement(Struct, frozen=True, kw_only=True):
     folder: str
     writable: tuple[str, ...] = ()
     covered: tuple[str, ...] = ()
+    uncovered: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
@@ -54,6 +56,18 @@ class Confinement(Struct, frozen=True, kw_only=True):
     processes: int = PROCESSES
     own_processes: bool = False
     private_folder: bool = True
+
+
+class Begun(Struct, frozen=True):
+    """What `prepare` has done: what was tried, and what it holds open.
+
+    By `memory` this process's memory can be read, whoever holds it: it can be had no more then.
+    `ruleset` is closed by `close`; None if there can be no rules.
+    """
+
+    tried: Tried
+    memory: int
+    ruleset: int | None
 
 
 def die_with_parent(parent: int) -> bool:
@@ -74,18 +88,14 @@ def hide_memory() -> bool:
 
 def enter(wanted: Confinement, *, parent: int) -> Tried:
     """Give up what a kernel does not need; return what was tried, held or not."""
-    tried, memory = prepare(wanted, parent=parent)
-    os.close(memory)
-    close(wanted, tried)
-    return tried
+    begun = prepare(wanted, parent=parent)
+    os.close(begun.memory)
+    close(wanted, begun)
+    return begun.tried
 
 
-def prepare(wanted: Confinement, *, parent: int) -> tuple[Tried, int]:
-    """Do the part of `enter` that depends on neither `writable` nor `covered`; then `close`.
-
-    Returns, beside what was tried, a descriptor that this process's memory can be read by,
-    whoever holds it: from here on it can be had no more.
-    """
+def prepare(wanted: Confinement, *, parent: int) -> Begun:
+    """Do the part of `enter` that depends on no place of a kernel; then `close`."""
     tried: Tried = {}
     # The parent of the first process of a namespace is out of sight, and shows as 0.
     seen = 0 if wanted.own_processes else parent
@@ -98,28 +108,32 @@ def prepare(wanted: Confinement, *, parent: int) -> tuple[Tried, int]:
     _set_apart(wanted, tried)
     tried["rlimits"] = _limited(wanted)
     memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    tried["netns"] = _why(namespaces.leave_network())
+    ruleset = _begin_rules(wanted, tried)
     # It may wait a while before it is closed.
     hide_memory()
-    return tried, memory
+    return Begun(tried, memory, ruleset)
 
 
-def close(wanted: Confinement, tried: Tried) -> None:
-    """Finish what `prepare` began, for `wanted` with its `writable` and `covered` folders.
+def close(wanted: Confinement, begun: Begun) -> None:
+    """Finish what `prepare` began, for `wanted` with the places of a kernel.
 
     The order matters: namespaces first, because the filters forbid them; the filter of
     system calls last, because it forbids most of the rest.
     """
+    tried = begun.tried
     spared = (wanted.folder, *wanted.writable, *wanted.covered)
     if wanted.private_folder:
         tried["private_cache"] = _covered(wanted) if not tried["mountns"] else "no mount namespace"
     tried["read_only"] = (
         _why(namespaces.read_only(spared)) if not tried["mountns"] else "no mount namespace"
     )
-    tried["netns"] = _why(namespaces.leave_network())
+    fault = namespaces.leave_users(network=bool(tried["netns"]))
+    tried["netns"] = _why(fault)
     tried["no_capabilities"] = _why(kernel.drop_capabilities())
     tried["no_new_privs"] = _why(kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1))
     tried["hidden_memory"] = _why(kernel.prctl(kernel.PR_SET_DUMPABLE, 0))
-    _rule_files(wanted, tried)
+    _rule_files(wanted, begun)
     if syscalls.supported():
         tried["seccomp"] = _why(syscalls.install())
     else:
@@ -232,24 +246,42 @@ def _limits(wanted: list[tuple[int, int]]) -> str:
     return ""
 
 
-def _rule_files(wanted: Confinement, tried: Tried) -> None:
+def _begin_rules(wanted: Confinement, tried: Tried) -> int | None:
+    """Gather the rules for all that is there before a kernel is; None, and why, if none can be."""
     found = landlock.version()
     if not found:
         tried["landlock"] = tried["landlock_scopes"] = "the kernel has no Landlock"
-        return
+        return None
     proc = ("/proc",) if not tried["own_proc"] else readable.PROC_WITHOUT_OTHERS
     rules = (
         (landlock.SYSTEM, wanted.programs),
         (landlock.DATA, (*wanted.data, *proc)),
         (landlock.DEVICE, readable.DEVICES),
         (landlock.CONTROLLED, wanted.devices),
+    )
+    try:
+        return landlock.begin(rules, found)
+    except OSError as error:
+        tried["landlock"] = tried["landlock_scopes"] = f"refused: {error.strerror}"
+        return None
+
+
+def _rule_files(wanted: Confinement, begun: Begun) -> None:
+    tried, ruleset = begun.tried, begun.ruleset
+    if ruleset is None:
+        return
+    found = landlock.version()
+    rules = (
+        (landlock.DATA, wanted.uncovered),
         (landlock.SCRATCH, (wanted.folder, *wanted.writable, *wanted.covered)),
     )
     try:
-        landlock.restrict(rules, found)
+        landlock.restrict(ruleset, rules, found)
     except OSError as error:
         tried["landlock"] = tried["landlock_scopes"] = f"refused: {error.strerror}"
         return
+    finally:
+        os.close(ruleset)
     tried["landlock"] = (
         "" if found >= landlock.LEAST else f"version {found} does not forbid to cut files short"
     )
