@@ -111,7 +111,7 @@ def conditioned(
             bool(_strange(target, native).any()) or bool(_strange(other, native).any())
         ):
             return None
-        shaken = max(_worst(native, native, target)[0], _worst(other, native, target)[0])
+        shaken = max(_worst(native, native, target), _worst(other, native, target))
         if not HEADROOM * shaken <= ceiling:
             return None
         bound = tolerance or max(HEADROOM * shaken, FLOORS[native.dtype])
@@ -132,7 +132,7 @@ def _bound(native: torch.Tensor, exact: torch.Tensor | None, tolerance: float | 
     if native.dtype not in FLOORS:
         return Bound(0.0)
     floor, ceiling = FLOORS[native.dtype], CEILINGS[native.dtype]
-    own = _worst(native, native, exact)[0] if exact is not None else floor
+    own = _worst(native, native, exact) if exact is not None else floor
     # Where double precision takes another path (a cast, a threshold), it is no measure.
     usable = exact is not None and own <= (tolerance or ceiling)
     if not usable:
@@ -177,19 +177,22 @@ def compare(
             if bool(wrong.any()):
                 return _differs(name, wrong, result, native)
             continue
-        if not all_finite((result, native)):
+        target = exact[index] if exact is not None and bound.exact else native
+        error = _worst(result, native, target)
+        # What is not finite where the reference is has no finite error either.
+        if not error <= bound.tolerance or not all_finite((native,)):
             strange = _strange(result, native)
             if bool(strange.any()):
                 return _differs(name, strange, result, native)
-        target = exact[index] if exact is not None and bound.exact else native
-        error, place = _worst(result, native, target)
         if not error <= bound.tolerance:
+            errors = _errors(result, native, target)
+            place = int(errors.reshape(-1).argmax())
             line = (
                 f"{name}wrong values: max error {error:.2g} > {bound.tolerance:.2g} at "
                 f"{_position(place, native)}: expected {_number(target, place)}, "
                 f"got {_number(result, place)}"
             )
-            wrong = ~(_errors(result, native, target) <= bound.tolerance)
+            wrong = ~(errors <= bound.tolerance)
             return Comparison(error, bound.tolerance, line, _listing(wrong, result, target))
         if error >= worst.error:
             worst = Comparison(error, bound.tolerance)
@@ -217,31 +220,31 @@ def _errors(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) ->
     return difference.div_(size.add_(scale or 1e-300))
 
 
-def _worst(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) -> tuple[float, int]:
-    """Return the largest of `_errors` and its place.
+def _worst(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) -> float:
+    """Return the largest of `_errors`; NaN, if there is one.
 
-    In blocks that stay in a cache: whole tensors would go through memory eight times.
+    In blocks that stay in a cache, and in place: whole tensors would go through memory eight times.
     """
     count = native.numel()
     if count == 0:
-        return 0.0, 0
+        return 0.0
     scale = _rms(target, count)
-    if not (scale > PLAIN_SCALE and all_finite((native, target))):
-        # NaN, if there is one, is the largest.
-        largest, place = _errors(result, native, target).reshape(-1).max(0)
-        return float(largest), int(place)
+    # It is infinite, or NaN, where the target is anywhere.
+    if not (PLAIN_SCALE < scale < math.inf and all_finite((native,))):
+        return float(_errors(result, native, target).max())
     kind = torch.complex128 if native.is_complex() else torch.float64
-    worst, place_of = -1.0, 0
+    worst = 0.0
     ours, theirs = result.reshape(-1), target.reshape(-1)
     for start in range(0, count, BLOCK):
         expected = theirs[start : start + BLOCK].to(kind)
-        errors = (ours[start : start + BLOCK].to(kind) - expected).abs()
-        error, at = errors.div_(expected.abs().add_(scale)).max(0)
-        if not float(error) <= worst:
-            worst, place_of = float(error), start + int(at)
+        difference = ours[start : start + BLOCK].to(kind, copy=True).sub_(expected)
+        errors = difference.abs() if difference.is_complex() else difference.abs_()
+        error = float(errors.div_(expected.abs().add_(scale)).amax())
+        if not error <= worst:
+            worst = error
             if math.isnan(worst):
                 break
-    return worst, place_of
+    return worst
 
 
 def _rms(values: torch.Tensor, count: int) -> float:

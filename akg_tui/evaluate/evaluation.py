@@ -80,6 +80,10 @@ class Evaluations:
         self._spares = READY_SPARES if evaluation.timed else VERIFYING_SPARES
         return evaluation.run()
 
+    def expect(self) -> None:
+        """Have a child made for the next kernel, while those that have seen one are taken down."""
+        self._nursery.stock(1)
+
     def rest(self, *, keep: bool) -> None:
         """Return when no process is left that has seen a kernel.
 
@@ -139,10 +143,9 @@ class Evaluation:
         """Return what was found, however it ended."""
         try:
             self._stage("reference")
-            self._nursery.stock(VERIFYING_SPARES)
+            self._nursery.stock(1)
             self._reference.examine()
             self._nursery.reserve([self._kernel], builds=True)
-            self._nursery.reserve([self._kernel])
             verification = self._build()
             if self.timed:
                 # Made on another CPU while the candidate is at work.
@@ -170,12 +173,17 @@ class Evaluation:
             warmups=self._request.warmups,
         )
         try:
-            verification.build()
+            verification.build(beside=self._reserve_verifying)
         finally:
             self._found.sandbox = verification.sandbox
             self._found.sandbox_missing = self._nursery.sandbox_missing
             self._found.build_s = time.monotonic() - start
         return verification
+
+    def _reserve_verifying(self) -> None:
+        """Have a child ready to verify in: only now, for many a kernel can't even be loaded."""
+        self._nursery.stock(1)
+        self._nursery.reserve([self._kernel])
 
     def _reserve(self) -> None:
         """Give spares that wait already their places for the timing."""

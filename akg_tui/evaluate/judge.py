@@ -31,6 +31,10 @@ TELLING_S = 0.05
 """How far a stage has come is told no oftener."""
 
 
+MOMENT_S = 0.02
+"""Who wants something at once has it sooner if nothing else was begun."""
+
+
 class Cancelled(Exception):
     """The engine no longer wants the evaluation under way."""
 
@@ -78,10 +82,9 @@ class Line:
         """Ignore cancellations of what is done."""
         self._current = None
 
-    @property
     def is_quiet(self) -> bool:
-        """Whether there is nothing that was said and not heard."""
-        return not self._waiting
+        """Return whether nothing was said and not heard, nor is in the next moment."""
+        return not self._waiting and not select.select([self._connection], [], [], MOMENT_S)[0]
 
     @contextlib.contextmanager
     def unless_wanted(self) -> Iterator[None]:
@@ -207,10 +210,13 @@ def _serve(line: Line) -> None:
             if found is not None and not begin.ahead:
                 evaluations.rest(keep=False)
             line.answer(Result(request.number, found))
+            # After a cancellation another evaluation is less likely, and quiet is wanted.
+            ahead = begin.ahead and found is not None
+            if ahead:
+                evaluations.expect()
             # Those that have seen a kernel were killed; they are gone before there is another.
             evaluations.rest(keep=True)
-            # After a cancellation another evaluation is less likely, and quiet is wanted.
-            if begin.ahead and found is not None and line.is_quiet:
+            if ahead and line.is_quiet():
                 with line.unless_wanted():
                     evaluations.prepare()
     finally:

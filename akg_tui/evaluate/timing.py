@@ -186,6 +186,23 @@ def insist_on_arguments(*, kept: bool) -> None:
         raise ChildFailed(FailureKind.WRONG, "the kernel changed its inputs")
 
 
+@contextlib.contextmanager
+def apart(workers: Sequence[Worker], cpus: Sequence[int]) -> Iterator[None]:
+    """Confine children to `cpus`, and keep the judge off these where there are others.
+
+    A judge that wakes beside the kernel which has just answered would wait for it, or make it wait.
+    """
+    usable = processors()
+    for worker in workers:
+        worker.pin(cpus)
+    try:
+        if others := set(usable) - set(cpus):
+            os.sched_setaffinity(0, others)
+        yield
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
 @dataclass(frozen=True)
 class Returned:
     """What a timed call gave back, to be compared while nothing is timed."""
@@ -323,12 +340,14 @@ class Contest:
             for side in sides:
                 with side.blamed():
                     load_side(self._nursery, workers[side.name], side, self._state)
+            orders = {side.name: self._order(side.calls) for side in sides}
             for side in sides:
                 with side.blamed():
                     self._nursery.await_load(workers[side.name])
+            for side in sides:
+                with side.blamed():
                     workers[side.name].await_stop()
             self._nursery.quiet()
-            orders = {side.name: self._order(side.calls) for side in sides}
             with self._apart(children):
                 waited_s = -_waited_s(children)
                 taken, warm = self._alternate(sides, workers, orders)
@@ -482,21 +501,14 @@ class Contest:
 
     @contextlib.contextmanager
     def _apart(self, workers: Sequence[Worker]) -> Iterator[None]:
-        """Give children the CPUs of a cluster, and keep the judge off them where there are others.
+        """Give children the CPUs of a cluster.
 
-        The same CPUs for both sides, others next time: neither side owns the better ones. A judge
-        that wakes beside the kernel which has just answered would wait for it, or make it wait.
+        The same CPUs for both sides, others next time: neither side owns the better ones.
         """
         usable = processors()
         cpus = self._dice.sample(usable, min(self._nursery.task.timing.threads, len(usable)))
-        for worker in workers:
-            worker.pin(cpus)
-        try:
-            if others := set(usable) - set(cpus):
-                os.sched_setaffinity(0, others)
+        with apart(workers, cpus):
             yield
-        finally:
-            os.sched_setaffinity(0, usable)
 
     def _limit_s(self, calls: int) -> float:
         return calls * self._nursery.task.timing.call_timeout_s

@@ -19,6 +19,7 @@ from akg_tui.evaluate import correctness, timing
 from akg_tui.evaluate.correctness import Bound, Comparison
 from akg_tui.evaluate.nursery import Nursery
 from akg_tui.evaluate.reference import Reference
+from akg_tui.evaluate.targets.cpu import processors
 from akg_tui.evaluate.timing import Side
 from akg_tui.evaluate.trials import Group, Trial, Trials
 from akg_tui.evaluate.wire import Op, Plan
@@ -96,11 +97,15 @@ class Verification:
         self.held: list[Bound] = []
         self.sandbox: tuple[str, ...] = ()
 
-    def build(self) -> None:
-        """Load the candidate and call it once on the sample, giving a compiler its time."""
+    def build(self, *, beside: Callable[[], None]) -> None:
+        """Load the candidate and call it once on the sample, giving a compiler its time.
+
+        `beside` is done while it is called.
+        """
         # In memory full of rubbish, which would take time where calls are timed.
         with self._loaded(builds=True) as (worker, side):
             self._begin(worker, side, self._sample)
+            beside()
             returned = self._finish(worker, side, self._sample, compiles=True)
             self._compare(returned)
             self._first = [result.clone() for result in returned.results]
@@ -249,7 +254,13 @@ class Verification:
             self.sandbox = worker.sandbox
             timing.load_side(self._nursery, worker, side, self._reference.state)
             self._nursery.await_load(worker)
-            yield worker, side
+            usable = processors()
+            if builds or len(usable) <= self._nursery.task.timing.threads:
+                yield worker, side
+                return
+            # The judge compares what a call returned while the candidate is at the next.
+            with timing.apart([worker], usable[1:]):
+                yield worker, side
 
 
 @contextlib.contextmanager

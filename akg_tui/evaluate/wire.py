@@ -137,6 +137,19 @@ class End(Struct, frozen=True, tag=True):
     number: int
 
 
+class Hear(Struct, frozen=True, tag=True):
+    """Judge to zygote: say what this child has printed so far; it stands still."""
+
+    number: int
+
+
+class Heard(Struct, frozen=True, tag=True):
+    """Zygote to judge: what a child has printed so far."""
+
+    number: int
+    output: str
+
+
 class Forked(Struct, frozen=True, tag=True):
     """Zygote to judge, with a pidfd: the child is there.
 

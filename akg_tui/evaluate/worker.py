@@ -42,7 +42,9 @@ _ZYGOTE = (sys.executable, "-P", "-m", "akg_tui.evaluate.zygote")
 ZYGOTE_START_S = 120.0
 LAST_BREATH_S = 0.5
 GUARD_S = 0.25
-STOP_SPIN_S = 0.01
+STOP_SPIN_S = 0.0001
+STOP_NAP_S = 0.00002
+STOP_NAPPING_S = 0.01
 STOP_WAIT_S = 0.005
 STOP_LIMIT_S = 2.0
 """A stop takes microseconds; on a busy machine each thread waits for a CPU first."""
@@ -93,6 +95,7 @@ class Zygote:
         self._made: deque[Worker] = deque()
         self._leaving: set[int] = set()
         self._gone: dict[int, wire.Ended] = {}
+        self._heard: dict[int, str] = {}
 
     def order(self, request: wire.Fork) -> None:
         """Ask for a child, without waiting for it."""
@@ -122,6 +125,13 @@ class Zygote:
             self._hear()
         return self._gone.pop(number)
 
+    def heard(self, number: int) -> str:
+        """Return what a child that stands still has printed; it goes on existing."""
+        self._send(wire.Hear(number))
+        while number not in self._heard:
+            self._hear()
+        return self._heard.pop(number)
+
     def release(self, number: int) -> None:
         """Kill a child with all that it started, without waiting until it is gone."""
         self._send(wire.End(number))
@@ -146,7 +156,7 @@ class Zygote:
             del self._gone[number]
         self._leaving.clear()
 
-    def _send(self, request: wire.Fork | wire.End, *fds: int) -> None:
+    def _send(self, request: wire.Fork | wire.End | wire.Hear, *fds: int) -> None:
         try:
             socket.send_fds(self._control, [msgspec.json.encode(request)], fds)
         except OSError as error:
@@ -157,6 +167,8 @@ class Zygote:
         reply, fds = self._reply()
         if isinstance(reply, wire.Ended):
             self._gone[reply.number] = reply
+        elif isinstance(reply, wire.Heard):
+            self._heard[reply.number] = reply.output
         elif isinstance(reply, wire.Forked):
             self._made.append(Worker(reply.number, fds[0], self._asked.popleft(), self))
         else:
@@ -192,12 +204,15 @@ class Zygote:
             if left <= 0:
                 raise ZygoteLost(f"the fork server did not start within {ZYGOTE_START_S:.0f} s")
 
-    def _reply(self) -> tuple[wire.Forked | wire.Ended | wire.Failure, list[int]]:
+    def _reply(
+        self,
+    ) -> tuple[wire.Forked | wire.Heard | wire.Ended | wire.Failure, list[int]]:
         # Not interruptible: its answers take milliseconds, and must not be mixed up.
         data, fds = wire.receive(self._control, 1)
         if not data:
             raise ZygoteLost("the fork server is gone")
-        return msgspec.json.decode(data, type=wire.Forked | wire.Ended | wire.Failure), fds
+        reply = wire.Forked | wire.Heard | wire.Ended | wire.Failure
+        return msgspec.json.decode(data, type=reply), fds
 
 
 class Worker:
@@ -329,11 +344,16 @@ class Worker:
             It does not stop. The time that it has is counted in waits of ours, so that a machine
             which was halted for a while is not held against it.
         """
-        spins_end = time.monotonic() + STOP_SPIN_S
+        start = time.monotonic()
         waits = 0
         while not (stopped := self._lookout.stopped()):
-            if time.monotonic() < spins_end:
+            asked_s = time.monotonic() - start
+            if asked_s < STOP_SPIN_S:
                 os.sched_yield()
+                continue
+            if asked_s < STOP_NAPPING_S:
+                # It may need the very CPU that we are on, which a yield does not give away.
+                time.sleep(STOP_NAP_S)
                 continue
             if waits * STOP_WAIT_S > STOP_LIMIT_S:
                 raise self._restless("did not stand still when it was stopped")
@@ -453,7 +473,8 @@ class Worker:
         if kind is None:
             raise ChildFailed(FailureKind.CRASH, "the process sent an answer that has no meaning")
         line, _, detail = text.partition(SEPARATOR)
-        printed = self.end().output
+        # It is killed all the same, but nobody waits for that.
+        printed = self._zygote.heard(self._number)
         raise ChildFailed(kind, one_line(line), _joined(detail, printed))
 
     def _restless(self, what: str) -> ChildFailed:

@@ -38,6 +38,7 @@ from akg_tui.evaluate.namespaces import OwnProcesses
 from akg_tui.evaluate.targets import Target, target_named
 
 OUTPUT_LIMIT = 8_192
+PIPE_BYTES = 65_536
 
 
 @dataclass
@@ -61,6 +62,12 @@ class Capture:
             self.lost = self.lost or len(self.tail) == self.tail.maxlen
             self.tail.append(rest)
         return bool(data)
+
+    def drain_all(self) -> None:
+        """Take all that is there, and no more than a pipe can hold: its writer may live on."""
+        for _ in range(PIPE_BYTES // OUTPUT_LIMIT + 1):
+            if not select.select([self.fd], [], [], 0)[0] or not self.drain():
+                return
 
     def text(self) -> str:
         """Return what was kept, as text that is still untrusted."""
@@ -114,12 +121,16 @@ class Zygote:
             return False
         if not data:
             return False
-        request = msgspec.json.decode(data, type=wire.Fork | wire.End)
-        if isinstance(request, wire.End):
-            if request.number in self._captures:
-                self._kill(request.number)
-                return True
-            return self._tell(wire.Failure(f"{request.number} is no child of the zygote"))
+        request = msgspec.json.decode(data, type=wire.Fork | wire.End | wire.Hear)
+        if not isinstance(request, wire.Fork):
+            capture = self._captures.get(request.number)
+            if capture is None:
+                return self._tell(wire.Failure(f"{request.number} is no child of the zygote"))
+            if isinstance(request, wire.Hear):
+                capture.drain_all()
+                return self._tell(wire.Heard(request.number, capture.text()))
+            self._kill(request.number)
+            return True
         reply: wire.Forked | wire.Failure
         carried: list[int] = []
         try:
@@ -135,7 +146,7 @@ class Zygote:
                 os.close(fd)
 
     def _tell(
-        self, reply: wire.Forked | wire.Ended | wire.Failure, fds: Sequence[int] = ()
+        self, reply: wire.Forked | wire.Heard | wire.Ended | wire.Failure, fds: Sequence[int] = ()
     ) -> bool:
         """Answer the judge; False when it has gone."""
         try:
@@ -182,8 +193,7 @@ class Zygote:
         capture = self._captures.pop(pid)
         if self._apart is None:
             process_tree.end_orphans(self._captures)
-        while capture.drain() and select.select([capture.fd], [], [], 0)[0]:
-            continue
+        capture.drain_all()
         with contextlib.suppress(KeyError):  # its last writer had gone before
             self._poll.unregister(capture.fd)
         os.close(capture.fd)
