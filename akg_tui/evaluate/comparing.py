@@ -38,6 +38,8 @@ UNEQUAL_GAIN = 0.25
 """What a gain must be at least where the sides have different numbers of calls in a sample: getting
 going takes some percent of a sample, and of the calls of one side more."""
 
+UNSHOWN = "one input at a time the gain was not shown beyond doubt, so it does not count"
+
 PRECISE_EVERY = 4
 RESTOCKED = 8
 """Clusters that children are made for at once, when a look has left the ratio open."""
@@ -208,6 +210,8 @@ class Comparing:
             # Single calls are few and noisy: a gain that lacks nothing else is given some more.
             waits = agreed and count < ALONE_CLUSTERS
             if standing is not Standing.OPEN or (spent and not waits) or look is CONFIRMING.last:
+                if agreed and standing is Standing.OPEN:
+                    self._found.noise += (UNSHOWN,)
                 return
             self._restock(CONFIRMING.next(count).clusters - count)
 
