@@ -309,12 +309,14 @@ def early_interval(log_ratios: Sequence[float]) -> Interval:
 def _early_reach(found: Spread) -> float:
     """Return how far a bound at level `HOPELESS_ALPHA` lies from the mean of two or three values.
 
-    By Student's t, which knows nothing of the spread but what they show; or by a normal
-    distribution as wide as they show, and at least as `KNOWN_DEVIATION`, where that is nearer.
+    By a normal distribution as wide as they show, and at least as `KNOWN_DEVIATION`; or, of three,
+    by Student's t, which knows nothing of the spread but what they show, where that is nearer. Two
+    agree by chance too often: on a disturbed machine gains were given up for it.
     """
     deviation = max(found.deviation, KNOWN_DEVIATION)
     normal = statistics.NormalDist().inv_cdf(1 - HOPELESS_ALPHA)
-    return min(found.reach(HOPELESS_ALPHA), normal * deviation / math.sqrt(found.count))
+    known = normal * deviation / math.sqrt(found.count)
+    return min(found.reach(HOPELESS_ALPHA), known) if found.count > 2 else known
 
 
 def confirms(log_ratios: Sequence[float], look: Look, *, least: int = 0) -> Standing:
