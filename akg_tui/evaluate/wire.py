@@ -174,6 +174,13 @@ class Failure(Struct, frozen=True, tag=True):
     message: str
 
 
+Request = Fork | End | Hear
+"""What the judge asks of the zygote."""
+
+Reply = Forked | Heard | Ended | Failure
+"""What the zygote answers."""
+
+
 def receive(channel: socket.socket, fds: int = 0) -> tuple[bytes, list[int]]:
     """Return the next message and the file descriptors it carried; empty at the end."""
     data, carried, _, _ = socket.recv_fds(channel, MESSAGE_LIMIT, fds)

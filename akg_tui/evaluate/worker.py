@@ -156,7 +156,7 @@ class Zygote:
             del self._gone[number]
         self._leaving.clear()
 
-    def _send(self, request: wire.Fork | wire.End | wire.Hear, *fds: int) -> None:
+    def _send(self, request: wire.Request, *fds: int) -> None:
         try:
             socket.send_fds(self._control, [msgspec.json.encode(request)], fds)
         except OSError as error:
@@ -204,15 +204,12 @@ class Zygote:
             if left <= 0:
                 raise ZygoteLost(f"the fork server did not start within {ZYGOTE_START_S:.0f} s")
 
-    def _reply(
-        self,
-    ) -> tuple[wire.Forked | wire.Heard | wire.Ended | wire.Failure, list[int]]:
+    def _reply(self) -> tuple[wire.Reply, list[int]]:
         # Not interruptible: its answers take milliseconds, and must not be mixed up.
         data, fds = wire.receive(self._control, 1)
         if not data:
             raise ZygoteLost("the fork server is gone")
-        reply = wire.Forked | wire.Heard | wire.Ended | wire.Failure
-        return msgspec.json.decode(data, type=reply), fds
+        return msgspec.json.decode(data, type=wire.Reply), fds
 
 
 class Worker:

@@ -121,7 +121,7 @@ class Zygote:
             return False
         if not data:
             return False
-        request = msgspec.json.decode(data, type=wire.Fork | wire.End | wire.Hear)
+        request = msgspec.json.decode(data, type=wire.Request)
         if not isinstance(request, wire.Fork):
             capture = self._captures.get(request.number)
             if capture is None:
@@ -131,7 +131,7 @@ class Zygote:
                 return self._tell(wire.Heard(request.number, capture.text()))
             self._kill(request.number)
             return True
-        reply: wire.Forked | wire.Failure
+        reply: wire.Reply
         carried: list[int] = []
         try:
             pid = self._fork(request, fds[0])
@@ -145,9 +145,7 @@ class Zygote:
             for fd in [*fds, *carried]:
                 os.close(fd)
 
-    def _tell(
-        self, reply: wire.Forked | wire.Heard | wire.Ended | wire.Failure, fds: Sequence[int] = ()
-    ) -> bool:
+    def _tell(self, reply: wire.Reply, fds: Sequence[int] = ()) -> bool:
         """Answer the judge; False when it has gone."""
         try:
             socket.send_fds(self._control, [msgspec.json.encode(reply)], list(fds))
