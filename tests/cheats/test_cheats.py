@@ -38,13 +38,14 @@ async def test_a_trick_with_time_gains_nothing(judge_of: AskJudge, slowpoke: Slo
     assert found.ratio is not None
     decision = decide_verdict(found, 0.01)
     assert decision.verdict is not Verdict.KEEP, decision
-    if slowpoke.says and found.ratio.low > 1.01:
-        # It looked faster at first; a loaded machine may leave single calls too noisy to count.
+    if found.ratio.low > 1.01:
+        # One look in a hundred errs, more on a loaded machine. Who looks faster is measured again.
+        assert found.confirmation is not None
+        assert not found.confirmation.agrees
         assert "not confirmed" in decision.reason
     elif slowpoke.says and found.confirmation is not None:
         assert slowpoke.says in " ".join(found.noise) or not found.confirmation.agrees
     else:
-        assert found.ratio.low < 1.01
         # Four clusters on a machine that has other work to do say little more than that.
         assert found.ratio.ratio < 1.25 or slowpoke.says or found.noise
 
