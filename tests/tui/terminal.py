@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyte
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0  # for what hangs: a whole evaluation on a loaded machine takes 20 s
 _NOT_INHERITED = ("COLUMNS", "LINES", "TMUX", "NO_COLOR")
 COMMAND = [sys.executable, "-m", "akg_tui"]
 

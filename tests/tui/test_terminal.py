@@ -97,13 +97,17 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(
     terminal.write("\x1a")
     terminal.wait_stopped()
     terminal.until(lambda: bool(terminal.attributes() & termios.ECHO), "echo")
-    assert terminal.written.rindex(b"\x1b[?1049l") > terminal.written.rindex(b"\x1b[?1049h")
+    leaves, enters = b"\x1b[?1049l", b"\x1b[?1049h"
+    terminal.until(
+        lambda: terminal.written.rfind(leaves) > terminal.written.rfind(enters),
+        "the screen that it was started from",
+    )
     mark = len(terminal.written)
     terminal.forget()
     terminal.resize(120, 40)
     os.kill(terminal.pid, signal.SIGCONT)
     terminal.wait("KEEP attempt 1?", "3 chart")
-    assert b"\x1b[?1049h" in terminal.written[mark:]
+    assert enters in terminal.written[mark:]
     terminal.write("q")
     terminal.wait("leave the run?")
     terminal.insist("y", "leave the run?", "LEFT 0")
