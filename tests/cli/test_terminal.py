@@ -16,7 +16,7 @@ import pytest
 from akg_tui.core import events as ev
 from akg_tui.store.journal import read
 
-PATIENCE_S = 120.0
+PATIENCE_S = 60.0
 
 
 class Terminal:
