@@ -6,12 +6,13 @@ import asyncio
 import gc
 import weakref
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
 from rich.segment import Segment
 from rich.style import Style
+from textual import _time
 from textual._compositor import ChopsUpdate, Compositor
 from textual._context import visible_screen_stack
 from textual.color import Color
@@ -93,6 +94,23 @@ async def test_a_terminal_that_is_behind_is_sent_nothing_more_until_it_has_caugh
         while painted.updates == updates:
             await stage.pilot.pause()
         assert ":pause" in stage.text()
+
+
+async def test_a_stall_between_two_looks_at_the_clock_leaves_no_band_unpainted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = _time.get_time
+    stalls = count(0, 2 * banded.PAUSE_S)
+    async with on_stage(long_kernel()) as stage:
+        monkeypatch.setattr(_time, "get_time", lambda: clock() + next(stalls))
+        stage.deck._compositor._dirty_regions.add(stage.deck._compositor.size.region)
+        stage.deck._compositor_refresh()
+        painted = Painted(stage)
+        assert stage.deck._bands
+        async with asyncio.timeout(20):
+            while stage.deck._bands:
+                await stage.pilot.pause()
+        assert len(painted.cells) == 120 * 40
 
 
 async def test_a_screen_that_is_covered_while_it_is_painted_comes_back_whole() -> None:

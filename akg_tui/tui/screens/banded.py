@@ -22,6 +22,7 @@ from akg_tui.tui.clock import backlog
 
 if TYPE_CHECKING:
     from textual.strip import Strip
+    from textual.timer import Timer, TimerCallback
     from textual.widget import Widget
 
 T = TypeVar("T")
@@ -96,6 +97,23 @@ class Banded(Screen[T]):
         self._compositor = Sparing()
         self._bands: deque[Region] = deque()
         self._put_off = False
+
+    def set_timer(
+        self,
+        delay: float,
+        callback: TimerCallback | None = None,
+        *,
+        name: str | None = None,
+        pause: bool = False,
+    ) -> Timer:
+        """Call once after `delay` seconds, however late.
+
+        Textual skips what is overdue where it looks at the clock for the first time, even if
+        nothing comes after it: a stall of a millisecond there, and half a screen stayed as it was.
+        """
+        timer = super().set_timer(delay, callback, name=name, pause=pause)
+        timer._skip = False
+        return timer
 
     def _compositor_refresh(self) -> None:
         top = self.app.screen if self.is_current else None
