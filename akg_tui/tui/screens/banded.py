@@ -109,7 +109,7 @@ class Banded(Screen[T]):
         """Call once after `delay` seconds, however late.
 
         Textual skips what is overdue where it looks at the clock for the first time, even if
-        nothing comes after it: a stall of a millisecond there, and half a screen stayed as it was.
+        nothing comes after it: a stall of a millisecond there, and no band was painted any more.
         """
         timer = super().set_timer(delay, callback, name=name, pause=pause)
         timer._skip = False
