@@ -10,6 +10,11 @@ judge's clock was running for, those that warm a process up among them.
 An agent thinks between two evaluations, and in that time the judge draws the inputs of the next
 one and has processes ready. So there is a pause before each, of `THINKS_S`, which is less than
 any model takes; what an evaluation costs that follows at once is told beside it.
+
+Whoever else is on the machine is in these figures. `plain_loop_s`, which a loop of Python takes,
+and `stolen`, the share of CPU time that a hypervisor kept, tell how much of the machine there was
+to have; `undisturbed_ms` is the median of those evaluations in which the judge noticed nothing
+else at work. Whether the bound is held is told by the median of all.
 """
 
 from __future__ import annotations
@@ -28,12 +33,14 @@ from pathlib import Path
 from akg_tui.core.measurement import Measurement, Outcome, Progress
 from akg_tui.core.task import Task
 from akg_tui.evaluate import Judge
+from akg_tui.evaluate.noise import Counters, Machine
 
 TRIALS = 15
 THINKS_S = 1.0
 OVERHEAD_MS = 150.0
 BROKEN_MS = 50.0
 WRONG_MS = 500.0
+LOOPS = 5_000_000
 
 REFERENCE = """
 import torch
@@ -117,7 +124,7 @@ class Stages:
 
 async def _run(trials: int) -> bool:
     task = Task(op="overhead")
-    stages = Stages()
+    stages, machine = Stages(), Machine()
     with tempfile.TemporaryDirectory() as scratch:
         async with Judge(task, REFERENCE, Path(scratch), on_progress=stages.note) as judge:
             times = await _calibrated(judge)
@@ -131,11 +138,13 @@ async def _run(trials: int) -> bool:
                 ("as fast", same, THINKS_S, None),
                 ("faster, with confirmation", slow, THINKS_S, None),
             ):
+                loop_s, before = _plain_loop_s(), machine.counters()
                 seen = [
                     await _sample(judge, stages, same, incumbent, pause_s)
                     for _ in range(1 + trials)
                 ]
-                held = _tell(name, bound, seen[1:]) and held
+                stolen = _stolen(before, machine.counters())
+                held = _tell(name, bound, seen[1:], plain_loop_s=loop_s, stolen=stolen) and held
             for name, kernel, bound in (
                 ("does not parse", "class ModelNew(:\n", BROKEN_MS),
                 ("no class ModelNew", "x = 1\n", BROKEN_MS),
@@ -160,14 +169,33 @@ async def _sample(
     return Sample(found, time.perf_counter() - start, stages.take(found))
 
 
-def _tell(name: str, bound: float | None, seen: Sequence[Sample]) -> bool:
+def _plain_loop_s() -> float:
+    """Return how long this machine takes, just now, for a loop that does nothing but count."""
+    start = time.perf_counter()
+    for _ in range(LOOPS):
+        pass
+    return round(time.perf_counter() - start, 2)
+
+
+def _stolen(before: Counters, after: Counters) -> float | None:
+    """Return the share of CPU time that a hypervisor kept for others; None where none tells."""
+    if before.ticks is None or before.stolen is None or after.ticks is None or after.stolen is None:
+        return None
+    return round((after.stolen - before.stolen) / max(after.ticks - before.ticks, 1), 3)
+
+
+def _tell(name: str, bound: float | None, seen: Sequence[Sample], **machine: float | None) -> bool:
     parts = {
         part: round(statistics.median(each.parts[part] for each in seen)) for part in seen[0].parts
     }
+    calm = [each.overhead_ms for each in seen if not each.found.noise]
     return _say(
         name,
         bound,
         statistics.median(each.overhead_ms for each in seen),
+        **machine,
+        undisturbed=len(calm),
+        undisturbed_ms=round(statistics.median(calm), 1) if calm else None,
         least_ms=round(min(each.overhead_ms for each in seen), 1),
         clusters=statistics.median(each.found.clusters for each in seen),
         sampled_ms=round(statistics.median(each.found.sampled_s for each in seen) * 1e3),
@@ -185,7 +213,7 @@ async def _time_to_fail(judge: Judge, kernel: str) -> float:
     return taken
 
 
-def _say(name: str, bound: float | None, cost: float, **more: float) -> bool:
+def _say(name: str, bound: float | None, cost: float, **more: float | None) -> bool:
     held = bound is None or cost <= bound
     figures = {
         "benchmark": "overhead",
