@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.limits import add_sandbox, insist_on_sandbox, insist_on_target
 from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, load, read_text
+
+if TYPE_CHECKING:
+    from akg_tui.core.measurement import Measurement
 
 
 def add_evaluating(add: Callable[..., Any]) -> None:
@@ -24,7 +27,7 @@ def _eval(arguments: argparse.Namespace) -> int:
     import asyncio
     import tempfile
 
-    from akg_tui.core.measurement import PRECISE, Measurement, Outcome
+    from akg_tui.core.measurement import PRECISE, Outcome
     from akg_tui.evaluate import Judge
 
     folder = load(arguments.task)
@@ -54,7 +57,7 @@ def _eval(arguments: argparse.Namespace) -> int:
     return codes.get(measured.outcome, EXIT_BAD_INPUT)
 
 
-def _print_measurement(measured: Any, *, as_json: bool) -> None:
+def _print_measurement(measured: Measurement, *, as_json: bool) -> None:
     import msgspec
 
     from akg_tui.core.decision import percent
@@ -73,6 +76,8 @@ def _print_measurement(measured: Any, *, as_json: bool) -> None:
             f"kernel {measured.candidate_ms:.4f} ms, reference {measured.baseline_ms:.4f} ms: "
             f"speedup {measured.ratio.ratio:.3f} ({percent(measured.ratio)})"
         )
+    if seen := seen_of(measured):
+        print(seen)
     if measured.roofline:
         roof = measured.roofline
         gigabytes = roof.bandwidth * roof.share / 1e9, roof.bandwidth / 1e9
@@ -89,6 +94,16 @@ def _print_measurement(measured: Any, *, as_json: bool) -> None:
         print(f"not sandboxed: {one_line(protection, 200)}")
     for line in measured.detail.splitlines():
         print("  " + one_line(line, 200))
+
+
+def seen_of(measured: Measurement) -> str:
+    """Say how far pairs of processes differed and what gain was to be seen; nothing if unknown."""
+    if measured.deviation is None or measured.detectable is None:
+        return ""
+    return (
+        f"pairs of processes differ by {measured.deviation * 100:.1f} %: "
+        f"a gain of {measured.detectable * 100:.1f} % would have been seen"
+    )
 
 
 def _print_errors(errors: Any) -> None:

@@ -252,6 +252,10 @@ def _figures(attempt: Attempt) -> list[tuple[str, str]]:
         pairs = f", {words.count(found.clusters, 'pair')}" if found.clusters else ""
         times = f"{before} → {tr('{time} a call', time=after)}"
         told.append((tr("time"), f"{times}{pairs}"))
+    if found.deviation is not None and found.detectable is not None:
+        spread, gain = (f"{value * 100:.1f} %" for value in (found.deviation, found.detectable))
+        seen = tr("pairs differ by {spread}, {gain} faster would be seen", spread=spread, gain=gain)
+        told.append((tr("noise"), seen))
     if found.max_error is not None and found.tolerance is not None:
         told.append((tr("error"), words.error_of(found.max_error, found.tolerance)))
     if attempt.over_seed is not None:

@@ -61,6 +61,14 @@ def test_eval_says_in_words_that_nothing_was_timed(capsys: pytest.CaptureFixture
     ]
 
 
+def test_eval_says_what_gain_would_have_been_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Measurement(outcome=Outcome.CORRECT, deviation=0.042, detectable=0.118)
+    _print_measurement(found, as_json=False)
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "pairs of processes differ by 4.2 %: a gain of 11.8 % would have been seen"
+    ]
+
+
 @needs_triton
 def test_what_cannot_be_timed_is_not_tuned(tmp_path: Path) -> None:
     folder = shutil.copytree(sample(TRITON), tmp_path / "task")

@@ -6,6 +6,7 @@ import ctypes
 import math
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 
@@ -113,6 +114,52 @@ def test_trials_of_a_file_are_not_done_again(
 def test_an_evaluation_that_did_not_happen_counts_as_failed_not_as_no_keep() -> None:
     (cell,) = records.summarize([trial(False), trial(False, correct=False)])
     assert (cell.trials, cell.failed, cell.kept) == (1, 1, 0)
+
+
+def found(*, kept: bool, deviation: float, elapsed_s: float, gain: float = 0.03) -> Trial:
+    one = trial(kept)
+    measured = msgspec.structs.replace(one.measurement, deviation=deviation, elapsed_s=elapsed_s)
+    return msgspec.structs.replace(one, bench="power", gain=gain, measurement=measured)
+
+
+def test_a_gain_is_promised_in_time_where_processes_are_alike() -> None:
+    (cell,) = records.summarize(
+        [
+            found(kept=True, deviation=0.035, elapsed_s=30.0),
+            found(kept=True, deviation=0.02, elapsed_s=30.1),
+            found(kept=False, deviation=0.02, elapsed_s=3.0),
+            found(kept=True, deviation=0.036, elapsed_s=3.0),
+            found(kept=False, deviation=0.2, elapsed_s=40.0),
+        ]
+    )
+    assert (cell.alike, cell.alike_kept, cell.alike_in_time) == (3, 2, 1)
+    assert (cell.promised_s, cell.seconds_worst) == (30.0, 40.0)
+
+
+@pytest.mark.parametrize(("gain", "seconds"), [(0.029, None), (0.03, 30.0), (0.1, 5.0), (0.5, 5.0)])
+def test_the_larger_a_gain_the_sooner_it_is_promised(gain: float, seconds: float | None) -> None:
+    assert records.promised_s(gain) == seconds
+
+
+@pytest.mark.parametrize(
+    ("one", "alike", "code"),
+    [
+        (found(kept=True, deviation=0.02, elapsed_s=4.0, gain=0.1), 1, 0),
+        (found(kept=True, deviation=0.02, elapsed_s=6.0, gain=0.1), 1, 1),
+        (found(kept=False, deviation=0.02, elapsed_s=4.0), 1, 1),
+        (found(kept=False, deviation=0.04, elapsed_s=4.0), 0, 0),
+        (found(kept=True, deviation=0.02, elapsed_s=60.0, gain=0.02), 1, 0),
+    ],
+)
+def test_the_command_says_by_its_code_whether_a_promise_was_kept(
+    one: Trial, alike: int, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "power.jsonl"
+    records.append(path, one)
+    command = ["bench", "power", "--trials", "1", "--kernel", "mixed", "--gain", str(one.gain)]
+    assert main([*command, "--resume", str(path)]) == code
+    kept = int(one.kept and alike)
+    assert f"at most 3.5%: {kept} of {alike} kept" in capsys.readouterr().out
 
 
 def tail(least: int, trials: int, rate: float) -> float:

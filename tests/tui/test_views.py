@@ -58,6 +58,16 @@ def test_the_evidence_of_an_item_tells_promise_measurement_and_verdict() -> None
     assert all(width(row) <= 70 for row in view.rows)
 
 
+def test_the_evidence_of_an_item_tells_what_gain_was_to_be_seen() -> None:
+    handle = FakeHandle(plans=[[Try("FLAGS = -O3", '"-O1"  #', '"-O3"  #', faster(1.31))]])
+    handle.work()
+    state = handle.state
+    seen = (with_more(each, deviation=0.042, detectable=0.118) for each in state.attempts)
+    state = msgspec.structs.replace(state, attempts=tuple(seen))
+    rows = "\n".join(plain(row) for row in plan_view(state, 90, 40, {"p1"}).rows)
+    assert "noise pairs differ by 4.2 %, 11.8 % faster would be seen" in rows
+
+
 def test_pending_items_stand_in_the_order_of_their_turn_and_a_pin_shows() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.EVAL, settled=1)

@@ -112,8 +112,25 @@ def clopper_pearson(hits: int, trials: int, confidence: float = 0.95) -> tuple[f
     return low, high
 
 
+ALIKE = 0.035
+"""Up to this deviation between pairs of processes the judge promises to find a gain in time; where
+it is larger, it promises to say what gain would have been seen."""
+
+PROMISES = ((0.1, 5.0), (0.03, 30.0))
+"""A gain of at least so much, and the seconds within which it is found."""
+
+
+def promised_s(gain: float) -> float | None:
+    """Return within how many seconds a true gain is to be found; None where nothing is promised."""
+    return next((seconds for least, seconds in PROMISES if gain >= least), None)
+
+
 class Summary(Struct, frozen=True, kw_only=True):
-    """What a cell of the benchmark shows: so many trials of one kernel under one load."""
+    """What a cell of the benchmark shows: so many trials of one kernel under one load.
+
+    `alike` are the trials whose processes differed by no more than `ALIKE`, `alike_in_time` those
+    of them that were kept within `promised_s`, however the others ended.
+    """
 
     bench: str
     kernel: str
@@ -128,9 +145,13 @@ class Summary(Struct, frozen=True, kw_only=True):
     ratio_lowest: float
     ratio_highest: float
     detectable_median: float
-    wide: int
+    alike: int
+    alike_kept: int
+    alike_in_time: int
+    promised_s: float | None
     seconds_median: float
     seconds_p95: float
+    seconds_worst: float
     clusters_median: float
     disturbed: int
 
@@ -151,6 +172,8 @@ def _summary(cell: list[Trial]) -> Summary:
     clusters = sorted(t.measurement.clusters for t in judged) or [0]
     seen = sorted(t.measurement.detectable or 0.0 for t in judged) or [float("nan")]
     kept = sum(trial.kept for trial in judged)
+    alike = [t for t in judged if (t.measurement.deviation or 0.0) <= ALIKE]
+    within = promised_s(first.gain)
     low, high = clopper_pearson(kept, len(judged)) if judged else (0.0, 1.0)
     return Summary(
         bench=first.bench,
@@ -166,13 +189,15 @@ def _summary(cell: list[Trial]) -> Summary:
         ratio_lowest=ratios[0],
         ratio_highest=ratios[-1],
         detectable_median=seen[len(seen) // 2],
-        wide=sum((t.measurement.deviation or 0.0) > WIDE for t in judged),
+        alike=len(alike),
+        alike_kept=sum(t.kept for t in alike),
+        alike_in_time=sum(
+            t.kept and (within is None or t.measurement.elapsed_s <= within) for t in alike
+        ),
+        promised_s=within,
         seconds_median=seconds[len(seconds) // 2],
         seconds_p95=seconds[math.ceil(0.95 * len(seconds)) - 1],
+        seconds_worst=seconds[-1],
         clusters_median=float(clusters[len(clusters) // 2]),
         disturbed=sum(bool(t.measurement.noise) for t in judged),
     )
-
-
-WIDE = 0.035
-"""Between pairs of processes: above it, the judge promises no more than to say what it saw."""
