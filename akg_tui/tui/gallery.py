@@ -22,6 +22,7 @@ from akg_tui.engine.recorded import Recorded, Recording
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.export import picture
 from akg_tui.tui.preferences import Preferences
+from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.runs import Runs
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 COMPACT, WIDE = (120, 40), (200, 60)
 LOOKED_S = 2.0  # after the event at which a run is looked at
-STEPS = 400  # looks at a list that is being read, before it is given up
+STEPS = 400  # looks at what is being opened or read, before it is given up
 
 
 # Where a run is looked at: while the last kept attempt is evaluated, when it is asked about, at
@@ -95,7 +96,7 @@ async def shown(recordings: Sequence[Recording], folder: Path, scene: Scene) -> 
     now = recording.records[upto - 1].at + LOOKED_S
     wanted = Preferences(theme=scene.theme, lang=scene.lang, motion="reduced")
 
-    async def opened() -> Recorded:
+    async def open_run() -> Recorded:
         handle = Recorded(recording, upto, path="runs")
         _under_way(handle, recording, upto)
         return handle
@@ -104,7 +105,7 @@ async def shown(recordings: Sequence[Recording], folder: Path, scene: Scene) -> 
         now += 60 * 12
         app = WorkbenchApp(None, browse=folder, wanted=wanted, clock=lambda: now)
     else:
-        app = WorkbenchApp(opened, wanted=wanted, clock=lambda: now)
+        app = WorkbenchApp(open_run, wanted=wanted, clock=lambda: now)
     async with app.run_test(size=scene.size) as pilot:
         for key in ("", *scene.keys):
             if key:
@@ -117,15 +118,33 @@ async def shown(recordings: Sequence[Recording], folder: Path, scene: Scene) -> 
 
 async def settled(app: WorkbenchApp, pilot: Pilot[int]) -> None:
     """Wait until the screen shows all that it was started to show."""
+    await opened(app, pilot)
     for _ in range(2):
-        app.pull_now()
-        await app.workers.wait_for_complete()
-        await pilot.pause()
+        await pulled(app, pilot)
     for screen in app.screen_stack:
         if isinstance(screen, Runs):
             await _read(screen)
             app.pull_now()
             await pilot.pause()
+
+
+async def opened(app: WorkbenchApp, pilot: Pilot[int]) -> None:
+    """Wait until a run or the list of runs stands: on a machine that stalls, that may be late.
+
+    Raises `RuntimeError` where neither comes.
+    """
+    for _ in range(STEPS):
+        if any(isinstance(s, (Deck, Runs)) and s.is_mounted for s in app.screen_stack):
+            return
+        await pulled(app, pilot)
+    raise RuntimeError("neither a run nor the list of runs was opened")
+
+
+async def pulled(app: WorkbenchApp, pilot: Pilot[int]) -> None:
+    """Let the screen catch up with the run, and wait for all that this started."""
+    app.pull_now()
+    await app.workers.wait_for_complete()
+    await pilot.pause()
 
 
 async def _read(screen: Runs) -> None:

@@ -65,10 +65,17 @@ async def test_weights_arguments_and_several_results_reach_the_kernel(tmp_path: 
     async with Judge(quick_task(), WITH_STATE, tmp_path, on_progress=steps.append) as judge:
         found = await judge.evaluate(kernel, label="attempt 1")
     assert found.outcome is Outcome.CORRECT, found
-    stages = list(dict.fromkeys(step.stage for step in steps))
-    assert stages == ["start", "reference", "build", "verify", "time"]
     assert {step.message for step in steps} == {"attempt 1"}
-    assert steps[-1].ratio == found.ratio
+    stages = list(dict.fromkeys(step.stage for step in steps))
+    # An equal kernel may look faster at first, once in a hundred times, and is measured again then.
+    assert stages[:5] == ["start", "reference", "build", "verify", "time"]
+    # Not every cluster is told of, and so maybe not the last, which can move the ratio.
+    timed = [step for step in steps if step.stage == "time"]
+    done = [step.done for step in timed]
+    assert done == sorted(set(done))
+    assert done[0] == 0
+    assert 0 < done[-1] <= found.clusters
+    assert [step.ratio is not None for step in timed] == [step.done > 1 for step in timed]
 
 
 async def test_a_missing_compiler_is_told_with_what_to_install(

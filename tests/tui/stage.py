@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from textual.pilot import Pilot
 
+from akg_tui.tui import gallery
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.deck import Deck
 
@@ -26,9 +27,7 @@ class Stage:
 
     async def pull(self) -> None:
         """Let the screen catch up with the run, and everything it started with itself."""
-        self.app.pull_now()
-        await self.app.workers.wait_for_complete()
-        await self.pilot.pause()
+        await gallery.pulled(self.app, self.pilot)
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
@@ -61,6 +60,6 @@ async def on_stage(handle: FakeHandle, size: tuple[int, int] = (120, 40)) -> Asy
     app = workbench(handle)
     async with app.run_test(size=size) as pilot:
         stage = Stage(app, pilot, handle)
-        await stage.pull()
+        await gallery.opened(app, pilot)
         await stage.pull()
         yield stage

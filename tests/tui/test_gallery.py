@@ -16,6 +16,7 @@ from akg_tui.engine import recorded
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.run_folder import read_state
 from akg_tui.tui import gallery
+from akg_tui.tui.app import WorkbenchApp
 from tests.engine.runs import create, engine
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +75,21 @@ def test_a_picture_of_the_documentation_is_a_moment_of_the_recorded_run(name: st
     shown = words_of((PICTURES / f"{name}.svg").read_text("utf-8"))
     assert [word for word in WORDS[name] if word not in shown] == []
     assert f"](gallery/{name}.svg)" in (ROOT / "docs" / "gallery.md").read_text("utf-8")
+
+
+async def test_a_run_that_is_opened_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = WorkbenchApp._begin
+
+    def late(app: WorkbenchApp) -> None:
+        if app.clock.pulls < 5:
+            app.set_timer(0.001, lambda: late(app))
+        else:
+            begin(app)
+
+    monkeypatch.setattr(WorkbenchApp, "_begin", late)
+    recording = recorded.read(ARCHIVES[-1])
+    picture = await gallery.shown([recording], Path(), gallery.scenes()[0])
+    assert [word for word in WORDS["deck"] if word not in words_of(picture)] == []
 
 
 def test_nothing_else_lies_among_the_pictures() -> None:

@@ -54,10 +54,7 @@ def settled(handle: FakeHandle, *keys: str) -> Any:
         for key in ("", *keys):
             if key:
                 await pilot.press(key)
-            for _ in range(2):
-                app.pull_now()
-                await app.workers.wait_for_complete()
-                await pilot.pause()
+            await gallery.settled(app, pilot)
         handle.now += 1.0
         app.pull_now()
         await pilot.pause()
