@@ -1,8 +1,9 @@
-"""A confirmation, of clusters that are told and not measured."""
+"""A comparison, of clusters that are told and not measured."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -15,6 +16,9 @@ from akg_tui.evaluate.nursery import Nursery
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.stock import Stock
 from akg_tui.evaluate.timing import Alone, Cluster, Contest, Memory
+from akg_tui.evaluate.verdict import Standing
+
+Report = Callable[[str, int, int, Interval | None], None]
 
 
 @dataclass
@@ -42,24 +46,48 @@ class IdleNursery:
         del count
 
 
-@pytest.mark.parametrize(("alone", "deviation", "agrees"), [(0.2, 0.02, True), (0.05, 0.3, False)])
-def test_a_gain_that_single_calls_do_not_show_is_not_confirmed_and_that_is_told(
-    alone: float, deviation: float, *, agrees: bool
-) -> None:
-    found = Timed(ratio=Interval(ratio=1.25, low=1.2, high=1.3, confidence=0.99))
-    comparing = Comparing(
+def comparing_of(found: Timed, report: Report = lambda *_: None) -> Comparing:
+    return Comparing(
         cast("Nursery", IdleNursery()),
         cast("Reference", None),
         cast("Stock", None),
         Contender("", None, (), 1e-3),
         found,
         levels=(),
-        report=lambda *_: None,
+        report=report,
         precise=None,
         dice=random.Random(1),
         memory=Memory(),
     )
-    comparing._confirm(cast("Contest", ToldContest(random.Random(2), alone, deviation)))
+
+
+def told_contest(alone: float, deviation: float) -> Contest:
+    return cast("Contest", ToldContest(random.Random(2), alone, deviation))
+
+
+@pytest.mark.parametrize(("alone", "deviation", "agrees"), [(0.2, 0.02, True), (0.05, 0.3, False)])
+def test_a_gain_that_single_calls_do_not_show_is_not_confirmed_and_that_is_told(
+    alone: float, deviation: float, *, agrees: bool
+) -> None:
+    found = Timed(ratio=Interval(ratio=1.25, low=1.2, high=1.3, confidence=0.99))
+    comparing_of(found)._confirm(told_contest(alone, deviation))
     assert found.confirmation is not None
     assert found.confirmation.agrees is agrees
     assert (UNSHOWN in found.noise) is not agrees
+
+
+def test_each_cluster_is_told_of_and_the_last_with_what_is_found() -> None:
+    steps: list[tuple[str, int, int, Interval | None]] = []
+    found = Timed()
+    standing = comparing_of(found, lambda *step: steps.append(step))._decide(
+        told_contest(0.2, 0.02)
+    )
+    assert standing is Standing.FASTER
+    assert [step[:2] for step in steps] == [("time", done) for done in range(1, found.clusters + 1)]
+    assert [step[3] is not None for step in steps] == [step[1] > 1 for step in steps]
+    last = steps[-1][3]
+    assert last is not None
+    assert found.ratio is not None
+    assert last.ratio == found.ratio.ratio
+    # A look that decides has a part of the error rate alone, so it says less.
+    assert found.ratio.low < last.low < last.high < found.ratio.high

@@ -67,15 +67,16 @@ async def test_weights_arguments_and_several_results_reach_the_kernel(tmp_path: 
     assert found.outcome is Outcome.CORRECT, found
     assert {step.message for step in steps} == {"attempt 1"}
     stages = list(dict.fromkeys(step.stage for step in steps))
+    timed = ["start", "reference", "build", "verify", "time"]
     # An equal kernel may look faster at first, once in a hundred times, and is measured again then.
-    assert stages[:5] == ["start", "reference", "build", "verify", "time"]
-    # Not every cluster is told of, and so maybe not the last, which can move the ratio.
-    timed = [step for step in steps if step.stage == "time"]
-    done = [step.done for step in timed]
+    assert stages in (timed, [*timed, "confirm"])
+    # Told at most every so often, and so maybe not of the last cluster, which can move the ratio.
+    clusters = [step for step in steps if step.stage == "time"]
+    done = [step.done for step in clusters]
     assert done == sorted(set(done))
     assert done[0] == 0
     assert 0 < done[-1] <= found.clusters
-    assert [step.ratio is not None for step in timed] == [step.done > 1 for step in timed]
+    assert [step.ratio is not None for step in clusters] == [count > 1 for count in done]
 
 
 async def test_a_missing_compiler_is_told_with_what_to_install(
