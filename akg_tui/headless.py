@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from akg_tui.core import events as ev
-from akg_tui.core.automation import CONDITION_PREFIX, AutomationPolicy
-from akg_tui.core.decision import percent
-from akg_tui.core.machine import Verdict
+from akg_tui.core.approval_rules import applied_in_words, in_words
 from akg_tui.core.measurement import Measurement
-from akg_tui.core.plain import one_line
-from akg_tui.core.rules import applied_in_words, in_words
+from akg_tui.core.phases import Verdict
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.stopping.automation import CONDITION_PREFIX, AutomationPolicy
 from akg_tui.core.summary import summarize, token_fields
-from akg_tui.engine.handle import RunHandle, unread
+from akg_tui.core.verdict import percent
+from akg_tui.engine.run_handle import RunHandle, unread
 
 TICK_S = 0.1
 

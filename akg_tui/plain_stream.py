@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, TextIO
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
+from akg_tui.core.approval_rules import told as rule_told
 from akg_tui.core.effects import Hold, next_effect
-from akg_tui.core.machine import Mode, Overlay
-from akg_tui.core.plain import clean, one_line
-from akg_tui.core.rules import told as rule_told
-from akg_tui.engine.handle import unread
+from akg_tui.core.phases import Mode, Overlay
+from akg_tui.core.sanitize import clean, one_line
+from akg_tui.engine.run_handle import unread
 from akg_tui.headless import closing_lines, narrate, until_done
-from akg_tui.tui import words
-from akg_tui.tui.asks import Ask, asks
-from akg_tui.tui.compare import Compared, Kind, compare, folded, size, split_lines
-from akg_tui.tui.language import lined, retold, searched, speak, tr
+from akg_tui.view import formatting
+from akg_tui.view.controls.approvals import Request, requests
+from akg_tui.view.diff import Compared, Kind, compare, folded, size, split_lines
+from akg_tui.view.language import lined, retold, searched, speak, tr
 
 if TYPE_CHECKING:
     from akg_tui.core.state import RunState
-    from akg_tui.engine.handle import RunHandle
-    from akg_tui.tui.preferences import Preferences
+    from akg_tui.engine.run_handle import RunHandle
+    from akg_tui.view.controls.preferences import Preferences
 
 TICK_S = 0.1
 PROGRESS_S = 10.0
@@ -142,7 +142,7 @@ class PlainStream:
         """One line, at once."""
         line = clean(text)
         if self._ascii and not line.isascii():
-            from akg_tui.tui.ascii_twins import ascii_twin
+            from akg_tui.view.glyphs import ascii_twin
 
             line = ascii_twin(line)
         self._out.write(f"{line}\n")
@@ -178,12 +178,12 @@ class PlainStream:
             self._wait(effect)
         self._told = held
 
-    def _asks(self) -> tuple[Ask, ...]:
+    def _asks(self) -> tuple[Request, ...]:
         """Everything that waits for the person now."""
         now = self._clock()
-        return asks(self._handle.state, lambda ident: self._asked.get(ident, now), now, (0, 0))
+        return requests(self._handle.state, lambda ident: self._asked.get(ident, now), now, (0, 0))
 
-    def _ask(self, state: RunState, ask: Ask) -> None:
+    def _ask(self, state: RunState, ask: Request) -> None:
         if ask.kind == "question":
             self._ask_question(ask)
         elif ask.kind == "keep":
@@ -201,14 +201,14 @@ class PlainStream:
         if ask.always and self._can_answer:
             self.say(tr("  or always: {what}, until revoke", what=ask.always))
 
-    def _ask_keep(self, state: RunState, ask: Ask) -> None:
+    def _ask_keep(self, state: RunState, ask: Request) -> None:
         assert state.gate is not None
         item = state.item(state.active) if state.active else None
         about = f"{item.id} {one_line(item.text)}" if item else ""
         self.say(tr("ASK: keep attempt {attempt}? {about}", attempt=state.gate.attempt,
                     about=about))  # fmt: skip
         measured = state.measured.ratio if state.measured else None
-        self.say(f"  {words.sure(measured) if measured else tr('it was not timed')}")
+        self.say(f"  {formatting.sure(measured) if measured else tr('it was not timed')}")
         for warned in ask.effects[2:]:
             self.say(f"  {warned}")
         added, removed = size(self._compared(state))
@@ -217,7 +217,7 @@ class PlainStream:
         if self._can_answer:
             self.say(tr("  answer keep or discard, with a comment if you like; diff shows it"))
 
-    def _ask_question(self, ask: Ask) -> None:
+    def _ask_question(self, ask: Request) -> None:
         self.say(tr("ASK: the agent asks: {text}", text=ask.title))
         for number, choice in enumerate(ask.choices, 1):
             self.say(f"  {number} {one_line(choice)}")
@@ -256,8 +256,8 @@ class PlainStream:
             self._progress = (live.activity, now)
             progress = live.progress
             part = f" {progress.done}/{progress.total}" if progress.total else ""
-            ratio = f", {words.times(progress.ratio.ratio)}" if progress.ratio else ""
-            doing = f"{retold(one_line(live.activity))}: {words.stage(progress.stage)}"
+            ratio = f", {formatting.times(progress.ratio.ratio)}" if progress.ratio else ""
+            doing = f"{retold(one_line(live.activity))}: {formatting.stage(progress.stage)}"
             self.say(f"  {doing}{part}{ratio}")
 
     def _compared(self, state: RunState) -> Compared:
@@ -339,7 +339,7 @@ class PlainStream:
         else:
             self.say(tr("a rule is named by its number: revoke 1"))
 
-    def _could_be_read(self, ask: Ask) -> bool:
+    def _could_be_read(self, ask: Request) -> bool:
         if self._clock() - self._asked[ask.ident] >= ARM_S:
             return True
         self.say(tr("not yet: that was typed before the question could be read"))
@@ -389,7 +389,7 @@ class PlainStream:
     def _status(self) -> None:
         state = self._handle.state
         doing = retold(one_line(self._handle.live.activity)) or tr("waiting")
-        best = words.times(state.best.over_seed) if state.best else tr("no baseline yet")
+        best = formatting.times(state.best.over_seed) if state.best else tr("no baseline yet")
         self.say(
             tr("{phase}: {doing}; round {round} of {rounds}, best {best}, mode {mode}",
                phase=state.phase, doing=doing, round=state.settled,
@@ -425,7 +425,7 @@ def _more(event: ev.AnyEvent) -> list[str]:
         case ev.KernelEdited():
             return [f"edit      +{event.added} -{event.removed} {one_line(event.note, 100)}"]
         case ev.EvalFinished(purpose=purpose, measurement=m) if purpose is not ev.Purpose.BASELINE:
-            told = words.measured(m, tr("against what it was timed with"))
+            told = formatting.measured(m, tr("against what it was timed with"))
             return [f"measured  {one_line(told, 200)}"]
         case ev.GateAnswered():
             why = f": {one_line(event.comment)}" if event.comment else ""

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from akg_tui.core import events as ev
 from akg_tui.store.errors import StoreError
 from akg_tui.store.journal import Journal
-from akg_tui.store.journal_lines import Prepared
+from akg_tui.store.journal_format import Prepared
 from akg_tui.store.run_folder import read_state
 from benchmarks import disk_faults
 from benchmarks.crash_scenes import find_run, make_task, open_run, outcome, session, spoil

@@ -25,13 +25,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Phase
-from akg_tui.engine.follow import Followed
+from akg_tui.core.phases import Phase
+from akg_tui.engine.follower import Followed
 from akg_tui.store.history import History
-from akg_tui.store.journal_lines import NO_LINE, digest, prepare
+from akg_tui.store.journal_format import NO_LINE, digest, prepare
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.clock import TICK_S
-from akg_tui.tui.garbage import Sweeper
+from akg_tui.tui.garbage_collection import Sweeper
+from akg_tui.tui.pull_clock import TICK_S
 from akg_tui.tui.screens.deck import Deck
 from benchmarks import fold
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import cast
 
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Phase
-from akg_tui.engine.handle import RunHandle
+from akg_tui.core.phases import Phase
+from akg_tui.engine.run_handle import RunHandle
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.ondemand import OnDemand
+from akg_tui.view.lazy_rows import OnDemand
 from tests.tui.script import KERNEL, FakeHandle
 
 BEAT_S = 0.005

@@ -18,10 +18,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from akg_tui.engine.follow import Followed
+from akg_tui.engine.follower import Followed
 from akg_tui.store.history import History
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.garbage import Sweeper
+from akg_tui.tui.garbage_collection import Sweeper
 from akg_tui.tui.screens.runs import Runs
 from benchmarks import flat, fold
 

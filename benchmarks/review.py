@@ -12,10 +12,10 @@ import json
 import statistics
 import time
 
-from akg_tui.core.machine import Mode
-from akg_tui.tui.code import Colours
+from akg_tui.core.phases import Mode
 from akg_tui.tui.screens.review import Review
-from akg_tui.tui.widgets.diffview import DiffView
+from akg_tui.tui.widgets.diff_view import DiffView
+from akg_tui.view.code_rows import Colours
 
 REPEATS = 7
 OPEN_MS = 150.0

@@ -23,7 +23,8 @@ from typing import Any
 
 from akg_tui.core.measurement import Outcome, Progress
 from akg_tui.core.task import Correctness, Task, Timing
-from akg_tui.evaluate import EvaluationCancelled, Judge, process_tree
+from akg_tui.evaluate import EvaluationCancelled, Judge
+from akg_tui.evaluate.processes import process_tree
 
 EVALUATIONS = 1000
 PROGRESS = 100

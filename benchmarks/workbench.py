@@ -18,15 +18,15 @@ import time
 from pathlib import Path
 
 from akg_tui.core import events as ev
-from akg_tui.engine.handle import RunHandle
+from akg_tui.engine.run_handle import RunHandle
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.blame import Version, blame
-from akg_tui.tui.chronicle import Chronicle
-from akg_tui.tui.fleet import Fleet
-from akg_tui.tui.ondemand import OnDemand
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.deck import Deck
-from akg_tui.tui.widgets.plot import Chart, Plot, Series, draw
+from akg_tui.view.agent_log import AgentLog
+from akg_tui.view.agents import AgentList
+from akg_tui.view.chart import Chart, Plot, Series, draw
+from akg_tui.view.code_rows import Version, blame
+from akg_tui.view.lazy_rows import OnDemand
 from benchmarks.flooded import Flood, event
 from benchmarks.terminal import Terminal
 
@@ -98,7 +98,7 @@ def log_us_a_line() -> float:
     """A hundred one-line events a pull, as at 3,000 a second, until there are 10⁵ rows."""
     records = [ev.Record(n, 0.0, ev.HintGiven(text=f"line {n} of the log")) for n in range(LINES)]
     shown: list[ev.Record] = []
-    story = Chronicle(60)
+    story = AgentLog(60)
     spent = 0.0
     for start in range(0, LINES, 100):
         shown += records[start : start + 100]
@@ -189,7 +189,7 @@ async def _source_jump_ms() -> float:
 
 def memory_growth_mib() -> float:
     """Resident memory after 10⁶ events over that after the first 10⁵."""
-    records, story, fleet = _Made(), Chronicle(60), Fleet()
+    records, story, fleet = _Made(), AgentLog(60), AgentList()
     first = 0.0
     for count in range(1_000, EVENTS + 1, 1_000):
         records.many = count

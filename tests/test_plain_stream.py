@@ -12,11 +12,11 @@ import pytest
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Gate, Mode, Phase
+from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.headless import ModelHeld
 from akg_tui.plain_stream import PlainStream, run_plain
-from akg_tui.tui.language import speak
-from akg_tui.tui.preferences import Preferences
+from akg_tui.view.controls.preferences import Preferences
+from akg_tui.view.language import speak
 
 from .tui.script import FakeHandle, faster, wrong
 from .tui.script import Try as ATry

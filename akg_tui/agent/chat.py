@@ -7,8 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from akg_tui.core.capabilities import Capabilities
 from akg_tui.core.events import EndpointProbed
+from akg_tui.core.model_info import Capabilities
 
 
 class ToolSpec(Struct, frozen=True):

@@ -21,15 +21,23 @@ from akg_tui.agent.chat import (
     ToolSpec,
     UserMessage,
 )
-from akg_tui.agent.prompt import SYSTEM, kernel_again, kernel_text, opening, situation, visit_prompt
+from akg_tui.agent.prompt import (
+    SYSTEM,
+    hints_told,
+    kernel_again,
+    kernel_text,
+    opening,
+    own_hints_told,
+    situation,
+    visit_prompt,
+)
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.agent.tools.port import Caller, Host, RunPort, SubagentRunner
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Phase
+from akg_tui.core.phases import Phase
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Task
-from akg_tui.core.told import hints_told, own_hints_told
 
 
 class Conversation:

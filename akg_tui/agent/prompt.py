@@ -1,19 +1,19 @@
 """What the agent is told: the rules and the task once, and at every visit what is new.
 
-All of it is made from the state and the task's own files, so after a restart the agent
-stands where it stood. What changes from visit to visit is in the newest message alone.
+Made from the state and the task's files alone, so after a restart the agent is told the same.
+Hints are told once, in the next request; answers and undone keeps stay.
 """
 
 from __future__ import annotations
 
-from akg_tui.core.machine import PHASE_TOOLS, Phase, subagent_tools
-from akg_tui.core.plain import one_line
-from akg_tui.core.plan_rules import least_items
-from akg_tui.core.plan_view import render_plan
-from akg_tui.core.state import RunState
+from collections.abc import Sequence
+
+from akg_tui.core.phases import PHASE_TOOLS, Phase, subagent_tools
+from akg_tui.core.plan.document import render_plan, render_tried
+from akg_tui.core.plan.submission import least_items
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import Question, RunState
 from akg_tui.core.task import Task
-from akg_tui.core.told import standing, told_by_person
-from akg_tui.core.tried import render_tried
 
 MAX_PAGES = 20
 
@@ -202,3 +202,51 @@ def _diagnosis(state: RunState) -> str:
     lines += [f"- avoid: {one_line(text, 200)}" for text in report.avoid[:10]]
     lines += [f"- try: {one_line(text, 200)}" for text in report.directions[:10]]
     return "\n".join(lines)
+
+
+NEWEST = 5
+WIDTH = 400
+
+
+def told_by_person(state: RunState) -> list[str]:
+    """Paragraphs for the prompt that opens a visit: hints, answers, and what was undone."""
+    return [*hints_told(state.hints), *standing(state)]
+
+
+def standing(state: RunState) -> list[str]:
+    """Of these, what holds on: answers, and KEEPs that were undone."""
+    told = [_answer(question) for question in state.questions[-NEWEST:] if question.source]
+    undone = [item for item in state.items if item.undone]
+    told += [
+        f"A person took the KEEP of {item.id} back, so do not bring it back in any form: "
+        f"{one_line(item.text, WIDTH)} ({one_line(item.reason, WIDTH)})"
+        for item in undone[-NEWEST:]
+    ]
+    return told
+
+
+def hints_told(hints: Sequence[str]) -> list[str]:
+    """The hints, each as a paragraph."""
+    return [f"Hint from the person who watches: {hint}" for hint in hints]
+
+
+def own_hints_told(hints: Sequence[str]) -> list[str]:
+    """Messages to one subagent, each as a paragraph."""
+    return [f"Message to you alone from the person who watches: {hint}" for hint in hints]
+
+
+def answered(question: Question) -> str:
+    """What became of a question, in a sentence for the agent."""
+    match question.source:
+        case "user":
+            return f"the person answered: {one_line(question.answer or '', WIDTH)}"
+        case "timeout":
+            return f"nobody answered in time, so your default holds: {question.answer}"
+        case "default":
+            return f"nobody is there to answer, so your default holds: {question.answer}"
+        case _:
+            return "nobody answered and you gave no default: decide by yourself"
+
+
+def _answer(question: Question) -> str:
+    return f"You asked: {one_line(question.text, WIDTH)} Of this, {answered(question)}"

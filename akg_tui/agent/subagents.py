@@ -16,20 +16,19 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from akg_tui.agent.admission import NoRoom
+from akg_tui.agent.call_budget import NoRoom
 from akg_tui.agent.chat import ModelFailed, ToolResult
 from akg_tui.agent.context import Conversation
-from akg_tui.agent.conversing import Ended, Talk, converse, waiting
-from akg_tui.agent.patience import WaitEnded
 from akg_tui.agent.prompt import subagent_text
-from akg_tui.agent.stopping import Stopped
+from akg_tui.agent.react_loop import Ended, Stopped, Talk, converse, waiting
+from akg_tui.agent.retry import WaitEnded
+from akg_tui.agent.tools.call_record import Node, Transcript, node_for
 from akg_tui.agent.tools.port import NO_SUMMARY, Errand, RunPort
-from akg_tui.agent.tools.trace import Node, Transcript, node_for
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.plain import one_line
 from akg_tui.core.recovery import calls_cut_off, subagent_ended
-from akg_tui.core.subagent_hands import at_work, stopped_words
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.user_commands import at_work, stopped_words
 from akg_tui.store.errors import StoreError
 
 GENERAL = "subagent"

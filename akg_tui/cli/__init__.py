@@ -13,23 +13,23 @@ from importlib import import_module
 from typing import Any
 
 from akg_tui import __version__
-from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
+from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
 
 # Which module declares which commands, in the order of the help.
 DECLARED = (
-    ("running", "add_running", ("demo", "tune", "resume")),
-    ("watching", "add_watching", ("replay", "attach")),
-    ("evaluating", "add_evaluating", ("eval",)),
+    ("tune", "add_running", ("demo", "tune", "resume")),
+    ("runs", "add_watching", ("replay", "attach")),
+    ("evaluate_kernel", "add_evaluating", ("eval",)),
     ("runs", "add_run_commands", ("new", "runs", "show")),
-    ("reporting", "add_reporting", ("report",)),
-    ("levers", "add_levers", ("fork", "undo", "adopt")),
+    ("report_and_usage", "add_reporting", ("report",)),
+    ("run_changes", "add_levers", ("fork", "undo", "adopt")),
     ("rules", "add_rules", ("rules",)),
-    ("usage_report", "add_usage", ("usage",)),
-    ("files", "add_file_commands", ("view", "edit")),
+    ("report_and_usage", "add_usage", ("usage",)),
+    ("hashline_files", "add_file_commands", ("view", "edit")),
     ("knowledge", "add_knowledge", ("knowledge",)),
-    ("health", "add_health", ("doctor", "salvage")),
-    ("looks", "add_keys", ("keys",)),
-    ("serving", "add_serving", ("serve",)),
+    ("doctor", "add_health", ("doctor", "salvage")),
+    ("appearance", "add_keys", ("keys",)),
+    ("serve", "add_serving", ("serve",)),
     ("gallery", "add_gallery", ("gallery",)),
 )
 BENCH = "bench"
@@ -71,7 +71,7 @@ def parser(asked: str | None = None) -> argparse.ArgumentParser:
 
 def _add_benches(commands: Any) -> None:
     from akg_tui.cli.benches import add_judge_benches
-    from akg_tui.cli.files import add_file_benches
+    from akg_tui.cli.hashline_files import add_file_benches
 
     about = "measure a part of the workbench"
     bench = commands.add_parser(BENCH, help=about, description=about)
@@ -87,7 +87,7 @@ def _add_benches(commands: Any) -> None:
 
 
 def _browse(arguments: argparse.Namespace) -> int:
-    from akg_tui.cli.watching import browse
+    from akg_tui.cli.runs import browse
 
     return browse(arguments)
 
@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _told(error: OSError) -> str:
-    from akg_tui.core.plain import one_line
+    from akg_tui.core.sanitize import one_line
 
     why = error.strerror or str(error) or type(error).__name__
     return one_line(f"{error.filename}: {why}" if error.filename else why, 1000)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.limits import positive
-from akg_tui.cli.usage import EXIT_NOT_CORRECT, EXIT_OK, UsageError, fail
+from akg_tui.cli.run_options import positive
+from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK, UsageError, fail
 
 if TYPE_CHECKING:
-    from akg_tui.evaluate.bench.records import Summary, Trial
+    from benchmarks.judge.records import Summary, Trial
 
 KERNELS = ("compute", "mixed", "memory")
 FALSE_KEEPS = 0.01
@@ -77,9 +77,9 @@ def _run(bench: str, arguments: argparse.Namespace, gain: float) -> list[Summary
 
     import msgspec
 
-    from akg_tui.cli.evaluating import seen_of
-    from akg_tui.evaluate.bench.records import BadRecords, summarize
-    from akg_tui.evaluate.bench.trials import CannotPlant, run_cell
+    from akg_tui.cli.evaluate_kernel import seen_of
+    from benchmarks.judge.records import BadRecords, summarize
+    from benchmarks.judge.trials import CannotPlant, run_cell
 
     def tell(trial: Trial) -> None:
         if not arguments.json:
@@ -130,7 +130,7 @@ def _line(cell: Summary) -> str:
 
 def _promise(cell: Summary) -> str:
     """Say what came of the promise, for a benchmark and a gain that have one."""
-    from akg_tui.evaluate.bench.records import ALIKE
+    from benchmarks.judge.records import ALIKE
 
     if cell.bench != "power":
         return ""

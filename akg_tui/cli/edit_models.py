@@ -7,17 +7,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from akg_tui.cli.limits import positive
-from akg_tui.cli.served import served_agent
-from akg_tui.cli.usage import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageError, fail
+from akg_tui.cli.run_options import positive, served_agent
+from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageError, fail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from akg_tui.agent.chat import ChatModel
-    from akg_tui.agent.edit_bench.results import Results
-    from akg_tui.agent.edit_bench.tasks import EditTask
     from akg_tui.hashline import Document
+    from benchmarks.edit_models.results import Results
+    from benchmarks.edit_models.tasks import EditTask
 
 SCRIPTED = "scripted"
 
@@ -76,11 +75,11 @@ def bench_with_model(arguments: argparse.Namespace) -> int:
     import json
 
     from akg_tui.agent.chat import ModelFailed
-    from akg_tui.agent.edit_bench.results import BadResults, Results, Setting
-    from akg_tui.agent.edit_bench.runner import as_json, play, prompt_digest, table
-    from akg_tui.agent.edit_bench.served import Served
-    from akg_tui.agent.edit_bench.tasks import draw_tasks
-    from akg_tui.core.plain import one_line
+    from akg_tui.core.sanitize import one_line
+    from benchmarks.edit_models.results import BadResults, Results, Setting
+    from benchmarks.edit_models.runner import as_json, play, prompt_digest, table
+    from benchmarks.edit_models.served import Served
+    from benchmarks.edit_models.tasks import draw_tasks
 
     formats = _formats(arguments.formats)
     tasks = draw_tasks(arguments.tasks, arguments.seed, sample_documents())
@@ -132,15 +131,15 @@ def _formats(text: str) -> list[str]:
 
 
 def _model(arguments: argparse.Namespace, tasks: Sequence[EditTask]) -> ChatModel:
-    from akg_tui.agent.edit_bench.scripted import Scripted
+    from benchmarks.edit_models.scripted import Scripted
 
     if arguments.model == SCRIPTED:
         return Scripted(tasks, slip=arguments.slip, seed=arguments.seed)
     import os
 
-    from akg_tui.agent.edit_bench.served import Served
     from akg_tui.agent.models.claude import Claude
     from akg_tui.agent.models.endpoint import KeyMissing, endpoint_of
+    from benchmarks.edit_models.served import Served
 
     agent = served_agent(arguments.model, arguments.base_url, arguments.api_key_file)
     try:

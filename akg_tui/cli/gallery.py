@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from akg_tui.cli.usage import EXIT_OK, UsageError
+from akg_tui.cli.usage_error import EXIT_OK, UsageError
 
 RECORDED = Path("tests") / "recorded"
 PICTURES = Path("docs") / "gallery"
@@ -27,25 +27,25 @@ def add_gallery(add: Callable[..., Any]) -> None:
 
 
 def _gallery(arguments: argparse.Namespace) -> int:
-    from akg_tui.engine import recorded
     from akg_tui.store.errors import StoreError
+    from benchmarks import recorded_run
 
     archives: list[Path] = arguments.recordings
     try:
         if arguments.record is not None:
             if len(archives) != 1:
                 raise UsageError("--record RUN needs the one RECORDING to write")
-            made = recorded.record(arguments.record, archives[0])
+            made = recorded_run.record(arguments.record, archives[0])
             print(f"{made.path}: {len(made.records)} events, {len(made.kernels)} kernels")
             return EXIT_OK
         archives = archives or sorted(RECORDED.glob("*.zip"), reverse=True)
         if not archives:
             raise UsageError(f"there is no recording in {RECORDED}; name one")
-        read = [recorded.read(archive) for archive in archives]
+        read = [recorded_run.read(archive) for archive in archives]
     except StoreError as error:
         raise UsageError(str(error)) from error
 
-    from akg_tui.tui.gallery import paint
+    from benchmarks.gallery import paint
 
     try:
         for path in paint(read, arguments.out):

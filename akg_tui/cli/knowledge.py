@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from akg_tui.cli.usage import EXIT_NOT_CORRECT, EXIT_OK
+from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK
 
 
 def add_knowledge(add: Callable[..., Any]) -> None:
@@ -20,7 +20,7 @@ def add_knowledge(add: Callable[..., Any]) -> None:
 
 
 def _knowledge(arguments: argparse.Namespace) -> int:
-    from akg_tui.core.plain import one_line
+    from akg_tui.core.sanitize import one_line
     from akg_tui.knowledge import library
 
     shelf = library()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.usage import EXIT_OK, UsageError, fail
+from akg_tui.cli.usage_error import EXIT_OK, UsageError, fail
 
 if TYPE_CHECKING:
     from akg_tui.core.commands import Command
@@ -73,8 +73,8 @@ def _send(run: Path, command: Command) -> None:
 
     from akg_tui import __version__
     from akg_tui.engine.attach import Attached, NotAttached
-    from akg_tui.store.afterwards import apply_at_rest
     from akg_tui.store.errors import RunLocked
+    from akg_tui.store.run_at_rest import apply_at_rest
     from akg_tui.store.run_folder import RunFolder
 
     try:
@@ -117,7 +117,7 @@ def _tell(run: Path, state: RunState, *, as_json: bool) -> None:
 
 
 def _plain(rule: Rule) -> dict[str, Any]:
-    from akg_tui.core.rules import in_words
+    from akg_tui.core.approval_rules import in_words
 
     scope = rule.scope
     return {
@@ -137,7 +137,7 @@ def _plain(rule: Rule) -> dict[str, Any]:
 
 
 def _plain_gate(state: RunState, gate: OpenGate) -> dict[str, Any]:
-    from akg_tui.core.rules import in_words, rule_fault, scope_of
+    from akg_tui.core.approval_rules import in_words, rule_fault, scope_of
 
     fault = rule_fault(state, gate)
     approves = "" if fault else in_words(scope_of(state, gate))
@@ -154,8 +154,8 @@ def _plain_gate(state: RunState, gate: OpenGate) -> dict[str, Any]:
 def _lines(run: Path, state: RunState, waits: OpenGate | None) -> list[str]:
     import time
 
-    from akg_tui.core.plain import clean, one_line
-    from akg_tui.core.rules import in_words, rule_fault, scope_of, told
+    from akg_tui.core.approval_rules import in_words, rule_fault, scope_of, told
+    from akg_tui.core.sanitize import clean, one_line
 
     lines: list[str] = []
     for rule in state.rules:

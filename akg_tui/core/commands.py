@@ -1,14 +1,18 @@
 """What somebody asks for: a person, the agent, or the engine with a result in its hands.
 
-`decide` (in `akg_tui.core.decide`) turns a command into events or refuses it with a
-sentence that says what is allowed now.
+`decide` (in `akg_tui.core.decide`) turns a command into events or into a `Rejected`, a refusal in
+one sentence. Only a person's commands have a JSON form, so another process can send nothing else.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 from msgspec import Struct
 
 from akg_tui.core.events import (
+    AnyEvent,
     ApiFailed,
     ApiWaiting,
     BlockedKind,
@@ -30,8 +34,8 @@ from akg_tui.core.events import (
     TurnInterrupted,
     VisitFailed,
 )
-from akg_tui.core.machine import Gate, Mode, Phase
 from akg_tui.core.measurement import Measurement
+from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.core.task import Policy
 
 
@@ -199,7 +203,7 @@ class SetGate(Struct, frozen=True):
 class AnswerGate(Struct, frozen=True):
     """The answer to the open gate, by its number: an answer to an older one is refused.
 
-    `always`: and all of its scope (`akg_tui.core.rules`) is approved from here on, by a rule.
+    `always`: all of its scope (`core.approval_rules`) is approved from here on, by a rule.
     """
 
     gate: int
@@ -254,7 +258,7 @@ class PinItem(Struct, frozen=True):
 
 
 class AdoptPlanEdit(Struct, frozen=True):
-    """Take a hand edit of PLAN.md over, as `akg_tui.core.plan_edit` read it."""
+    """Take a hand edit of PLAN.md over, as `akg_tui.core.plan.edit` read it."""
 
     kept: str
     change: PlanChange
@@ -334,3 +338,76 @@ Command = (
     | StopSubagent
     | Stop
 )
+
+
+class Rejected(Struct, frozen=True):
+    """A command that changes nothing, and why."""
+
+    why: str
+
+
+Events = tuple[AnyEvent, ...]
+
+
+_ORDERS: tuple[type[Any], ...] = (
+    SetMode,
+    SetGate,
+    ChangePolicy,
+    Pause,
+    Unpause,
+    Step,
+    AnswerGate,
+    RevokeRule,
+    AnswerQuestion,
+    AddItem,
+    EditItem,
+    DropItem,
+    ReorderItems,
+    PinItem,
+    AdoptPlanEdit,
+    ForceReplan,
+    ForceDiagnosis,
+    UndoKeep,
+    Hint,
+    HintSubagent,
+    StopSubagent,
+    Stop,
+)
+ORDERS: dict[str, type[Any]] = {kind.__name__: kind for kind in _ORDERS}
+"""The commands of a person, by name."""
+
+
+class BadCommand(ValueError):
+    """No command of a person; the message says what is wrong with it."""
+
+
+def command_from_json(plain: object) -> Command:
+    """The command that ``{"order": NAME, "with": {FIELD: VALUE}}`` stands for.
+
+    Who sends it is a person at a screen, whatever it says. Raises `BadOrder`.
+    """
+    if not isinstance(plain, dict) or not isinstance(name := plain.get("order"), str):
+        raise BadCommand('expected {"order": NAME, "with": {…}}')
+    kind = ORDERS.get(name)
+    if kind is None:
+        raise BadCommand(f"{name!r} is not a person's command; there are: {', '.join(ORDERS)}")
+    fields = plain.get("with", {})
+    if not isinstance(fields, dict):
+        raise BadCommand(f"{name}: its fields must be an object")
+    if unknown := set(fields) - set(kind.__struct_fields__):
+        raise BadCommand(f"{name} has no field {', '.join(sorted(map(str, unknown)))}")
+    if "source" in kind.__struct_fields__:
+        fields = {**fields, "source": "user"}
+    try:
+        command: Command = msgspec.convert(fields, kind)
+    except msgspec.ValidationError as error:
+        raise BadCommand(f"{name}: {error}") from error
+    return command
+
+
+def command_to_json(command: Command) -> dict[str, Any]:
+    """The plain values of a person's command. Raises `BadOrder` for any other."""
+    name = type(command).__name__
+    if name not in ORDERS:
+        raise BadCommand(f"{name} is not a person's command")
+    return {"order": name, "with": msgspec.to_builtins(command)}

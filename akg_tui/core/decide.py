@@ -13,17 +13,15 @@ from typing import Any
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects
 from akg_tui.core import events as ev
-from akg_tui.core.asking import DECIDE_ASKING
-from akg_tui.core.diagnosis_rules import report_fault
-from akg_tui.core.levers import DECIDE_LEVERS
-from akg_tui.core.machine import Gate, Phase, Verdict
+from akg_tui.core.approval_rules import approved
+from akg_tui.core.commands import Events, Rejected
 from akg_tui.core.measurement import Outcome
-from akg_tui.core.plan_rules import plan_fault
-from akg_tui.core.policy import reached, stop_reasons
-from akg_tui.core.refusal import Events, Rejected
-from akg_tui.core.rules import approved
+from akg_tui.core.phases import Gate, Phase, Verdict
+from akg_tui.core.plan.submission import plan_fault, report_fault
+from akg_tui.core.questions import DECIDE_ASKING
 from akg_tui.core.state import RunState
-from akg_tui.core.subagent_hands import DECIDE_SUBAGENTS
+from akg_tui.core.stopping.limits import reached, stop_reasons
+from akg_tui.core.user_commands import DECIDE_LEVERS, DECIDE_SUBAGENTS
 
 __all__ = ["Rejected", "decide"]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from akg_tui.core.decision import Decision, decide_verdict
 from akg_tui.core.events import Purpose
-from akg_tui.core.machine import AGENT_PHASES, Gate, Mode, Overlay, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Outcome
-from akg_tui.core.policy import stop_reasons
+from akg_tui.core.phases import AGENT_PHASES, Gate, Mode, Overlay, Phase, Verdict
 from akg_tui.core.state import Demand, RunState
+from akg_tui.core.stopping.limits import stop_reasons
+from akg_tui.core.verdict import Decision, decide_verdict
 
 MAX_EVAL_ERRORS = 3
 

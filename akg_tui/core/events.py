@@ -13,9 +13,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from akg_tui.core.capabilities import Capabilities
-from akg_tui.core.machine import Gate, Mode, Phase, Verdict
 from akg_tui.core.measurement import Interval, Measurement
+from akg_tui.core.model_info import Capabilities
+from akg_tui.core.phases import Gate, Mode, Phase, Verdict
 from akg_tui.core.task import Policy, Task
 
 COMMAND_LINE = "command line"  # who changed a run at rest, before its next session

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from akg_tui.core.automation import AutomationPolicy
-from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Interval
-from akg_tui.core.prices import UnknownPrice, cost_usd
+from akg_tui.core.model_info import UnknownPrice, cost_usd
+from akg_tui.core.phases import Verdict
 from akg_tui.core.state import RunState
+from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.usage import cache_read_share
 
 

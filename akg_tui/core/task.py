@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import force_setattr, replace
 
-from akg_tui.core.automation import TUNING, AutomationPolicy
+from akg_tui.core.stopping.automation import TUNING, AutomationPolicy
 
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -107,7 +107,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """When a run stops, what a plan must have, how many failures in a row call for a diagnosis.
 
     `max_hours` counts worked time. `min_plan_items` that is not said is the agent's own
-    (`akg_tui.core.plan_rules`). `diagnosis_attempts` bounds the reports and visits of one
+    (`akg_tui.core.plan.submission`). `diagnosis_attempts` bounds the reports and visits of one
     diagnosis before the plain facts take its place; `on_blocked` says what follows when the
     agent reports that it cannot go on. The policy's `automation.max_rounds` becomes
     `max_rounds`.

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Phase
-from akg_tui.core.prices import UnknownPrice, Usage, cost_usd, together
+from akg_tui.core.model_info import UnknownPrice, Usage, cost_usd, together
+from akg_tui.core.phases import Phase
 
 
 class Call(Struct, frozen=True):

@@ -5,7 +5,7 @@ and tells what goes on right now. It journals nothing and decides nothing. Who m
 processes of the same user that are no child of the run; a kernel under test is not one.
 
 One JSON object a line, both ways, at most `LINE_BYTES` long. To the server
-``{"id": N, "order": NAME, "with": {…}}`` (`akg_tui.core.orders`); from it
+``{"id": N, "order": NAME, "with": {…}}`` (`akg_tui.core.commands`); from it
 ``{"akg_tui": 1, "run": ID, "pid": PID}`` first, then ``{"id": N, "refused": WHY or null}``
 for each order and ``{"live": {…}}`` whenever that has changed.
 """
@@ -25,11 +25,10 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from akg_tui.core.commands import Command
+from akg_tui.core.commands import BadCommand, Command, command_from_json, command_to_json
 from akg_tui.core.decide import Rejected
 from akg_tui.core.measurement import Progress
-from akg_tui.core.orders import BadOrder, order_of, plain_of
-from akg_tui.core.plain import one_line
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.engine.live import Live, SubagentStream
 from akg_tui.store.errors import StoreError
@@ -209,8 +208,8 @@ class _Door:
         try:
             plain = msgspec.json.decode(line)
             number = plain.get("id") if isinstance(plain, dict) else None
-            refused = self._run.send(order_of(plain))
-        except (msgspec.DecodeError, BadOrder, StoreError) as error:
+            refused = self._run.send(command_from_json(plain))
+        except (msgspec.DecodeError, BadCommand, StoreError) as error:
             return {"id": number, "refused": one_line(str(error), 500)}
         return {"id": number, "refused": refused.why if refused else None}
 
@@ -288,8 +287,8 @@ class Attached:
     def send(self, command: Command) -> Rejected | None:
         """Have the run take a command. Why it was refused, or None. Raises `NotAttached`."""
         try:
-            plain = plain_of(command)
-        except BadOrder as error:
+            plain = command_to_json(command)
+        except BadCommand as error:
             return Rejected(str(error))
         with self._lock:
             return self._ask(plain)

@@ -14,27 +14,27 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, assert_never
 
 from akg_tui import __version__
-from akg_tui.agent.admission import Admission
+from akg_tui.agent.call_budget import CallBudget
 from akg_tui.agent.chat import ChatModel, ServedModel
 from akg_tui.agent.context import Context
-from akg_tui.agent.patience import Patience
-from akg_tui.agent.react import visit
-from akg_tui.agent.stopping import Stops
+from akg_tui.agent.react_loop import Stops
+from akg_tui.agent.retry import Retry
+from akg_tui.agent.visit import visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
-from akg_tui.core.diagnosis_rules import MAX_CAUSE
-from akg_tui.core.machine import Overlay
 from akg_tui.core.measurement import PRECISE, FailureKind, Measurement, Outcome, Progress
-from akg_tui.core.plain import one_line
+from akg_tui.core.phases import Overlay
+from akg_tui.core.plan.submission import MAX_CAUSE
 from akg_tui.core.recovery import cut_off, opening
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.engine.attach import served
-from akg_tui.engine.handle import KEPT_KERNELS
 from akg_tui.engine.live import Live
-from akg_tui.engine.reporting import Reporter
-from akg_tui.store.plan_edits import read_kept_edit
+from akg_tui.engine.run_handle import KEPT_KERNELS
+from akg_tui.engine.run_report import Reporter
+from akg_tui.store.run_at_rest import read_kept_edit
 from akg_tui.store.run_folder import RunFolder
 
 # After these events a projection (refs, work tree, PLAN.md) shows something else.
@@ -82,7 +82,7 @@ class Evaluator(Protocol):
 
 
 class Engine:
-    """One run at work. Implements `akg_tui.engine.handle.RunHandle`.
+    """One run at work. Implements `akg_tui.engine.run_handle.RunHandle`.
 
     `connect` makes the judge; it is given the callback for its progress, and is not
     called before the first evaluation is due. `reporter` makes the report at the end.
@@ -96,13 +96,13 @@ class Engine:
         *,
         clock: Callable[[], float] = time.time,
         context: Context | None = None,
-        patience: Patience | None = None,
+        patience: Retry | None = None,
         reporter: Reporter | None = None,
     ) -> None:
         self._folder = folder
         self._model = model
         self._context = context
-        self._patience = patience or Patience()
+        self._patience = patience or Retry()
         self._patience.rest = self._rest
         self._clock = clock
         self._reporter = reporter
@@ -110,7 +110,7 @@ class Engine:
         self._judge = connect(self._live.report)
         self._changed = asyncio.Event()
         self._kernels: dict[str, str] = {}
-        self._admission = Admission()
+        self._admission = CallBudget()
         self._stops = Stops()
         self._probing = asyncio.Lock()
         self._visit: asyncio.Task[None] | None = None

@@ -18,12 +18,12 @@ from akg_tui.agent.chat import ChatModel
 from akg_tui.agent.context import Context, RunBrief, VisitBrief
 from akg_tui.agent.prompt import system_text
 from akg_tui.agent.tools.port import Host
-from akg_tui.core.export_guard import Channel
-from akg_tui.core.machine import Mode
 from akg_tui.core.measurement import Progress
+from akg_tui.core.phases import Mode
+from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.core.task import SWEEP, Task
 from akg_tui.engine.engine import Engine, Evaluator
-from akg_tui.engine.reporting import compile_report, reporter
+from akg_tui.engine.run_report import compile_report, reporter
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_folder import TaskFolder
 

@@ -4,6 +4,6 @@ What the engine needs is `Judge`; everything else here runs in other processes, 
 Importing this package must not import torch.
 """
 
-from akg_tui.evaluate.client import EvaluationCancelled, Judge
+from akg_tui.evaluate.judge_client import EvaluationCancelled, Judge
 
 __all__ = ["EvaluationCancelled", "Judge"]

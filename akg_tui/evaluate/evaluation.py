@@ -17,19 +17,19 @@ from pathlib import Path
 import torch
 
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
+from akg_tui.core.sanitize import strip_to_line
 from akg_tui.evaluate.adapters import adapters
-from akg_tui.evaluate.comparing import SPARES, Comparing, Contender, Timed
+from akg_tui.evaluate.child.protocol import Plan
 from akg_tui.evaluate.correctness import Bound
-from akg_tui.evaluate.nursery import Misjudged, Nursery
-from akg_tui.evaluate.plaintext import one_line
-from akg_tui.evaluate.protections import Protection
-from akg_tui.evaluate.protocol import Begin, Evaluate
+from akg_tui.evaluate.engine_protocol import Begin, Evaluate
+from akg_tui.evaluate.prefetch import Prefetched
+from akg_tui.evaluate.processes.child_pool import ChildPool, Misjudged
+from akg_tui.evaluate.processes.worker import ChildFailed, Zygote
 from akg_tui.evaluate.reference import Reference
-from akg_tui.evaluate.stock import Stock
-from akg_tui.evaluate.timing import Memory
-from akg_tui.evaluate.verifying import Errors, Verification
-from akg_tui.evaluate.wire import Plan
-from akg_tui.evaluate.worker import ChildFailed, Zygote
+from akg_tui.evaluate.sandbox.protections import Protection
+from akg_tui.evaluate.timing import SPARES, Contender, Timed, TimingStage
+from akg_tui.evaluate.timing_samples import Memory
+from akg_tui.evaluate.verification import Errors, Verification
 
 VERIFYING_SPARES = 2
 """Children that verification needs: one to build in, one to compare in."""
@@ -50,9 +50,9 @@ class Evaluations:
     ) -> None:
         # A second thread of ours would keep spinning beside the kernel being timed.
         torch.set_num_threads(1)
-        self._nursery = Nursery(begin.task, scratch, zygote, offered)
+        self._nursery = ChildPool(begin.task, scratch, zygote, offered)
         self._reference = Reference(self._nursery, begin.reference, begin.task.files.reference)
-        self._stock = Stock(self._nursery, self._reference)
+        self._stock = Prefetched(self._nursery, self._reference)
         self._memory = Memory()
         self._spares = 0
 
@@ -115,9 +115,9 @@ class Evaluation:
 
     def __init__(
         self,
-        nursery: Nursery,
+        nursery: ChildPool,
         reference: Reference,
-        stock: Stock,
+        stock: Prefetched,
         request: Evaluate,
         *,
         memory: Memory,
@@ -210,7 +210,7 @@ class Evaluation:
             self._stage(stage, done, total, ratio)
 
         contender = Contender(self._kernel, self._request.incumbent, self._found.held, candidate_s)
-        Comparing(
+        TimingStage(
             self._nursery,
             self._reference,
             self._stock,
@@ -257,7 +257,7 @@ class Evaluation:
         return Measurement(
             outcome=outcome,
             failure=failure,
-            message=one_line(message),
+            message=strip_to_line(message),
             detail=detail,
             max_error=errors.worst if errors.worst != float("inf") else None,
             tolerance=errors.tolerance,

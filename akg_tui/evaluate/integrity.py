@@ -84,7 +84,7 @@ def judge_digest() -> str:
     decides = {
         name: digest
         for name, digest in harness().items()
-        if name == "core/decision.py"
+        if name == "core/verdict.py"
         or (name.startswith(("dsl", "evaluate/")) and not name.startswith("evaluate/bench/"))
     }
     return hashlib.sha256(repr(decides).encode()).hexdigest()[:12]

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
-from akg_tui.evaluate import integrity, process_tree, protections, protocol, sandbox
+from akg_tui.evaluate import engine_protocol, integrity
 from akg_tui.evaluate.adapters import adapters
-from akg_tui.evaluate.protocol import Begin, Cancel, Evaluate, Result, Step
-from akg_tui.evaluate.worker import Interrupts, Zygote
+from akg_tui.evaluate.engine_protocol import Begin, Cancel, Evaluate, Result, Step
+from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes.worker import Interrupts, Zygote
+from akg_tui.evaluate.sandbox import confinement, protections
 
 if TYPE_CHECKING:
     from akg_tui.evaluate.evaluation import Evaluations
@@ -53,11 +55,11 @@ class Line:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._partial = b""
-        self._waiting: deque[protocol.ToJudge] = deque()
+        self._waiting: deque[engine_protocol.ToJudge] = deque()
         self._current: int | None = None
         self._idle = False
 
-    def next(self) -> protocol.ToJudge:
+    def next(self) -> engine_protocol.ToJudge:
         """Wait for a message."""
         while not self._waiting:
             self._read()
@@ -67,10 +69,10 @@ class Line:
         """Return what lets any wait notice the engine."""
         return Interrupts(self._connection.fileno(), self._notice)
 
-    def answer(self, message: protocol.ToEngine) -> None:
+    def answer(self, message: engine_protocol.ToEngine) -> None:
         """Send a message; a lost engine shows at the next read."""
         try:
-            self._connection.sendall(protocol.line(message))
+            self._connection.sendall(engine_protocol.line(message))
         except OSError as error:
             raise EngineGone from error
 
@@ -118,14 +120,14 @@ class Line:
         if not data:
             raise EngineGone
         *lines, self._partial = (self._partial + data).split(b"\n")
-        self._waiting.extend(protocol.for_judge(line) for line in lines)
+        self._waiting.extend(engine_protocol.for_judge(line) for line in lines)
 
 
 def main(arguments: list[str]) -> None:
     """Serve on the inherited socket whose descriptor is the first argument."""
     line = Line(socket.socket(fileno=int(arguments[0])))
-    sandbox.hide_memory()
-    sandbox.adopt_orphans()
+    confinement.hide_memory()
+    confinement.adopt_orphans()
     try:
         _serve(line)
     except EngineGone:
@@ -185,7 +187,7 @@ def _serve(line: Line) -> None:
     begin = line.next()
     if not isinstance(begin, Begin):
         raise TypeError(f"the first message must be Begin, got {type(begin).__name__}")
-    if not sandbox.die_with_parent(begin.engine):
+    if not confinement.die_with_parent(begin.engine):
         return
     scratch = Path(begin.scratch)
     home = scratch / "children"

@@ -1,12 +1,13 @@
-"""A kernel's text as the static guard's rules see it: tree, names, what a call reaches.
+"""A kernel's text as the static checks see it: syntax, tree, names, and what a call reaches.
 
-Pure: reads text, runs nothing. Knows no rule.
+Pure: reads text, runs nothing. Holds the tables of names that `static_guard`'s rules are about.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -109,3 +110,115 @@ def _reach(
             if isinstance(used, str):
                 waiting += [f for f in functions.get(used, ()) if f.name != "__init__"]
     return entry, reached
+
+
+# ruff: noqa: SIM905 (such tables are read as words)
+
+
+NETWORK = frozenset(
+    "socket ssl urllib http requests httpx aiohttp ftplib smtplib xmlrpc paramiko".split()
+)
+PROCESSES = frozenset({"subprocess", "multiprocessing"})
+MODULES = frozenset(
+    "torch triton numpy time timeit builtins math ctypes os sys gc random inspect threading".split()
+)
+SETTINGS = ("torch.backends", "os.environ", "triton.knobs")
+"""May be set: they are made for it."""
+
+IMPORTERS = frozenset({"__import__", "importlib.import_module", "runpy.run_path"})
+SETTERS = frozenset({"setattr", "object.__setattr__", "unittest.mock.patch.object"})
+LOOKING_AROUND = frozenset(
+    """sys._getframe sys.modules sys.settrace sys.setprofile sys._current_frames
+    gc.get_objects gc.get_referrers gc.get_referents
+    inspect.stack inspect.currentframe inspect.getouterframes inspect.trace""".split()
+)
+FRAME_PARTS = frozenset({"f_back", "f_locals", "f_globals", "gi_frame", "tb_frame"})
+ENDING = frozenset(
+    "os._exit os.abort os.execv os.execve os.execvp os.kill os.killpg os.fork os.forkpty".split()
+)
+FORKS = frozenset("os.system os.popen os.posix_spawn os.spawnv os.spawnl".split())
+THREADS = frozenset(
+    """threading.Thread threading.Timer _thread.start_new_thread
+    concurrent.futures.ThreadPoolExecutor multiprocessing.pool.ThreadPool asyncio.run""".split()
+)
+SETTING_THREADS = frozenset({"torch.set_num_threads", "torch.set_num_interop_threads"})
+FILES = frozenset(
+    """open io.open os.open os.read os.write os.listdir os.scandir os.memfd_create shutil.copy
+    pathlib.Path.open torch.load torch.save numpy.load numpy.save numpy.fromfile numpy.memmap
+    mmap.mmap pickle.load pickle.dump tempfile.mkstemp tempfile.NamedTemporaryFile""".split()
+)
+MEMORY = frozenset("ctypes.string_at ctypes.memmove ctypes.memset ctypes.pythonapi".split())
+CODE = frozenset({"exec", "eval", "compile", "__import__", "importlib.import_module"})
+LATER = frozenset("atexit.register weakref.finalize signal.signal signal.setitimer".split())
+COMPILERS_OF_TORCH = frozenset(
+    "torch.compile torch.jit.script torch.jit.trace torch._dynamo.optimize".split()
+)
+FILLERS = frozenset(
+    "zeros_like ones_like empty_like full_like rand_like randn_like clone detach".split()
+)
+BUILDERS = frozenset("compile_cpp load_inline load CDLL jit".split())
+OP_NAMESPACES = ("torch.nn.functional.", "torch.ops.", "torch.linalg.", "torch.special.")
+TORCH_WITHOUT_WORK = frozenset(
+    """empty empty_like empty_strided zeros zeros_like full full_like ones ones_like tensor
+    as_tensor from_numpy frombuffer as_strided device Size dtype is_tensor no_grad inference_mode
+    get_num_threads numel is_contiguous promote_types result_type finfo iinfo Generator
+    broadcast_shapes float32 view_as_real view_as_complex is_floating_point""".split()
+)
+COMPUTE_METHODS = frozenset(
+    """softmax log_softmax matmul mm bmm addmm baddbmm mv dot einsum sum mean prod var std norm
+    amax amin max min argmax argmin cumsum cumprod logsumexp sort topk exp exp_ log sqrt rsqrt pow
+    square sigmoid tanh relu relu_ gelu silu add add_ sub sub_ mul mul_ div div_ addcmul addcdiv
+    conv1d conv2d conv3d layer_norm group_norm batch_norm masked_fill masked_fill_ where gather
+    scatter scatter_ scatter_add_ index_select abs clamp clamp_ sin cos erf tril triu""".split()
+)
+ATEN = re.compile(
+    r"\b(?:at|torch)::(?!empty|zeros|Tensor|from_blob|kFloat|TensorOptions|parallel_for|indexing"
+    r"|nn\b|Dtype|Device|get_num_threads|dtype|device|full|ones)[a-z_0-9]+\s*\("
+)
+
+
+SOURCE_LIMIT = 1 << 20
+
+
+def syntax_fault(source: str, entry: str = "ModelNew") -> str | None:
+    """Return in one line why `source` can't be a kernel, or None.
+
+    A kernel parses as Python and binds `entry` at its top level, by a class, an assignment
+    or an import.
+    """
+    if len(source) > SOURCE_LIMIT:
+        return f"the file has {len(source)} characters; the limit is {SOURCE_LIMIT}"
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as error:
+        return f"line {error.lineno or 1}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"the file can't be parsed: {str(error) or type(error).__name__}"
+    if entry not in _bound_names(tree.body):
+        return f"line 1: the file defines no class {entry}"
+    return None
+
+
+def _bound_names(body: list[ast.stmt]) -> set[str]:
+    names: set[str] = set()
+    for statement in body:
+        match statement:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                names.add(name)
+            case ast.Assign(targets=targets):
+                names.update(target.id for target in targets if isinstance(target, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                names.update(alias.asname or alias.name for alias in aliases)
+            case ast.If(body=inner, orelse=other):
+                names |= _bound_names(inner) | _bound_names(other)
+            case ast.Try(body=inner, handlers=handlers, orelse=other):
+                names |= _bound_names(inner) | _bound_names(other)
+                for handler in handlers:
+                    names |= _bound_names(handler.body)
+            case ast.With(body=inner):
+                names |= _bound_names(inner)
+            case _:
+                continue
+    return names

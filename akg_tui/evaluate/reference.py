@@ -17,16 +17,16 @@ import msgspec
 import torch
 
 from akg_tui.core.measurement import FailureKind
-from akg_tui.evaluate import correctness, lint, shapes
-from akg_tui.evaluate import layout as layouts
-from akg_tui.evaluate.cases import Case
+from akg_tui.evaluate import correctness, hidden_shapes, task_lint
+from akg_tui.evaluate.child import layout as layouts
+from akg_tui.evaluate.child.layout import Layout
+from akg_tui.evaluate.child.protocol import REPORT_BYTES, Description, Op, Plan, Variation, Want
+from akg_tui.evaluate.child.unusual_values import Case
 from akg_tui.evaluate.correctness import Bound
-from akg_tui.evaluate.layout import Layout
-from akg_tui.evaluate.nursery import Misjudged, Nursery, blamed_on
-from akg_tui.evaluate.region import Region, region_of
-from akg_tui.evaluate.shapes import Dimension, Shapes
-from akg_tui.evaluate.wire import REPORT_BYTES, Description, Op, Plan, Variation, Want
-from akg_tui.evaluate.worker import ChildFailed, Worker
+from akg_tui.evaluate.hidden_shapes import Dimension, Shapes
+from akg_tui.evaluate.processes.child_pool import ChildPool, Misjudged, blamed_on
+from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
+from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 
 RESULTS_SHARE = 0.5
 PARTS = 8
@@ -43,9 +43,9 @@ class Draw:
     description: Description
     count: int
     checkable: int
-    inputs: Region
-    outputs: Region
-    exact: Region | None
+    inputs: SharedMemory
+    outputs: SharedMemory
+    exact: SharedMemory | None
     cut_short: bool = False
     """There are fewer than were asked for, because drawing them took too long."""
 
@@ -79,11 +79,11 @@ class Loaded:
 
     worker: Worker
     description: Description
-    _report: Region
+    _report: SharedMemory
 
     def vary(self, variation: Variation, seed: int, deadline_s: float) -> Description | None:
         """Draw other shapes from now on; return how they lie, or None if they are refused."""
-        blob = region_of(msgspec.json.encode(variation))
+        blob = shared_memory_of(msgspec.json.encode(variation))
         try:
             self.worker.send(Op.VARY, seed=seed, fds=(blob.fd,))
         finally:
@@ -102,7 +102,7 @@ class Loaded:
         return described
 
 
-def described_in(report: Region, size: int) -> Description:
+def described_in(report: SharedMemory, size: int) -> Description:
     """Return the description that a child left in its report."""
     text = bytes(report.map[: min(size, REPORT_BYTES)])
     return msgspec.json.decode(text, type=Description)
@@ -116,13 +116,13 @@ def declared_in(description: Description) -> Shapes:
 class Reference:
     """Makes reference children, and remembers what the first one said of itself."""
 
-    def __init__(self, nursery: Nursery, source: str, filename: str) -> None:
+    def __init__(self, nursery: ChildPool, source: str, filename: str) -> None:
         self._nursery = nursery
         self.source = source
         self._filename = filename
         self._seed = secrets.randbits(63)
         self._description: Description | None = None
-        self._state: Region | None = None
+        self._state: SharedMemory | None = None
         self._sample: Draw | None = None
         self._refused: Misjudged | None = None
         self.rules = nursery.task.correctness
@@ -158,7 +158,7 @@ class Reference:
         return self._description
 
     @property
-    def state(self) -> Region:
+    def state(self) -> SharedMemory:
         """The constructor's arguments, then the weights."""
         if self._state is None:
             raise Misjudged(FailureKind.JUDGE, "the reference was not examined")
@@ -210,7 +210,7 @@ class Reference:
             worker, description = loaded.worker, loaded.description
             for layout in (description.arguments, description.weights, description.inputs):
                 layout.check()
-            state = Region(description.arguments.size + description.weights.size)
+            state = SharedMemory(description.arguments.size + description.weights.size)
             worker.send(Op.STATE, fds=(state.fd,))
             worker.answer(self.call_s, "writing its weights")
             # Every kernel's process is given these; none may change them for the next.
@@ -235,7 +235,7 @@ class Reference:
 
     def _lint(self, sample: Draw) -> None:
         drawn = [
-            lint.Item(
+            task_lint.Item(
                 layouts.load(sample.description.inputs, sample.inputs.map, at * size),
                 sample.results(at),
                 sample.exact_results(at),
@@ -243,7 +243,7 @@ class Reference:
             for size in [sample.description.inputs.size]
             for at in (0, 2, 3)
         ]
-        fault = lint.fault(drawn, sample.results(1), self.rules.tolerance)
+        fault = task_lint.fault(drawn, sample.results(1), self.rules.tolerance)
         if fault is not None:
             message = f"{self._filename}: {fault.reason}"
             self._refused = Misjudged(FailureKind.REFERENCE, message, fault.detail)
@@ -254,17 +254,21 @@ class Reference:
         declared = declared_in(loaded.description)
 
         def accepts(dimension: Dimension) -> bool:
-            other = shapes.with_extents(declared, [(dimension, shapes.probe(dimension))])
+            other = hidden_shapes.with_extents(
+                declared, [(dimension, hidden_shapes.probe(dimension))]
+            )
             seed = secrets.randbits(63)
             return loaded.vary(Variation(other), seed, self.call_s) is not None
 
         free: list[Dimension] = []
         try:
-            for dimension in shapes.dimensions(declared):
+            for dimension in hidden_shapes.dimensions(declared):
                 if accepts(dimension):
                     free.append(dimension)
                 else:
-                    free += [part for part in shapes.parts(dimension)[:PARTS] if accepts(part)]
+                    free += [
+                        part for part in hidden_shapes.parts(dimension)[:PARTS] if accepts(part)
+                    ]
         except ChildFailed:
             # A reference that dies of another shape has declared its own, in its way.
             return free
@@ -324,7 +328,7 @@ class Reference:
     def loaded(self, *, builds: bool = False) -> Iterator[Loaded]:
         """Yield a reference child; its failures in the block are blamed on the reference."""
         with (
-            closing(Region(REPORT_BYTES)) as report,
+            closing(SharedMemory(REPORT_BYTES)) as report,
             blamed_on(FailureKind.REFERENCE, self._filename),
             self._nursery.child(self.source, builds=builds) as worker,
         ):
@@ -350,9 +354,9 @@ class Reference:
             description,
             count,
             count,
-            Region(count * description.inputs.size),
-            Region(count * description.outputs.size),
-            Region(count * wide) if exact and description.has_floats else None,
+            SharedMemory(count * description.inputs.size),
+            SharedMemory(count * description.outputs.size),
+            SharedMemory(count * wide) if exact and description.has_floats else None,
         )
 
     def _ask(self, worker: Worker, item: int, count: int, wanted: int, fds: tuple[int, ...]) -> int:

@@ -1,526 +1,402 @@
-"""Times a candidate against a baseline, in pairs of fresh processes.
+"""The timing stage: sizes the samples, runs clusters until decided, and confirms a gain.
 
-Owns the order of samples and the choice of outputs to check. The clock is the judge's; a
-process is stopped whenever it is not the one being timed, and its inputs are written while
-it is. Knows nothing of verdicts: it yields one log ratio for each pair of processes.
-
-Noise between processes (where memory happened to lie) is larger than noise within one, and
-does not shrink with more samples: hence many short-lived pairs in random order, each with
-its own memory and its own layout of the heap. The fixed
-cost of a call (waking and the round trip) is measured on a child that does
-nothing else, and taken off both sides, though never more than half of a sample.
+Owns the order of looks, the budgets, and the notes on noise. It runs what `timing` offers
+and believes what `verdict` computes; it takes neither times nor ratios from anywhere else.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import math
-import os
 import random
-import statistics
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
 
-import msgspec
-import numpy as np
-import torch
-
-from akg_tui.core.measurement import FailureKind
-from akg_tui.evaluate import correctness, process_tree
-from akg_tui.evaluate import layout as layouts
+from akg_tui.core.measurement import Confirmation, FailureKind, Interval, Roofline, digits
+from akg_tui.evaluate import statistics, timing_samples
 from akg_tui.evaluate.correctness import Bound
-from akg_tui.evaluate.nursery import Nursery, blamed_on
-from akg_tui.evaluate.reference import Draw
-from akg_tui.evaluate.region import Pool, Region
-from akg_tui.evaluate.results import Results
-from akg_tui.evaluate.targets.cpu import processors
-from akg_tui.evaluate.wire import REPORT_BYTES, Plan
-from akg_tui.evaluate.worker import ChildFailed, Worker
+from akg_tui.evaluate.noise import Machine, Watch
+from akg_tui.evaluate.prefetch import Need, Prefetched
+from akg_tui.evaluate.processes.child_pool import ChildPool
+from akg_tui.evaluate.processes.worker import ChildFailed
+from akg_tui.evaluate.reference import Reference
+from akg_tui.evaluate.statistics import CONFIRMING, MAIN, Schedule, Standing
+from akg_tui.evaluate.targets import roofline
+from akg_tui.evaluate.targets.roofline import Level
+from akg_tui.evaluate.timing_samples import Alone, Contest, Memory, Side
 
-SAMPLE_S = 0.002
-CALLS_LIMIT = 64
-PAIRS = 11
-PAIRS_LEAST = 3
-WARMUPS = 2
-WARMUPS_MOST = 6
-WARMING = 0.03
-"""A process is warm when a sample beats the best one before it by less than this."""
+LEAST_CLUSTERS = 4
+ALONE_CLUSTERS = 12
+CALIBRATING_CALLS = 3
+CHECKABLE = 0.3
+"""Of the inputs: those that have results beside them, so that a timed call can be checked."""
 
-CLUSTER_S = 0.25
-"""About how long the samples of one pair of processes may take."""
+CONFIRM_SHARE = 0.5
+"""Of the budget of the comparison, on top of it."""
 
-POOL_BYTES = 256 << 20
-RETURNED_BYTES = 32 << 20
-"""How much of what timed calls returned is kept until a pair of processes is done with."""
+UNEQUAL_GAIN = 0.25
+"""What a gain must be at least where the sides have different numbers of calls in a sample: getting
+going takes some percent of a sample, and of the calls of one side more."""
 
-ALONE = 7
-"""Pairs of samples of a single call, where a sample has several: see `Alone`."""
+UNSHOWN = "one input at a time the gain was not shown beyond doubt, so it does not count"
 
-COLD_S = 1e-4
-"""What a call that is the first after a while may take longer, whatever it does: its caches and
-Python's are cold, and more so for the kernel that does less."""
+PRECISE_EVERY = 4
+RESTOCKED = 8
+"""Clusters that children are made for at once, when a look has left the ratio open."""
 
-FIXED_SAMPLES = 15
-FIXED_SHARE = 0.5
-FIXED_LASTS_S = 30.0
-EQUAL_CALLS_UP_TO = 4.0
-
-
-def calls_per_sample(call_s: float, item_bytes: int) -> int:
-    """Return how many calls make a sample long enough to time, within the pool's bound."""
-    wanted = math.ceil(SAMPLE_S / max(call_s, 1e-9))
-    fitting = POOL_BYTES // (max(item_bytes, 1) * (WARMUPS + PAIRS_LEAST))
-    return max(1, min(wanted, CALLS_LIMIT, fitting))
-
-
-def calls_of_both(seconds: tuple[float, float], item_bytes: int) -> tuple[int, int]:
-    """Return the calls in a sample of either side.
-
-    Both have the same number where that can be afforded, because a sample's number of
-    inputs decides how much of them a cache can hold.
-    """
-    slow, fast = max(seconds), max(min(seconds), 1e-9)
-    if slow / fast <= EQUAL_CALLS_UP_TO:
-        seconds = (fast, fast)
-    first, second = (calls_per_sample(value, item_bytes) for value in seconds)
-    return first, second
-
-
-def pairs_per_cluster(sample_s: float, calls: int, item_bytes: int) -> int:
-    """Return how many sample pairs a cluster has; `sample_s` is what one pair takes."""
-    fitting = POOL_BYTES // (max(item_bytes, 1) * calls) - WARMUPS_MOST
-    return max(PAIRS_LEAST, min(PAIRS, int(CLUSTER_S / max(sample_s, 1e-9)), fitting))
+SPARES = 2 * MAIN.looks[0].clusters
+"""Children that the clusters of a comparison need at least."""
 
 
 @dataclass
-class Side:
-    """One of the two kernels: its plan, the calls in a sample, and its memory.
+class Timed:
+    """What the stage has found so far."""
 
-    `fault` is what a failure of this side means: None for the candidate, whose failures
-    are its own result.
-    """
-
-    name: str
-    plan: Plan
-    calls: int
-    report: Region
-    inputs: Region
-    places: Region
-    results: Results
-    fault: FailureKind | None = None
-
-    @contextlib.contextmanager
-    def blamed(self) -> Iterator[None]:
-        """Let a failure inside the block count against this side."""
-        with contextlib.ExitStack() as stack:
-            if self.fault is not None:
-                stack.enter_context(blamed_on(self.fault, self.name))
-            yield
-
-    def move(self, pool: Pool) -> None:
-        """Take other memory: where it lies favours one side, and must not do so twice."""
-        self.close()
-        # These too: what the last process left in them is not for the next.
-        self.report, self.places = Region(self.report.size), Region(self.places.size)
-        self.inputs = pool.take(self.inputs.size)
-
-    def close(self) -> None:
-        """Give the memory back."""
-        for region in (self.report, self.inputs, self.places):
-            region.close()
-
-
-def make_side(name: str, plan: Plan, calls: int, fault: FailureKind | None = None) -> Side:
-    """Return a side whose memory holds the arguments of one sample."""
-    outputs = plan.outputs
-    if plan.inputs is None or outputs is None:
-        raise ValueError("a plan without arguments can't be called")
-    report = Region(REPORT_BYTES if plan.kind == "reference" else 0)
-    inputs = Region(calls * plan.inputs.size)
-    places = Region(calls * layouts.places(outputs).size)
-    plan = msgspec.structs.replace(plan, slots=calls)
-    return Side(name, plan, calls, report, inputs, places, Results(outputs, plan.strides), fault)
-
-
-def load_side(nursery: Nursery, worker: Worker, side: Side, state: Region) -> None:
-    """Send a side's plan to its child, without waiting for it to be loaded."""
-    nursery.send_plan(worker, side.plan, side.report, state, side.inputs, side.places)
-
-
-def fill(side: Side, slot: int, draw: Draw, item: int) -> None:
-    """Copy an item's arguments into a slot of a side that stands still."""
-    size = draw.description.inputs.size
-    side.inputs.bytes[slot * size : (slot + 1) * size] = draw.inputs.bytes[
-        item * size : (item + 1) * size
-    ]
-
-
-def results(side: Side, worker: Worker, slot: int) -> list[torch.Tensor]:
-    """Return the results of a call of a side that stands still, until others are read.
-
-    Their shapes and dtypes are the reference's.
-    """
-    return side.results.read(worker, side.places, slot)
-
-
-def call_once(side: Side, worker: Worker, draw: Draw, item: int, limit_s: float) -> float:
-    """Call a side on one item; return seconds, fixed cost included."""
-    fill(side, 0, draw, item)
-    nanoseconds = worker.timed_call(1, limit_s)
-    worker.await_stop()
-    return nanoseconds / 1e9
-
-
-def keeps_arguments(side: Side, slot: int, draw: Draw, item: int) -> bool:
-    """Say whether a call left its arguments as they were."""
-    size = draw.description.inputs.size
-    given = draw.inputs.bytes[item * size : (item + 1) * size]
-    return np.array_equal(side.inputs.bytes[slot * size : (slot + 1) * size], given)
-
-
-def insist_on_arguments(*, kept: bool) -> None:
-    """Raise ChildFailed if a call changed its arguments."""
-    if not kept:
-        raise ChildFailed(FailureKind.WRONG, "the kernel changed its inputs")
-
-
-@contextlib.contextmanager
-def apart(workers: Sequence[Worker], cpus: Sequence[int]) -> Iterator[None]:
-    """Confine children to `cpus`, and keep the judge off these where there are others.
-
-    A judge that wakes beside the kernel which has just answered would wait for it, or make it wait.
-    """
-    usable = processors()
-    for worker in workers:
-        worker.pin(cpus)
-    try:
-        if others := set(usable) - set(cpus):
-            os.sched_setaffinity(0, others)
-        yield
-    finally:
-        os.sched_setaffinity(0, usable)
+    candidate_ms: float | None = None
+    baseline_ms: float | None = None
+    ratio: Interval | None = None
+    confirmation: Confirmation | None = None
+    deviation: float | None = None
+    detectable: float | None = None
+    noise: tuple[str, ...] = ()
+    roofline: Roofline | None = None
+    clusters: int = 0
+    samples: int = 0
+    sampled_s: float = 0.0
 
 
 @dataclass(frozen=True)
-class Returned:
-    """What a timed call gave back, to be compared while nothing is timed."""
+class Contender:
+    """The two kernels of a comparison; without an incumbent the reference is the baseline."""
 
-    side: Side
-    results: list[torch.Tensor]
-    item: int
-    kept_arguments: bool
-
-    @property
-    def size(self) -> int:
-        """The bytes that it takes to keep it."""
-        return sum(tensor.nbytes for tensor in self.results)
+    kernel: str
+    incumbent: str | None
+    held: Sequence[Bound]
+    call_s: float
+    """About how long a call of the candidate takes."""
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """What one pair of processes showed."""
+class TimingStage:
+    """One comparison; `found` is filled as it goes, so that a failure can tell of it.
 
-    log_ratio: float
-    pairs: int
-    baseline_s: float
-    candidate_s: float
-    """Median times of a call, fixed cost taken off."""
-
-    waited_s: float
-    """How long the two, and the judge that times them, waited for a CPU meanwhile."""
-
-    alone: Alone | None = None
-
-
-@dataclass(frozen=True)
-class Alone:
-    """What calls showed whose input was the only one there.
-
-    The inputs of a sample lie in memory together, and a kernel could do at its first call what
-    serves all of them. One at a time, that gains nothing. `expected` is the log ratio of an
-    honest kernel: as in whole samples, but for what the baseline takes longer when alone.
+    Parameters
+    ----------
+    report
+        Told the stage, clusters done, clusters until the next look, and the estimate.
+    precise
+        Go on until half of the interval is this share of the ratio, and seek no verdict.
+    samples
+        End after about so many timed samples of each side; 0: when it is decided.
     """
-
-    log_ratio: float
-    expected: float
-    together: float
-    """The log ratio of the whole samples in the same processes."""
-
-
-@dataclass
-class Memory:
-    """What a judge remembers from one comparison to the next: sizes, never results.
-
-    `fixed_s` is the fixed cost of a sample by its calls, with the moment it was measured;
-    `call_s` about how long a call of a baseline takes, by its text.
-    """
-
-    fixed_s: dict[int, tuple[float, float]] = field(default_factory=dict)
-    call_s: dict[str | None, float] = field(default_factory=dict)
-
-    def fixed(self, calls: int) -> float | None:
-        """Return a fixed cost, unless it is too old to be that of the machine as it is now."""
-        measured = self.fixed_s.get(calls)
-        if measured is None or time.monotonic() - measured[1] > FIXED_LASTS_S:
-            return None
-        return measured[0]
-
-
-class Contest:
-    """Runs clusters of a candidate and a baseline on one draw of inputs."""
 
     def __init__(
         self,
-        nursery: Nursery,
-        draw: Draw,
-        held: Sequence[Bound],
+        nursery: ChildPool,
+        reference: Reference,
+        stock: Prefetched,
+        contender: Contender,
+        found: Timed,
         *,
-        baseline: Side,
-        candidate: Side,
-        state: Region,
-        pairs: int,
-        strict: bool,
+        levels: Sequence[Level],
+        report: Callable[[str, int, int, Interval | None], None],
+        precise: float | None,
+        samples: int = 0,
         dice: random.Random,
         memory: Memory,
-        pool: Pool,
     ) -> None:
-        """`strict`: check a result of every sample, and time single calls too."""
         self._nursery = nursery
-        self._draw = draw
-        self._held = correctness.loosened(held)
-        self._baseline = baseline
-        self._candidate = candidate
-        self._state = state
-        self._strict = strict
-        self._alone = ALONE if strict and max(baseline.calls, candidate.calls) > 1 else 0
-        turns = (draw.count - self._alone) // max(baseline.calls, candidate.calls)
-        self._pairs = max(1, min(pairs, turns - WARMUPS))
-        self._warmups = min(WARMUPS_MOST, turns - self._pairs)
+        self._timing = nursery.task.timing
+        self._reference = reference
+        self._stock = stock
+        self._contender = contender
+        self._levels = levels
+        self._found = found
+        self._report = report
+        self._precise = precise
+        self._samples = samples
+        self._goal = self._timing.min_gain
         self._dice = dice
         self._memory = memory
-        self._pool = pool
-        self._returned: list[Returned] = []
-        self.sampled_s = 0.0
+        self._alone: list[Alone] = []
+        self._candidate_s: list[float] = []
+        self._baseline_s: list[float] = []
 
-    def measure_fixed_cost(self) -> None:
-        """Time a child whose results are there beforehand, for all numbers of calls.
+    def run(self) -> None:
+        """Time both kernels, and confirm a gain on new inputs.
 
-        It is the machine's and the data's, not the kernels': one of a short while ago will do.
+        Raises
+        ------
+        ChildFailed
+            The candidate failed in a timed call, or is faster than memory allows.
         """
-        wanted = {self._baseline.calls, self._candidate.calls} | ({1} if self._alone else set())
-        wanted = {calls for calls in wanted if self._memory.fixed(calls) is None}
-        if not wanted:
-            return
-        wide = max(self._baseline, self._candidate, key=lambda side: side.calls)
-        plan = msgspec.structs.replace(wide.plan, kind="idle", source="")
-        idle = dataclasses.replace(wide, name="idle process", plan=plan, fault=FailureKind.JUDGE)
-        with idle.blamed(), self._nursery.child("") as worker:
-            load_side(self._nursery, worker, idle, self._state)
-            self._nursery.await_load(worker)
-            self._nursery.quiet()
-            with self._apart([worker]):
-                for calls in wanted:
-                    taken = [
-                        worker.timed_call(calls, self._limit_s(calls)) for _ in range(FIXED_SAMPLES)
-                    ]
-                    median = statistics.median(taken[WARMUPS:]) / 1e9
-                    self._memory.fixed_s[calls] = (median, time.monotonic())
+        self._report("time", 0, MAIN.looks[0].clusters, None)
+        calls, pairs = self._sizes((self._baseline_seconds(), self._contender.call_s))
+        if calls[0] != calls[1]:
+            calls, pairs = self._sized_again(calls, pairs)
+        if calls[0] != calls[1]:
+            self._goal = max(self._goal, UNEQUAL_GAIN)
+        with self._arena(calls, pairs, strict=self._precise is not None) as contest:
+            found = self._sharpen(contest) if self._precise else self._decide(contest)
+        self._weigh()
+        low = self._found.ratio.low if self._found.ratio is not None else 0.0
+        if found is Standing.FASTER:
+            with self._arena(calls, pairs, strict=True) as contest:
+                self._confirm(contest)
+        elif self._precise is None and low > 1 + self._timing.min_gain:
+            # Nobody takes a bound for a gain that no second measurement has agreed to.
+            self._found.confirmation = Confirmation(None, agrees=False)
+        self._insist_alone()
 
-    def run_cluster(self) -> Cluster:
-        """Fork both sides, time them in random order, and return what they showed."""
-        sides = [self._baseline, self._candidate]
-        self._dice.shuffle(sides)
-        for side in sides:
-            side.move(self._pool)
-        with self._nursery.children([side.plan.source for side in sides]) as children:
-            workers = {side.name: child for side, child in zip(sides, children, strict=True)}
-            # Both load at once; from then on one runs at a time.
-            for side in sides:
-                with side.blamed():
-                    load_side(self._nursery, workers[side.name], side, self._state)
-            orders = {side.name: self._order(side.calls) for side in sides}
-            for side in sides:
-                with side.blamed():
-                    self._nursery.await_load(workers[side.name])
-            for side in sides:
-                with side.blamed():
-                    workers[side.name].await_stop()
-            self._nursery.quiet()
-            with self._apart(children):
-                waited_s = -_waited_s(children)
-                taken, warm = self._alternate(sides, workers, orders)
-                single = self._one_by_one(sides, workers, orders)
-                for side in sides:
-                    with side.blamed():
-                        workers[side.name].check_still()
-                waited_s += _waited_s(children)
-        # While the two are taken down, for which the next pair would wait.
-        self._compare()
-        ours, theirs = taken[self._candidate.name][warm:], taken[self._baseline.name][warm:]
-        return self._summary(theirs, ours, waited_s, single)
+    def _sized_again(self, calls: tuple[int, int], pairs: int) -> tuple[tuple[int, int], int]:
+        """Return sizes by what a cluster shows, of which nothing else is kept.
 
-    def _one_by_one(
-        self, sides: list[Side], workers: dict[str, Worker], orders: dict[str, list[int]]
-    ) -> dict[str, list[float]]:
-        """Time single calls of both sides in turns; return what they took."""
-        taken: dict[str, list[float]] = {side.name: [] for side in sides}
-        for _ in range(self._alone):
-            self._dice.shuffle(sides)
-            for side in sides:
-                items = [orders[side.name].pop()]
-                with side.blamed():
-                    seconds = self._sample(side, workers[side.name], items, self._checkable(items))
-                taken[side.name].append(seconds)
-                self.sampled_s += seconds
-            self._compare(above=RETURNED_BYTES)
-        return taken
-
-    def _alternate(
-        self, sides: list[Side], workers: dict[str, Worker], orders: dict[str, list[int]]
-    ) -> tuple[dict[str, list[float]], int]:
-        """Time both sides in turns; return their samples and how many of them warmed up."""
-        taken: dict[str, list[float]] = {side.name: [] for side in sides}
-        # In a first measurement one sample of each side, and it can't know which. What is kept
-        # must hold where all are: a check takes time, and so can be seen once it is over.
-        due = {side.name: self._due(0, WARMUPS + self._pairs) for side in sides}
-        turn = warm = 0
-        while turn < warm + self._pairs:
-            self._dice.shuffle(sides)
-            for side in sides:
-                items = [orders[side.name].pop() for _ in range(side.calls)]
-                checked = self._checkable(items) if turn >= due[side.name] else None
-                if checked is not None and not self._strict:
-                    due[side.name] = self._draw.count
-                with side.blamed():
-                    seconds = self._sample(side, workers[side.name], items, checked)
-                taken[side.name].append(seconds)
-                self.sampled_s += seconds
-            self._compare(above=RETURNED_BYTES)
-            turn += 1
-            if turn == warm + 1 and warm < self._warmups and _warms(taken, turn):
-                warm = turn
-                # A sample that counts is checked, however long a kernel makes its warm-up last.
-                due = {side.name: self._due(turn, self._pairs) for side in sides}
-        return taken, warm
-
-    def _due(self, turn: int, span: int) -> int:
-        """Return from which turn on a sample of a side is to be checked."""
-        return 0 if self._strict else turn + self._dice.randrange(span)
-
-    def _checkable(self, items: Sequence[int]) -> int | None:
-        """Return one of the slots whose results are known, or None."""
-        known = [slot for slot, item in enumerate(items) if item < self._draw.checkable]
-        return self._dice.choice(known) if known else None
-
-    def _sample(
-        self, side: Side, worker: Worker, items: Sequence[int], checked: int | None
-    ) -> float:
-        """Time one sample on items that this process has not seen; return seconds.
-
-        In the slot `checked` the results are compared with the reference's, and the arguments
-        with what they were. Nothing marks it before: the child could compute for it alone.
+        What calls took while a kernel was verified is not yet what they take when they are timed:
+        an input that comes again can be looked up. Who is thought to be fast has more calls in a
+        sample, and what a sample takes to get going is then shared by more of them.
         """
-        for slot, item in enumerate(items):
-            fill(side, slot, self._draw, item)
-        nanoseconds = worker.timed_call(len(items), self._limit_s(len(items)))
-        worker.await_stop()
-        if checked is not None:
-            self._check(side, worker, checked, items[checked])
-        return nanoseconds / 1e9
+        with self._arena(calls, pairs, strict=False) as contest:
+            cluster = contest.run_cluster()
+            self._found.sampled_s += contest.sampled_s
+        return self._sizes((cluster.baseline_s, cluster.candidate_s))
 
-    def _check(self, side: Side, worker: Worker, slot: int, item: int) -> None:
-        ours = [tensor.clone() for tensor in results(side, worker, slot)]
-        kept = keeps_arguments(side, slot, self._draw, item)
-        self._returned.append(Returned(side, ours, item, kept))
+    def _decide(self, contest: Contest) -> Standing:
+        """Run clusters until the ratio is decided or the budget is spent."""
+        stop = time.monotonic() + self._timing.budget_s
+        watch = Watch(Machine())
+        values: list[float] = []
+        while True:
+            spent = self._step(contest, watch, values, MAIN, stop)
+            count = len(values)
+            self._report("time", count, MAIN.next(count).clusters, self._found.ratio)
+            if statistics.is_hopeless(values, self._goal):
+                self._found.ratio = statistics.early_interval(values)
+                self._note(watch, values)
+                return Standing.FUTILE
+            look = MAIN.final(count) if spent else MAIN.at(count)
+            if look is None:
+                continue
+            self._note(watch, values)
+            least = statistics.STEADY_CLUSTERS if self._found.noise else 0
+            standing = statistics.standing(values, look, self._goal, least=least)
+            if standing is Standing.FASTER:
+                self._found.ratio = statistics.ratio_interval(values, look.alpha)
+                return standing
+            if spent and statistics.is_faster_so_far(values, self._goal):
+                return Standing.FASTER
+            if standing is Standing.FUTILE or spent or look is MAIN.last:
+                return standing
+            self._restock(MAIN.next(count).clusters - count)
 
-    def _compare(self, *, above: int = 0) -> None:
-        """Compare what was returned since the last time, if it is more than `above` bytes."""
-        if sum(each.size for each in self._returned) <= above:
+    def _confirm(self, contest: Contest) -> None:
+        """Measure a gain again; it holds if the lower bound is above 1 in time."""
+        stop = time.monotonic() + CONFIRM_SHARE * self._timing.budget_s
+        watch = Watch(Machine())
+        values: list[float] = []
+        least = statistics.STEADY_CLUSTERS if self._found.noise else 0
+        self._found.confirmation = Confirmation(None, agrees=False)
+        while True:
+            spent = self._step(contest, watch, values, CONFIRMING, stop)
+            count = len(values)
+            self._report("confirm", count, CONFIRMING.next(count).clusters, self._found.ratio)
+            look = CONFIRMING.final(count) if spent else CONFIRMING.at(count)
+            if look is None:
+                continue
+            standing = statistics.confirms(values, look, least=0 if spent else least)
+            agreed = standing is Standing.FASTER
+            if agreed:
+                standing = self._standing_alone(look.alpha)
+            interval = statistics.ratio_interval(values, look.alpha)
+            self._found.confirmation = Confirmation(interval, standing is Standing.FASTER)
+            # Single calls are few and noisy: a gain that lacks nothing else is given some more.
+            waits = agreed and count < ALONE_CLUSTERS
+            if standing is not Standing.OPEN or (spent and not waits) or look is CONFIRMING.last:
+                if agreed and standing is Standing.OPEN:
+                    self._found.noise += (UNSHOWN,)
+                return
+            self._restock(CONFIRMING.next(count).clusters - count)
+
+    def _sharpen(self, contest: Contest) -> Standing:
+        """Run clusters until the interval is narrow enough, or the budget is spent."""
+        stop = time.monotonic() + self._timing.budget_s
+        watch = Watch(Machine())
+        values: list[float] = []
+        while True:
+            spent = self._step(contest, watch, values, None, stop)
+            count = len(values)
+            due = max(statistics.PRECISE_LEAST, -(-count // PRECISE_EVERY) * PRECISE_EVERY)
+            self._report("time", count, due, self._found.ratio)
+            if count == due or spent:
+                self._note(watch, values)
+                ratio = self._found.ratio
+                sharp = ratio is not None and statistics.half_width(ratio) <= (self._precise or 0)
+                steady = not self._found.noise or count >= statistics.STEADY_CLUSTERS
+                if (sharp and steady) or spent or count >= statistics.PRECISE_MOST:
+                    return Standing.OPEN
+
+    def _restock(self, clusters: int) -> None:
+        """Have children made for clusters to come, many at once: it takes them less time."""
+        self._nursery.stock(2 * min(clusters, RESTOCKED))
+
+    def _standing_alone(self, alpha: float = statistics.CONFIRM_ALPHA) -> Standing:
+        return statistics.standing_alone(
+            [each.log_ratio for each in self._alone],
+            [each.expected for each in self._alone],
+            [each.together for each in self._alone],
+            alpha,
+        )
+
+    def _insist_alone(self) -> None:
+        """Let the ratio of single calls count, if a gain of whole samples is not theirs."""
+        found = self._found
+        gains = found.ratio is not None and found.ratio.ratio > 1
+        if not gains or not self._alone or self._standing_alone() is not Standing.FUTILE:
             return
-        returned, self._returned = self._returned, []
-        for each in returned:
-            expected = self._draw.results(each.item)
-            with each.side.blamed():
-                found = correctness.compare(each.results, expected, None, self._held)
-                if found.message:
-                    message = f"{found.message} (in a timed call)"
-                    raise ChildFailed(FailureKind.WRONG, message, found.detail)
-                insist_on_arguments(kept=each.kept_arguments)
-
-    def _summary(
-        self,
-        baseline: list[float],
-        candidate: list[float],
-        waited_s: float,
-        single: dict[str, list[float]],
-    ) -> Cluster:
-        ours = [self._own(value, self._candidate.calls) for value in candidate]
-        theirs = [self._own(value, self._baseline.calls) for value in baseline]
-        logs = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
-        baseline_s, candidate_s = statistics.median(theirs), statistics.median(ours)
-        log_ratio, alone = statistics.median(logs), None
-        if self._alone:
-            ours, theirs = (
-                [self._own(value, 1) for value in single[side.name]]
-                for side in (self._candidate, self._baseline)
+        single = [each.log_ratio for each in self._alone]
+        ratio = statistics.ratio_interval(single, statistics.ALONE_ALPHA)
+        if found.ratio is not None:
+            found.noise = (
+                *found.noise,
+                f"with several inputs at hand the ratio was {digits(found.ratio.ratio)}, one at a "
+                f"time it is {digits(ratio.ratio)}, and that counts",
             )
-            alone_s = statistics.median(theirs)
-            cold_s = max(alone_s - baseline_s, COLD_S)
-            honest_s = candidate_s + cold_s
-            # Not all of the fixed cost is taken off where there is little else.
-            honest_s = self._own(honest_s + self._memory.fixed_s[1][0], 1)
-            expected = math.log(max(alone_s, baseline_s + cold_s) / honest_s)
-            ratios = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
-            alone = Alone(statistics.median(ratios), expected, log_ratio)
-        return Cluster(log_ratio, len(logs), baseline_s, candidate_s, waited_s, alone)
+        found.ratio = ratio
+        again = found.confirmation.ratio if found.confirmation is not None else None
+        if again is not None:
+            found.confirmation = Confirmation(ratio, again.low > 1 and ratio.low > 1)
 
-    def _own(self, sample_s: float, calls: int) -> float:
-        fixed = min(self._memory.fixed_s[calls][0], FIXED_SHARE * sample_s)
-        return (sample_s - fixed) / calls
+    def _step(
+        self,
+        contest: Contest,
+        watch: Watch,
+        values: list[float],
+        schedule: Schedule | None,
+        stop: float,
+    ) -> bool:
+        """Run one cluster; return whether the budget is spent."""
+        before = contest.sampled_s
+        cluster = contest.run_cluster()
+        values.append(cluster.log_ratio)
+        if cluster.alone is not None:
+            self._alone.append(cluster.alone)
+        watch.cluster(cluster.waited_s, contest.sampled_s)
+        found = self._found
+        found.clusters += 1
+        found.samples += cluster.pairs
+        found.sampled_s += contest.sampled_s - before
+        self._candidate_s.append(cluster.candidate_s)
+        self._baseline_s.append(cluster.baseline_s)
+        found.candidate_ms = median(self._candidate_s) * 1e3
+        found.baseline_ms = median(self._baseline_s) * 1e3
+        if schedule is not CONFIRMING and len(values) > 1:
+            alpha = schedule.final(len(values)).alpha if schedule else statistics.PRECISE_ALPHA
+            found.ratio = statistics.ratio_interval(values, alpha)
+        enough = time.monotonic() >= stop or 0 < self._samples <= found.samples
+        return len(values) >= LEAST_CLUSTERS and enough
 
-    def _order(self, calls: int) -> list[int]:
-        """Return the items in the order from last to first, a known one in each sample of `calls`.
+    def _note(self, watch: Watch, values: Sequence[float]) -> None:
+        """Write down what disturbed the machine, and how large a gain could be seen."""
+        found = self._found
+        found.deviation = statistics.spread(values).deviation
+        alpha = MAIN.final(len(values)).alpha
+        found.detectable = statistics.detectable_gain(values, alpha, self._timing.min_gain)
+        found.noise = watch.disturbances(self._baseline_s)
 
-        As far as there are known ones; where in a sample, and in which samples, is left to chance.
-        """
-        known = list(range(self._draw.checkable))
-        self._dice.shuffle(known)
-        samples = self._warmups + self._pairs
-        leading, rest = known[:samples], known[samples:]
-        rest += range(self._draw.checkable, self._draw.count)
-        self._dice.shuffle(rest)
-        grouped: list[list[int]] = []
-        for number in range(samples):
-            lead = leading[number : number + 1]
-            grouped.append(lead + [rest.pop() for _ in range(calls - len(lead))])
-            self._dice.shuffle(grouped[-1])
-        self._dice.shuffle(grouped)
-        return rest + [item for sample in grouped for item in sample]
+    def _weigh(self) -> None:
+        """Compare the candidate's time with what memory allows; refuse the impossible."""
+        found, known = self._found, self._reference.description
+        if found.candidate_ms is None or not self._levels:
+            return
+        seconds, threads = found.candidate_ms / 1e3, self._timing.threads
+        must_move = known.outputs.size
+        if self._timing.reads_all_inputs:
+            must_move += known.inputs.size
+        why = roofline.refusal(self._levels, must_move=must_move, seconds=seconds, threads=threads)
+        if why:
+            raise ChildFailed(FailureKind.IMPOSSIBLE, why)
+        moved = known.inputs.size + known.outputs.size
+        found.roofline = roofline.share(self._levels, moved=moved, seconds=seconds, threads=threads)
 
     @contextlib.contextmanager
-    def _apart(self, workers: Sequence[Worker]) -> Iterator[None]:
-        """Give children the CPUs of a cluster.
+    def _arena(self, calls: tuple[int, int], pairs: int, *, strict: bool) -> Iterator[Contest]:
+        """Yield a contest on inputs that were drawn for it alone."""
+        self._nursery.stock(SPARES, reserved=True)
+        turns = pairs + timing_samples.WARMUPS_MOST
+        count = turns * max(calls) + (timing_samples.ALONE if max(calls) > 1 else 0)
+        need = Need(
+            count,
+            # Each sample has one known result, and it can't tell which that is.
+            checkable=max(turns, int(CHECKABLE * count)),
+            at_least=(timing_samples.PAIRS_LEAST + timing_samples.WARMUPS) * max(calls),
+        )
+        draw = self._stock.timed(need)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(contextlib.closing(draw))
+            baseline = stack.enter_context(contextlib.closing(self._baseline_side(calls[0])))
+            plan = self._reference.kernel_plan(self._contender.kernel, self._filename, calls[1])
+            candidate = timing_samples.make_side("candidate", plan, calls[1])
+            stack.enter_context(contextlib.closing(candidate))
+            contest = Contest(
+                self._nursery,
+                draw,
+                self._contender.held,
+                baseline=baseline,
+                candidate=candidate,
+                state=self._reference.state,
+                pairs=pairs,
+                strict=strict,
+                dice=self._dice,
+                memory=self._memory,
+                pool=self._stock.pool,
+            )
+            contest.measure_fixed_cost()
+            yield contest
 
-        The same CPUs for both sides, others next time: neither side owns the better ones.
+    def _sizes(self, seconds: tuple[float, float]) -> tuple[tuple[int, int], int]:
+        """Return the calls in a sample of either side, and the sample pairs in a cluster.
+
+        `seconds` are those of a call of the baseline and of the candidate.
         """
-        usable = processors()
-        cpus = self._dice.sample(usable, min(self._nursery.task.timing.threads, len(usable)))
-        with apart(workers, cpus):
-            yield
+        baseline_s, candidate_s = seconds
+        known = self._reference.description
+        item_bytes = known.inputs.size + known.outputs.size
+        calls = timing_samples.calls_of_both(seconds, item_bytes)
+        pair_s = baseline_s * calls[0] + candidate_s * calls[1]
+        return calls, timing_samples.pairs_per_cluster(pair_s, max(calls), item_bytes)
 
-    def _limit_s(self, calls: int) -> float:
-        return calls * self._nursery.task.timing.call_timeout_s
+    def _baseline_side(self, calls: int) -> Side:
+        if self._contender.incumbent is None:
+            known = self._reference.description
+            plan = self._reference.plan(inputs=known.inputs, outputs=known.outputs)
+            return timing_samples.make_side("reference", plan, calls, FailureKind.REFERENCE)
+        # The same name as the candidate's: nothing but their text may tell the sides apart.
+        plan = self._reference.kernel_plan(self._contender.incumbent, self._filename, calls)
+        return timing_samples.make_side("incumbent", plan, calls, FailureKind.JUDGE)
 
+    def _baseline_seconds(self) -> float:
+        """Return about how long the baseline takes: only to size samples, so any day's will do."""
+        text = self._contender.incumbent
+        if text not in self._memory.call_s:
+            self._memory.call_s[text] = self._call_baseline()
+        return self._memory.call_s[text]
 
-def _waited_s(workers: Sequence[Worker]) -> float:
-    """Return how long children and the calling thread have waited for a CPU in their lives."""
-    return sum(worker.waited_s() for worker in workers) + process_tree.waited_s("thread-self")
+    def _call_baseline(self) -> float:
+        side = self._baseline_side(1)
+        with (
+            contextlib.closing(side),
+            side.blamed(),
+            # Nobody may have built it since this judge began.
+            self._nursery.child(side.plan.source, builds=True) as worker,
+        ):
+            timing_samples.load_side(self._nursery, worker, side, self._reference.state)
+            self._nursery.await_load(worker)
+            sample = self._reference.sample
+            limit_s = self._timing.call_timeout_s
+            return min(
+                timing_samples.call_once(side, worker, sample, 0, limit_s)
+                for _ in range(CALIBRATING_CALLS)
+            )
 
-
-def _warms(taken: dict[str, list[float]], turn: int) -> bool:
-    """Say whether a side still becomes faster from sample to sample, after `turn` of them."""
-    if turn <= WARMUPS:
-        return True
-    return any(samples[-1] < (1 - WARMING) * min(samples[:-1]) for samples in taken.values())
+    @property
+    def _filename(self) -> str:
+        return self._nursery.task.files.editable

@@ -5,14 +5,21 @@ final file swap in `swap`. It never guesses: a stale or doubtful edit changes no
 """
 
 from akg_tui.hashline.document import Document, NotText
+from akg_tui.hashline.file_swap import FileChanged, swap_file
 from akg_tui.hashline.ops import BadEdit, Op, parse_ops
 from akg_tui.hashline.rejection import EditRejected, Problem
 from akg_tui.hashline.schema import EDIT_SCHEMA, edit_schema
 from akg_tui.hashline.session import EditRequest, EditSession, Proposal, apply
 from akg_tui.hashline.splice import EditResult, Hunk
-from akg_tui.hashline.swap import FileChanged, swap_file
+from akg_tui.hashline.tagged_view import (
+    BadRange,
+    Fold,
+    TaggedLine,
+    render,
+    render_result,
+    tagged_lines,
+)
 from akg_tui.hashline.tags import Notation, Tagger
-from akg_tui.hashline.view import BadRange, Fold, TaggedLine, render, render_result, tagged_lines
 
 __all__ = [
     "EDIT_SCHEMA",

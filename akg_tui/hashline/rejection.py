@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from akg_tui.hashline.document import Document
+from akg_tui.hashline.tagged_view import header_name, render_around
 from akg_tui.hashline.tags import Tagger
-from akg_tui.hashline.view import header_name, render_around
 
 Reason: TypeAlias = Literal[
     "ambiguous",

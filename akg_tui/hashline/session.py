@@ -11,15 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from akg_tui.hashline.anchors import Reading
+from akg_tui.hashline.batch_checks import boundary_echoes, conflicts, no_op, without_prefixes
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.edits import boundary_echoes, conflicts, no_op, without_prefixes
 from akg_tui.hashline.lineage import Lineage, LineMap
 from akg_tui.hashline.ops import InsertAtEdge, Op
+from akg_tui.hashline.parse_gate import newly_broken
 from akg_tui.hashline.rejection import EditRejected, Problem
 from akg_tui.hashline.splice import EditResult, Span, Unwritable, splice
-from akg_tui.hashline.syntax import newly_broken
+from akg_tui.hashline.tagged_view import Fold, around, render, render_result, rendered, result_lines
 from akg_tui.hashline.tags import Tagger
-from akg_tui.hashline.view import Fold, around, render, render_result, rendered, result_lines
 
 _NO_OPS_BORNE = 2  # the third identical one is a loop that only a hard word can end
 

@@ -12,14 +12,16 @@ from typing import Any
 
 import msgspec
 
+from akg_tui.core import approval_rules
 from akg_tui.core import events as ev
-from akg_tui.core import rules
-from akg_tui.core.directions import direction_of
-from akg_tui.core.machine import ItemState, Verdict
 from akg_tui.core.measurement import Interval, Measurement
-from akg_tui.core.prices import TABLE_VERSION
+from akg_tui.core.model_info import TABLE_VERSION
+from akg_tui.core.phases import ItemState, Verdict
+from akg_tui.core.plan.document import direction_of
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.state import Rule as LearnedRule
+from akg_tui.core.stopping import export_guard
+from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.core.summary import summarize
 from akg_tui.report.document import (
     SCHEMA,
@@ -39,10 +41,8 @@ from akg_tui.report.document import (
     Tokens,
     Told,
 )
-from akg_tui.report.export import exported
-from akg_tui.report.levers import in_words, is_by_a_person
-from akg_tui.report.protections import sandbox_of
-from akg_tui.store.at_rest import RunAtRest
+from akg_tui.report.wording import in_words, is_by_a_person, sandbox_of
+from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_list import JOURNAL
 
 _OPEN = (ItemState.PENDING, ItemState.ACTIVE)
@@ -254,7 +254,7 @@ def _rule(rule: LearnedRule) -> Rule:
         rule=rule.number,
         gate=rule.scope.gate,
         phase=rule.scope.phase.value,
-        approves=rules.in_words(rule.scope),
+        approves=approval_rules.in_words(rule.scope),
         learned_utc=utc(rule.at),
         learned_from=rule.gate,
         by=rule.source,
@@ -326,3 +326,49 @@ def _source(run: RunAtRest, state: RunState) -> Source:
     if best is None:
         return Source(0, state.seed_blob, "", run.kernel(state.seed_blob))
     return Source(best.attempt, best.blob, best.commit, run.kernel(best.blob))
+
+
+def is_asked_for(channel: Channel, hints: Iterable[str], *, by_command: bool) -> bool:
+    """Whether the result may be written.
+
+    By a person's command to report, by where the run is followed, or by what a person
+    wrote to the agent, wherever that was.
+    """
+    return any(
+        export_guard.may_export(words, channel=channel, allow_result_write=by_command)
+        for words in ("", *hints)
+    )
+
+
+def exported(
+    about: About, figures: Figures, best: Source, *, may_export: bool, earlier: Result | None
+) -> tuple[str, Result | None, tuple[str, ...]]:
+    """The report's status, its result, and what the guard has to say.
+
+    A run that is not over is in progress, whoever asks.
+    """
+    claimed = "completed" if about.ended and about.ended_ok else "in_progress"
+    guarded = export_guard.guard(
+        before=_plain(earlier),
+        after=_plain(_result(figures, best)),
+        status=claimed,
+        pending=about.open_items > 0 or not about.ended,
+        may_write=may_export,
+    )
+    result = guarded.result
+    return guarded.status, Result(**result) if result else None, guarded.notes
+
+
+def _plain(result: Result | None) -> dict[str, str] | None:
+    if result is None:
+        return None
+    return {name: getattr(result, name) for name in result.__struct_fields__}
+
+
+def _result(figures: Figures, best: Source) -> Result | None:
+    """The kernel that was kept; None when the seed still stands."""
+    if not best.attempt:
+        return None
+    gained = figures.speedup_over_seed
+    summary = f"{gained} x the seed, measured afresh" if gained else "kept, not measured afresh"
+    return Result("kernel", "history.git: best", best.commit, summary)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from akg_tui.core.plain import clean, one_line, split_clean
+from akg_tui.core.sanitize import clean, one_line, split_clean
 from akg_tui.report import compare, wording
 from akg_tui.report.document import Report
 

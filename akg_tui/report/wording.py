@@ -1,11 +1,20 @@
-"""The sentences and figures that page and Markdown share. Pure; says nothing in markup."""
+"""The sentences and figures of a report that page and Markdown share.
+
+Pure; says nothing in markup. Covers what people did to a run, and what each protection of the
+sandbox keeps a kernel from.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
+from akg_tui.core import events as ev
+from akg_tui.core.approval_rules import in_words as rule_in_words
 from akg_tui.core.measurement import Interval, digits
-from akg_tui.report.document import Report, Round, Rule
+from akg_tui.core.sanitize import one_line
+from akg_tui.report.document import Protection, Report, Round, Rule, Sandbox
 
 
 def times(ratio: float) -> str:
@@ -117,3 +126,109 @@ def flat(settings: dict[str, object], prefix: str = "") -> list[tuple[str, str]]
         elif value is not None:
             found.append((prefix + name, str(value)))
     return found
+
+
+WIDTH = 400
+
+BY_A_PERSON = frozenset(
+    {
+        "DiagnosisForced",
+        "Forked",
+        "GateAnswered",
+        "GateChanged",
+        "HintGiven",
+        "ItemAdded",
+        "ItemEdited",
+        "ItemPinned",
+        "ItemsReordered",
+        "KeepUndone",
+        "ModeChanged",
+        "Paused",
+        "PlanEditAdopted",
+        "PlanEdited",
+        "PolicyChanged",
+        "ReplanForced",
+        "RuleLearned",
+        "RuleRevoked",
+        "StepGranted",
+        "StopRequested",
+        "SubagentHinted",
+        "SubagentStopped",
+        "Unpaused",
+    }
+)
+
+
+def is_by_a_person(event: ev.AnyEvent) -> bool:
+    """Whether somebody reached into the run here. An answer counts when a person gave it."""
+    name = type(event).__name__
+    if name == "QuestionAnswered":
+        return getattr(event, "source", "") == "user"
+    return name in BY_A_PERSON
+
+
+def in_words(event: ev.AnyEvent) -> str:
+    """What was done, on one line."""
+    match event:
+        case ev.HintGiven(text=text):
+            told = f"hint: {text}"
+        case ev.GateAnswered(answer=answer, comment=comment):
+            told = f"review: {answer}" + (f" ({comment})" if comment else "")
+        case ev.RuleLearned(rule=rule, scope=scope):
+            told = f"rule {rule}: {rule_in_words(scope)}"
+        case ev.RuleRevoked(rule=rule, reason=reason):
+            told = f"rule {rule} ended" + (f" ({reason})" if reason else "")
+        case ev.ModeChanged(mode=mode):
+            told = f"mode {mode}"
+        case ev.Paused():
+            told = "paused"
+        case ev.Unpaused():
+            told = "went on"
+        case ev.StepGranted():
+            told = "took one step"
+        case ev.StopRequested(reason=reason):
+            told = f"stop: {reason}"
+        case ev.SubagentHinted(subagent=name, text=text):
+            told = f"message to {name}: {text}"
+        case ev.SubagentStopped(subagent=name, reason=reason):
+            told = f"stopped {name}" + (f": {reason}" if reason else "")
+        case ev.PolicyChanged(source=source):
+            told = f"policy changed by the {source}"
+        case ev.PlanEdited(kept=kept):
+            told = f"PLAN.md was edited by hand; kept as {kept}"
+        case _:
+            told = _by_fields(event)
+    return one_line(told, WIDTH)
+
+
+def _by_fields(event: ev.AnyEvent) -> str:
+    fields: dict[str, Any] = ev.to_builtins(event)
+    said = ", ".join(f"{name} {value}" for name, value in fields.items() if name != "type")
+    return f"{type(event).__name__}: {said}" if said else type(event).__name__
+
+
+MEANINGS = {
+    "netns": "no network",
+    "userns": "a user namespace of its own",
+    "landlock": "no files but its own (a file-system filter)",
+    "seccomp": "no dangerous system calls (a system-call filter)",
+    "no_capabilities": "no capabilities",
+    "no_new_privs": "cannot gain privileges",
+    "rlimits": "limits on memory, files and processes",
+    "hidden_memory": "the judge's memory cannot be read",
+    "session": "a session of its own, killed as a whole",
+    "pdeathsig": "dies with the judge",
+}
+
+
+def sandbox_of(measured: Iterable[tuple[str, ...]]) -> Sandbox:
+    """What was in force, counted over the evaluations in which a kernel's process ran."""
+    held = [names for names in measured if names]
+    extra = sorted({name for names in held for name in names} - MEANINGS.keys())
+    return Sandbox(
+        len(held),
+        tuple(
+            Protection(name, MEANINGS.get(name, name), sum(name in names for names in held))
+            for name in (*MEANINGS, *extra)
+        ),
+    )

@@ -1,4 +1,7 @@
-"""Makes a report's files and puts them into the run folder, each whole or not at all."""
+"""Makes a report's files and puts them into the run folder, each whole or not at all.
+
+Says whether a report is the result or a draft: the export guard, on a run.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,12 @@ from typing import Any, Literal
 import msgspec
 
 from akg_tui.core.events import HintGiven
-from akg_tui.core.export_guard import Channel
+from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.report.document import Report, Result
-from akg_tui.report.export import is_asked_for
-from akg_tui.report.gather import gather
-from akg_tui.store.at_rest import RunAtRest
-from akg_tui.store.durable import replace_file
+from akg_tui.report.gather import gather, is_asked_for
 from akg_tui.store.errors import RunFolderError
+from akg_tui.store.filesystem import replace_file
+from akg_tui.store.run_at_rest import RunAtRest
 
 Format = Literal["html", "md", "json"]
 FORMATS: tuple[Format, ...] = ("html", "md", "json")
@@ -46,7 +48,7 @@ def read_report(run: Path, *, channel: Channel, by_command: bool = False) -> Rep
 def render(report: Report, form: Format) -> str:
     """One of the report's files."""
     if form == "html":
-        from akg_tui.report.page import render_page
+        from akg_tui.report.html import render_page
 
         return render_page(report)
     if form == "md":

@@ -1,22 +1,55 @@
 """Looks a run over, on disk, and says what is damaged and what that means.
 
-Reads only: no lock is taken, nothing is mended, so it may look at a run at work.
+Reads only: no lock is taken, nothing is mended, so it may look at a run at work. Owns `Check`,
+the value in which every check answers.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 
-from akg_tui.core.checks import Check, bad, ok, warn
-from akg_tui.core.plan_view import render_plan
+from msgspec import Struct
+
+from akg_tui.core.plan.document import render_plan
 from akg_tui.core.state import RunState
 from akg_tui.store.errors import HistoryError, JournalDamaged, JournalTooNew, StoreError
 from akg_tui.store.history import ATTEMPTS, BEST, History, blob_id, broken_refs
-from akg_tui.store.journal_lines import Inspected, inspect
+from akg_tui.store.journal_format import Inspected, inspect
 from akg_tui.store.lock import holder
-from akg_tui.store.project import PLAN, WORK, hand_edit
+from akg_tui.store.projections import PLAN, WORK, hand_edit
 from akg_tui.store.run_folder import HISTORY, read_reference
 from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
+
+
+class Health(StrEnum):
+    """`warn` is worth knowing and stops nothing; `bad` stops something."""
+
+    OK = "ok"
+    WARN = "warn"
+    BAD = "bad"
+
+
+class Check(Struct, frozen=True):
+    """One thing looked at: what was found, what that means, and how to mend it ("" if fine)."""
+
+    name: str
+    health: Health
+    found: str
+    mend: str = ""
+
+
+def ok(name: str, found: str) -> Check:
+    return Check(name, Health.OK, found)
+
+
+def warn(name: str, found: str, mend: str = "") -> Check:
+    return Check(name, Health.WARN, found, mend)
+
+
+def bad(name: str, found: str, mend: str = "") -> Check:
+    return Check(name, Health.BAD, found, mend)
+
 
 _REDONE = "nothing to do: the next resume makes it anew"
 

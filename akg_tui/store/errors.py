@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from akg_tui.core.plain import one_line
+from akg_tui.core.sanitize import one_line
 
 
 class StoreError(Exception):

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from akg_tui.core import events as ev
 from akg_tui.core.fold import evolve
 from akg_tui.core.state import RunState
-from akg_tui.store.durable import sync_folder, write_synced
 from akg_tui.store.errors import HistoryError, RunFolderError
+from akg_tui.store.filesystem import sync_folder, write_synced
 from akg_tui.store.history import History
-from akg_tui.store.journal_lines import continued, digest, inspect, lines_of
+from akg_tui.store.journal_format import continued, digest, inspect, lines_of
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder, reserve
 from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 

@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from akg_tui.core.measurement import Interval
-from akg_tui.core.plain import one_line
-from akg_tui.store.durable import replace_file, sync_folder, sync_tree
+from akg_tui.core.sanitize import one_line
 from akg_tui.store.errors import HistoryError
+from akg_tui.store.filesystem import replace_file, sync_folder, sync_tree
 from akg_tui.store.lock import RunLock
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from akg_tui.core.events import AnyEvent, Record
-from akg_tui.store.durable import seal, sync_folder
 from akg_tui.store.errors import JournalWriteError, RunFolderError
-from akg_tui.store.journal_lines import Prepared, Scanned, digest, prepare
-from akg_tui.store.journal_pages import Pages, read_on
+from akg_tui.store.filesystem import seal, sync_folder
+from akg_tui.store.journal_format import Prepared, Scanned, digest, prepare
+from akg_tui.store.journal_reader import Pages, read_on
 from akg_tui.store.lock import RunLock
 
 

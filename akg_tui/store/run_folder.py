@@ -15,23 +15,16 @@ from pathlib import Path
 
 from akg_tui.core.events import AnyEvent, PlanEdited, Record, RunCreated
 from akg_tui.core.fold import evolve
-from akg_tui.core.machine import Mode
+from akg_tui.core.phases import Mode
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Task
-from akg_tui.store.durable import sync_folder, write_synced
 from akg_tui.store.errors import RunFolderError
+from akg_tui.store.filesystem import sync_folder, write_synced
 from akg_tui.store.history import History
 from akg_tui.store.journal import Journal
 from akg_tui.store.lock import RunLock
-from akg_tui.store.project import hand_edit, project, set_aside
-from akg_tui.store.run_list import (
-    JOURNAL,
-    Folding,
-    RunSummary,
-    check_is_run,
-    list_runs,
-    read_state,
-)
+from akg_tui.store.projections import hand_edit, project, set_aside
+from akg_tui.store.run_list import JOURNAL, Folding, RunSummary, check_is_run, list_runs, read_state
 from akg_tui.store.task_folder import TASK_FILE, TaskFolder
 
 __all__ = ["RunFolder", "RunSummary", "list_runs", "read_state"]

@@ -1,26 +1,31 @@
 """Runs as a reader sees them: found, folded and told in a line, without any lock.
 
-Writes nothing and loads no git, so it may look at a run while another process works on it.
+Writes nothing and loads no git, so it may look at a run while another process works on it. Run as a
+program it answers paths on standard input with summaries, for a screen that must not wait.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from akg_tui.core.events import Record
 from akg_tui.core.fold import evolve
-from akg_tui.core.machine import Verdict
-from akg_tui.core.plain import one_line
+from akg_tui.core.phases import Verdict
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError
+from akg_tui.store.filesystem import unseen
 from akg_tui.store.journal import read_through
 from akg_tui.store.lock import holder
-from akg_tui.store.looking import unseen
 
 JOURNAL = "events.jsonl"
 SEARCH_DEPTH = 6
@@ -207,3 +212,67 @@ def _climb(state: RunState) -> tuple[float, ...]:
             best = attempt.over_seed
         climb.append(best)
     return tuple(climb[-CLIMB:])
+
+
+_COMMAND = (sys.executable, "-m", "akg_tui.store.run_list")
+
+
+class Reader:
+    """Starts the process when it is first asked. One that fails is not asked again."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._failed = False
+
+    def read(self, runs: Sequence[Path]) -> dict[str, RunSummary]:
+        """The summaries by path. Some may be missing: the caller reads those itself."""
+        told: dict[str, RunSummary] = {}
+        if self._failed:
+            return told
+        try:
+            process = self._process or self._start()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(b"".join(msgspec.json.encode(str(run)) + b"\n" for run in runs))
+            process.stdin.flush()
+            for _ in runs:
+                summary = msgspec.json.decode(process.stdout.readline(), type=RunSummary)
+                told[summary.path] = summary
+        except (OSError, ValueError):  # it is gone, or was closed meanwhile
+            self._failed = True
+            self.close()
+        return told
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._process = subprocess.Popen(
+            _COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        return self._process
+
+    def close(self) -> None:
+        """End the process, if there is one. Called from any thread."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):  # of what was not read any more
+                    pipe.close()
+
+
+def main() -> int:
+    answer = msgspec.json.Encoder()
+    for line in sys.stdin.buffer:
+        summary = summarize_run(Path(msgspec.json.decode(line, type=str)))
+        sys.stdout.buffer.write(answer.encode(summary) + b"\n")
+        sys.stdout.buffer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -16,15 +16,15 @@ from msgspec import Struct
 
 from akg_tui.core.events import Decided, KeepUndone, KernelEdited, RunSalvaged
 from akg_tui.core.fold import evolve
-from akg_tui.core.machine import Phase, Verdict
-from akg_tui.core.plain import one_line
+from akg_tui.core.phases import Phase, Verdict
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
-from akg_tui.store.durable import sync_folder, sync_tree, write_synced
 from akg_tui.store.errors import HistoryError, JournalTooNew, RunFolderError, RunLocked
+from akg_tui.store.filesystem import sync_folder, sync_tree, write_synced
 from akg_tui.store.history import History, blob_id
-from akg_tui.store.journal_lines import Inspected, continued, inspect, lines_of
+from akg_tui.store.journal_format import Inspected, continued, inspect, lines_of
 from akg_tui.store.lock import holder
-from akg_tui.store.project import PLAN, WORK
+from akg_tui.store.projections import PLAN, WORK
 from akg_tui.store.run_folder import HISTORY, TASK, RunFolder
 from akg_tui.store.run_list import JOURNAL, check_is_run
 from akg_tui.store.task_folder import TASK_FILE, TOOL_FILES

@@ -1,6 +1,6 @@
-"""task.toml as a `Task`, or a `BadTask` that names the line and what is expected there.
+"""task.toml as a `Task`, a policy file as an `AutomationPolicy`; an error names the line.
 
-Pure: text in, value out. The bounds themselves are `akg_tui.core.task`'s.
+The bounds themselves are `akg_tui.core.task`'s.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from akg_tui.core.automation import doubts
+from akg_tui.core.stopping.automation import AutomationPolicy, BadPolicy, doubts, read_automation
 from akg_tui.core.task import Task
-from akg_tui.store.errors import BadTask
+from akg_tui.store.errors import BadTask, RunFolderError
 
 _WORDS = {
     "object": "table",
@@ -182,3 +182,35 @@ def _check_files(path: Path, task: Task, lines: dict[tuple[str, ...], int]) -> N
     if task.files.reference == task.files.editable:
         message = "is the reference too, expected another file"
         raise _bad(path, ("files", "editable"), lines, message)
+
+
+SIZE_LIMIT = 1 << 20
+
+
+def load_policy(path: Path) -> tuple[AutomationPolicy | None, list[str]]:
+    """The policy in `path`, and what in it can hardly be meant, in words.
+
+    Raises
+    ------
+    RunFolderError
+        If the file cannot be read or is no policy; the message names file and field.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(SIZE_LIMIT + 1)
+    except OSError as error:
+        raise RunFolderError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > SIZE_LIMIT:
+        raise RunFolderError(f"{path}: is too large for a policy, expected at most {SIZE_LIMIT} B")
+    try:
+        plain = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RunFolderError(f"{path}: not valid JSON: {error}") from error
+    try:
+        policy = read_automation(plain)
+    except BadPolicy as error:
+        raise RunFolderError(f"{path}: {error}") from error
+    if policy is None or not isinstance(plain, dict):
+        return policy, []
+    inner = plain.get("automation_policy", plain)
+    return policy, [f"{path}: {name}: {why}" for name, why in doubts(inner)]

@@ -18,20 +18,20 @@ from textual.command import CommandPalette
 from textual.events import Event, Key
 from textual.screen import ModalScreen, Screen
 
-from akg_tui.core.plain import clean
-from akg_tui.tui.attention import Attention
-from akg_tui.tui.clock import PullClock
-from akg_tui.tui.commands import at, way_to
-from akg_tui.tui.deeds import Deeds
-from akg_tui.tui.dressing import Dressed
+from akg_tui.core.sanitize import clean
+from akg_tui.tui.appearance import Dressed
+from akg_tui.tui.fault_messages import CLOSING, LISTING, OPENING, Mishaps, said_by
 from akg_tui.tui.keyboard import APPS
-from akg_tui.tui.language import retold, tr
-from akg_tui.tui.mishaps import CLOSING, LISTING, OPENING, Mishaps, said_by
 from akg_tui.tui.notices import Notices, Noticing
-from akg_tui.tui.shelter import Sheltered
-from akg_tui.tui.spans import hang, line
-from akg_tui.tui.travelling import Travelling
+from akg_tui.tui.pull_clock import PullClock
+from akg_tui.tui.run_actions import Deeds
+from akg_tui.tui.terminal_guard import Sheltered
+from akg_tui.tui.time_travel_actions import Travelling
 from akg_tui.tui.widgets.painted import Rows
+from akg_tui.view.controls.command_registry import at, way_to
+from akg_tui.view.controls.notification import Attention
+from akg_tui.view.language import retold, tr
+from akg_tui.view.spans import hang, line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
     from akg_tui.core.commands import Command
     from akg_tui.core.events import PlanChange
-    from akg_tui.engine.handle import RunHandle
-    from akg_tui.tui.garbage import Sweeper
-    from akg_tui.tui.look import Look
-    from akg_tui.tui.preferences import Preferences
-    from akg_tui.tui.screens.palette import CarryOut
+    from akg_tui.engine.run_handle import RunHandle
+    from akg_tui.tui.garbage_collection import Sweeper
+    from akg_tui.tui.screens.command_line import CarryOut
+    from akg_tui.view.controls.preferences import Preferences
+    from akg_tui.view.run_snapshot import RunSnapshot
 
 
 def _palette() -> type[Provider]:
-    from akg_tui.tui.screens.palette import Commands
+    from akg_tui.tui.screens.command_line import Commands
 
     return Commands
 
@@ -158,7 +158,7 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
 
     def _settle(self) -> None:
         """The screen stands: what is in memory now stays there."""
-        from akg_tui.tui.garbage import Sweeper
+        from akg_tui.tui.garbage_collection import Sweeper
 
         if not self.is_headless:
             self._sweeper = self._sweeper or Sweeper()
@@ -222,22 +222,22 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         if self.is_running:
             self.pull_now()
 
-    def look(self) -> Look:
+    def look(self) -> RunSnapshot:
         """The run as it is now; as it was, when the person looks at the past."""
-        from akg_tui.tui.travel import look_back
+        from akg_tui.view.controls.time_travel import look_back
 
         look = self.look_now()
         return look_back(look, self._travel) if self._travel and self.in_past else look
 
-    def look_now(self) -> Look:
-        from akg_tui.tui.look import look_at
+    def look_now(self) -> RunSnapshot:
+        from akg_tui.view.run_snapshot import snapshot_of
 
         assert self._handle is not None
-        return look_at(self._handle, self._wall(), self._trouble)
+        return snapshot_of(self._handle, self._wall(), self._trouble)
 
     def _only_watched(self) -> bool:
         """Whether somebody else works on the run, or nobody does."""
-        from akg_tui.engine.follow import Followed
+        from akg_tui.engine.follower import Followed
 
         return isinstance(self._handle, Followed)
 
@@ -277,8 +277,8 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
 
     def _pull(self) -> None:
         from akg_tui.tui.screens.deck import Deck
+        from akg_tui.tui.screens.run_screen import Watching
         from akg_tui.tui.screens.runs import Runs
-        from akg_tui.tui.screens.watching import Watching
 
         top = self.screen_stack[-1] if self.screen_stack else None
         if isinstance(top, Runs) and top.is_mounted:
@@ -330,7 +330,7 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
 
     def _say(self, text: str) -> None:
         from akg_tui.tui.screens.deck import Deck
-        from akg_tui.tui.screens.watching import Watching
+        from akg_tui.tui.screens.run_screen import Watching
 
         self.notice(text)
         for screen in self.screen_stack:
@@ -361,7 +361,7 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
             self.push_screen(Help())
 
     def action_strays(self) -> None:
-        from akg_tui.tui.screens.reading import Reading
+        from akg_tui.tui.screens.dialogs import Reading
 
         if isinstance(self.screen, ModalScreen):
             return
@@ -434,7 +434,7 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         """A key was pressed that may be part of something written."""
         if self._handle is None or not (any_key or _types(event)):
             return
-        from akg_tui.tui.screens.watching import Watching
+        from akg_tui.tui.screens.run_screen import Watching
 
         for screen in self.screen_stack:
             if isinstance(screen, Watching):

@@ -14,26 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 from textual.strip import Strip
 
-from akg_tui.tui.code import CodeRows
-from akg_tui.tui.compare import Kind, Row, split_lines
-from akg_tui.tui.diffrows import SplitRows
-from akg_tui.tui.language import tr
-from akg_tui.tui.spans import Line, plain
-from akg_tui.tui.widgets.lineview import LineView
+from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Painted
+from akg_tui.view.code_rows import CodeRows, SplitRows
+from akg_tui.view.diff import Kind, Row, split_lines
+from akg_tui.view.language import tr
+from akg_tui.view.spans import Line, plain
 
 if TYPE_CHECKING:
     from textual.app import App
     from textual.widget import Widget
 
-    from akg_tui.tui.look import Look
+    from akg_tui.view.run_snapshot import RunSnapshot
 
 
 class NothingThere(ValueError):
     """What was asked for does not exist; the message says so to a person."""
 
 
-def words_of(pane: Widget, what: str, look: Look | None) -> str:
+def words_of(pane: Widget, what: str, look: RunSnapshot | None) -> str:
     """What a person wants copied: ``view``, ``pane``, ``kernel``, ``best``, or lines of the
     kernel by number (``12``, ``12-20``); without a run to look at the first two.
     Raises `NothingThere`.
@@ -52,7 +51,7 @@ def words_of(pane: Widget, what: str, look: Look | None) -> str:
     return "\n".join(rows)
 
 
-def _of_kernel(what: str, look: Look) -> str | None:
+def _of_kernel(what: str, look: RunSnapshot) -> str | None:
     """The kernel, the best one or lines by number; None where none of these is meant."""
     if what == "kernel":
         return look.kernel(look.state.work_blob)

@@ -14,9 +14,9 @@ from textual.binding import Binding, BindingsMap, BindingType
 from textual.dom import DOMNode
 from textual.widgets import Input
 
-from akg_tui.tui import keymap as km
-from akg_tui.tui.commands import Command, Where, at, clashes, defaults, every
-from akg_tui.tui.settings_file import line_of, read_toml
+from akg_tui.view.controls import keymap as km
+from akg_tui.view.controls.command_registry import Command, Where, at, clashes, defaults, every
+from akg_tui.view.controls.settings_file import line_of, read_toml
 
 # What the app binds itself: for when no screen of a run is there, and for the way to the past.
 APPS = (

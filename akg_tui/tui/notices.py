@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from textual.screen import ModalScreen
 
-from akg_tui.core.plain import one_line
-from akg_tui.tui.language import retold, tr
+from akg_tui.core.sanitize import one_line
+from akg_tui.view.language import retold, tr
 
 if TYPE_CHECKING:
-    from akg_tui.tui.dressing import Dressed
-    from akg_tui.tui.screens.watching import Steering
+    from akg_tui.tui.appearance import Dressed
+    from akg_tui.tui.screens.run_screen import Steering
 
     class _Base(Dressed, Steering): ...
 else:
@@ -55,7 +55,7 @@ class Noticing(_Base):
             self.notices.keep(retold(one_line(text)), self.wall_clock())
 
     def action_messages(self) -> None:
-        from akg_tui.tui.screens.reading import Reading
+        from akg_tui.tui.screens.dialogs import Reading
 
         if isinstance(self.screen, ModalScreen):
             return

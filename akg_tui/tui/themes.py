@@ -1,9 +1,7 @@
 """Colour themes: `themes/*.toml`, a palette and the role that each piece of text plays.
 
-Reads theme files, the user's over the shipped ones. A bad file is told by its name and
-costs that theme only. A role that a file does not give is the one of the default theme, in
-the file's own palette. Must never be the only carrier of a meaning: glyph and word stand
-beside every colour.
+Reads the user's theme files over the shipped ones. Also the last step of painting: no colour, or
+no sign beyond ASCII.
 """
 
 from __future__ import annotations
@@ -14,19 +12,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from rich.color import Color, ColorParseError
+from rich.color import Color as RichColor
+from rich.color import ColorParseError
 from rich.errors import StyleSyntaxError
 from rich.segment import Segment
 from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.strip import Strip
 from textual.theme import BUILTIN_THEMES
 from textual.theme import Theme as TextualTheme
 
 from akg_tui import resources
-from akg_tui.core.plain import clean
-from akg_tui.tui.preferences import config_folder
-from akg_tui.tui.settings_file import line_of, read_toml
-from akg_tui.tui.spans import Line
+from akg_tui.core.sanitize import clean
+from akg_tui.view.controls.preferences import config_folder
+from akg_tui.view.controls.settings_file import line_of, read_toml
+from akg_tui.view.glyphs import ascii_twin
+from akg_tui.view.spans import Line
 
 DEFAULT = "ember"
 
@@ -252,9 +254,53 @@ def contrast(foreground: str, background: str) -> float:
 
 def _luminance(colour: str) -> float:
     try:
-        triplet = Color.parse(colour).get_truecolor()
+        triplet = RichColor.parse(colour).get_truecolor()
     except ColorParseError as error:
         raise BadTheme(str(error)) from error
     channels = [value / 255 for value in triplet]
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+_MARKED = 2.2  # contrast of a ground to the screen's, from which on it is a mark of its own
+
+
+class AsciiOnly(LineFilter):
+    """Sends no character beyond ASCII."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [
+            segment if segment.text.isascii() else Segment(ascii_twin(segment.text), segment.style)
+            for segment in segments
+        ]
+
+
+class NoColour(LineFilter):
+    """Sends no colour (https://no-color.org): a ground that stands out becomes reverse video,
+    weight, slant and underline stay.
+    """
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [
+            Segment(text, None if style is None else _colourless(style, background), control)
+            for text, style, control in segments
+        ]
+
+
+@lru_cache(maxsize=4096)
+def _colourless(style: Style, background: Color) -> Style:
+    ground = style.bgcolor
+    marked = ground is not None and not ground.is_default and _stands_out(ground, background)
+    return Style(
+        bold=style.bold,
+        italic=style.italic,
+        underline=style.underline,
+        strike=style.strike,
+        # Either makes it reverse; both together would cancel out.
+        reverse=bool(style.reverse) != marked or None,
+        meta=style.meta or None,
+    )
+
+
+def _stands_out(ground: RichColor, background: Color) -> bool:
+    return contrast(ground.get_truecolor(foreground=False).hex, background.hex6) >= _MARKED

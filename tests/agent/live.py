@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from akg_tui.agent.chat import ChatReply, ChatRequest, ToolUse
-from akg_tui.core.machine import Mode, Phase
+from akg_tui.core.phases import Mode, Phase
 from akg_tui.core.task import Agent, Policy, Task
 from akg_tui.engine.engine import Engine
 from akg_tui.store.run_folder import RunFolder

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.automation import AutomationPolicy
+from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.task import Agent
 from akg_tui.store.run_folder import RunFolder
 from tests.lab.family import Family, is_child

@@ -13,8 +13,8 @@ import pytest
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import Hold, in_sight
-from akg_tui.core.machine import Overlay
-from akg_tui.core.prices import Usage, cost_usd
+from akg_tui.core.model_info import Usage, cost_usd
+from akg_tui.core.phases import Overlay
 from akg_tui.core.usage import usage_report
 from akg_tui.store.run_folder import RunFolder
 from benchmarks.context import figures, held, scripted

@@ -9,10 +9,16 @@ import pytest
 import yaml
 
 from akg_tui.agent.tools import definitions as defs
-from akg_tui.agent.tools.arguments import BadArguments, checked
-from akg_tui.agent.tools.definitions import BadTools, definitions_with, for_target, own_definitions
+from akg_tui.agent.tools.definitions import (
+    BadArguments,
+    BadTools,
+    ToolsFile,
+    checked,
+    definitions_with,
+    for_target,
+    own_definitions,
+)
 from akg_tui.agent.tools.registry import ARGUMENTS
-from akg_tui.agent.tools.user_files import ToolsFile
 from akg_tui.core.task import Target
 
 # The YAML example of the specification, as it stands there.

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from akg_tui.agent.chat import ChatReply, ChatRequest, ModelFailed, ToolUse
-from akg_tui.agent.edit_bench.results import BadResults, Results, Setting
-from akg_tui.agent.edit_bench.runner import play, prompt_digest
-from akg_tui.agent.edit_bench.scripted import Scripted
-from akg_tui.agent.edit_bench.session import MAX_TURNS, Session, run_session
-from akg_tui.agent.edit_bench.statistics import figures, paired
-from akg_tui.agent.edit_bench.tasks import draw_tasks
-from akg_tui.hashline.bench.mutations import KINDS
 from akg_tui.hashline.formats import FORMATS
+from benchmarks.edit_formats.mutations import KINDS
+from benchmarks.edit_models.results import BadResults, Results, Setting
+from benchmarks.edit_models.runner import play, prompt_digest
+from benchmarks.edit_models.scripted import Scripted
+from benchmarks.edit_models.session import MAX_TURNS, Session, run_session
+from benchmarks.edit_models.statistics import figures, paired
+from benchmarks.edit_models.tasks import draw_tasks
 
 TASKS = draw_tasks(20, seed=7)
 

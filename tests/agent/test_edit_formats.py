@@ -11,11 +11,11 @@ import pytest
 
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Phase, Verdict
+from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.task import Agent, EditFormat
 from akg_tui.hashline import Document, Tagger
-from akg_tui.hashline.bench.writers import CALLS
 from akg_tui.hashline.formats import FORMATS, Guarded, Proposed, Refusal, open_format, open_reader
+from benchmarks.edit_formats.writers import CALLS
 from tests.agent.live import held
 from tests.lab.player import Player
 from tests.lab.replies import Block, call

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from akg_tui.agent.chat import ChatReply, ModelFailed, ToolResult, ToolUse
-from akg_tui.agent.react import MAX_TURNS, visit
 from akg_tui.agent.tools.asking import script_refusal
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.agent.tools.port import Errand, Host, Script
 from akg_tui.agent.tools.registry import ARGUMENTS
+from akg_tui.agent.visit import MAX_TURNS, visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.automation import AutomationPolicy
 from akg_tui.core.effects import visit_over
-from akg_tui.core.machine import PHASE_TOOLS, Gate, Phase
+from akg_tui.core.phases import PHASE_TOOLS, Gate, Phase
+from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.task import Policy
 from tests.agent.test_sweep import KERNEL, TextRun
 

@@ -7,32 +7,32 @@ from collections.abc import Callable
 import pytest
 
 from akg_tui.agent.chat import ChatReply, ChatRequest, ModelUnusable, ServerBusy
-from akg_tui.agent.patience import Patience
+from akg_tui.agent.retry import Retry
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import Hold, RunAgent, in_sight
-from akg_tui.core.machine import Overlay, Phase
+from akg_tui.core.phases import Overlay, Phase
 from akg_tui.headless import narrate
-from akg_tui.tui.snapshot import status
-from akg_tui.tui.spans import plain
+from akg_tui.view.spans import plain
+from akg_tui.view.status import status
 from tests.agent.test_sweep import TextRun
 from tests.tui.script import FakeHandle
 
 
 def test_waits_grow_twofold_to_their_cap_and_differ_by_a_quarter_at_most() -> None:
-    calm = Patience(jitter=lambda attempt: 0.5)
+    calm = Retry(jitter=lambda attempt: 0.5)
     assert [calm.wait_for(n, None) for n in (1, 2, 3, 6, 7, 8, 99)] == [
         2.0, 4.0, 8.0, 64.0, 120.0, 120.0, 120.0,
     ]  # fmt: skip
-    assert Patience(jitter=lambda attempt: 0.0).wait_for(1, None) == 1.5
-    assert Patience(jitter=lambda attempt: 1.0).wait_for(1, None) == 2.5
-    assert [Patience().wait_for(n, None) for n in range(1, 9)] == [
-        Patience().wait_for(n, None) for n in range(1, 9)
+    assert Retry(jitter=lambda attempt: 0.0).wait_for(1, None) == 1.5
+    assert Retry(jitter=lambda attempt: 1.0).wait_for(1, None) == 2.5
+    assert [Retry().wait_for(n, None) for n in range(1, 9)] == [
+        Retry().wait_for(n, None) for n in range(1, 9)
     ]
 
 
 def test_what_a_server_asks_for_is_granted_up_to_a_cap_and_never_shortens_a_wait() -> None:
-    calm = Patience(jitter=lambda attempt: 0.5)
+    calm = Retry(jitter=lambda attempt: 0.5)
     assert calm.wait_for(1, 30.0) == 30.0
     assert calm.wait_for(1, 7_200.0) == 300.0
     assert calm.wait_for(5, 0.0) == 32.0
@@ -63,7 +63,7 @@ async def test_a_server_is_borne_for_two_hours_however_long_each_of_its_tries_ta
 ) -> None:
     run, model = TextRun(), Stalling(takes_s)
     run.until_agent()
-    patience = Patience(rest=model.rest, now=lambda: model.now)
+    patience = Retry(rest=model.rest, now=lambda: model.now)
     request = ChatRequest("", (), (), "")
     with pytest.raises(ModelUnusable, match=r"no reply in \d+ tries over [23]\.\d h"):
         await patience.ask(run, model, lambda: request, lambda text: None, lambda: run.now)

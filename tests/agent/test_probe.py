@@ -15,7 +15,7 @@ from akg_tui.agent.models.endpoint import Endpoint, KeyMissing, endpoint_of
 from akg_tui.agent.models.probe import findings, probe
 from akg_tui.agent.models.transport import Limits
 from akg_tui.core import events as ev
-from akg_tui.core.capabilities import ANTHROPIC, Capabilities
+from akg_tui.core.model_info import ANTHROPIC, Capabilities
 from akg_tui.core.task import Agent
 from tests.lab.player import Player
 from tests.lab.replies import Reply, Send, call, message, refuse, say

@@ -12,7 +12,7 @@ from akg_tui.agent.tools.port import Caller as Who
 from akg_tui.agent.tools.port import Script
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Gate, Phase
+from akg_tui.core.phases import Gate, Phase
 from akg_tui.engine.attach import SOCKET
 from akg_tui.engine.engine import Engine
 from tests.agent.live import held

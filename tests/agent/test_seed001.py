@@ -12,7 +12,7 @@ from akg_tui.agent.chat import ToolResult
 from akg_tui.agent.tools.definitions import own_definitions
 from akg_tui.agent.tools.port import Errand, Host
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Verdict
+from akg_tui.core.phases import Verdict
 from akg_tui.core.task import Agent
 from tests.agent.live import held
 from tests.agent.test_tools import FAST, Caller, measured

@@ -14,9 +14,9 @@ import pytest
 from akg_tui.agent.models.stream import Assembly
 from akg_tui.agent.subagents import A_VISIT, AT_ONCE, MAX_CALLS
 from akg_tui.core import events as ev
-from akg_tui.core.automation import AutomationPolicy
-from akg_tui.core.machine import STEERING, Phase, subagent_tools
+from akg_tui.core.phases import STEERING, Phase, subagent_tools
 from akg_tui.core.recovery import opening
+from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.usage import usage_report
 from akg_tui.engine.engine import Engine
 from akg_tui.headless import narrate

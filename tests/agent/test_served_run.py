@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Verdict
+from akg_tui.core.phases import Verdict
 from tests.lab.player import Player
 from tests.lab.runs import check_sound, create, directions, engine, of, play, wrong
 from tests.lab.server import Lab

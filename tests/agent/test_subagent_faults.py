@@ -20,7 +20,7 @@ from akg_tui.agent.chat import ChatReply, ChatRequest, ToolUse
 from akg_tui.agent.models.transport import Limits
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Phase
+from akg_tui.core.phases import Phase
 from akg_tui.core.usage import usage_report
 from akg_tui.engine.engine import Engine
 from akg_tui.store.run_folder import RunFolder

@@ -17,14 +17,14 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.fold import evolve
-from akg_tui.core.machine import Phase
+from akg_tui.core.phases import Phase
 from akg_tui.core.recovery import opening
 from akg_tui.core.state import RunState
 from akg_tui.engine.attach import Attached, LiveNow
 from akg_tui.engine.engine import Engine
 from akg_tui.engine.live import Live
 from akg_tui.headless import narrate
-from akg_tui.report.levers import in_words, is_by_a_person
+from akg_tui.report.wording import in_words, is_by_a_person
 from akg_tui.store.run_folder import RunFolder
 from tests.lab.family import Family, is_child, prompt_of, says
 from tests.lab.player import Player

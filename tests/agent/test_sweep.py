@@ -11,17 +11,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from akg_tui.agent.models.knobs import BadKnob, describe, find_knobs, with_value
-from akg_tui.agent.models.search import Trial, propose_settings, settings_in_space
-from akg_tui.agent.models.sweep import Sweep, read_trials
-from akg_tui.agent.react import visit
+from akg_tui.agent.models.sweep import (
+    Sweep,
+    Trial,
+    propose_settings,
+    read_trials,
+    settings_in_space,
+)
+from akg_tui.agent.visit import visit
 from akg_tui.core import effects as fx
-from akg_tui.core.machine import ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import Measurement
-from akg_tui.core.plan_view import render_plan, split_settled
-from akg_tui.core.setting import read_setting, setting_key
+from akg_tui.core.phases import ItemState, Mode, Phase, Verdict
+from akg_tui.core.plan.document import render_plan, render_tried, split_settled
+from akg_tui.core.plan.knobs import (
+    BadKnob,
+    describe,
+    find_knobs,
+    read_setting,
+    setting_key,
+    with_value,
+)
 from akg_tui.core.task import Policy
-from akg_tui.core.tried import render_tried
 from tests.core.simulated import SimulatedRun, failed, faster
 
 KERNEL = """\

@@ -19,10 +19,10 @@ from akg_tui.agent.tools.measuring import PROBES_A_VISIT
 from akg_tui.agent.tools.port import MAX_TOLD, Errand, Host
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Gate, Phase
+from akg_tui.core.phases import Gate, Phase
 from akg_tui.core.task import Agent
 from akg_tui.engine.engine import Engine
-from akg_tui.evaluate.protections import offered
+from akg_tui.evaluate.sandbox.protections import offered
 from tests.agent.live import held
 
 SCRIPTS = Agent(allow_script=True)

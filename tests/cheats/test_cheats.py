@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from akg_tui.core.decision import decide_verdict
-from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Outcome
+from akg_tui.core.phases import Verdict
+from akg_tui.core.verdict import decide_verdict
 from tests.cheats.catalogue import MUST_FAIL, MUST_NOT_LOOK_FASTER, Cheat, Slowpoke
 from tests.cheats.conftest import AskJudge
 

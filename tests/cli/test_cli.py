@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from akg_tui.cli import DECLARED, parser
-from akg_tui.cli.limits import stated_policy
-from akg_tui.core.automation import AutomationPolicy
-from akg_tui.core.goals import Goal
+from akg_tui.cli.run_options import stated_policy
+from akg_tui.core.stopping.automation import AutomationPolicy
+from akg_tui.core.stopping.goals import Goal
 from akg_tui.core.task import Policy
 from akg_tui.resources import sample
 from tests.engine.runs import KERNEL, REFERENCE, make_task
@@ -97,7 +97,7 @@ def test_a_command_loads_no_other_commands_module() -> None:
     script = (
         "import sys; from akg_tui.cli import main\n"
         "code = main(['show', 'nowhere'])\n"
-        "modules = ('akg_tui.cli.running', 'akg_tui.cli.serving', 'akg_tui.cli.health')\n"
+        "modules = ('akg_tui.cli.tune', 'akg_tui.cli.serve', 'akg_tui.cli.doctor')\n"
         "print(code, [m for m in modules if m in sys.modules])"
     )
     done = subprocess.run(

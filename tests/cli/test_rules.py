@@ -11,7 +11,7 @@ import pytest
 from akg_tui.cli import main
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Gate, Mode
+from akg_tui.core.phases import Gate, Mode
 from akg_tui.store.journal import read
 from akg_tui.store.run_folder import RunFolder, read_state
 from tests.engine.runs import create, engine

@@ -11,10 +11,10 @@ from typing import get_args
 import pytest
 
 from akg_tui.cli import parser
-from akg_tui.cli.evaluating import _print_measurement
+from akg_tui.cli.evaluate_kernel import _print_measurement
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Mode
 from akg_tui.core.measurement import InputError, Measurement, Outcome
+from akg_tui.core.phases import Mode
 from akg_tui.core.task import Backend, Dsl
 from akg_tui.engine.launch import create_run
 from akg_tui.evaluate.dsls.triton import INTERPRETED

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from akg_tui.cli import main
-from akg_tui.store.looking import is_file, is_folder, unseen
+from akg_tui.store.filesystem import is_file, is_folder, unseen
 from akg_tui.store.run_list import list_runs
 from tests.engine.runs import create
 

@@ -9,8 +9,8 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.fold import evolve, fold
-from akg_tui.core.machine import Mode
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
+from akg_tui.core.phases import Mode
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy, Task
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from akg_tui.agent.prompt import told_by_person
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
-from akg_tui.core.automation import AutomationPolicy
-from akg_tui.core.budget import no_room
-from akg_tui.core.machine import Gate, Mode, Overlay, Phase
-from akg_tui.core.policy import stop_reasons
-from akg_tui.core.prices import Usage
+from akg_tui.core.model_info import Usage
+from akg_tui.core.phases import Gate, Mode, Overlay, Phase
+from akg_tui.core.stopping.automation import AutomationPolicy
+from akg_tui.core.stopping.limits import no_room, stop_reasons
 from akg_tui.core.task import Policy
-from akg_tui.core.told import told_by_person
 from tests.core.simulated import SimulatedRun, failed, faster, report
 from tests.core.test_levers import planned, refusal
 

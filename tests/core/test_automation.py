@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from akg_tui.core import automation as auto
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
-from akg_tui.core.automation import AutomationPolicy, BadPolicy
-from akg_tui.core.goals import BadGoal, Goal, Range, goal_met, meets, read_goal
-from akg_tui.core.machine import Phase
-from akg_tui.core.policy import MAX_PLAN_REFUSALS, metrics_of, stop_reasons
-from akg_tui.core.prices import PRICES, TABLE_VERSION, UnknownPrice, Usage, cost_usd
+from akg_tui.core.model_info import PRICES, TABLE_VERSION, UnknownPrice, Usage, cost_usd
+from akg_tui.core.phases import Phase
 from akg_tui.core.state import RunState
+from akg_tui.core.stopping import automation as auto
+from akg_tui.core.stopping.automation import AutomationPolicy, BadPolicy
+from akg_tui.core.stopping.goals import BadGoal, Goal, Range, goal_met, meets, read_goal
+from akg_tui.core.stopping.limits import MAX_PLAN_REFUSALS, metrics_of, stop_reasons
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun, failed, faster

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from akg_tui.agent.prompt import told_by_person
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.fold import OutOfOrder, evolve
-from akg_tui.core.machine import Gate, ItemState, Mode, Overlay, Phase, Verdict
-from akg_tui.core.plan_view import render_plan
-from akg_tui.core.policy import stop_reasons
+from akg_tui.core.phases import Gate, ItemState, Mode, Overlay, Phase, Verdict
+from akg_tui.core.plan.document import render_plan, render_tried
+from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Policy
-from akg_tui.core.told import told_by_person
-from akg_tui.core.tried import render_tried
 from tests.core.simulated import SimulatedRun, failed, faster, item, report
 from tests.core.test_automation import AutomationPolicy, Goal
 

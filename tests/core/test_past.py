@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from akg_tui.core import events as ev
 from akg_tui.core.fold import OutOfOrder, fold
-from akg_tui.core.past import NEAR, Past
-from akg_tui.core.state_pieces import LONG, put_together, taken_apart
+from akg_tui.core.past_states import LONG, NEAR, Past, put_together, taken_apart
 from tests.tui.script import FakeHandle
 
 

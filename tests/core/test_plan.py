@@ -11,15 +11,22 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.directions import direction_of, folded_rows
-from akg_tui.core.machine import ItemState, Phase
 from akg_tui.core.measurement import Interval
-from akg_tui.core.plan_rules import least_items
-from akg_tui.core.plan_view import is_as_rendered, render_plan, split_settled
-from akg_tui.core.setting import read_setting, setting_key
+from akg_tui.core.phases import ItemState, Phase
+from akg_tui.core.plan.document import (
+    HEADING,
+    direction_of,
+    folded_rows,
+    is_as_rendered,
+    read_tried,
+    render_plan,
+    render_tried,
+    split_settled,
+)
+from akg_tui.core.plan.knobs import read_setting, setting_key
+from akg_tui.core.plan.submission import least_items
 from akg_tui.core.state import Item, RunState
 from akg_tui.core.task import Policy
-from akg_tui.core.tried import HEADING, read_tried, render_tried
 from tests.core.simulated import SimulatedRun, failed, item
 
 TOKENS = 6_000

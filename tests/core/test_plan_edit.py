@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.events import PlanChange, PlannedItem
-from akg_tui.core.machine import ItemState
-from akg_tui.core.plan_edit import BadPlanEdit, read_plan_edit
-from akg_tui.core.plan_view import is_as_rendered, render_plan
+from akg_tui.core.phases import ItemState
+from akg_tui.core.plan.document import is_as_rendered, render_plan
+from akg_tui.core.plan.edit import BadPlanEdit, read_plan_edit
 from tests.core.simulated import SimulatedRun, faster, item
 from tests.core.test_levers import pending, planned, refusal
 

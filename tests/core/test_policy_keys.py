@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from akg_tui.core.automation import AutomationPolicy
-from akg_tui.core.goals import Goal
-from akg_tui.core.policy_keys import POLICY_KEYS, BadPolicyKey, policy_value, with_policy_key
+from akg_tui.core.stopping.automation import AutomationPolicy
+from akg_tui.core.stopping.goals import Goal
+from akg_tui.core.stopping.policy_edit import (
+    POLICY_KEYS,
+    BadPolicyKey,
+    policy_value,
+    with_policy_key,
+)
 from akg_tui.core.task import Policy
 
 

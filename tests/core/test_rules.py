@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
+from akg_tui.core.approval_rules import INTERPRETERS, in_words, told
 from akg_tui.core.fold import OutOfOrder, evolve
-from akg_tui.core.machine import Gate, Mode, Overlay, Phase
 from akg_tui.core.measurement import Finding
-from akg_tui.core.rules import INTERPRETERS, in_words, told
+from akg_tui.core.phases import Gate, Mode, Overlay, Phase
 from tests.core.simulated import SimulatedRun, faster, report
 from tests.core.test_levers import planned, refusal
 

@@ -3,9 +3,9 @@
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Gate, ItemState, Mode, Overlay, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
-from akg_tui.core.policy import stop_reasons
+from akg_tui.core.phases import Gate, ItemState, Mode, Overlay, Phase, Verdict
+from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report
 

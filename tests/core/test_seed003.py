@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from akg_tui.core import automation as auto
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
-from akg_tui.core import export_guard as guard
-from akg_tui.core import reply_signals as signals
-from akg_tui.core.automation import AutomationPolicy, BadPolicy, Facts, read_automation
-from akg_tui.core.goals import Goal, Range, goals_met, meets
-from akg_tui.core.machine import Phase
-from akg_tui.core.policy import MAX_PLAN_REFUSALS, stop_reasons
+from akg_tui.core.phases import Phase
+from akg_tui.core.stopping import automation as auto
+from akg_tui.core.stopping import export_guard as guard
+from akg_tui.core.stopping import reply_signals as signals
+from akg_tui.core.stopping.automation import AutomationPolicy, BadPolicy, Facts, read_automation
+from akg_tui.core.stopping.goals import Goal, Range, goals_met, meets
+from akg_tui.core.stopping.limits import MAX_PLAN_REFUSALS, stop_reasons
 from akg_tui.core.summary import summarize, token_fields
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun

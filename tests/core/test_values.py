@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.decision import decide_verdict
 from akg_tui.core.fold import OutOfOrder, evolve
-from akg_tui.core.machine import (
+from akg_tui.core.measurement import Confirmation, Interval, Measurement, Outcome
+from akg_tui.core.phases import (
     AGENT_PHASES,
     ITEM_TABLE,
     PHASE_TABLE,
@@ -22,11 +22,11 @@ from akg_tui.core.machine import (
     Verdict,
     forbidden_tool,
 )
-from akg_tui.core.measurement import Confirmation, Interval, Measurement, Outcome
-from akg_tui.core.plain import one_line
-from akg_tui.core.plan_view import cell, render_plan
+from akg_tui.core.plan.document import cell, render_plan
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Policy
+from akg_tui.core.verdict import decide_verdict
 from tests.core.simulated import SimulatedRun, broken, failed, faster
 
 

@@ -11,16 +11,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
-from akg_tui.core.automation import AutomationPolicy
+from akg_tui.core.approval_rules import rule_fault
 from akg_tui.core.decide import Rejected
 from akg_tui.core.fold import fold
-from akg_tui.core.goals import Goal
-from akg_tui.core.machine import ITEM_TABLE, PHASE_TABLE, Gate, ItemState, Mode, Phase, Verdict
 from akg_tui.core.measurement import FailureKind, Measurement
-from akg_tui.core.plan_edit import read_plan_edit
-from akg_tui.core.plan_view import is_as_rendered, render_plan
-from akg_tui.core.rules import rule_fault
+from akg_tui.core.phases import ITEM_TABLE, PHASE_TABLE, Gate, ItemState, Mode, Phase, Verdict
+from akg_tui.core.plan.document import is_as_rendered, render_plan
+from akg_tui.core.plan.edit import read_plan_edit
 from akg_tui.core.state import RunState
+from akg_tui.core.stopping.automation import AutomationPolicy
+from akg_tui.core.stopping.goals import Goal
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from akg_tui.agent.models.sweep import Sweep
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Mode
+from akg_tui.core.phases import Mode
 from akg_tui.core.task import Policy, Task
 from akg_tui.engine.engine import Engine
 from akg_tui.store.run_folder import RunFolder

@@ -16,12 +16,12 @@ import pytest
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Mode
-from akg_tui.core.orders import ORDERS, BadOrder, order_of, plain_of
+from akg_tui.core.commands import ORDERS, BadCommand, command_from_json, command_to_json
+from akg_tui.core.phases import Mode
 from akg_tui.core.task import Policy
 from akg_tui.engine.attach import SOCKET, Attached, NotAttached, served
 from akg_tui.engine.engine import Engine
-from akg_tui.engine.follow import Followed
+from akg_tui.engine.follower import Followed
 from tests.engine.runs import create, engine
 
 
@@ -57,13 +57,13 @@ def test_every_command_of_a_person_travels_whole() -> None:
         cmd.Stop("enough"),
     ]
     for command in samples:
-        assert order_of(json.loads(json.dumps(_plain(command)))) == command
+        assert command_from_json(json.loads(json.dumps(_plain(command)))) == command
 
 
 def _plain(command: cmd.Command) -> dict[str, object]:
     import msgspec
 
-    return msgspec.to_builtins(plain_of(command))  # type: ignore[no-any-return]
+    return msgspec.to_builtins(command_to_json(command))  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ def _plain(command: cmd.Command) -> dict[str, object]:
     ],
 )
 def test_nothing_else_is_an_order(plain: object, told: str) -> None:
-    with pytest.raises(BadOrder, match=told):
-        order_of(plain)
-    with pytest.raises(BadOrder):
-        plain_of(cmd.Settle("0"))
+    with pytest.raises(BadCommand, match=told):
+        command_from_json(plain)
+    with pytest.raises(BadCommand):
+        command_to_json(cmd.Settle("0"))
     assert "Observe" not in ORDERS
 
 
 def test_an_order_cannot_say_that_it_comes_from_the_command_line() -> None:
     plain = {"order": "SetMode", "with": {"mode": "auto", "source": "command line"}}
-    assert order_of(plain) == cmd.SetMode(Mode.AUTO, "user")
+    assert command_from_json(plain) == cmd.SetMode(Mode.AUTO, "user")
 
 
 async def test_a_run_at_work_is_followed_and_steered(tmp_path: Path) -> None:

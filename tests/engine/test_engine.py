@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.automation import AutomationPolicy
-from akg_tui.core.machine import Mode, Phase, Verdict
+from akg_tui.core.phases import Mode, Phase, Verdict
+from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.engine.engine import Engine
 from akg_tui.store.errors import JournalWriteError, StoreError
 from akg_tui.store.run_folder import RunFolder

@@ -8,11 +8,11 @@ import pytest
 
 from akg_tui.core import events as ev
 from akg_tui.core.fold import fold
-from akg_tui.engine.follow import Followed
+from akg_tui.engine.follower import Followed
 from akg_tui.store.errors import JournalDamaged
 from akg_tui.store.journal import read
-from akg_tui.store.journal_lines import NO_LINE, digest, prepare
-from akg_tui.store.journal_pages import Pages
+from akg_tui.store.journal_format import NO_LINE, digest, prepare
+from akg_tui.store.journal_reader import Pages
 from tests.tui.script import FakeHandle
 
 

@@ -11,7 +11,7 @@ import pytest
 from akg_tui.agent.chat import ChatReply, ChatRequest, ToolUse, UserMessage
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Gate, ItemState, Mode, Phase, Verdict
+from akg_tui.core.phases import Gate, ItemState, Mode, Phase, Verdict
 from akg_tui.engine.engine import Engine
 from akg_tui.store.run_folder import RunFolder
 from tests.engine.fake_judge import FakeJudge

@@ -13,11 +13,11 @@ import torch
 from akg_tui.cli import main
 from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.evaluate import Judge, integrity
-from akg_tui.evaluate.bench import records
-from akg_tui.evaluate.bench.kernels import KERNELS
-from akg_tui.evaluate.bench.neighbour import noisy
-from akg_tui.evaluate.bench.records import BadRecords, Trial, clopper_pearson
-from akg_tui.evaluate.bench.trials import (
+from benchmarks.judge import records
+from benchmarks.judge.kernels import KERNELS
+from benchmarks.judge.neighbour import noisy
+from benchmarks.judge.records import BadRecords, Trial, clopper_pearson
+from benchmarks.judge.trials import (
     CALIBRATIONS,
     CALIBRATIONS_LEAST,
     cost_of_doubling,

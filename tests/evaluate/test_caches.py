@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from akg_tui.core.measurement import Outcome
-from akg_tui.evaluate import Judge, caches
-from akg_tui.evaluate.caches import Caches, Covered, Uncopied
-from akg_tui.evaluate.protections import offered
+from akg_tui.evaluate import Judge
+from akg_tui.evaluate.processes import build_cache
+from akg_tui.evaluate.processes.build_cache import Caches, Covered, Uncopied
+from akg_tui.evaluate.sandbox.protections import offered
 from tests.cheats.lasting import KEEPS
 from tests.evaluate.kernels import CPP, LOAD_INLINE, PLAIN, SLOW
 from tests.evaluate.test_protections import python
@@ -112,21 +113,21 @@ def test_what_is_not_a_file_is_no_part_of_a_build(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.mkdir()
     (source / "link").symlink_to("/etc/passwd")
-    caches.copy(str(source), str(target))
+    build_cache.copy(str(source), str(target))
     assert (target / "link").is_symlink()
     os.mkfifo(source / "pipe")
     with pytest.raises(Uncopied, match=r"can't be copied: .*named pipe"):
-        caches.copy(str(source), str(target))
+        build_cache.copy(str(source), str(target))
 
 
 def test_more_files_than_are_kept_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caches, "COPIED_FILES", 2)
+    monkeypatch.setattr(build_cache, "COPIED_FILES", 2)
     for n in range(3):
         (tmp_path / str(n)).touch()
     with pytest.raises(Uncopied, match="2 files"):
-        caches.copy(str(tmp_path), str(tmp_path / "target"))
+        build_cache.copy(str(tmp_path), str(tmp_path / "target"))
 
 
 def test_what_was_covered_has_no_descriptor_afterwards(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import pytest
 
 from akg_tui.core.measurement import Interval
 from akg_tui.core.task import Task, Timing
-from akg_tui.evaluate.comparing import UNSHOWN, Comparing, Contender, Timed
-from akg_tui.evaluate.nursery import Nursery
+from akg_tui.evaluate.prefetch import Prefetched
+from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.reference import Reference
-from akg_tui.evaluate.stock import Stock
-from akg_tui.evaluate.timing import Alone, Cluster, Contest, Memory
-from akg_tui.evaluate.verdict import Standing
+from akg_tui.evaluate.statistics import Standing
+from akg_tui.evaluate.timing import UNSHOWN, Contender, Timed, TimingStage
+from akg_tui.evaluate.timing_samples import Alone, Cluster, Contest, Memory
 
 Report = Callable[[str, int, int, Interval | None], None]
 
@@ -46,11 +46,11 @@ class IdleNursery:
         del count
 
 
-def comparing_of(found: Timed, report: Report = lambda *_: None) -> Comparing:
-    return Comparing(
-        cast("Nursery", IdleNursery()),
+def comparing_of(found: Timed, report: Report = lambda *_: None) -> TimingStage:
+    return TimingStage(
+        cast("ChildPool", IdleNursery()),
         cast("Reference", None),
-        cast("Stock", None),
+        cast("Prefetched", None),
         Contender("", None, (), 1e-3),
         found,
         levels=(),

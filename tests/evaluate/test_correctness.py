@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from akg_tui.core.measurement import InputError
 from akg_tui.evaluate import correctness
 from akg_tui.evaluate.correctness import CEILINGS, FLOORS, Bound, Comparison
-from akg_tui.evaluate.verifying import Errors
+from akg_tui.evaluate.verification import Errors
 
 
 def judged(

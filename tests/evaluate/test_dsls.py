@@ -12,7 +12,7 @@ import pytest
 
 from akg_tui import dsl, resources
 from akg_tui.core.task import Dsl, Guard, Target, Task
-from akg_tui.evaluate import Judge, adapters, guard
+from akg_tui.evaluate import Judge, adapters, static_guard
 from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.dsls.triton import INTERPRETED
 from tests.evaluate import triton_kernels as kernels
@@ -26,7 +26,7 @@ def task(name: Dsl, *, working: bool = False) -> Task:
 
 def remarks(source: str, of: Task) -> dict[str, bool]:
     """The rules that found something, and whether that is reason to refuse."""
-    return {each.rule: each.refused for each in guard.findings(source, of)}
+    return {each.rule: each.refused for each in static_guard.findings(source, of)}
 
 
 @pytest.mark.parametrize("working", [False, True])
@@ -47,7 +47,7 @@ def test_a_task_in_triton_wants_a_kernel_in_triton() -> None:
 
 
 def test_a_kernel_in_triton_has_to_be_launched() -> None:
-    (finding,) = guard.findings(kernels.NEVER_LAUNCHED, task("triton"))
+    (finding,) = static_guard.findings(kernels.NEVER_LAUNCHED, task("triton"))
     assert "launches no Triton kernel" in finding.reason
     assert not finding.refused
     found = remarks(kernels.NEVER_LAUNCHED, task("triton", working=True))
@@ -107,7 +107,7 @@ def test_changing_triton_for_others_is_refused() -> None:
         "import triton.language as tl\n",
         "import triton.language as tl\ntriton.language.exp = None\ntriton.knobs.cache.dir = 'x'\n",
     )
-    found = guard.findings(source, task("triton"))
+    found = static_guard.findings(source, task("triton"))
     assert [(each.rule, each.refused) for each in found] == [("patch", True)]
 
 

@@ -20,8 +20,9 @@ from msgspec.structs import replace
 import akg_tui
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.task import Sandbox
-from akg_tui.evaluate import EvaluationCancelled, Judge, process_tree
-from akg_tui.evaluate.syscalls import REFUSED
+from akg_tui.evaluate import EvaluationCancelled, Judge
+from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.sandbox.seccomp import REFUSED
 from tests.evaluate.attacks import ALL, BREACHES, SPOILER, WAITS, WHOLE, Attack, Breach
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE, SLOW, kernel

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from akg_tui.core.decision import decide_verdict
-from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import FailureKind, Outcome
+from akg_tui.core.phases import Verdict
+from akg_tui.core.verdict import decide_verdict
 from akg_tui.evaluate import Judge
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import CPP, LOAD_INLINE, PLAIN, REFERENCE, SLOW, kernel

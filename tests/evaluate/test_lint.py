@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from akg_tui.core.measurement import FailureKind, Outcome
-from akg_tui.evaluate import Judge, lint
-from akg_tui.evaluate.lint import Item
+from akg_tui.evaluate import Judge, task_lint
+from akg_tui.evaluate.task_lint import Item
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
@@ -32,7 +32,7 @@ def draws(count: int = 3) -> list[torch.Tensor]:
 
 
 def refused(made: list[Item], given: float | None = None) -> str:
-    found = lint.fault(made, made[0].results, given)
+    found = task_lint.fault(made, made[0].results, given)
     return found.reason if found is not None else ""
 
 
@@ -96,7 +96,7 @@ def test_whole_numbers_lose_nothing_in_16_bits() -> None:
 
 def test_a_reference_that_moves_is_refused() -> None:
     made = items(torch.relu, *draws())
-    found = lint.fault(made, [made[0].results[0] + 1], None)
+    found = task_lint.fault(made, [made[0].results[0] + 1], None)
     assert found is not None
     assert "not deterministic" in found.reason
 

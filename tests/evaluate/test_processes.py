@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from akg_tui.core.measurement import FailureKind, Outcome
-from akg_tui.evaluate import EvaluationCancelled, Judge, process_tree
+from akg_tui.evaluate import EvaluationCancelled, Judge
+from akg_tui.evaluate.processes import process_tree
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
 

@@ -20,8 +20,9 @@ import pytest
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Task
-from akg_tui.evaluate import Judge, integrity, landlock, syscalls
-from akg_tui.evaluate.protections import ABOUT, VITAL, Protection, missing, named, offered
+from akg_tui.evaluate import Judge, integrity
+from akg_tui.evaluate.sandbox import landlock, seccomp
+from akg_tui.evaluate.sandbox.protections import ABOUT, VITAL, Protection, missing, named, offered
 from tests.cheats.catalogue import WAKING_HOG
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
@@ -128,9 +129,9 @@ def test_without_namespaces_the_other_walls_hold(tmp_path: Path) -> None:
 
 
 async def test_a_process_that_lacks_what_was_offered_is_an_error(tmp_path: Path) -> None:
-    from akg_tui.evaluate.nursery import Misjudged, Nursery
+    from akg_tui.evaluate.processes.child_pool import ChildPool, Misjudged
+    from akg_tui.evaluate.processes.worker import Interrupts, Zygote
     from akg_tui.evaluate.targets.cpu import kernel_environment
-    from akg_tui.evaluate.worker import Interrupts, Zygote
 
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -138,10 +139,10 @@ async def test_a_process_that_lacks_what_was_offered_is_an_error(tmp_path: Path)
         zygote = Zygote(kernel_environment(1, tmp_path), interrupts, "cpu", "cpp")
         try:
             claimed = (*offered(), Protection("drawbridge", held=True))
-            nursery = Nursery(Task(op="x"), tmp_path, zygote, claimed)
+            nursery = ChildPool(Task(op="x"), tmp_path, zygote, claimed)
             with pytest.raises(Misjudged, match="could not be set up: drawbridge: not tried"):
                 nursery.child("x").__enter__()
-            other = Nursery(Task(op="x"), tmp_path / "other", zygote, offered())
+            other = ChildPool(Task(op="x"), tmp_path / "other", zygote, offered())
             with other.child("x") as worker:
                 assert worker.sandbox
         finally:
@@ -162,7 +163,7 @@ async def main():
     task = Task(op="x", correctness=Correctness(trials=1), timing=Timing(budget_s=0.1))
     async with Judge(task, (here / "reference.py").read_text(), here / "scratch") as judge:
         print((await judge.evaluate("class ModelNew: pass")).outcome)
-        with (here / "akg_tui/evaluate/timing.py").open("a") as out:
+        with (here / "akg_tui/evaluate/timing_samples.py").open("a") as out:
             out.write("# faster now\\n")
         found = await judge.evaluate("class ModelNew: pass")
         print(found.outcome, found.failure, found.message)
@@ -224,7 +225,7 @@ def test_a_file_more_or_less_is_a_difference(tmp_path: Path) -> None:
 
 
 def confined(folder: Path, *words: str, require: bool = True) -> subprocess.CompletedProcess[str]:
-    from akg_tui.evaluate.confined import command
+    from akg_tui.evaluate.sandbox.run_confined import command
 
     line = command(*words, folder=folder, require=require, memory_gb=1.0)
     return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
@@ -272,7 +273,7 @@ def answer(machine: str, number: int, *arguments: int, arch: int | None = None) 
     """Return what the filter answers, by running it as the kernel would."""
     given = [*arguments, 0, 0, 0, 0, 0, 0][:6]
     data = struct.pack("<iIQ6Q", number, ARCH[machine] if arch is None else arch, 0, *given)
-    code, here, value = syscalls.program(machine), 0, 0
+    code, here, value = seccomp.program(machine), 0, 0
     while True:
         operation, yes, no, operand = code[here]
         here += 1
@@ -291,7 +292,7 @@ def answer(machine: str, number: int, *arguments: int, arch: int | None = None) 
 def test_the_filter_answers_each_call_as_its_table_says(machine: str) -> None:
     column = list(ARCH).index(machine)
     for table, wanted in (
-        (syscalls.ENDS, KILL), (syscalls.REFUSED, EPERM), (syscalls.PRETENDED, DONE),
+        (seccomp.ENDS, KILL), (seccomp.REFUSED, EPERM), (seccomp.PRETENDED, DONE),
     ):  # fmt: skip
         for name, numbers in table.items():
             if numbers[column] is not None:
@@ -301,7 +302,7 @@ def test_the_filter_answers_each_call_as_its_table_says(machine: str) -> None:
     )[column]  # fmt: skip
     assert answer(machine, read) == ALLOW
     assert answer(machine, 435) == ENOSYS  # clone3
-    assert answer(machine, syscalls.NEWEST + 1) == ENOSYS
+    assert answer(machine, seccomp.NEWEST + 1) == ENOSYS
     assert answer(machine, read, arch=0x40000003) == KILL  # 32-bit calls
     assert answer(machine, clone, 17) == ALLOW
     assert answer(machine, clone, 17 | 0x10000000) == EPERM
@@ -355,7 +356,7 @@ def test_the_numbers_of_the_filter_are_the_machine_s(tmp_path: Path) -> None:
     if compiler is None or platform.machine() not in ARCH:
         pytest.skip("needs g++ on a known machine")
     column = list(ARCH).index(platform.machine())
-    tables = syscalls.ENDS | syscalls.REFUSED | syscalls.PRETENDED
+    tables = seccomp.ENDS | seccomp.REFUSED | seccomp.PRETENDED
     wanted = {name: numbers[column] for name, numbers in tables.items() if numbers[column]}
     source = "#include <sys/syscall.h>\n" + "\n".join(
         f"#ifdef SYS_{name}\n@@ {json.dumps(name)} SYS_{name}\n#endif" for name in wanted

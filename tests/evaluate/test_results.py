@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from akg_tui.core.measurement import FailureKind
-from akg_tui.evaluate import layout as layouts
-from akg_tui.evaluate.faults import Fault
-from akg_tui.evaluate.region import Region
-from akg_tui.evaluate.results import Results
-from akg_tui.evaluate.serving import Form, IdleServer, Server, formed
-from akg_tui.evaluate.wire import Plan
-from akg_tui.evaluate.worker import ChildFailed, Worker
+from akg_tui.evaluate.child import layout as layouts
+from akg_tui.evaluate.child.faults import Fault
+from akg_tui.evaluate.child.kernel_server import Form, IdleServer, Server, formed
+from akg_tui.evaluate.child.protocol import Plan
+from akg_tui.evaluate.processes.shared_memory import SharedMemory
+from akg_tui.evaluate.processes.worker import ChildFailed, Worker
+from akg_tui.evaluate.timing_samples import Results
 
 DTYPES = [torch.float32, torch.float16, torch.int64, torch.bool, torch.complex64]
 
@@ -33,11 +33,11 @@ def ourselves() -> Iterator[Worker]:
     os.close(worker._memory)
 
 
-def told(tensors: Sequence[torch.Tensor], slot: int = 0) -> tuple[Results, Region]:
+def told(tensors: Sequence[torch.Tensor], slot: int = 0) -> tuple[Results, SharedMemory]:
     """Return what reads results like these, and the region that tells where they lie."""
     outputs = layouts.results_in(layouts.lay_out([t.contiguous() for t in tensors]))
     places = layouts.places(outputs)
-    region = Region((slot + 1) * places.size)
+    region = SharedMemory((slot + 1) * places.size)
     words = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
     places.pack_into(region.map, slot * places.size, *words)
     return Results(outputs), region
@@ -108,7 +108,7 @@ def test_memory_is_full_of_rubbish_after_it_was_poisoned() -> None:
     # In a process of its own: there is no way back.
     program = (
         "import torch\n"
-        "from akg_tui.evaluate.serving import POISON, poison\n"
+        "from akg_tui.evaluate.child.kernel_server import POISON, poison\n"
         "poison()\n"
         "for count in (1 << 12, 1 << 22):\n"
         "    assert (torch.empty(count, dtype=torch.uint8) == POISON).all(), count\n"
@@ -158,10 +158,10 @@ class _OneBuffer(Server):
         return 0
 
 
-def _served(kind: type[Server], calls: int) -> tuple[Server, Results, Region, Region]:
+def _served(kind: type[Server], calls: int) -> tuple[Server, Results, SharedMemory, SharedMemory]:
     layout = layouts.lay_out([torch.empty(4)])
-    inputs = Region(calls * layout.size)
-    places = Region(calls * layouts.places(layout).size)
+    inputs = SharedMemory(calls * layout.size)
+    places = SharedMemory(calls * layouts.places(layout).size)
     plan = Plan(
         kind="kernel", source="", filename="k", seed=0, slots=calls, inputs=layout, outputs=layout
     )

@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from akg_tui.evaluate import roofline
-from akg_tui.evaluate.roofline import Level
-from akg_tui.evaluate.targets import fingerprint
+from akg_tui.evaluate.targets import cpu, roofline
+from akg_tui.evaluate.targets.roofline import Level
 
 LEVELS = [
     Level("L1", 32 << 10, 200e9),
@@ -96,9 +95,9 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(
 
 
 def test_the_fingerprint_names_what_a_reader_must_know() -> None:
-    known = fingerprint.describe("2.13", 3)
+    known = cpu.describe("2.13", 3)
     assert {"cpu", "cpus", "kernel", "python", "compiler", "load", "torch", "threads"} <= set(known)
     assert (known["torch"], known["threads"]) == ("2.13", "3")
     assert all(value for value in known.values())
     # The load changes by the minute: what is kept for a machine may not depend on it.
-    assert known["load"] not in fingerprint.machine_key().split("; ")
+    assert known["load"] not in cpu.machine_key().split("; ")

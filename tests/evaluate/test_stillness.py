@@ -12,10 +12,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from akg_tui.evaluate import process_tree
-from akg_tui.evaluate.lookout import Lookout
-from akg_tui.evaluate.patience import worked_ns
-from akg_tui.evaluate.stillness import ALLOWED_NS, RUNS, Stillness
+from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes.process_watch import (
+    ALLOWED_NS,
+    RUNS,
+    ProcessWatch,
+    StopCheck,
+    worked_ns,
+)
 
 DEADLINE_S = 30.0
 
@@ -83,8 +87,8 @@ def _works(pid: int, for_ns: int) -> None:
 
 
 def test_a_process_that_was_stopped_is_still_until_it_is_woken(busy: int) -> None:
-    lookout = Lookout(busy)
-    stillness = Stillness(lookout)
+    lookout = ProcessWatch(busy)
+    stillness = StopCheck(lookout)
     with contextlib.closing(lookout):
         for _ in range(200):
             found = lookout.stopped()
@@ -102,8 +106,8 @@ def test_whichever_process_runs_in_its_stops_it_is_told_though_it_was_stopped_ag
     busy: int,
 ) -> None:
     for woken in process_tree.stopped(busy):
-        lookout = Lookout(busy)
-        stillness, found = Stillness(lookout), []
+        lookout = ProcessWatch(busy)
+        stillness, found = StopCheck(lookout), []
         for _ in range(RUNS):
             stillness.begin(lookout.stopped())
             os.kill(woken, signal.SIGCONT)
@@ -118,8 +122,8 @@ def test_whichever_process_runs_in_its_stops_it_is_told_though_it_was_stopped_ag
 def test_what_is_gone_stands_still() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
-    lookout = Lookout(process.pid)
-    stillness = Stillness(lookout)
+    lookout = ProcessWatch(process.pid)
+    stillness = StopCheck(lookout)
     stillness.begin([process.pid])
     assert not stillness.broken()
     assert lookout.stopped() == process_tree.stopped(process.pid) == [process.pid]
@@ -134,7 +138,7 @@ def test_a_thread_that_begins_while_it_runs_is_seen_at_the_next_stop() -> None:
         process.stdout.readline()
         os.killpg(process.pid, signal.SIGSTOP)
         _stopped(process.pid)
-        lookout = Lookout(process.pid)
+        lookout = ProcessWatch(process.pid)
         with contextlib.closing(lookout):
             assert lookout.stopped() == [process.pid]
             before = lookout.arrivals()

@@ -16,18 +16,19 @@ import pytest
 import torch
 
 from akg_tui.core.measurement import Outcome
-from akg_tui.evaluate import Judge, process_tree
-from akg_tui.evaluate import layout as layouts
-from akg_tui.evaluate.comparing import RESTOCKED
+from akg_tui.evaluate import Judge
+from akg_tui.evaluate.child import layout as layouts
 from akg_tui.evaluate.evaluation import READY_SPARES
-from akg_tui.evaluate.nursery import Nursery
-from akg_tui.evaluate.patience import Patience, worked_s
-from akg_tui.evaluate.protections import offered
+from akg_tui.evaluate.prefetch import Need, Prefetched
+from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes.child_pool import ChildPool
+from akg_tui.evaluate.processes.process_watch import CpuDeadline, worked_s
+from akg_tui.evaluate.processes.shared_memory import SharedMemoryPool
+from akg_tui.evaluate.processes.worker import Interrupts, Zygote
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
-from akg_tui.evaluate.region import Pool
-from akg_tui.evaluate.stock import Need, Stock
+from akg_tui.evaluate.sandbox.protections import offered
 from akg_tui.evaluate.targets.cpu import kernel_environment
-from akg_tui.evaluate.worker import Interrupts, Zygote
+from akg_tui.evaluate.timing import RESTOCKED
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
@@ -40,7 +41,7 @@ class Broken(Exception):
 
 
 @pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nursery, socket.socket]]:
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChildPool, socket.socket]]:
     """Return a nursery, and the socket on which any message breaks off what it waits for."""
     scratch = tmp_path_factory.mktemp("stock")
     home = scratch / "children"
@@ -53,20 +54,20 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nursery,
 
     zygote = Zygote(kernel_environment(1, home), Interrupts(theirs.fileno(), check), "cpu", "cpp")
     with ours, theirs:
-        yield Nursery(quick_task(), scratch, zygote, offered()), ours
+        yield ChildPool(quick_task(), scratch, zygote, offered()), ours
         zygote.close()
 
 
 @pytest.fixture
-def stock(nursery: tuple[Nursery, socket.socket]) -> Iterator[Stock]:
+def stock(nursery: tuple[ChildPool, socket.socket]) -> Iterator[Prefetched]:
     reference = Reference(nursery[0], REFERENCE, "reference.py")
     reference.examine()
-    yield Stock(nursery[0], reference)
+    yield Prefetched(nursery[0], reference)
     nursery[0].clear()
 
 
 def test_an_examination_that_is_broken_off_leaves_nothing_half_known(
-    nursery: tuple[Nursery, socket.socket], monkeypatch: pytest.MonkeyPatch
+    nursery: tuple[ChildPool, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reference = Reference(nursery[0], REFERENCE, "reference.py")
 
@@ -101,7 +102,7 @@ def get_inputs():
 
 
 def test_the_seed_of_an_input_tells_nothing_of_the_next_one_s(
-    nursery: tuple[Nursery, socket.socket],
+    nursery: tuple[ChildPool, socket.socket],
 ) -> None:
     reference = Reference(nursery[0], SEEDED, "reference.py")
     reference.examine()
@@ -129,7 +130,7 @@ def content(draw: Draw) -> bytes:
     return bytes(draw.inputs.map[: draw.description.inputs.size])
 
 
-def test_nothing_that_was_drawn_ahead_is_handed_out_twice(stock: Stock) -> None:
+def test_nothing_that_was_drawn_ahead_is_handed_out_twice(stock: Prefetched) -> None:
     stock.timed(NEED).close()
     stock.fill(0)
     seen = []
@@ -145,7 +146,7 @@ def test_nothing_that_was_drawn_ahead_is_handed_out_twice(stock: Stock) -> None:
 
 
 def test_what_is_there_is_not_drawn_again(
-    stock: Stock, nursery: tuple[Nursery, socket.socket]
+    stock: Prefetched, nursery: tuple[ChildPool, socket.socket]
 ) -> None:
     stock.timed(NEED).close()
     stock.fill(0)
@@ -159,7 +160,7 @@ def test_what_is_there_is_not_drawn_again(
 
 
 def test_broken_off_it_keeps_what_is_whole_and_starts_again(
-    stock: Stock, nursery: tuple[Nursery, socket.socket]
+    stock: Prefetched, nursery: tuple[ChildPool, socket.socket]
 ) -> None:
     nursery[1].send(b"!")
     with pytest.raises(Broken):
@@ -168,7 +169,7 @@ def test_broken_off_it_keeps_what_is_whole_and_starts_again(
     stock.trials().close()
 
 
-def test_a_candidate_that_needs_more_inputs_than_there_are_gets_them(stock: Stock) -> None:
+def test_a_candidate_that_needs_more_inputs_than_there_are_gets_them(stock: Prefetched) -> None:
     stock.timed(NEED).close()
     stock.fill(0)
     with closing(stock.timed(Need(count=40, checkable=20, at_least=2))) as timed:
@@ -176,7 +177,7 @@ def test_a_candidate_that_needs_more_inputs_than_there_are_gets_them(stock: Stoc
 
 
 def test_memory_is_there_before_it_is_wanted_and_handed_out_once() -> None:
-    pool = Pool(most=4, most_bytes=1 << 20)
+    pool = SharedMemoryPool(most=4, most_bytes=1 << 20)
     page = mmap.PAGESIZE
     pool.take(2 * page).close()
     pool.take(8 * page).close()
@@ -197,7 +198,7 @@ def test_memory_is_there_before_it_is_wanted_and_handed_out_once() -> None:
 
 def test_memory_that_waits_is_bounded_and_what_nobody_wants_is_dropped() -> None:
     page = mmap.PAGESIZE
-    pool = Pool(most=3, most_bytes=8 * page)
+    pool = SharedMemoryPool(most=3, most_bytes=8 * page)
     for size in (4, 4, 4, 1, 1, 1):
         pool.take(size * page)
     pool.fill()
@@ -209,7 +210,7 @@ def test_memory_that_waits_is_bounded_and_what_nobody_wants_is_dropped() -> None
 
 
 def test_children_settle_beside_a_kernel_and_end_if_they_are_not_needed(
-    nursery: tuple[Nursery, socket.socket],
+    nursery: tuple[ChildPool, socket.socket],
 ) -> None:
     made = nursery[0]
     if not made.reserves:
@@ -234,7 +235,7 @@ def test_children_settle_beside_a_kernel_and_end_if_they_are_not_needed(
 
 def test_patience_counts_what_a_process_works_and_not_what_it_waits() -> None:
     pid = os.getpid()
-    patience = Patience(pid, 3600.0)
+    patience = CpuDeadline(pid, 3600.0)
     assert patience.lost() == ""
     before = worked_s(pid)
     assert before is not None
@@ -244,7 +245,7 @@ def test_patience_counts_what_a_process_works_and_not_what_it_waits() -> None:
     after = worked_s(pid)
     assert after is not None
     assert after - before >= 0.02
-    impatient = Patience(pid, 0.05)
+    impatient = CpuDeadline(pid, 0.05)
     while not impatient.lost():
         continue
     assert impatient.lost() == "no time left after 0.05 s of the reference's work"

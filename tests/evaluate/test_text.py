@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from akg_tui.evaluate.plaintext import clean, one_line
-from akg_tui.evaluate.static import SOURCE_LIMIT, syntax_fault
+from akg_tui.core.sanitize import strip_escapes, strip_to_line
+from akg_tui.evaluate.kernel_text import SOURCE_LIMIT, syntax_fault
 
 
 @given(st.text(st.characters(codec=None), max_size=300))
 def test_nothing_that_acts_on_a_terminal_is_left(text: str) -> None:
-    left = clean(text)
+    left = strip_escapes(text)
     assert not [c for c in left if unicodedata.category(c) in {"Cc", "Cs"} and c not in "\n\t"]
-    assert clean(left) == left
+    assert strip_escapes(left) == left
 
 
 @given(st.text("ab\n\t é漢", max_size=300))
 def test_plain_text_is_left_alone(text: str) -> None:
-    assert clean(text) == text
+    assert strip_escapes(text) == text
 
 
 @pytest.mark.parametrize(
@@ -31,11 +31,11 @@ def test_plain_text_is_left_alone(text: str) -> None:
      "\x9b31m", "\x9d0;owned\x9c", "\x1b(B", "\x1bc", "\u202e", "\u200b", "\ufeff", "\x00", "\x08"],
 )  # fmt: skip
 def test_an_escape_code_goes_whole(code: str) -> None:
-    assert clean(f"before{code}after") == "beforeafter"
+    assert strip_escapes(f"before{code}after") == "beforeafter"
 
 
 def test_of_long_text_head_and_tail_are_kept() -> None:
-    left = clean("start" + "x" * 10_000 + "end", limit=100)
+    left = strip_escapes("start" + "x" * 10_000 + "end", limit=100)
     assert len(left) == 100
     assert left.startswith("start")
     assert left.endswith("end")
@@ -44,14 +44,14 @@ def test_of_long_text_head_and_tail_are_kept() -> None:
 
 def test_a_hostile_text_is_cleaned_in_no_time() -> None:
     start = time.monotonic()
-    clean("\x1b]" * 50_000)
-    clean("\x1b[" + ";" * 100_000)
+    strip_escapes("\x1b]" * 50_000)
+    strip_escapes("\x1b[" + ";" * 100_000)
     assert time.monotonic() - start < 2
 
 
 @given(st.text(max_size=2000))
 def test_one_line_is_one_short_line(text: str) -> None:
-    line = one_line(text)
+    line = strip_to_line(text)
     assert len(line) <= 400
     assert "\n" not in line
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Correctness
-from akg_tui.evaluate import Judge, cases, correctness, shapes
-from akg_tui.evaluate import layout as layouts
-from akg_tui.evaluate.cases import Case
-from akg_tui.evaluate.drawing import trained_a_little
+from akg_tui.evaluate import Judge, correctness, hidden_shapes
+from akg_tui.evaluate.child import layout as layouts
+from akg_tui.evaluate.child import unusual_values
+from akg_tui.evaluate.child.input_generator import trained_a_little
+from akg_tui.evaluate.child.unusual_values import Case
 from tests.evaluate.conftest import quick_task
 
 TALL = ((64, 256), (256,))
@@ -29,28 +30,30 @@ def dice(seed: int = 0) -> torch.Generator:
 
 @given(st.integers(0, 1000))
 def test_hidden_shapes_are_small_odd_and_keep_what_belongs_together(seed: int) -> None:
-    free = shapes.dimensions(TALL)
-    for first, second in shapes.hidden(TALL, free, random.Random(seed)):
+    free = hidden_shapes.dimensions(TALL)
+    for first, second in hidden_shapes.hidden_shapes(TALL, free, random.Random(seed)):
         assert first[1] == second[0]  # one dimension, two places
         assert (first, second) != TALL
-        assert math.prod(first) <= 2 * shapes.SMALL
-    odd, one, larger = shapes.hidden(TALL, free, random.Random(seed))
+        assert math.prod(first) <= 2 * hidden_shapes.SMALL
+    odd, one, larger = hidden_shapes.hidden_shapes(TALL, free, random.Random(seed))
     assert odd[0][0] % 2 == odd[0][1] % 2 == 1
     assert 1 in one[0]
     assert larger[0][0] > 64 or larger[0][1] > 256
 
 
 def test_without_a_free_dimension_there_is_no_hidden_shape() -> None:
-    assert shapes.hidden(TALL, [], random.Random(0)) == []
+    assert hidden_shapes.hidden_shapes(TALL, [], random.Random(0)) == []
 
 
 def test_a_long_tensor_is_cut_down() -> None:
     long = ((1 << 24,),)
-    for hidden in shapes.hidden(long, shapes.dimensions(long), random.Random(0))[:2]:
-        assert hidden[0][0] <= shapes.SMALL
+    for hidden in hidden_shapes.hidden_shapes(
+        long, hidden_shapes.dimensions(long), random.Random(0)
+    )[:2]:
+        assert hidden[0][0] <= hidden_shapes.SMALL
 
 
-@pytest.mark.parametrize("case", [*sorted(cases.FLOATING), Case.PATCHWORK])
+@pytest.mark.parametrize("case", [*sorted(unusual_values.FLOATING), Case.PATCHWORK])
 @pytest.mark.parametrize(
     "dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64]
 )
@@ -60,17 +63,17 @@ def test_every_case_keeps_shape_and_dtype_and_changes_no_input_in_place(
     x = torch.randn(6, 10, generator=dice()).to(dtype)
     for value in (x, x[0], x[0, 0]):
         before = value.clone()
-        (made,) = cases.apply(case, [value], dice(1))
+        (made,) = unusual_values.apply(case, [value], dice(1))
         assert isinstance(made, torch.Tensor)
         assert (made.shape, made.dtype) == (value.shape, value.dtype)
         assert torch.equal(value, before)
         finite = bool(torch.isfinite(made).all())
-        assert finite is (case not in cases.SPECIAL)
+        assert finite is (case not in unusual_values.SPECIAL)
 
 
 def test_a_patchwork_has_rows_of_nearly_every_kind() -> None:
     x = torch.randn(400, 16, generator=dice())
-    (made,) = cases.apply(Case.PATCHWORK, [x], dice(2))
+    (made,) = unusual_values.apply(Case.PATCHWORK, [x], dice(2))
     assert isinstance(made, torch.Tensor)
     most = made.abs().amax(-1)
     for kind, found in {
@@ -86,7 +89,7 @@ def test_a_patchwork_has_rows_of_nearly_every_kind() -> None:
 
 def test_integers_go_to_the_ends_of_what_was_drawn() -> None:
     index = torch.randint(3, 90, (50,), generator=dice())
-    (made,) = cases.apply(Case.EDGES, [index], dice())
+    (made,) = unusual_values.apply(Case.EDGES, [index], dice())
     assert isinstance(made, torch.Tensor)
     assert set(made.tolist()) == {int(index.min()), int(index.max())}
 
@@ -102,15 +105,15 @@ def test_integers_go_to_the_ends_of_what_was_drawn() -> None:
 def test_a_task_says_how_unusual_values_may_be(
     values: str, has: set[Case], has_not: set[Case]
 ) -> None:
-    possible = set(cases.possible(values, [torch.float32]))
+    possible = set(unusual_values.possible(values, [torch.float32]))
     assert has <= possible
     assert not has_not & possible
-    assert cases.possible(values, [torch.bool]) == []
+    assert unusual_values.possible(values, [torch.bool]) == []
 
 
 def test_what_hangs_on_a_rounding_is_not_held_against_a_kernel() -> None:
     wide = torch.tensor([[0.1, 0.1, 0.1], [1.0, 2.0, 4.0]], dtype=torch.float64)
-    nudged = cases.nudged(wide, wide.float())
+    nudged = unusual_values.nudged(wide, wide.float())
     assert isinstance(nudged, torch.Tensor)
 
     def normed(x: torch.Tensor) -> torch.Tensor:
@@ -129,7 +132,7 @@ def test_a_tie_has_no_right_answer() -> None:
     first, other = torch.tensor([0]), torch.tensor([3])
     assert correctness.conditioned([first], [first], [other], None) is None
     assert correctness.conditioned([first], [first], [first], None) is not None
-    nudged = cases.nudged(zeros.double(), zeros)
+    nudged = unusual_values.nudged(zeros.double(), zeros)
     assert isinstance(nudged, torch.Tensor)
     assert len(set(nudged.flatten().tolist())) == 5
 
@@ -226,7 +229,7 @@ async def test_unusual_values_come_in_the_declared_shape_too(tmp_path: Path) -> 
     reference = SLOW_REFERENCE.replace("WAIT", "pass")
     found = await evaluated(tmp_path, reference)
     declared = [each for each in found.errors if "shape" not in each.name]
-    words = {cases.WORDS[case] for case in cases.FLOATING}
+    words = {unusual_values.WORDS[case] for case in unusual_values.FLOATING}
     assert len([each for each in declared if each.name in words]) <= 1
     (rows,) = [each for each in declared if each.name == "rows of many kinds"]
     assert rows.note == ""
@@ -306,4 +309,7 @@ async def test_what_a_reference_has_no_time_for_hangs_on_its_work_alone_and_is_t
     assert bool(late) is not all_tried
     # Every value is told of: tried, or not and why.
     named = " ".join(each.name for each in found.errors)
-    assert all(cases.WORDS[case] in named for case in cases.possible("any", [torch.float32]))
+    assert all(
+        unusual_values.WORDS[case] in named
+        for case in unusual_values.possible("any", [torch.float32])
+    )

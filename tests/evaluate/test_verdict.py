@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 from collections.abc import Callable
+from statistics import fmean, median, stdev
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from akg_tui.core.decision import is_surely_slower
-from akg_tui.evaluate import verdict
-from akg_tui.evaluate.verdict import (
+from akg_tui.core.verdict import is_surely_slower
+from akg_tui.evaluate import statistics
+from akg_tui.evaluate.statistics import (
     CONFIRM_ALPHA,
     CONFIRMING,
     MAIN,
@@ -70,9 +70,9 @@ def walk(schedule: Schedule, noise: Noise, mean: float, min_gain: float) -> Stan
     for look in schedule.looks:
         while len(seen) < look.clusters:
             seen.append(mean + noise())
-            if schedule is MAIN and verdict.is_hopeless(seen, min_gain):
+            if schedule is MAIN and statistics.is_hopeless(seen, min_gain):
                 return Standing.FUTILE
-        found = verdict.standing(seen, look, min_gain, schedule)
+        found = statistics.standing(seen, look, min_gain, schedule)
         if found is not Standing.OPEN:
             return found
     return found
@@ -83,7 +83,7 @@ def clusters_of(noise: Noise, mean: float) -> int:
     seen: list[float] = []
     for look in MAIN.looks:
         seen += [mean + noise() for _ in range(look.clusters - len(seen))]
-        if verdict.standing(seen, look, 0.01) is not Standing.OPEN:
+        if statistics.standing(seen, look, 0.01) is not Standing.OPEN:
             return look.clusters
     return MAIN.last.clusters
 
@@ -100,15 +100,15 @@ def keeps_when_time_ends(noise: Noise, gain: float, clusters: int, confirming: i
     """Say whether a comparison whose time ends after so few clusters ends in KEEP."""
     mean = math.log1p(gain)
     seen = [mean + noise() for _ in range(clusters)]
-    if not verdict.is_faster_so_far(seen, 0.01):
+    if not statistics.is_faster_so_far(seen, 0.01):
         return False
     again = [mean + noise() for _ in range(confirming)]
-    return verdict.confirms(again, CONFIRMING.final(confirming)) is Standing.FASTER
+    return statistics.confirms(again, CONFIRMING.final(confirming)) is Standing.FASTER
 
 
 @given(values, alphas)
 def test_the_estimate_lies_within_its_bounds(logs: list[float], alpha: float) -> None:
-    mean, low, high = verdict.trimmed_bounds(logs, alpha)
+    mean, low, high = statistics.trimmed_bounds(logs, alpha)
     assert low <= mean <= high
     assert min(logs) - 1e-9 <= mean <= max(logs) + 1e-9
 
@@ -117,18 +117,18 @@ def test_the_estimate_lies_within_its_bounds(logs: list[float], alpha: float) ->
 def test_the_order_of_clusters_does_not_move_the_estimate_nor_narrow_its_bounds(
     logs: list[float], alpha: float, dice: random.Random
 ) -> None:
-    mean, low, high = verdict.trimmed_bounds(dice.sample(logs, len(logs)), alpha)
-    assert mean == verdict.trimmed_bounds(logs, alpha)[0]
-    independent = verdict.spread(logs)
-    reach = independent.reach(alpha) / verdict.persistence(logs)
+    mean, low, high = statistics.trimmed_bounds(dice.sample(logs, len(logs)), alpha)
+    assert mean == statistics.trimmed_bounds(logs, alpha)[0]
+    independent = statistics.spread(logs)
+    reach = independent.reach(alpha) / statistics.persistence(logs)
     assert high - mean >= reach * (1 - 1e-9) - 1e-12
     assert mean - low >= reach * (1 - 1e-9) - 1e-12
 
 
 @given(values, alphas)
 def test_swapping_the_sides_inverts_the_ratio(logs: list[float], alpha: float) -> None:
-    ours = verdict.ratio_interval(logs, alpha)
-    theirs = verdict.ratio_interval([-value for value in logs], alpha)
+    ours = statistics.ratio_interval(logs, alpha)
+    theirs = statistics.ratio_interval([-value for value in logs], alpha)
     assert ours.ratio * theirs.ratio == pytest.approx(1)
     assert ours.low * theirs.high == pytest.approx(1)
 
@@ -137,8 +137,8 @@ def test_swapping_the_sides_inverts_the_ratio(logs: list[float], alpha: float) -
 def test_more_confidence_means_a_wider_interval(
     logs: list[float], one: float, other: float
 ) -> None:
-    strict = verdict.ratio_interval(logs, min(one, other))
-    loose = verdict.ratio_interval(logs, max(one, other))
+    strict = statistics.ratio_interval(logs, min(one, other))
+    loose = statistics.ratio_interval(logs, max(one, other))
     assert strict.low <= loose.low * (1 + 1e-12)
     assert strict.high >= loose.high * (1 - 1e-12)
     assert strict.confidence >= loose.confidence
@@ -146,21 +146,21 @@ def test_more_confidence_means_a_wider_interval(
 
 @given(values)
 def test_bounds_can_always_be_written_as_json_numbers(logs: list[float]) -> None:
-    found = verdict.ratio_interval([value * 1000 for value in logs], 0.0005)
+    found = statistics.ratio_interval([value * 1000 for value in logs], 0.0005)
     assert all(math.isfinite(x) for x in (found.ratio, found.low, found.high))
 
 
 def test_up_to_nine_values_it_is_the_plain_t_interval() -> None:
     logs = [0.1, 0.2, 0.15, 0.3, 0.05]
-    mean, low, high = verdict.trimmed_bounds(logs, 0.01)
-    reach = stdtrit(4, 0.99) * statistics.stdev(logs) / math.sqrt(5)
-    assert mean == pytest.approx(statistics.mean(logs))
+    mean, low, high = statistics.trimmed_bounds(logs, 0.01)
+    reach = stdtrit(4, 0.99) * stdev(logs) / math.sqrt(5)
+    assert mean == pytest.approx(fmean(logs))
     assert (low, high) == (pytest.approx(mean - reach), pytest.approx(mean + reach))
 
 
 def test_one_wild_cluster_among_many_is_cut_off() -> None:
     calm = [0.02 + 0.001 * (i % 5) for i in range(39)]
-    mean, low, _ = verdict.trimmed_bounds([*calm, -4.0], 0.0045)
+    mean, low, _ = statistics.trimmed_bounds([*calm, -4.0], 0.0045)
     assert mean == pytest.approx(0.022, abs=0.001)
     assert low > 0.02
 
@@ -183,40 +183,40 @@ def test_the_next_look_needs_more_clusters(clusters: int, look: int) -> None:
 @pytest.mark.parametrize("logs", [[], [0.1]])
 def test_one_cluster_is_no_interval(logs: list[float]) -> None:
     with pytest.raises(ValueError, match="needs two values"):
-        verdict.trimmed_bounds(logs, 0.01)
+        statistics.trimmed_bounds(logs, 0.01)
 
 
 def test_a_clear_gain_is_decided_at_the_first_look() -> None:
     logs = [math.log(2) + 0.01 * i for i in range(4)]
-    assert verdict.standing(logs, MAIN.looks[0], 0.01) is Standing.FASTER
-    assert verdict.standing([-x for x in logs], MAIN.looks[0], 0.01) is Standing.FUTILE
+    assert statistics.standing(logs, MAIN.looks[0], 0.01) is Standing.FASTER
+    assert statistics.standing([-x for x in logs], MAIN.looks[0], 0.01) is Standing.FUTILE
 
 
 def test_a_handful_of_processes_prove_only_a_large_gain() -> None:
     logs = [math.log(1.1) + 1e-4 * i for i in range(4)]
-    assert verdict.standing(logs, MAIN.looks[0], 0.01) is Standing.OPEN
+    assert statistics.standing(logs, MAIN.looks[0], 0.01) is Standing.OPEN
 
 
 def test_a_disturbed_machine_must_show_more_before_it_is_believed() -> None:
     logs = [math.log(1.1) + 1e-4 * (i % 3) for i in range(8)]
     look = MAIN.at(8)
     assert look is not None
-    assert verdict.standing(logs, look, 0.01) is Standing.FASTER
-    assert verdict.standing(logs, look, 0.01, least=STEADY_CLUSTERS) is Standing.OPEN
+    assert statistics.standing(logs, look, 0.01) is Standing.FASTER
+    assert statistics.standing(logs, look, 0.01, least=STEADY_CLUSTERS) is Standing.OPEN
 
 
 def test_a_gain_smaller_than_asked_for_is_not_faster() -> None:
     logs = [0.005 + 1e-5 * (i % 3) for i in range(12)]
-    assert verdict.standing(logs, Look(12, 0.002), 0.0) is Standing.FASTER
-    assert verdict.standing(logs, Look(12, 0.002), 0.01) is Standing.FUTILE
+    assert statistics.standing(logs, Look(12, 0.002), 0.0) is Standing.FASTER
+    assert statistics.standing(logs, Look(12, 0.002), 0.01) is Standing.FUTILE
 
 
 def test_neighbours_that_resemble_each_other_widen_an_interval() -> None:
     dice = random.Random(3)
     step = drifting(dice, 0.02)
-    assert verdict.persistence([step() for _ in range(60)]) > 1.3
-    assert verdict.persistence([dice.gauss(0, 0.02) for _ in range(60)]) < 1.3
-    assert verdict.persistence([0.1] * 20) == 1.0
+    assert statistics.persistence([step() for _ in range(60)]) > 1.3
+    assert statistics.persistence([dice.gauss(0, 0.02) for _ in range(60)]) < 1.3
+    assert statistics.persistence([0.1] * 20) == 1.0
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -279,9 +279,9 @@ def test_a_gain_that_could_be_seen_is_seen_when_it_is_there() -> None:
     seen = 0
     for _ in range(200):
         logs = [dice.gauss(0, 0.03) for _ in range(24)]
-        gain = verdict.detectable_gain(logs, 0.0012, 0.01)
+        gain = statistics.detectable_gain(logs, 0.0012, 0.01)
         later = [dice.gauss(math.log1p(gain), 0.03) for _ in range(24)]
-        seen += verdict.ratio_interval(later, 0.0012).low > 1.01
+        seen += statistics.ratio_interval(later, 0.0012).low > 1.01
     assert seen >= 0.94 * 200
 
 
@@ -289,7 +289,7 @@ def test_a_gain_that_could_be_seen_is_seen_when_it_is_there() -> None:
 def test_equal_kernels_seldom_take_long(noise: Callable[[random.Random, float], Noise]) -> None:
     dice = random.Random(5)
     taken = [clusters_of(noise(dice, 0.035), 0.0) for _ in range(300)]
-    assert statistics.median(taken) <= 16
+    assert median(taken) <= 16
     assert sum(count > 48 for count in taken) <= 6
 
 
@@ -297,9 +297,9 @@ def test_equal_kernels_seldom_take_long(noise: Callable[[random.Random, float], 
 def test_what_is_given_up_before_the_first_look_is_never_a_gain(
     logs: list[float], min_gain: float
 ) -> None:
-    if verdict.is_hopeless(logs, min_gain):
+    if statistics.is_hopeless(logs, min_gain):
         assert len(logs) < MAIN.looks[0].clusters
-        assert verdict.early_interval(logs).high <= 1 + min_gain
+        assert statistics.early_interval(logs).high <= 1 + min_gain
 
 
 @pytest.mark.parametrize("deviation", [0.002, 0.01, 0.035, 0.08])
@@ -308,8 +308,8 @@ def test_a_kernel_that_is_twice_as_slow_takes_two_clusters(deviation: float) -> 
     told = missed = 0
     for _ in range(400):
         logs = [math.log(0.5) + dice.gauss(0, deviation) for _ in range(2)]
-        assert verdict.is_hopeless(logs, 0.01)
-        found = verdict.early_interval(logs)
+        assert statistics.is_hopeless(logs, 0.01)
+        found = statistics.early_interval(logs)
         told += is_surely_slower(found)
         missed += not found.low < 0.5 < found.high
     assert told >= 0.95 * 400
@@ -319,7 +319,7 @@ def test_a_kernel_that_is_twice_as_slow_takes_two_clusters(deviation: float) -> 
 
 @pytest.mark.parametrize(
     ("gain", "deviation"),
-    [(0.03, 0.005), (0.03, 0.035), (0.03, 0.1), (0.1, 0.08), (0.3, verdict.KNOWN_DEVIATION)],
+    [(0.03, 0.005), (0.03, 0.035), (0.03, 0.1), (0.1, 0.08), (0.3, statistics.KNOWN_DEVIATION)],
 )
 def test_a_gain_is_hardly_ever_given_up_before_the_first_look(
     gain: float, deviation: float
@@ -328,13 +328,13 @@ def test_a_gain_is_hardly_ever_given_up_before_the_first_look(
     lost = 0
     for _ in range(2000):
         logs = [math.log1p(gain) + dice.gauss(0, deviation) for _ in range(3)]
-        lost += verdict.is_hopeless(logs[:2], 0.01) or verdict.is_hopeless(logs, 0.01)
+        lost += statistics.is_hopeless(logs[:2], 0.01) or statistics.is_hopeless(logs, 0.01)
     assert lost <= 0.01 * 2000
 
 
 def test_two_clusters_that_agree_by_chance_give_nothing_up() -> None:
     # A gain of 3 % was told to be "not faster: -4.0 % (-6.8 to -1.0)" so.
-    assert not verdict.is_hopeless([-0.0405, -0.0395], 0.01)
+    assert not statistics.is_hopeless([-0.0405, -0.0395], 0.01)
 
 
 def alone(
@@ -343,7 +343,7 @@ def alone(
     """Return what single calls show, if they keep this share of a gain."""
     found = [kept * math.log1p(gain) + dice.gauss(0, deviation) for _ in range(clusters)]
     whole = [math.log1p(gain)] * clusters
-    return verdict.standing_alone(found, whole, whole)
+    return statistics.standing_alone(found, whole, whole)
 
 
 @pytest.mark.parametrize("gain", [0.2, 1.0, 9.0])
@@ -368,7 +368,7 @@ def test_such_a_gain_is_shown_at_no_look_of_a_noisy_confirmation(deviation: floa
 
 def shown_alone(look: Look, found: list[float], expected: float, together: float) -> Standing:
     """Return what single calls show at a look, of a gain that is `together` in whole samples."""
-    return verdict.standing_alone(
+    return statistics.standing_alone(
         found[: look.clusters],
         [math.log1p(expected)] * look.clusters,
         [math.log1p(together)] * look.clusters,
@@ -417,4 +417,4 @@ def test_an_honest_gain_is_one_input_at_a_time_too(gain: float) -> None:
 
 
 def test_where_samples_are_single_calls_there_is_nothing_to_compare() -> None:
-    assert verdict.standing_alone([], [], []) is Standing.FASTER
+    assert statistics.standing_alone([], [], []) is Standing.FASTER

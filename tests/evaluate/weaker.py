@@ -13,7 +13,7 @@ import platform
 import struct
 import sys
 
-from akg_tui.evaluate import kernel_calls as kernel
+from akg_tui.evaluate.sandbox import linux_syscalls as kernel
 
 X86 = platform.machine() == "x86_64"
 LACKING = {

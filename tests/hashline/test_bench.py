@@ -11,14 +11,14 @@ from random import Random
 import pytest
 
 from akg_tui.hashline import Document, Tagger
-from akg_tui.hashline.bench.corpus import generated
-from akg_tui.hashline.bench.cost import edit_costs, slips
-from akg_tui.hashline.bench.drift import DRIFTS, Carry, Change, Row, after, wanted
-from akg_tui.hashline.bench.mutations import KINDS, mutate, mutations
-from akg_tui.hashline.bench.report import EditsReport, run, tables
-from akg_tui.hashline.bench.staleness import OWN, Count, OneTag, Tasks, fuzz, matrix
-from akg_tui.hashline.bench.tokens import ESTIMATE, BadVocabulary, tokenizer_from
-from akg_tui.hashline.syntax import fault_in, language_of
+from akg_tui.hashline.parse_gate import fault_in, language_of
+from benchmarks.edit_formats.corpus import generated
+from benchmarks.edit_formats.cost import edit_costs, slips
+from benchmarks.edit_formats.drift import DRIFTS, Carry, Change, Row, after, wanted
+from benchmarks.edit_formats.mutations import KINDS, mutate, mutations
+from benchmarks.edit_formats.report import EditsReport, run, tables
+from benchmarks.edit_formats.staleness import OWN, Count, OneTag, Tasks, fuzz, matrix
+from benchmarks.edit_formats.tokens import ESTIMATE, BadVocabulary, tokenizer_from
 
 TRIALS = 40
 

@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from akg_tui.hashline import Document
-from akg_tui.hashline.bench.writers import CALLS
 from akg_tui.hashline.formats import FORMATS, Refusal, open_format
+from benchmarks.edit_formats.writers import CALLS
 
 from .strategies import TAGGER, documents, kernel
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from akg_tui.hashline import EditRejected, EditRequest, parse_ops
-from akg_tui.hashline.syntax import fault_in, newly_broken
+from akg_tui.hashline.parse_gate import fault_in, newly_broken
 
 from .strategies import anchor, edit, kernel, rejection, session_of
 

@@ -4,14 +4,7 @@ from collections import Counter
 
 import pytest
 
-from akg_tui.hashline import (
-    Document,
-    EditRejected,
-    EditRequest,
-    EditSession,
-    Tagger,
-    parse_ops,
-)
+from akg_tui.hashline import Document, EditRejected, EditRequest, EditSession, Tagger, parse_ops
 from akg_tui.hashline.tags import ALPHABET
 
 

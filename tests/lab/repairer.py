@@ -14,8 +14,8 @@ from akg_tui.agent.chat import (
     ToolSpec,
     UserMessage,
 )
-from akg_tui.agent.edit_bench.scripted import Scripted
-from akg_tui.agent.edit_bench.tasks import EditTask
+from benchmarks.edit_models.scripted import Scripted
+from benchmarks.edit_models.tasks import EditTask
 from tests.lab.replies import Block, Reply, call, message
 from tests.lab.server import Request
 

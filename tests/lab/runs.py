@@ -12,11 +12,11 @@ from akg_tui.agent.context import Context, RunBrief
 from akg_tui.agent.models.claude import Claude
 from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.agent.models.transport import Limits
-from akg_tui.agent.patience import Patience
 from akg_tui.agent.prompt import system_text
+from akg_tui.agent.retry import Retry
 from akg_tui.core import events as ev
-from akg_tui.core.capabilities import ANTHROPIC
-from akg_tui.core.machine import Mode
+from akg_tui.core.model_info import ANTHROPIC
+from akg_tui.core.phases import Mode
 from akg_tui.core.task import Agent, Policy, Task
 from akg_tui.engine.engine import Engine
 from akg_tui.store.run_folder import RunFolder
@@ -29,12 +29,12 @@ KEY = "sk-lab-secret"
 QUICK = Limits(connect_s=2.0, first_s=5.0, stall_s=5.0)
 
 
-def brave(**changes: Any) -> Patience:
+def brave(**changes: Any) -> Retry:
     """Patience for tests: the same rules, waits of milliseconds, each try as long as the last."""
     ticks = itertools.count()
     settings: dict[str, Any] = {"base_s": 0.001, "cap_s": 0.004, "asked_cap_s": 0.004}
     settings["now"] = lambda: next(ticks) * 0.003
-    return Patience(**{**settings, "total_s": 0.05, **changes})
+    return Retry(**{**settings, "total_s": 0.05, **changes})
 
 
 def directions() -> Iterator[Direction]:
@@ -88,7 +88,7 @@ def engine(
     url: str,
     *,
     key: str = KEY,
-    patience: Patience | None = None,
+    patience: Retry | None = None,
     limits: Limits = QUICK,
     budget: int | None = None,
     clock: Any = None,

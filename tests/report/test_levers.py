@@ -7,12 +7,12 @@ from pathlib import Path
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Gate
+from akg_tui.core.phases import Gate
 from akg_tui.report.gather import gather
-from akg_tui.report.levers import in_words, is_by_a_person
+from akg_tui.report.html import render_page
 from akg_tui.report.markdown import render_markdown
-from akg_tui.report.page import render_page
-from akg_tui.store.at_rest import RunAtRest
+from akg_tui.report.wording import in_words, is_by_a_person
+from akg_tui.store.run_at_rest import RunAtRest
 from tests.report.runs import begun, closed
 from tests.store.scripted import perform, send
 

@@ -14,7 +14,7 @@ import pytest
 
 from akg_tui.cli import main
 from akg_tui.engine.engine import Engine
-from akg_tui.engine.reporting import reporter
+from akg_tui.engine.run_report import reporter
 from akg_tui.headless import closing_lines, summary_of
 from tests.engine import runs as engines
 from tests.engine.fake_judge import FakeJudge

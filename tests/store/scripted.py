@@ -15,8 +15,8 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
-from akg_tui.core.machine import Mode, Phase
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
+from akg_tui.core.phases import Mode, Phase
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_folder import TaskFolder, load_task
 

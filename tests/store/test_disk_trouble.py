@@ -12,12 +12,7 @@ from pathlib import Path
 import pytest
 
 from akg_tui.core import events as ev
-from akg_tui.store.errors import (
-    JournalDamaged,
-    JournalTooNew,
-    JournalWriteError,
-    StoreError,
-)
+from akg_tui.store.errors import JournalDamaged, JournalTooNew, JournalWriteError, StoreError
 from akg_tui.store.history import broken_refs
 from akg_tui.store.run_folder import RunFolder, read_state
 from akg_tui.store.task_folder import TaskFolder

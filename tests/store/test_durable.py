@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from akg_tui.store.durable import replace_file
+from akg_tui.store.filesystem import replace_file
 
 
 def test_a_file_or_a_link_is_replaced_whole_and_nothing_else_changes(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from akg_tui.core import events as ev
 from akg_tui.store.errors import JournalDamaged
-from akg_tui.store.follow import JournalTail
 from akg_tui.store.journal import Journal, read
+from akg_tui.store.journal_reader import JournalTail
 from akg_tui.store.lock import RunLock
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Phase
+from akg_tui.core.phases import Phase
 from akg_tui.store import fork as fork_module
 from akg_tui.store.errors import HistoryError, RunFolderError
 from akg_tui.store.fork import fork_run

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from akg_tui.core import events as ev
 from akg_tui.core.fold import fold
-from akg_tui.core.past import Past
+from akg_tui.core.past_states import Past
 from akg_tui.store.errors import JournalDamaged, RunFolderError
-from akg_tui.store.follow import JournalTail
 from akg_tui.store.journal import Journal, read
-from akg_tui.store.journal_lines import NO_LINE, Scanned, digest, prepare
-from akg_tui.store.journal_pages import Pages, read_on
+from akg_tui.store.journal_format import NO_LINE, Scanned, digest, prepare
+from akg_tui.store.journal_reader import JournalTail, Pages, read_on
 from akg_tui.store.lock import RunLock
 from tests.tui.script import FakeHandle
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from akg_tui.core.automation import TUNING, AutomationPolicy
 from akg_tui.core.fold import fold
-from akg_tui.core.goals import Goal
+from akg_tui.core.stopping.automation import TUNING, AutomationPolicy
+from akg_tui.core.stopping.goals import Goal
 from akg_tui.store.errors import BadTask, RunFolderError
 from akg_tui.store.journal import read
-from akg_tui.store.policy_file import load_policy
-from akg_tui.store.task_toml import parse_task
+from akg_tui.store.task_toml import load_policy, parse_task
 
 PLACE = Path("task.toml")
 FULL = """\

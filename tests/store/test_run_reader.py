@@ -6,8 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from akg_tui.store.run_list import summarize_run
-from akg_tui.store.run_reader import Reader
+from akg_tui.store.run_list import Reader, summarize_run
 from benchmarks import fold
 
 

@@ -11,12 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from akg_tui.core import events as ev
-from akg_tui.core.checks import Health
-from akg_tui.core.machine import Verdict
-from akg_tui.store.checkup import check_run
+from akg_tui.core.phases import Verdict
+from akg_tui.store.checkup import Health, check_run
 from akg_tui.store.errors import JournalTooNew, RunFolderError, RunLocked, StoreError
 from akg_tui.store.fork import fork_run
-from akg_tui.store.journal_lines import continued
+from akg_tui.store.journal_format import continued
 from akg_tui.store.run_folder import RunFolder, read_state
 from akg_tui.store.salvage import salvage
 from akg_tui.store.task_folder import TaskFolder, load_task

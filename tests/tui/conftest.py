@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from akg_tui.tui import keymap, language
 from akg_tui.tui.app import WorkbenchApp
+from akg_tui.view import language
+from akg_tui.view.controls import keymap
 
 
 @pytest.fixture(autouse=True)

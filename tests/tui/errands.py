@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Phase
+from akg_tui.core.phases import Phase
 
 from .script import FakeHandle
 

@@ -16,8 +16,8 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.fold import evolve
-from akg_tui.core.machine import Mode, Phase
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome, Progress
+from akg_tui.core.phases import Mode, Phase
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy, Target, Task
 from akg_tui.engine.live import Live

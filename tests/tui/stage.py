@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from textual.pilot import Pilot
 
-from akg_tui.tui import gallery
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.deck import Deck
+from benchmarks import gallery
 
 from .script import FakeHandle
 

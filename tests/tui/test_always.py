@@ -6,13 +6,13 @@ import pytest
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Gate, Mode, Phase
+from akg_tui.core.approval_rules import in_words
 from akg_tui.core.measurement import Finding
-from akg_tui.core.rules import in_words
+from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.tui.screens.gates import Gates, rule_rows
-from akg_tui.tui.snapshot import header
-from akg_tui.tui.spans import plain
-from akg_tui.tui.story import tell
+from akg_tui.view.event_words import tell
+from akg_tui.view.spans import plain
+from akg_tui.view.status import header
 
 from .script import PLANS, FakeHandle, Try, faster
 from .stage import on_stage

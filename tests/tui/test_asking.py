@@ -11,8 +11,8 @@ from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Gate, Mode, Phase
-from akg_tui.tui.screens.reading import Reading
+from akg_tui.core.phases import Gate, Mode, Phase
+from akg_tui.tui.screens.dialogs import Reading
 
 from .script import FakeHandle
 from .stage import Stage, on_stage

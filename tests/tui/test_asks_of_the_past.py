@@ -6,7 +6,7 @@ import pytest
 from textual.events import AppBlur
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Mode, Phase
+from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
 

@@ -6,8 +6,8 @@ import pytest
 from textual.events import AppBlur, AppFocus
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Mode, Phase
-from akg_tui.tui.attention import note, title
+from akg_tui.core.phases import Mode, Phase
+from akg_tui.view.controls.notification import note, title
 
 from .script import FakeHandle, Try, faster
 from .stage import Stage, on_stage

@@ -24,10 +24,9 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from akg_tui.tui.screens import banded
-from akg_tui.tui.screens.banded import COLUMNS, Sparing
-from akg_tui.tui.screens.dimming import dimmed
-from akg_tui.tui.screens.palette import Palette
-from akg_tui.tui.widgets.lineview import CACHED_ROWS, LineView
+from akg_tui.tui.screens.banded import COLUMNS, Sparing, dimmed
+from akg_tui.tui.screens.command_line import Palette
+from akg_tui.tui.widgets.line_view import CACHED_ROWS, LineView
 
 from .stage import Stage, on_stage
 from .test_panes import long_kernel

@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from akg_tui.core.machine import Phase
-from akg_tui.tui.blame import Version, blame, carry, lineage
-from akg_tui.tui.compare import split_lines
+from akg_tui.core.phases import Phase
+from akg_tui.view.code_rows import Version, blame, carry, lineage
+from akg_tui.view.diff import split_lines
 
 from .script import FakeHandle
 

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Phase
-from akg_tui.core.past import Past
-from akg_tui.tui import fleet as fleets
-from akg_tui.tui.child import Part
-from akg_tui.tui.chronicle import MAX_OPEN, Chronicle
-from akg_tui.tui.fleet import Agent, Fleet, fleet_rows
-from akg_tui.tui.ondemand import First
-from akg_tui.tui.travel import MOST_AT_ONCE, Travel
+from akg_tui.core.past_states import Past
+from akg_tui.core.phases import Phase
+from akg_tui.view import agents as fleets
+from akg_tui.view.agent_log import MAX_OPEN, AgentLog
+from akg_tui.view.agents import Agent, AgentList, fleet_rows
+from akg_tui.view.controls.time_travel import MOST_AT_ONCE, Travel
+from akg_tui.view.lazy_rows import First
+from akg_tui.view.subagent_log import Part
 
 from .script import FakeHandle
 
@@ -40,7 +40,7 @@ EVENTS = [event for number in range(12) for event in _life(f"s{number}")]
 RECORDS = [ev.Record(n, float(n), event) for n, event in enumerate(EVENTS, 1)]
 
 
-def _read(fleet: Fleet, count: int) -> list[str]:
+def _read(fleet: AgentList, count: int) -> list[str]:
     for _ in range(count + 1):
         fleet.read(First(RECORDS, count))
         if fleet.seen == count:
@@ -59,14 +59,14 @@ def test_the_agents_at_a_moment_are_those_of_the_events_up_to_it(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fleets, "MOST", 7)
         patch.setattr(fleets, "COPIES", copies)
-        fleet = Fleet(_every=every)
+        fleet = AgentList(_every=every)
         for count in (*jumps, len(RECORDS), *jumps):
-            assert _read(fleet, count) == _read(Fleet(), count)
+            assert _read(fleet, count) == _read(AgentList(), count)
             assert len(fleet._former) <= copies
 
 
 def test_copies_share_the_agents_that_are_over() -> None:
-    fleet = Fleet(_every=9)
+    fleet = AgentList(_every=9)
     _read(fleet, len(RECORDS))
     early, late = fleet._former[2], fleet._former[-1]
     assert len(late.subagents) == 24
@@ -90,7 +90,7 @@ def test_a_subagent_s_part_is_where_it_stands_and_none_of_its_events() -> None:
 
 
 def test_calls_that_nobody_answers_are_forgotten_in_the_end() -> None:
-    story = Chronicle()
+    story = AgentLog()
     calls = [ev.ToolCalled(call=f"c{n}", tool="t", arguments={}) for n in range(MAX_OPEN + 50)]
     records = [ev.Record(n, 0.0, call) for n, call in enumerate(calls, 1)]
     for count in range(0, len(records) + 1, 50):

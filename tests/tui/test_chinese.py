@@ -15,11 +15,11 @@ import pytest
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Gate, Mode, Phase
 from akg_tui.core.measurement import Interval, Progress
+from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.runs import Runs
-from akg_tui.tui.spans import cells
+from akg_tui.view.spans import cells
 
 from .script import KERNEL, PLANS, FakeHandle, Try
 from .stage import Stage, on_stage

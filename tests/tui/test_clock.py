@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from akg_tui.tui.clock import SLOWEST, Pace
-from akg_tui.tui.commands import COMMANDS, at, footer, groups
+from akg_tui.tui.pull_clock import SLOWEST, Pace
+from akg_tui.view.controls.command_registry import COMMANDS, at, footer, groups
 
 
 def test_an_easy_clock_pulls_at_every_tick() -> None:

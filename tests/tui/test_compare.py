@@ -8,10 +8,19 @@ from hypothesis import strategies as st
 
 from akg_tui.hashline.document import Document
 from akg_tui.syntax import highlight
-from akg_tui.tui.changes import find_hunks
-from akg_tui.tui.code import CodeRows, Colours
-from akg_tui.tui.compare import Kind, Pairs, Row, compare, folded, hunks, size, split_lines
-from akg_tui.tui.spans import plain
+from akg_tui.view.code_rows import CodeRows, Colours
+from akg_tui.view.diff import (
+    Kind,
+    Pairs,
+    Row,
+    compare,
+    find_hunks,
+    folded,
+    hunks,
+    size,
+    split_lines,
+)
+from akg_tui.view.spans import plain
 
 from .script import KERNEL
 

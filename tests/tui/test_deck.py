@@ -6,12 +6,12 @@ from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Mode, Phase
-from akg_tui.tui.chronicle import MAX_ENTRIES, SLICE
-from akg_tui.tui.code import CodeRows, Colours, Texts
-from akg_tui.tui.compare import compare
+from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.dialogs import Help
+from akg_tui.view.agent_log import MAX_ENTRIES, SLICE
+from akg_tui.view.code_rows import CodeRows, Colours, Texts
+from akg_tui.view.diff import compare
 
 from .script import KERNEL, FakeHandle, Try, faster
 from .stage import on_stage

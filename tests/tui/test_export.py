@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from akg_tui.core.machine import Mode, Phase
+from akg_tui.core.phases import Mode, Phase
 
 from .script import KERNEL, FakeHandle
 from .stage import Stage, on_stage

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.preferences import Preferences
+from akg_tui.view.controls.preferences import Preferences
 
 from . import errands
 from .script import FakeHandle

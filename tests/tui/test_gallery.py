@@ -12,11 +12,10 @@ import pytest
 
 from akg_tui.cli import main
 from akg_tui.core.fold import evolve
-from akg_tui.engine import recorded
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.run_folder import read_state
-from akg_tui.tui import gallery
 from akg_tui.tui.app import WorkbenchApp
+from benchmarks import gallery, recorded_run
 from tests.engine.runs import create, engine
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +86,7 @@ async def test_a_run_that_is_opened_late_is_waited_for(monkeypatch: pytest.Monke
             begin(app)
 
     monkeypatch.setattr(WorkbenchApp, "_begin", late)
-    recording = recorded.read(ARCHIVES[-1])
+    recording = recorded_run.read(ARCHIVES[-1])
     picture = await gallery.shown([recording], Path(), gallery.scenes()[0])
     assert [word for word in WORDS["deck"] if word not in words_of(picture)] == []
 
@@ -100,12 +99,12 @@ def test_nothing_else_lies_among_the_pictures() -> None:
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
 def test_a_recording_is_small_whole_and_tells_nothing_of_the_machine(archive: Path) -> None:
     assert sum(path.stat().st_size for path in ARCHIVES) < 200 * 1024
-    recording = recorded.read(archive)
+    recording = recorded_run.read(archive)
     told = recording.journal(len(recording.records)).decode() + "".join(recording.kernels.values())
     folders = ("/tmp/", "/home/", f"{Path.home()}/", f"{Path.cwd()}/")
     for private in (*folders, "Xeon", "EPYC", socket.gethostname()):
         assert private not in told, private
-    handle = recorded.Recorded(recording, len(recording.records), path="runs")
+    handle = recorded_run.Recorded(recording, len(recording.records), path="runs")
     assert handle.state.ok
     assert all("ModelNew" in handle.kernel(a.blob) for a in handle.state.attempts)
 
@@ -116,8 +115,8 @@ async def test_a_run_that_was_recorded_is_read_back_as_it_was(tmp_path: Path) ->
     await work.run()
     await work.close()
     first, second = tmp_path / "one.zip", tmp_path / "two.zip"
-    made = recorded.record(run.path, first)
-    recorded.record(run.path, second)
+    made = recorded_run.record(run.path, first)
+    recorded_run.record(run.path, second)
     assert first.read_bytes() == second.read_bytes()
     state = None
     for record in made.records:
@@ -133,14 +132,14 @@ async def test_a_run_that_was_recorded_is_read_back_as_it_was(tmp_path: Path) ->
 def test_a_recording_that_was_changed_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(ARCHIVES[0]) as packed:
         parts = {name: packed.read(name) for name in packed.namelist()}
-    kernel = next(name for name in parts if name.startswith(recorded.KERNELS))
-    for name in (kernel, recorded.JOURNAL):
+    kernel = next(name for name in parts if name.startswith(recorded_run.KERNELS))
+    for name in (kernel, recorded_run.JOURNAL):
         odd = tmp_path / "odd.zip"
         with zipfile.ZipFile(odd, "w") as packed:
             for part, data in parts.items():
                 packed.writestr(part, data.replace(b"e", b"E", 1) if part == name else data)
         with pytest.raises(RunFolderError, match="not what was recorded"):
-            recorded.read(odd)
+            recorded_run.read(odd)
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from akg_tui.core.machine import Phase
-from akg_tui.core.plain import clean
-from akg_tui.tui import code
-from akg_tui.tui.compare import Compared, Row, Run, compare, folded, split_lines
-from akg_tui.tui.haystack import Haystack
+from akg_tui.core.phases import Phase
+from akg_tui.core.sanitize import clean
 from akg_tui.tui.screens import rounds
 from akg_tui.tui.screens.rounds import Rounds
-from akg_tui.tui.widgets import diffview
+from akg_tui.tui.widgets import diff_view
+from akg_tui.view import code_rows
+from akg_tui.view.diff import Compared, Row, Run, compare, folded, split_lines
+from akg_tui.view.lazy_rows import SearchText
 
 from .script import FakeHandle, Try, faster
 from .stage import on_stage
@@ -35,7 +35,7 @@ def by_looking(rows: list[str], needle: str, start: int, step: int) -> int | Non
 def test_the_row_found_is_the_one_that_a_look_at_every_row_finds(
     rows: list[str], needle: str, start: int, step: int
 ) -> None:
-    found = Haystack(rows, exact=needle != needle.lower()).seek(needle, start, step)
+    found = SearchText(rows, exact=needle != needle.lower()).seek(needle, start, step)
     assert found == by_looking(rows, needle, start, step)
 
 
@@ -100,7 +100,7 @@ async def test_a_kernel_is_split_once_for_all_that_show_it(monkeypatch: pytest.M
         split.append(text)
         return split_lines(text)
 
-    for module in (code, diffview, rounds):
+    for module in (code_rows, diff_view, rounds):
         monkeypatch.setattr(module, "split_lines", lines, raising=False)
     async with on_stage(handle) as stage:
         await stage.press("5", "2", "i", "at", *"12", "escape", "r", "escape", "v", "z")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from akg_tui.core.machine import Gate, Mode, Phase
+from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.hashline.tags import Tagger
-from akg_tui.tui.compare import split_lines
-from akg_tui.tui.references import Kernel, NoSuchReference, offers, resolved
+from akg_tui.view.controls.completion import Kernel, NoSuchReference, offers, resolved
+from akg_tui.view.diff import split_lines
 
 from .script import FakeHandle
 from .stage import on_stage

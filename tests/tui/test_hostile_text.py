@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Gate, Mode, Phase
+from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.core.task import Files, Policy, Target, Task
 
 from .script import KERNEL, FakeHandle, Try, faster

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.events import Paste
 
-from akg_tui.tui.preferences import config_folder
-from akg_tui.tui.settings_edit import NotWritten, write_settings
+from akg_tui.view.controls.preferences import config_folder
+from akg_tui.view.controls.settings_file import NotWritten, write_settings
 
 from .script import FakeHandle
 from .stage import Stage, on_stage

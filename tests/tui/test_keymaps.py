@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from textual.binding import Binding
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Mode, Phase
-from akg_tui.tui import keyboard, keypage
-from akg_tui.tui import keymap as km
-from akg_tui.tui.commands import clashes, defaults, every
-from akg_tui.tui.preferences import config_folder
-from akg_tui.tui.screens.palette import offers
+from akg_tui.core.phases import Mode, Phase
+from akg_tui.tui import keyboard
+from akg_tui.tui.screens.command_line import offers
+from akg_tui.view.controls import keymap as km
+from akg_tui.view.controls import keys_page
+from akg_tui.view.controls.command_registry import clashes, defaults, every
+from akg_tui.view.controls.preferences import config_folder
 
 from .script import FakeHandle
 from .stage import on_stage
@@ -48,7 +49,7 @@ def test_the_default_file_says_what_the_registry_says() -> None:
 
 def test_a_keymap_that_is_written_out_is_read_back_the_same(tmp_path: Path) -> None:
     put_on("emacs")
-    (tmp_path / "out.toml").write_text(keypage.toml())
+    (tmp_path / "out.toml").write_text(keys_page.toml())
     again, faults = km.load(tmp_path / "out.toml", defaults(), ())
     assert faults == []
     assert dict(again.keys) == {command.id: command.keys_now for command in every()}

@@ -8,14 +8,15 @@ import pytest
 
 import akg_tui
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Mode, Phase
+from akg_tui.core.approval_rules import applied_in_words, in_words
 from akg_tui.core.measurement import Interval
-from akg_tui.core.plain import clean
-from akg_tui.core.rules import applied_in_words, in_words
-from akg_tui.tui import rulewords, words
-from akg_tui.tui.commands import every
-from akg_tui.tui.language import LANGUAGES, catalogue, language_of, speak, tr
-from akg_tui.tui.spans import cells
+from akg_tui.core.phases import Mode, Phase
+from akg_tui.core.sanitize import clean
+from akg_tui.view import formatting
+from akg_tui.view.controls import approvals
+from akg_tui.view.controls.command_registry import every
+from akg_tui.view.language import LANGUAGES, catalogue, language_of, speak, tr
+from akg_tui.view.spans import cells
 
 from .script import FakeHandle
 from .stage import Stage, on_stage
@@ -84,15 +85,16 @@ def test_a_text_without_a_translation_is_said_in_english() -> None:
 
 
 def test_figures_are_said_in_the_language_spoken() -> None:
-    assert words.sure(Interval(1.123, 1.098, 1.149, 0.95)) == (
+    assert formatting.sure(Interval(1.123, 1.098, 1.149, 0.95)) == (
         "12.3 % faster (9.8 to 14.9), 95 % sure"
     )
-    assert words.count(3, "line") == "3 lines"
+    assert formatting.count(3, "line") == "3 lines"
     speak("zh")
     assert (
-        words.sure(Interval(1.123, 1.098, 1.149, 0.95)) == "快 12.3 %（9.8 至 14.9）, 置信度 95 %"
+        formatting.sure(Interval(1.123, 1.098, 1.149, 0.95))
+        == "快 12.3 %（9.8 至 14.9）, 置信度 95 %"
     )
-    assert words.count(3, "line") == "3 行"
+    assert formatting.count(3, "line") == "3 行"
 
 
 @pytest.mark.parametrize(
@@ -184,6 +186,6 @@ async def test_a_command_is_found_by_its_english_name_in_every_language() -> Non
     ],
 )
 def test_a_rule_is_said_on_the_screen_in_the_very_words_of_the_record(covered: ev.Scope) -> None:
-    assert rulewords.scope(covered) == in_words(covered)
+    assert approvals.scope(covered) == in_words(covered)
     applied = ev.RuleApplied(2, covered, gate=4, attempt=7, detail="import os\nprint()")
-    assert rulewords.applied(applied) == applied_in_words(applied)
+    assert approvals.applied(applied) == applied_in_words(applied)

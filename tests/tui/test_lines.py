@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from akg_tui.tui.language import lined, speak
-from akg_tui.tui.sayings import sentences
-from akg_tui.tui.spans import cells
+from akg_tui.view.language import lined, sentences, speak
+from akg_tui.view.spans import cells
 
 from .sentences import shape, texts
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from textual.worker import WorkerFailed
 
-from akg_tui.core.machine import Mode
+from akg_tui.core.phases import Mode
 from akg_tui.store.errors import HistoryError
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.catalogue import Catalogue
-from akg_tui.tui.code import Colours
-from akg_tui.tui.mishaps import OPENING
+from akg_tui.tui.fault_messages import OPENING
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
+from akg_tui.view.code_rows import Colours
+from akg_tui.view.runs import Catalogue
 
 from .script import FakeHandle
 from .stage import on_stage

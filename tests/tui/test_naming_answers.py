@@ -7,10 +7,10 @@ from textual.events import Key
 from textual.screen import ModalScreen
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Mode, Phase
+from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui import keyboard
-from akg_tui.tui.commands import clashes, every
 from akg_tui.tui.screens.review import Review
+from akg_tui.view.controls.command_registry import clashes, every
 
 from .script import FakeHandle
 from .stage import Stage, on_stage

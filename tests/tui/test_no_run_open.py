@@ -10,11 +10,10 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from akg_tui.engine import recorded
-from akg_tui.tui import gallery
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
+from benchmarks import gallery, recorded_run
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 NEED_A_RUN = ("stop", "tell use q4", "mode-to auto", "revoke 1", "copy-kernel", "copy 3-4")
@@ -47,7 +46,7 @@ class Listed:
 
 @asynccontextmanager
 async def listed(tmp_path: Path) -> AsyncIterator[Listed]:
-    recordings = [recorded.read(path) for path in sorted(RECORDED.glob("*.zip"))]
+    recordings = [recorded_run.read(path) for path in sorted(RECORDED.glob("*.zip"))]
     app = WorkbenchApp(None, browse=gallery.run_folders(recordings, tmp_path.resolve()))
     async with app.run_test(size=(120, 30)) as pilot:
         await gallery.settled(app, pilot)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from akg_tui.core.machine import Phase
+from akg_tui.core.phases import Phase
 from akg_tui.tui import notices
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.notices import Notices
-from akg_tui.tui.screens.reading import Reading
-from akg_tui.tui.spans import Line, cells, plain
+from akg_tui.tui.screens.dialogs import Reading
 from akg_tui.tui.widgets.footer import MESSAGE_S, told_line
+from akg_tui.view.spans import Line, cells, plain
 
 from .script import FakeHandle
 from .stage import on_stage

@@ -10,7 +10,7 @@ import pytest
 from akg_tui import resources
 from akg_tui.core import commands as cmd
 from akg_tui.core.decide import Rejected
-from akg_tui.core.machine import Phase
+from akg_tui.core.phases import Phase
 from akg_tui.store.errors import JournalWriteError
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.deck import Deck
@@ -234,12 +234,12 @@ def test_importing_the_workbench_loads_nothing_heavy() -> None:
         "print(sorted(heavy & set(sys.modules)), sorted(ours))\n"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout == "[] ['akg_tui.core', 'akg_tui.core.plain']\n"
+    assert ran.stdout == "[] ['akg_tui.core', 'akg_tui.core.sanitize']\n"
 
 
 def test_a_start_is_not_interrupted_to_look_for_garbage() -> None:
     code = (
-        "import gc; from akg_tui.tui.garbage import hold\n"
+        "import gc; from akg_tui.tui.garbage_collection import hold\n"
         "hold(); before = gc.get_stats()[0]['collections']\n"
         "import akg_tui.tui.app, akg_tui.tui.screens.deck, akg_tui.engine.engine\n"
         "print(gc.isenabled(), gc.get_stats()[0]['collections'] - before)\n"
@@ -250,7 +250,7 @@ def test_a_start_is_not_interrupted_to_look_for_garbage() -> None:
 
 def test_all_that_is_not_frozen_is_looked_at_between_two_frames_not_in_one() -> None:
     script = (
-        "import gc; from akg_tui.tui.garbage import OLDEST, Sweeper\n"
+        "import gc; from akg_tui.tui.garbage_collection import OLDEST, Sweeper\n"
         "sweeper = Sweeper(); sweeper.settle()\n"
         "whole = lambda: gc.get_stats()[2]['collections']\n"
         "before = whole(); sweeper.between(); told = [whole() - before]\n"
@@ -266,7 +266,7 @@ def test_all_that_is_not_frozen_is_looked_at_between_two_frames_not_in_one() -> 
 
 def test_code_that_came_later_is_not_looked_at_again_and_what_the_run_left_is() -> None:
     script = (
-        "import gc, sys, types; from akg_tui.tui.garbage import OLDEST, Sweeper\n"
+        "import gc, sys, types; from akg_tui.tui.garbage_collection import OLDEST, Sweeper\n"
         "sweeper = Sweeper(); sweeper.settle(); frozen = gc.get_freeze_count()\n"
         "def look():\n"
         "    for _ in range(OLDEST): gc.collect(1)\n"

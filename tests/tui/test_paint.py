@@ -11,10 +11,10 @@ from rich.style import Style
 from textual.color import Color
 from textual.widgets import Input
 
-from akg_tui.core.machine import Mode
-from akg_tui.tui.ascii_twins import ascii_twin
-from akg_tui.tui.clock import SLOWEST, Pace
-from akg_tui.tui.paint_filters import NoColour
+from akg_tui.core.phases import Mode
+from akg_tui.tui.pull_clock import SLOWEST, Pace
+from akg_tui.tui.themes import NoColour
+from akg_tui.view.glyphs import ascii_twin
 
 from .script import FakeHandle
 from .stage import Stage, on_stage

@@ -7,18 +7,17 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Mode, Phase
 from akg_tui.core.measurement import InputError
+from akg_tui.core.phases import Mode, Phase
 from akg_tui.core.state import Attempt
-from akg_tui.tui.commands import key_of, named
-from akg_tui.tui.look import Look
 from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.source import SourcePane
-from akg_tui.tui.shape import PANE_NAMES, PRESETS, TABS
-from akg_tui.tui.spans import plain
-from akg_tui.tui.tabs import tab_at, tabs
-from akg_tui.tui.widgets.plot import draw
+from akg_tui.view.chart import draw
+from akg_tui.view.controls.command_registry import key_of, named
+from akg_tui.view.controls.layout import PANE_NAMES, PRESETS, TABS, tab_at, tabs
+from akg_tui.view.run_snapshot import RunSnapshot
+from akg_tui.view.spans import plain
 
 from .script import KERNEL, FakeHandle, Try, faster
 from .stage import on_stage
@@ -332,7 +331,7 @@ async def test_a_mistake_in_a_pane_shows_in_that_pane_and_the_run_goes_on(
 ) -> None:
     handle = at_work()
 
-    def broken(self: PlanPane, look: Look) -> None:
+    def broken(self: PlanPane, look: RunSnapshot) -> None:
         raise ZeroDivisionError("plan \x1b[31m of zero")
 
     async with on_stage(handle) as stage:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Phase
 from akg_tui.core.measurement import Interval, Progress
-from akg_tui.tui.spans import plain
+from akg_tui.core.phases import Phase
+from akg_tui.view.spans import plain
 
 from .script import FakeHandle, faster
 from .stage import Stage, on_stage

@@ -11,12 +11,11 @@ from textual.pilot import Pilot
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Mode, Phase
 from akg_tui.core.measurement import Interval, Progress
-from akg_tui.engine import recorded
-from akg_tui.tui import gallery
+from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.preferences import Preferences
+from akg_tui.view.controls.preferences import Preferences
+from benchmarks import gallery, recorded_run
 
 from .script import FakeHandle
 from .stage import workbench
@@ -107,7 +106,7 @@ def test_runs(
     snap_compare: Any, look: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path.resolve()))
-    recordings = [recorded.read(path) for path in sorted(RECORDED.glob("*.zip"))]
+    recordings = [recorded_run.read(path) for path in sorted(RECORDED.glob("*.zip"))]
     folder = gallery.run_folders(recordings, tmp_path.resolve())
     now = max(recording.records[-1].at for recording in recordings) + 720
     app = WorkbenchApp(None, browse=folder, wanted=LOOKS[look], clock=lambda: now)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from akg_tui.core.plain import clean, one_line, split_clean
-from akg_tui.tui.spans import cells, cut, fit, hang, line, plain, spread, width, wrap
+from akg_tui.core.sanitize import clean, one_line, split_clean
+from akg_tui.view.spans import cells, cut, fit, hang, line, plain, spread, width, wrap
 
 any_text = st.text(st.characters(codec=None, exclude_categories=[]), max_size=60)
 printable = st.text(st.characters(exclude_categories=["C", "Zl", "Zp", "M"]), max_size=60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from akg_tui.tui.widgets.plot import Chart, Plot, Series, draw
+from akg_tui.view.chart import Chart, Plot, Series, draw
 
 
 @settings(max_examples=40)

@@ -7,19 +7,18 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from akg_tui.agent.tools.trace import TranscriptTail
+from akg_tui.agent.tools.call_record import TranscriptTail
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.machine import Phase
-from akg_tui.tui import commands
-from akg_tui.tui.commands import within
-from akg_tui.tui.fleet import Fleet
+from akg_tui.core.phases import Phase
 from akg_tui.tui.panes.subagent import SubagentPane
-from akg_tui.tui.popouts import How, Popout, laid
-from akg_tui.tui.screens.confirm import Confirm
-from akg_tui.tui.screens.palette import offers
-from akg_tui.tui.shape import Place, Shape, place
-from akg_tui.tui.spans import cells
+from akg_tui.tui.screens.command_line import offers
+from akg_tui.tui.screens.dialogs import Confirm
+from akg_tui.view.agents import AgentList
+from akg_tui.view.controls import command_registry
+from akg_tui.view.controls.command_registry import within
+from akg_tui.view.controls.layout import How, Place, Popout, Shape, laid, place
+from akg_tui.view.spans import cells
 
 from .errands import FLAGS, FOUND, SOURCE, at_work, begin, ends, says, transcript, uses
 from .script import FakeHandle
@@ -487,7 +486,7 @@ async def test_every_command_of_the_subagents_runs_is_found_and_has_its_key() ->
                 for key in command.keys_now:
                     assert bound[key].binding.action.endswith(command.action), command.id
         await stage.press("escape")
-        for command in (*own, *(c for c in commands.at("deck") if c.group == "Subagents")):
+        for command in (*own, *(c for c in command_registry.at("deck") if c.group == "Subagents")):
             stage.deck.action_pane("agents")
             assert await stage.app.carry_out(command), command.id
             await stage.pull()
@@ -498,7 +497,7 @@ async def test_every_command_of_the_subagents_runs_is_found_and_has_its_key() ->
 
 
 async def test_a_keymap_of_ones_own_reaches_the_popouts_at_once() -> None:
-    from akg_tui.tui import keymap as km
+    from akg_tui.view.controls import keymap as km
 
     async with on_stage(at_work()) as stage:
         await stage.press("o")
@@ -572,7 +571,7 @@ def test_a_link_out_of_the_trace_is_not_followed(tmp_path: Path) -> None:
 
 def test_an_agent_knows_its_place_in_the_records() -> None:
     handle = at_work()
-    fleet = Fleet()
+    fleet = AgentList()
     fleet.read(handle.records)
     one = fleet.find("s1")
     assert one is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.preferences import Preferences, config_folder, preferences, utf8_terminal
+from akg_tui.view.controls.preferences import Preferences, config_folder, preferences, utf8_terminal
 
 from .script import FakeHandle
 from .stage import on_stage

@@ -17,10 +17,10 @@ from msgspec.structs import replace as changed
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.decide import _DECIDE
-from akg_tui.core.machine import PHASE_TOOLS, Gate, Mode, Phase
 from akg_tui.core.measurement import Finding
-from akg_tui.tui.language import retold, speak
-from akg_tui.tui.spans import cells
+from akg_tui.core.phases import PHASE_TOOLS, Gate, Mode, Phase
+from akg_tui.view.language import retold, speak
+from akg_tui.view.spans import cells
 
 from .script import PLANS, FakeHandle, faster, wrong
 from .stage import on_stage

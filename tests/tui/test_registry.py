@@ -15,19 +15,18 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Mode, Phase
-from akg_tui.engine import recorded
-from akg_tui.tui import commands, gallery, keypage
+from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.commands import Argument, Command, Where, at, every
-from akg_tui.tui.preferences import config_folder
-from akg_tui.tui.screens.commandline import CommandLine, name_of, read
+from akg_tui.tui.screens.command_line import CommandLine, name_of, offers, read
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Help, help_rows
-from akg_tui.tui.screens.palette import offers
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
-from akg_tui.tui.spans import cells, plain
+from akg_tui.view.controls import command_registry, keys_page
+from akg_tui.view.controls.command_registry import Argument, Command, Where, at, every
+from akg_tui.view.controls.preferences import config_folder
+from akg_tui.view.spans import cells, plain
+from benchmarks import gallery, recorded_run
 
 from .script import FakeHandle
 from .stage import Stage, on_stage
@@ -145,7 +144,7 @@ async def test_every_command_of_the_comparison_runs(tmp_path: Path) -> None:
 @asynccontextmanager
 async def runs_listed(tmp_path: Path) -> AsyncIterator[tuple[WorkbenchApp, Pilot[int]]]:
     """The recorded runs in a list."""
-    recordings = [recorded.read(path) for path in sorted(RECORDED.glob("*.zip"))]
+    recordings = [recorded_run.read(path) for path in sorted(RECORDED.glob("*.zip"))]
     app = WorkbenchApp(None, browse=gallery.run_folders(recordings, tmp_path.resolve()))
     async with app.run_test(size=(120, 40)) as pilot:
         await gallery.settled(app, pilot)
@@ -221,18 +220,18 @@ def test_ids_are_unique_and_names_on_the_line_are_unique_in_each_place() -> None
 
 
 def test_a_command_can_be_added_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "_ADDED", [])
+    monkeypatch.setattr(command_registry, "_ADDED", [])
     mine = Command("mine.do", ("ctrl+t",), "do", "Do mine", "Mine", "mine")
-    commands.add(mine)
+    command_registry.add(mine)
     assert every()[-1] is mine
-    assert commands.groups()["Mine"] == [mine]
+    assert command_registry.groups()["Mine"] == [mine]
     with pytest.raises(ValueError, match=r"mine\.do is declared twice"):
-        commands.add(mine)
+        command_registry.add(mine)
 
 
 def test_the_page_of_keys_is_the_one_that_the_registry_makes() -> None:
     page = (ROOT / "docs" / "keys.md").read_text()
-    assert page == keypage.markdown(), "run: akg-tui keys --markdown > docs/keys.md"
+    assert page == keys_page.markdown(), "run: akg-tui keys --markdown > docs/keys.md"
     assert all(command.help[1:] in page for command in every())
 
 
@@ -242,7 +241,7 @@ async def test_the_footer_says_what_it_hides(width: int) -> None:
     handle.to_phase(Phase.EVAL)
     async with on_stage(handle, (width, 30)) as stage:
         row = stage.text().split("\n")[-1]
-        pairs = commands.footer("deck", handle.state)
+        pairs = command_registry.footer("deck", handle.state)
         shown = sum(f"{key} {label}" in row for key, label in pairs)
         if shown < len(pairs):
             assert f"+{len(pairs) - shown} more: ?" in row

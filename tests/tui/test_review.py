@@ -12,11 +12,18 @@ from hypothesis import strategies as st
 from textual.events import Key
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Gate, ItemState, Mode
-from akg_tui.tui import keymap as km
-from akg_tui.tui.changes import changed_words, find_hunks, partner, side_by_side
-from akg_tui.tui.compare import Kind, compare, folded
+from akg_tui.core.phases import Gate, ItemState, Mode
 from akg_tui.tui.screens.review import Review
+from akg_tui.view.controls import keymap as km
+from akg_tui.view.diff import (
+    Kind,
+    changed_words,
+    compare,
+    find_hunks,
+    folded,
+    partner,
+    side_by_side,
+)
 
 from .script import KERNEL, FakeHandle, Try, faster
 from .stage import Stage, on_stage
@@ -286,7 +293,7 @@ def test_every_changed_row_is_in_one_hunk_and_stands_once_beside_its_partner(
 async def test_three_thousand_changed_lines_are_shown_without_building_their_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from akg_tui.tui.diffrows import DiffRows
+    from akg_tui.view.code_rows import DiffRows
 
     old = "".join(f"value_{n} = table[{n}] + {n}\n" for n in range(6_000))
     new = "".join(f"value_{n} = table[{n}] + {n + n % 2}\n" for n in range(6_000))

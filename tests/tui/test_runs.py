@@ -15,22 +15,21 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
-from akg_tui.core.policy import stop_reasons
+from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.engine import launch
-from akg_tui.store.discard import discard_run
 from akg_tui.store.errors import RunLocked
+from akg_tui.store.run_at_rest import discard_run
 from akg_tui.store.run_folder import RunFolder, read_state
-from akg_tui.tui import openings
+from akg_tui.tui import run_start
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.garbage import Sweeper
-from akg_tui.tui.openings import Draft
-from akg_tui.tui.runrows import age, last_part, spark
-from akg_tui.tui.screens.begin import Begin
-from akg_tui.tui.screens.confirm import Confirm
+from akg_tui.tui.garbage_collection import Sweeper
+from akg_tui.tui.run_start import Draft
 from akg_tui.tui.screens.deck import Deck
+from akg_tui.tui.screens.dialogs import Confirm
+from akg_tui.tui.screens.new_run import Begin, Wizard
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
-from akg_tui.tui.screens.wizard import Wizard
+from akg_tui.view.runs import age, last_part, spark
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import KERNEL, REFERENCE, create, engine
 
@@ -355,19 +354,19 @@ async def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
 
 
 async def test_a_task_found_below_is_begun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[openings.Start] = []
+    asked: list[run_start.Start] = []
 
-    async def begun(start: openings.Start) -> object:
+    async def begun(start: run_start.Start) -> object:
         asked.append(start)
         raise ValueError("no judge in this test")
 
-    monkeypatch.setattr(openings, "begun", begun)
+    monkeypatch.setattr(run_start, "begun", begun)
     async with listed(folder) as stage:
         await stage.press("n")
         await stage.shows(str(folder / "task"))
         await stage.press("down", "enter")
         await stage.shows("no judge in this test")
-    assert asked == [openings.Start(folder / "task")]
+    assert asked == [run_start.Start(folder / "task")]
 
 
 async def test_the_wizard_writes_nothing_before_the_check_has_passed(
@@ -388,14 +387,14 @@ async def test_the_wizard_writes_nothing_before_the_check_has_passed(
             await held.wait()
         return results.pop(0)
 
-    real = openings.checked
+    real = run_start.checked
     async with listed(tmp_path) as stage:
         await stage.press("n", "enter")
         assert isinstance(stage.app.screen, Wizard)
         await stage.press("enter")
         await stage.shows("No such file or directory")
         (tmp_path / "kernel.py").write_text(KERNEL)
-        monkeypatch.setattr(openings, "checked", checked)
+        monkeypatch.setattr(run_start, "checked", checked)
         stage.app.screen.query_one("#field-rounds", Input).value = "none"
         await stage.press("enter")
         await stage.shows("is not a number from 1 on")
@@ -410,10 +409,10 @@ async def test_the_wizard_writes_nothing_before_the_check_has_passed(
         await stage.shows("enter again writes the task")
         assert not (tmp_path / "mytask").exists()
 
-        async def begun(start: openings.Start) -> object:
+        async def begun(start: run_start.Start) -> object:
             raise ValueError(f"began {start.rounds} rounds")
 
-        monkeypatch.setattr(openings, "begun", begun)
+        monkeypatch.setattr(run_start, "begun", begun)
         await stage.press("enter")
         await stage.shows("began 7 rounds")
         assert (tmp_path / "mytask" / "kernel.py").read_text() == KERNEL

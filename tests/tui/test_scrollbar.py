@@ -7,7 +7,7 @@ from textual.geometry import Region
 from textual.scrollbar import ScrollBar
 
 from akg_tui.tui.panes.source import SourcePane
-from akg_tui.tui.widgets.scrollbar import AlikeScrollBar
+from akg_tui.tui.widgets.line_view import AlikeScrollBar
 
 from .script import FakeHandle
 from .stage import Stage, on_stage

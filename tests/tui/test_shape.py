@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from akg_tui.tui.shape import PANES, PRESETS, TABS, Shape, beside, place, shape_of
+from akg_tui.view.controls.layout import PANES, PRESETS, TABS, Shape, beside, place, shape_of
 
 sizes = st.tuples(st.integers(1, 320), st.integers(1, 120))
 large = st.tuples(st.integers(100, 320), st.integers(22, 120))

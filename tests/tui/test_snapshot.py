@@ -6,27 +6,19 @@ import pytest
 from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Mode, Phase
 from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
-from akg_tui.tui import glyphs, words
-from akg_tui.tui.planview import plan_view
-from akg_tui.tui.snapshot import (
-    header,
-    keys_line,
-    rail,
-    sparkline,
-    status,
-    upcoming,
-)
-from akg_tui.tui.spans import plain, width
-from akg_tui.tui.trace import Trace
-from akg_tui.tui.widgets.plot import Plot, draw
+from akg_tui.core.phases import Mode, Phase
+from akg_tui.view import formatting, glyphs
+from akg_tui.view.chart import AttemptSeries, Plot, draw
+from akg_tui.view.plan_rows import plan_view
+from akg_tui.view.spans import plain, width
+from akg_tui.view.status import header, keys_line, rail, sparkline, status, upcoming
 
 from .script import FakeHandle, Try, faster, task
 
 
 def chart_of(handle: FakeHandle, unit: str = "ratio") -> Plot:
-    trace = Trace(unit)
+    trace = AttemptSeries(unit)
     trace.read(handle.state)
     return trace.plot(handle.state, None)
 
@@ -36,7 +28,7 @@ def test_the_header_tells_task_round_best_mode_and_time() -> None:
     handle.to_phase(Phase.EVAL, settled=3)
     row = plain(header(handle.state, handle.now, 118))
     assert "row_softmax │ cpp on cpu zen4 │ round 4/12 │ best 2.31× attempt 3 │ mode auto" in row
-    assert row.endswith(words.clock(handle.state.worked(handle.now)))
+    assert row.endswith(formatting.clock(handle.state.worked(handle.now)))
 
 
 @pytest.mark.parametrize("room", [10, 20, 40, 58, 78, 118, 198])

@@ -14,9 +14,8 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from akg_tui.tui.screens import banded
-from akg_tui.tui.screens.banded import Banded
-from akg_tui.tui.screens.commandline import CommandLine
-from akg_tui.tui.screens.dimming import Dimming
+from akg_tui.tui.screens.banded import Banded, Dimming
+from akg_tui.tui.screens.command_line import CommandLine
 
 from .stage import Stage, on_stage
 from .test_panes import long_kernel

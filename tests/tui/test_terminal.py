@@ -20,7 +20,7 @@ from .terminal import COMMAND, PtyTerminal, alive
 STAGED = """
 import sys, time
 from pathlib import Path
-from akg_tui.core.machine import Mode
+from akg_tui.core.phases import Mode
 from akg_tui.tui.app import WorkbenchApp
 from tests.tui.script import FakeHandle
 

@@ -5,16 +5,8 @@ from pathlib import Path
 import pytest
 
 from akg_tui import resources
-from akg_tui.tui.settings_file import line_of
-from akg_tui.tui.themes import (
-    DEFAULT,
-    BadTheme,
-    Inks,
-    contrast,
-    load,
-    load_all,
-    user_folder,
-)
+from akg_tui.tui.themes import DEFAULT, BadTheme, Inks, contrast, load, load_all, user_folder
+from akg_tui.view.controls.settings_file import line_of
 
 # Rules and empty bars carry no meaning, so they may be faint.
 DECORATION = {"phase.rule", "progress.rest"}

@@ -17,12 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from akg_tui.core import events as ev
-from akg_tui.core.plain import clean
-from akg_tui.tui import sayings
-from akg_tui.tui.language import LANGUAGES, retold, searched, speak
-from akg_tui.tui.sayings import Sayings, sentences
-from akg_tui.tui.spans import cells
-from akg_tui.tui.story import diagnosed
+from akg_tui.core.sanitize import clean
+from akg_tui.view import language
+from akg_tui.view.event_words import diagnosed
+from akg_tui.view.language import LANGUAGES, Sayings, retold, searched, sentences, speak
+from akg_tui.view.spans import cells
 
 from .sentences import PACKAGE, Sentence, is_sentence, shape, texts
 
@@ -343,8 +342,8 @@ def test_the_faults_of_a_persons_settings_are_said(fault: str, said: str) -> Non
 
 @given(st.text(alphabet=list("{}[]\\:;,() \n\x1b中an0"), max_size=300))
 def test_any_text_is_taken_without_an_error_and_stays_if_unknown(text: str) -> None:
-    said = sayings._sayings("zh", "told").said(text)
-    assert sayings.said_in("zh", text) == (text if said is None else said)
+    said = language._sayings("zh", "told").said(text)
+    assert language.said_in("zh", text) == (text if said is None else said)
     unknown = re.search(r"[{}\\x1b]", text)
     assert not unknown or said is None or unknown[0] in said  # put in as it is
 
@@ -354,12 +353,12 @@ def test_a_text_of_separators_alone_costs_little() -> None:
     looked: list[str] = []
 
     class Counting(Sayings):
-        def near(self, text: str) -> list[sayings.Saying]:
+        def near(self, text: str) -> list[language.Saying]:
             looked.append(text)
             return super().near(text)
 
     known = Counting(sentences("zh", "told"))
-    known.said(("a; b: c, d (e) " * 100)[: sayings.LONGEST])
+    known.said(("a; b: c, d (e) " * 100)[: language.LONGEST])
     assert len(looked) < 400
 
 
@@ -375,7 +374,7 @@ def test_english_reads_no_catalogue() -> None:
     code = (
         "import sys; from akg_tui.tui import app, language, story; "
         "assert language.retold('the run is not paused') == 'the run is not paused'; "
-        "assert 'akg_tui.tui.sayings' not in sys.modules; "
+        "assert 'akg_tui.view.language' not in sys.modules; "
         "language.speak('zh'); assert language.retold('the run is not paused') == '运行没有暂停'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

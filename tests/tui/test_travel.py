@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Mode, Phase
-from akg_tui.core.past import Past
-from akg_tui.tui.screens.confirm import Confirm
+from akg_tui.core.past_states import Past
+from akg_tui.core.phases import Mode, Phase
+from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.rounds import Rounds
-from akg_tui.tui.spans import plain, width
-from akg_tui.tui.strip import Strip, column, event_at
-from akg_tui.tui.travel import Travel
+from akg_tui.view.controls.time_travel import Strip, Travel, column, event_at
+from akg_tui.view.spans import plain, width
 
 from .script import FakeHandle
 from .stage import Stage, on_stage

@@ -8,17 +8,15 @@ from hypothesis import strategies as st
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.fold import evolve
-from akg_tui.core.machine import Phase, Verdict
 from akg_tui.core.measurement import InputError, Interval, Measurement, Outcome, Progress, Roofline
+from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.state import Attempt, RunState
-from akg_tui.tui.attempts import AttemptRows, InputRows
-from akg_tui.tui.evalview import KEPT, Narrowing, eval_rows
-from akg_tui.tui.fleet import Fleet, fleet_rows
-from akg_tui.tui.planview import plan_view
-from akg_tui.tui.predicted import predicted
-from akg_tui.tui.spans import Line, plain, width
-from akg_tui.tui.trace import UNITS, Trace
-from akg_tui.tui.widgets.plot import Plot, Series, draw
+from akg_tui.view.agents import AgentList, fleet_rows
+from akg_tui.view.attempts import AttemptRows, InputRows
+from akg_tui.view.chart import UNITS, AttemptSeries, Plot, Series, draw
+from akg_tui.view.evaluation import KEPT, Narrowing, eval_rows
+from akg_tui.view.plan_rows import plan_view, predicted
+from akg_tui.view.spans import Line, plain, width
 
 from .script import PLANS, FakeHandle, Try, faster, wrong
 
@@ -120,7 +118,7 @@ def test_errors_by_input_stand_under_their_attempt() -> None:
 
 
 def chart(state: RunState, unit: str) -> tuple[Plot, str]:
-    trace = Trace(unit)
+    trace = AttemptSeries(unit)
     trace.read(state)
     plot = trace.plot(state, None)
     return plot, "\n".join(plain(row) for row in draw(plot, 70, 16))
@@ -168,7 +166,7 @@ def test_a_promise_stands_beside_what_was_measured_and_the_noise_is_told() -> No
     ]
     handle = FakeHandle(plans=[tries])
     handle.work()
-    trace = Trace()
+    trace = AttemptSeries()
     trace.read(handle.state)
     plot = trace.plot(handle.state, None)
     assert "⋄" in "\n".join(plain(row) for row in draw(plot, 70, 16))
@@ -181,7 +179,7 @@ def test_a_promise_stands_beside_what_was_measured_and_the_noise_is_told() -> No
 def test_a_kept_attempt_that_was_undone_leaves_the_best_line() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.EVAL, settled=3)
-    trace = Trace()
+    trace = AttemptSeries()
     trace.read(handle.state)
     assert len(trace.plot(handle.state, None).steps) == 4
     state = msgspec.structs.replace(handle.state, undone=(3,))
@@ -278,7 +276,7 @@ def test_a_diagnosis_is_a_subagent_with_its_own_figures() -> None:
     ]
     handle = FakeHandle(plans=[bad, PLANS[0]])
     handle.work(lambda s: s.phase is Phase.DIAGNOSE)
-    fleet = Fleet()
+    fleet = AgentList()
     fleet.read(handle.records)
     assert [agent.state for agent in fleet.subagents] == ["working"]
     assert fleet.main.state == "idle"
@@ -290,7 +288,7 @@ def test_a_diagnosis_is_a_subagent_with_its_own_figures() -> None:
     told = [plain(row) for row in fleet_rows(fleet, handle.now, 50)]
     assert told[0].startswith("▸ main  working in EDIT")
     assert told[2].startswith("✓ diagnosis 1  done")
-    whole = Fleet()
+    whole = AgentList()
     whole.read(handle.records)
     assert fleet_rows(whole, handle.now, 50) == fleet_rows(fleet, handle.now, 50)
 
@@ -305,7 +303,7 @@ def test_a_subagent_of_a_call_has_the_replies_and_calls_that_name_it() -> None:
         ev.ModelReplied(phase=Phase.PLAN, model="m", text="mine"),
         ev.SubagentEnded(subagent="s1", agent="reader", status="limit", reason="40 replies"),
     ]
-    fleet = Fleet()
+    fleet = AgentList()
     fleet.read([ev.Record(n, float(n), event) for n, event in enumerate(events)])
     (sub,) = fleet.subagents
     assert (sub.state, sub.replies, sub.calls, sub.line) == ("failed", 1, 1, "40 replies")

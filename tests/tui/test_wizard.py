@@ -14,10 +14,10 @@ from textual.widgets import Input
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.task import DEFAULT_CLAUDE, Agent
 from akg_tui.store.task_folder import load_task
-from akg_tui.tui import openings
-from akg_tui.tui.completing import paths
-from akg_tui.tui.openings import Draft, Start, Unfit
-from akg_tui.tui.screens.wizard import FIELDS, Wizard
+from akg_tui.tui import run_start
+from akg_tui.tui.run_start import Draft, Start, Unfit
+from akg_tui.tui.screens.new_run import FIELDS, Wizard
+from akg_tui.view.controls.completion import paths
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import KERNEL, REFERENCE
 
@@ -59,7 +59,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Start]:
         starts.append(start)
         raise ValueError("noted, and that is all of it")
 
-    monkeypatch.setattr(openings, "begun", noted)
+    monkeypatch.setattr(run_start, "begun", noted)
     return starts
 
 
@@ -174,7 +174,7 @@ async def test_what_was_said_goes_into_the_run_and_before_what_the_task_says(
         tmp_path / "reference.py", tmp_path / "kernel.py", tmp_path / "t", arch="zen4",
         agent=Agent(DEFAULT_CLAUDE), max_cost=1.0, rounds=3, mode="review",
     )  # fmt: skip
-    engine = await openings.begun(await openings.written(draft))
+    engine = await run_start.begun(await run_start.written(draft))
     task = engine.state.task
     await engine.close()
     assert (task.agent.model, task.target.arch) == (DEFAULT_CLAUDE, "zen4")
@@ -183,7 +183,7 @@ async def test_what_was_said_goes_into_the_run_and_before_what_the_task_says(
     assert engine.state.mode == "review"
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(Unfit, match="no key for"):
-        await openings.begun(draft.start)
+        await run_start.begun(draft.start)
     assert len(list((tmp_path / "t" / "runs").iterdir())) == 1, "no run that could not begin"
 
 
@@ -325,16 +325,16 @@ async def test_files_are_read_off_the_loop_which_goes_on_meanwhile(
 ) -> None:
     folder_with(tmp_path)
     held, reading = threading.Event(), threading.Event()
-    real = openings._task_of
+    real = run_start._task_of
 
     def slow(draft: Draft, folder: Path) -> object:
         reading.set()
         assert held.wait(30)
         return real(draft, folder)
 
-    monkeypatch.setattr(openings, "_task_of", slow)
+    monkeypatch.setattr(run_start, "_task_of", slow)
     draft = Draft(tmp_path / "reference.py", tmp_path / "kernel.py", tmp_path / "t")
-    check = asyncio.ensure_future(openings.checked(draft, lambda _: None))
+    check = asyncio.ensure_future(run_start.checked(draft, lambda _: None))
     while not reading.is_set():
         await asyncio.sleep(0)
     assert not check.done()

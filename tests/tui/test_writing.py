@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.events import AppBlur, AppFocus
 
-from akg_tui.core.machine import Phase
+from akg_tui.core.phases import Phase
 
 from .script import FakeHandle
 from .stage import Stage, on_stage

@@ -21,12 +21,12 @@ from akg_tui.agent.chat import (
     ModelUnusable,
     Spent,
 )
-from akg_tui.agent.models.connecting import connect
 from akg_tui.agent.models.endpoint import Endpoint
+from akg_tui.agent.models.probe import connect, probe
+from akg_tui.agent.models.request_body import body_of, length
 from akg_tui.agent.models.stream import UNFINISHED, Assembly
-from akg_tui.agent.models.wire import body_of, length
-from akg_tui.core.capabilities import ANTHROPIC, Capabilities
 from akg_tui.core.events import EndpointProbed
+from akg_tui.core.model_info import ANTHROPIC, Capabilities
 from akg_tui.core.task import Agent
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ class Claude:
             self._can = known
         if self._can is not None:
             return None
-        from akg_tui.agent.models.probe import probe
 
         can = await probe(self._endpoint, limits=self._limits)
         if not can.tools:

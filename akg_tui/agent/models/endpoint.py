@@ -1,7 +1,7 @@
 """Where a model is served, under which name, and with which key.
 
-Owns the key: it is read from a file or from the environment, goes into the request's
-headers, and is taken out of every text that leaves here. It is never stored or logged.
+Owns the key: it is read from a file or from the environment, goes into the request's headers, and
+is taken out of every message.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from akg_tui.core.plain import one_line
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.task import Agent
 
 ANTHROPIC_URL = "https://api.anthropic.com"

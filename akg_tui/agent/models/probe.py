@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from akg_tui.agent.chat import ModelFailed, PromptRefused, ServerBusy
-from akg_tui.agent.models.connecting import connect
+from akg_tui.agent.chat import ModelFailed, ModelUnusable, PromptRefused, ServerBusy
 from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.agent.models.stream import Assembly
-from akg_tui.core.capabilities import Capabilities
+from akg_tui.core.model_info import Capabilities
 
 if TYPE_CHECKING:
     from akg_tui.agent.models.transport import Limits, Transport
@@ -183,3 +182,25 @@ def findings(can: Capabilities) -> list[Finding]:
             "warn",
         ),
     ]
+
+
+def connect(endpoint: Endpoint, limits: Limits | None, *, first_s: float = 600.0) -> Transport:
+    """A transport to `endpoint`; no request is sent. Blocks, so call it off the event loop.
+
+    Without `limits` the transport's own hold, with `first_s` seconds until a reply begins.
+
+    Raises
+    ------
+    ModelUnusable
+        If none can be made with what is installed and set here. The client reads proxies and
+        certificates from the environment, and raises whatever it likes about them.
+    """
+    try:
+        from akg_tui.agent.models.transport import Limits, Transport
+
+        return Transport(endpoint, limits or Limits(first_s=first_s))
+    except Exception as error:
+        raise ModelUnusable(
+            f"no connection to {endpoint.base_url} can be made, with the proxy of ALL_PROXY, "
+            f"HTTPS_PROXY or HTTP_PROXY if one is set: {endpoint.scrub(str(error))}"
+        ) from error

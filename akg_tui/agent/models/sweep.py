@@ -1,15 +1,19 @@
 """The sweep model: a search over declared knobs that plays through the agent's own tools.
 
-It is no language model. It reads what any model is sent (the prompt with PLAN.md, the
-tagged kernel) and answers with the same tool calls. It holds no state between
-requests, so a resumed run proposes what an uninterrupted one would have.
+No language model. It reads what any model is sent (the prompt with PLAN.md, the tagged kernel)
+and asks Optuna's TPE sampler what to try next; the same knobs, trials and seed give the same
+proposals.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import math
+import random
 import re
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -23,17 +27,17 @@ from akg_tui.agent.chat import (
     ToolUse,
     UserMessage,
 )
-from akg_tui.agent.models.knobs import (
+from akg_tui.core.plan.document import HEADING, read_tried
+from akg_tui.core.plan.knobs import (
     HOW_TO_DECLARE,
     BadKnob,
     Knob,
+    Value,
     describe,
     find_knobs,
+    read_setting,
     with_value,
 )
-from akg_tui.agent.models.search import Trial, propose_settings, settings_in_space
-from akg_tui.core.setting import Value, read_setting
-from akg_tui.core.tried import HEADING, read_tried
 
 BATCH = 4  # items a plan; small, so that results steer the next plan soon
 
@@ -233,3 +237,108 @@ def _kernel_view(request: ChatRequest) -> str | None:
 def _reply(request: ChatRequest, text: str, tool: str, arguments: dict[str, Any]) -> ChatReply:
     use = ToolUse(f"sweep-{len(request.messages)}", tool, arguments)
     return ChatReply(text, (use,))
+
+
+FAILED_LOG_RATIO = -2.0  # a failure counts as a kernel e² times slower than the seed
+STARTUP_TRIALS = 4  # TPE samples at random until this many trials are known
+ASKS_PER_SETTING = 40  # TPE repeats itself in small discrete spaces; ask again, then enumerate
+MAX_ENUMERATED = 20_000
+
+
+class Trial(Struct, frozen=True):
+    """A measured setting. `over_seed` is its speed over the seed's; None when it failed."""
+
+    setting: dict[str, Value]
+    over_seed: float | None
+
+
+def settings_in_space(knobs: Sequence[Knob]) -> int:
+    """How many settings the knobs span."""
+    return math.prod(len(knob.choices) for knob in knobs)
+
+
+def _key(knobs: Sequence[Knob], setting: Mapping[str, Value]) -> tuple[Value, ...]:
+    return tuple(setting.get(knob.name, knob.value) for knob in knobs)
+
+
+def _ruled_out(setting: Mapping[str, Value], avoided: Sequence[Mapping[str, Value]]) -> bool:
+    return any(
+        rule and all(setting.get(name) == value for name, value in rule.items()) for rule in avoided
+    )
+
+
+def propose_settings(
+    knobs: Sequence[Knob],
+    trials: Sequence[Trial],
+    avoided: Sequence[Mapping[str, Value]],
+    *,
+    count: int,
+    seed: int,
+) -> list[dict[str, Value]]:
+    """Up to `count` settings that were not tried and are not ruled out; fewer when none is left.
+
+    The objective is the logarithm of the speed over the seed (Bergstra et al. 2011 for
+    TPE; multivariate, because knobs interact).
+    """
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    names = [knob.name for knob in knobs]
+    # Indices, not values: Optuna keeps categories by equality, where 1 == True == 1.0.
+    space: dict[str, optuna.distributions.BaseDistribution] = {
+        knob.name: optuna.distributions.CategoricalDistribution(tuple(range(len(knob.choices))))
+        for knob in knobs
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.TPESampler(
+            seed=seed + len(trials), multivariate=True, n_startup_trials=STARTUP_TRIALS
+        )
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    current = {knob.name: knob.value for knob in knobs}
+    seen = {_key(knobs, current)}
+    for trial in trials:
+        seen.add(_key(knobs, trial.setting))
+        indices = _indices(knobs, trial.setting)
+        if indices is not None:
+            value = FAILED_LOG_RATIO if trial.over_seed is None else math.log(trial.over_seed)
+            study.add_trial(
+                optuna.trial.create_trial(params=indices, distributions=space, value=value)
+            )
+    proposed: list[dict[str, Value]] = []
+
+    def take(setting: dict[str, Value]) -> None:
+        key = _key(knobs, setting)
+        if key not in seen and not _ruled_out(setting, avoided):
+            seen.add(key)
+            proposed.append(setting)
+
+    for _ in range(count * ASKS_PER_SETTING):
+        if len(proposed) == count:
+            return proposed
+        asked = study.ask(space)
+        take({k.name: k.choices[asked.params[k.name]] for k in knobs})
+        study.tell(asked, state=optuna.trial.TrialState.FAIL)
+    for values in _unseen_order(knobs, seed):
+        if len(proposed) == count:
+            break
+        take(dict(zip(names, values, strict=True)))
+    return proposed
+
+
+def _indices(knobs: Sequence[Knob], setting: Mapping[str, Value]) -> dict[str, int] | None:
+    """Each knob's choice as an index; None when the setting is from other declarations."""
+    indices: dict[str, int] = {}
+    for knob in knobs:
+        value = setting.get(knob.name)
+        if value is None or value not in knob.choices:
+            return None
+        indices[knob.name] = knob.choices.index(value)
+    return indices
+
+
+def _unseen_order(knobs: Sequence[Knob], seed: int) -> list[tuple[Value, ...]]:
+    space = itertools.product(*(knob.choices for knob in knobs))
+    settings = list(itertools.islice(space, MAX_ENUMERATED))
+    random.Random(seed).shuffle(settings)
+    return settings

@@ -7,11 +7,11 @@ the process that asked it.
 
 from __future__ import annotations
 
+from akg_tui.agent.prompt import answered
 from akg_tui.agent.tools import registry
 from akg_tui.agent.tools.port import Answer, RunPort, Script
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Gate
-from akg_tui.core.told import answered
+from akg_tui.core.phases import Gate
 
 _NOBODY_ASKED = (
     "Scripts are not allowed in this run: nobody is asked, and task.toml does not say "

@@ -13,11 +13,10 @@ import tempfile
 from pathlib import Path
 
 from akg_tui.agent.tools import registry
-from akg_tui.agent.tools.capture import note
 from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.jail import NOTES, Jail
 from akg_tui.agent.tools.port import Answer
-from akg_tui.agent.tools.processes import Finished, run_process
+from akg_tui.agent.tools.processes import Finished, note, run_process
 from akg_tui.evaluate.targets.cpu import base_environment
 
 CHECK_S = 60.0

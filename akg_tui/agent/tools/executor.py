@@ -16,9 +16,8 @@ import msgspec
 
 from akg_tui.agent.chat import ToolResult, ToolSpec, ToolUse
 from akg_tui.agent.tools import asking, files, planning, registry
-from akg_tui.agent.tools.arguments import BadArguments, checked
-from akg_tui.agent.tools.capture import Captured, capture
-from akg_tui.agent.tools.definitions import Definition, Definitions
+from akg_tui.agent.tools.call_record import Node, node_for
+from akg_tui.agent.tools.definitions import BadArguments, Definition, Definitions, checked
 from akg_tui.agent.tools.jail import Jail, Refused
 from akg_tui.agent.tools.kernel import KernelTools
 from akg_tui.agent.tools.measuring import Measuring
@@ -33,8 +32,8 @@ from akg_tui.agent.tools.port import (
     framed,
     shortened,
 )
+from akg_tui.agent.tools.processes import Captured, capture
 from akg_tui.agent.tools.resolver import Unresolved, resolve
-from akg_tui.agent.tools.trace import Node, node_for
 from akg_tui.agent.tools.workflow import run_workflow
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev

@@ -1,26 +1,25 @@
-"""Which tools a run has, and which of them may be used now.
+"""Which tools a run has, how each edit format presents them, and which may be used now.
 
-The list told to a model is the same in every phase, because another list would cost the
-prompt cache; what may be used now is told by the answer.
+The list told to a model is the same in every phase, because another list would cost the prompt
+cache.
 """
 
 from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from akg_tui.agent.chat import ToolSpec
-from akg_tui.agent.tools.definitions import (
-    Definition,
-    Definitions,
-    definitions_with,
-    for_target,
-)
-from akg_tui.agent.tools.edit_formats import in_format
+from akg_tui.agent.tools.definitions import Definition, Definitions, definitions_with, for_target
 from akg_tui.agent.tools.port import Host
 from akg_tui.agent.tools.registry import ARGUMENTS
-from akg_tui.core.machine import SUBAGENT, Phase, forbidden_tool
+from akg_tui.core.phases import SUBAGENT, Phase, forbidden_tool
 from akg_tui.core.task import Task
+from akg_tui.hashline import Tagger
+from akg_tui.hashline.formats import open_format
 from akg_tui.store.task_folder import TOOL_FILES
 
 TASK = "task"
@@ -75,3 +74,46 @@ def allowed(
         return None
     row = SUBAGENT if tool.kind == "call_agent" else tool.name
     return forbidden_tool(phase, row, subagent=subagent)
+
+
+HASHLINE: Final = "hashline"
+
+_HOW: Final = {
+    "str_replace": (
+        "Replace `old`, a text that stands in the kernel exactly once, by `new`. Blanks and "
+        "line ends count."
+    ),
+    "str_replace lines": (
+        "Replace `old`, whole lines that stand in the kernel exactly once, by `new`. Blanks count."
+    ),
+    "apply_patch": (
+        "Apply a patch: `*** Begin Patch`, `*** Update File: {path}`, for each change `@@` and "
+        "lines that begin with a blank (context), `-` or `+`, and `*** End Patch`."
+    ),
+    "unified diff": "Apply a unified diff of {path}, with three lines of context.",
+}
+_THEN: Final = (
+    "An edit of another version than you were shown is refused and changes nothing. The harness "
+    "evaluates the result by itself when your turn ends."
+)
+
+
+def in_format(known: Definitions, form: str, path: str) -> Definitions:
+    """The definitions with `read_kernel` and `edit_kernel` in the words of `form`."""
+    if form == HASHLINE or "edit_kernel" not in known:
+        return known
+    schema: dict[str, Any] = open_format(form, Tagger(b"-")).schema
+    properties = {**schema["properties"], "note": {"type": "string"}}
+    edit = Definition(
+        name="edit_kernel",
+        kind="domain_tool",
+        description=f"{_HOW[form].format(path=path)} {_THEN}",
+        parameters={**schema, "properties": properties},
+        resolve=dict.fromkeys(properties, "never"),
+    )
+    changed = {"edit_kernel": edit}
+    if "read_kernel" in known:
+        changed["read_kernel"] = replace(
+            known["read_kernel"], description="The kernel as it stands."
+        )
+    return {**known, **changed}

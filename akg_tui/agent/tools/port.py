@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from akg_tui.agent.chat import ToolResult, ToolSpec, ToolUse
-from akg_tui.agent.tools.trace import TRACE, Node
+from akg_tui.agent.tools.call_record import TRACE, Node
 from akg_tui.core import commands as cmd
+from akg_tui.core.commands import Rejected
 from akg_tui.core.measurement import Measurement
-from akg_tui.core.refusal import Rejected
 from akg_tui.core.state import RunState
 
 NO_SUMMARY = "(no summary)"
@@ -98,7 +98,7 @@ class Caller(Struct, frozen=True):
     """Who makes calls: the run's own agent, or a subagent.
 
     `source` is the subagent's name in the journal, `place` the folder of its trace.
-    `errand`: a call started it, so it moves nothing on (`akg_tui.core.machine.STEERING`).
+    `errand`: a call started it, so it moves nothing on (`akg_tui.core.phases.STEERING`).
     """
 
     source: str = ""
@@ -110,7 +110,7 @@ class Caller(Struct, frozen=True):
 class Script(Struct, frozen=True):
     """A script that wants to run: exactly this text is what runs when it may.
 
-    `interpreter` is one of `akg_tui.core.rules.INTERPRETERS`, `source` the subagent that calls.
+    `interpreter` is one of `core.approval_rules.INTERPRETERS`, `source` the subagent that calls.
     """
 
     path: str

@@ -11,13 +11,12 @@ from pathlib import Path, PurePosixPath
 
 from akg_tui.agent.tools import registry
 from akg_tui.agent.tools.asking import script_refusal
-from akg_tui.agent.tools.capture import note
+from akg_tui.agent.tools.call_record import Node
 from akg_tui.agent.tools.files import read_text
 from akg_tui.agent.tools.jail import NOTES, Jail, Refused
 from akg_tui.agent.tools.port import Answer, RunPort, Script
-from akg_tui.agent.tools.processes import run_process
-from akg_tui.agent.tools.trace import Node
-from akg_tui.evaluate import confined
+from akg_tui.agent.tools.processes import note, run_process
+from akg_tui.evaluate.sandbox import run_confined
 from akg_tui.evaluate.targets.cpu import base_environment
 
 MAX_SCRIPT = 256 << 10
@@ -28,7 +27,7 @@ _SHELLS = {
     ".sh": ("sh", ("/bin/sh",)),
     ".bash": ("bash", ("bash",)),
 }
-"""By suffix: the interpreter's name (`akg_tui.core.rules.INTERPRETERS`), and its command."""
+"""By suffix: the interpreter's name (`core.approval_rules.INTERPRETERS`), and its command."""
 
 
 async def execute_script(
@@ -64,7 +63,7 @@ async def execute_script(
     environment = {**base_environment(), "HOME": str(folder), "TMPDIR": str(folder)}
     try:
         done = await run_process(
-            confined.command(*command, folder=folder, readable=(node.path.absolute(),)),
+            run_confined.command(*command, folder=folder, readable=(node.path.absolute(),)),
             folder=folder,
             environment=environment,
             stdin=arguments.stdin_input.encode("utf-8", "replace"),

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from akg_tui.agent.chat import ToolResult
+from akg_tui.agent.tools.call_record import Node
 from akg_tui.agent.tools.definitions import Definition, Step
 from akg_tui.agent.tools.port import Answer
 from akg_tui.agent.tools.resolver import Unresolved, resolve
-from akg_tui.agent.tools.trace import Node
 
 RunStep = Callable[[str, dict[str, Any], Node], Awaitable[Answer]]
 """Runs one tool with arguments that are already resolved, as any call is run."""

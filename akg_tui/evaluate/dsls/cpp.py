@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from akg_tui import dsl
-from akg_tui.evaluate import guard_words as words
+from akg_tui.evaluate import kernel_text as words
 from akg_tui.evaluate.dsls.adapter import Report, first_line, used_names
 from akg_tui.evaluate.kernel_text import Function, Kernel, Remark
 from akg_tui.evaluate.targets.cpu import find_compiler

@@ -1,14 +1,17 @@
 """The CPU target: the environment that kernels run in, where they may run, what builds them.
 
-Owns the settings that make CPU times comparable. Must never import torch,
-because the zygote's environment has to be ready before torch is loaded.
+Owns the settings that make CPU times comparable, and the fingerprint of machine and software that a
+reader of a measurement needs. Must never import torch.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import platform
 import shlex
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING
 import akg_tui
 
 if TYPE_CHECKING:
-    from akg_tui.evaluate.roofline import Level
+    from akg_tui.evaluate.targets.roofline import Level
 
 PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CXX", "CC")
 """All that a kernel's process may see of the user's environment, besides a path."""
@@ -110,16 +113,14 @@ class Cpu:
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
         """Return machine, settings and load."""
-        from akg_tui.evaluate.targets import fingerprint
 
-        return fingerprint.describe(torch_version, threads)
+        return describe(torch_version, threads)
 
     def levels(self) -> list[Level]:
         """Return caches and memory, measured once on this machine."""
-        from akg_tui.evaluate import roofline
-        from akg_tui.evaluate.targets import fingerprint
+        from akg_tui.evaluate.targets import roofline
 
-        sizes, machine = fingerprint.caches(), fingerprint.machine_key()
+        sizes, machine = caches(), machine_key()
         return roofline.machine_levels(sizes, machine, cache_folder())
 
     def device(self) -> Host:
@@ -147,3 +148,118 @@ class Host:
         start = time.perf_counter_ns()
         work()
         return (time.perf_counter_ns() - start) / 1e6
+
+
+CPU = Path("/sys/devices/system/cpu")
+
+
+def describe(torch_version: str, threads: int) -> dict[str, str]:
+    """Return the fingerprint of this machine, its settings and its load now."""
+    varying = {
+        "governor": _text(CPU / "cpu0/cpufreq/scaling_governor"),
+        "turbo": _turbo(),
+        "load": f"{os.getloadavg()[0]:.2f}",
+    }
+    return {
+        **_lasting(),
+        "torch": torch_version,
+        "threads": str(threads),
+        **{name: value for name, value in varying.items() if value},
+    }
+
+
+def machine_key() -> str:
+    """Return a name for this machine's hardware, kernel and limits."""
+    known = _lasting()
+    return "; ".join(f"{name} {known[name]}" for name in sorted(known) if name in HARDWARE)
+
+
+HARDWARE = ("cpu", "cpus", "caches", "numa", "smt", "quota", "hypervisor")
+
+
+@functools.cache
+def caches() -> dict[str, int]:
+    """Return the sizes in bytes of the caches that data goes through, nearest first."""
+    found: dict[str, int] = {}
+    for index in sorted((CPU / "cpu0/cache").glob("index*")):
+        kind, level, size = (_text(index / name) for name in ("type", "level", "size"))
+        unit = {"K": 1 << 10, "M": 1 << 20}.get(size[-1:], 0)
+        if kind != "Instruction" and unit and size[:-1].isdigit():
+            found[f"L{level}"] = int(size[:-1]) * unit
+    return found
+
+
+@functools.cache
+def _lasting() -> dict[str, str]:
+    sizes = ", ".join(f"{name} {size >> 10} KiB" for name, size in caches().items())
+    known = {
+        "cpu": _of_cpuinfo("model name") or platform.processor() or platform.machine(),
+        "cpus": str(len(processors())),
+        "caches": sizes,
+        "numa": str(len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or ""),
+        "smt": {"0": "off", "1": "on"}.get(_text(CPU / "smt/active"), ""),
+        "hypervisor": "yes" if " hypervisor" in _of_cpuinfo("flags") else "",
+        "quota": _quota(),
+        "huge pages": _chosen(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') >> 20} MiB",
+        "kernel": f"{platform.system()} {platform.release()}",
+        "libc": " ".join(platform.libc_ver()),
+        "python": platform.python_version(),
+        "compiler": _compiler(),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def _compiler() -> str:
+    path = find_compiler()
+    if path is None:
+        return "none"
+    try:
+        told = subprocess.run(
+            [path, "--version"], check=False, capture_output=True, text=True, timeout=5
+        )
+    except (OSError, subprocess.SubprocessError):
+        return path
+    return told.stdout.partition("\n")[0].strip()[:120] or path
+
+
+def _turbo() -> str:
+    if stopped := _text(CPU / "intel_pstate/no_turbo"):
+        return "off" if stopped == "1" else "on"
+    return {"0": "off", "1": "on"}.get(_text(CPU / "cpufreq/boost"), "")
+
+
+def _quota() -> str:
+    """Return how many CPUs this process's control group may use, or ""."""
+    for line in _text(Path("/proc/self/cgroup")).splitlines():
+        _, controllers, path = line.split(":", 2)
+        inner = path.lstrip("/")
+        if not controllers:
+            limit = _text(Path("/sys/fs/cgroup") / inner / "cpu.max").split()
+        elif "cpu" in controllers.split(","):
+            folder = Path("/sys/fs/cgroup/cpu") / inner
+            limit = [_text(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
+        else:
+            continue
+        if len(limit) == 2 and limit[0].isdigit() and limit[1].isdigit():
+            return f"{int(limit[0]) / int(limit[1]):g} CPUs"
+    return ""
+
+
+def _of_cpuinfo(field: str) -> str:
+    for line in _text(Path("/proc/cpuinfo")).splitlines():
+        if line.startswith(field):
+            return line.partition(":")[2].strip()
+    return ""
+
+
+def _chosen(path: Path) -> str:
+    """Return the word in brackets, as the kernel marks the one of several that holds."""
+    return _text(path).partition("[")[2].partition("]")[0]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""

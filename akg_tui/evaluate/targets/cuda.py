@@ -17,7 +17,7 @@ from akg_tui.evaluate.targets.cpu import kernel_environment
 if TYPE_CHECKING:
     import torch
 
-    from akg_tui.evaluate.roofline import Level
+    from akg_tui.evaluate.targets.roofline import Level
 
 DEVICES = Path("/dev")
 DRIVER = "/proc/driver/nvidia"
@@ -81,9 +81,9 @@ class Cuda:
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
         """Return the host's fingerprint, and what `nvidia-smi` tells of the GPU."""
-        from akg_tui.evaluate.targets import fingerprint
+        from akg_tui.evaluate.targets import cpu
 
-        return fingerprint.describe(torch_version, threads) | _told()
+        return cpu.describe(torch_version, threads) | _told()
 
     def levels(self) -> list[Level]:
         """Return none: the host's bandwidth bounds no kernel of a GPU."""

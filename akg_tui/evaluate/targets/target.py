@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from akg_tui.evaluate.roofline import Level
+    from akg_tui.evaluate.targets.roofline import Level
 
 
 class Device(Protocol):

@@ -5,8 +5,7 @@ were trained on them, and to be measured against it.
 """
 
 from akg_tui.hashline.formats.apply_patch import ApplyPatch
-from akg_tui.hashline.formats.contract import EditFormat, EditReader, Proposed, Refusal
-from akg_tui.hashline.formats.guarded import Guarded
+from akg_tui.hashline.formats.contract import EditFormat, EditReader, Guarded, Proposed, Refusal
 from akg_tui.hashline.formats.str_replace import StrReplace
 from akg_tui.hashline.formats.tagged import Hashline
 from akg_tui.hashline.formats.unified_diff import UnifiedDiff

@@ -1,12 +1,14 @@
 """What an edit format is: a way to show a file, and a way to say a change to it.
 
-Owns the interface and the reading of its plain arguments; knows no format.
+Owns the interface, the reading of its plain arguments, and the rule that no file is edited that the
+reader was not shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Protocol
 
 from akg_tui.hashline.document import Document
@@ -85,3 +87,52 @@ def object_schema(**properties: dict[str, object]) -> dict[str, object]:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+class Guarded:
+    """`form` for one reader of one file. Implements `EditReader`."""
+
+    def __init__(self, form: EditFormat) -> None:
+        self._form = form
+        self._shown = ""
+
+    @property
+    def name(self) -> str:
+        return self._form.name
+
+    @property
+    def schema(self) -> dict[str, object]:
+        return self._form.schema
+
+    def render(self, document: Document) -> str:
+        self._shown = document.sha256
+        return self._form.render(document)
+
+    def trust(self, document: Document) -> None:
+        self._shown = document.sha256
+
+    def propose(self, document: Document, call: Mapping[str, object]) -> Proposed | Refusal:
+        if not self._shown:
+            return Refusal("nothing was written: read the file first")
+        if self._shown != document.sha256:
+            now = self.render(document)
+            return Refusal(f"nothing was written: the file is another one now:\n\n{now}")
+        made = self._form.apply(document, call)
+        if isinstance(made, Refusal):
+            return made
+        if made.sha256 == document.sha256:
+            return Refusal("nothing was written: the edit changes nothing")
+        added, removed = _counted(document, made)
+
+        def accept() -> str:
+            self._shown = made.sha256
+            return f"{made.path} is changed: {added} lines added, {removed} removed"
+
+        return Proposed(made, added, removed, accept)
+
+
+def _counted(before: Document, after: Document) -> tuple[int, int]:
+    """Lines added and lines removed."""
+    codes = SequenceMatcher(None, before.lines, after.lines, autojunk=False).get_opcodes()
+    changed = [code for code in codes if code[0] != "equal"]
+    return sum(j2 - j1 for *_, j1, j2 in changed), sum(i2 - i1 for _, i1, i2, *_ in changed)

@@ -6,14 +6,14 @@ from textual.content import Content
 from textual.events import Click
 from textual.message import Message
 
-from akg_tui.core.machine import AGENT_PHASES
-from akg_tui.tui import words
-from akg_tui.tui.commands import named
-from akg_tui.tui.fleet import ROWS_EACH, Agent, Fleet, fleet_rows, shown_order
+from akg_tui.core.phases import AGENT_PHASES
 from akg_tui.tui.keyboard import bind_within
-from akg_tui.tui.language import tr
-from akg_tui.tui.look import Look
-from akg_tui.tui.widgets.lineview import LineView
+from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.view import formatting
+from akg_tui.view.agents import ROWS_EACH, Agent, AgentList, fleet_rows, shown_order
+from akg_tui.view.controls.command_registry import named
+from akg_tui.view.language import tr
+from akg_tui.view.run_snapshot import RunSnapshot
 
 PAST_MOST = 400  # records that are read with a jump: more of them at the pulls after it
 
@@ -29,7 +29,7 @@ class AgentsPane(LineView):
     def __init__(self) -> None:
         super().__init__("agents")
         self.rekey()
-        self.fleet = Fleet()
+        self.fleet = AgentList()
         self._pick: str | None = None
         self.reword()
 
@@ -41,11 +41,11 @@ class AgentsPane(LineView):
     def rekey(self) -> None:
         bind_within(self, "agents")
 
-    def see(self, look: Look) -> None:
+    def see(self, look: RunSnapshot) -> None:
         """Read what is new, also while the pane is not on screen."""
         self.fleet.read(look.records, PAST_MOST if look.past is not None else None)
 
-    def pull(self, look: Look) -> None:
+    def pull(self, look: RunSnapshot) -> None:
         # The seconds of a subagent at work are the only thing that moves without an event.
         at_work = look.state.phase in AGENT_PHASES and bool(look.state.subagents)
         seconds = int(look.now) if at_work or self.fleet.at_work.at_work else 0
@@ -57,7 +57,7 @@ class AgentsPane(LineView):
         self.put(fleet_rows(self.fleet, look.now, self.room, look.streams))
         self._picked = self._rows_of(self._pick)
         count = len(self.fleet.subagents)
-        self.border_subtitle = Content(words.count(count, "subagent") if count else "")
+        self.border_subtitle = Content(formatting.count(count, "subagent") if count else "")
 
     @property
     def picked(self) -> Agent | None:

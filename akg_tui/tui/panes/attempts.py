@@ -5,11 +5,11 @@ from __future__ import annotations
 from textual.content import Content
 
 from akg_tui.core.state import Attempt
-from akg_tui.tui.attempts import AttemptRows, InputRows
-from akg_tui.tui.commands import named
-from akg_tui.tui.language import tr
-from akg_tui.tui.look import Look
-from akg_tui.tui.widgets.lineview import LineView
+from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.view.attempts import AttemptRows, InputRows
+from akg_tui.view.controls.command_registry import named
+from akg_tui.view.language import tr
+from akg_tui.view.run_snapshot import RunSnapshot
 
 
 class AttemptsPane(LineView):
@@ -27,7 +27,7 @@ class AttemptsPane(LineView):
         title = tr("inputs × attempts") if self.by_input else tr("attempts")
         return named("pane.attempts", title)
 
-    def pull(self, look: Look) -> None:
+    def pull(self, look: RunSnapshot) -> None:
         attempts = look.state.attempts
         undone = look.state.undone
         if not self.moved((len(attempts), self.room, look.state.run_id, self.by_input, undone)):

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from akg_tui.tui.commands import named
-from akg_tui.tui.glyphs import PROMISED, VERDICT
-from akg_tui.tui.language import marked, tr
-from akg_tui.tui.look import Look
-from akg_tui.tui.spans import Line
-from akg_tui.tui.trace import UNITS, Trace
 from akg_tui.tui.widgets.painted import Painted
-from akg_tui.tui.widgets.plot import Chart, Plot
+from akg_tui.view.chart import UNITS, AttemptSeries, Chart, Plot
+from akg_tui.view.controls.command_registry import named
+from akg_tui.view.glyphs import PROMISED, VERDICT
+from akg_tui.view.language import marked, tr
+from akg_tui.view.run_snapshot import RunSnapshot
+from akg_tui.view.spans import Line
 
 _NOTHING = Plot((), (), 0, "", "")
 _WHAT = {
@@ -27,7 +26,7 @@ _WHAT = {
 class ChartPane(Painted[Plot], can_focus=True):
     def __init__(self) -> None:
         super().__init__("chart", _NOTHING)
-        self.trace = Trace()
+        self.trace = AttemptSeries()
         self._chart = Chart()
         self._title()
 
@@ -52,7 +51,7 @@ class ChartPane(Painted[Plot], can_focus=True):
         self.trace.turn(UNITS[(UNITS.index(self.unit) + 1) % len(UNITS)])
         self.forget()
 
-    def pull(self, look: Look) -> None:
+    def pull(self, look: RunSnapshot) -> None:
         state = look.state
         running = look.progress.ratio if look.progress and state.running else None
         tokens = state.tokens if self.unit == "tokens" else 0

@@ -9,15 +9,15 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from akg_tui.core.events import ModelReplied
-from akg_tui.core.machine import AGENT_PHASES
-from akg_tui.tui.chronicle import AT_ONCE, MAX_ENTRIES, SLICE, Chronicle, skipped_line
-from akg_tui.tui.commands import named, way_to
-from akg_tui.tui.language import tr
-from akg_tui.tui.look import Look
-from akg_tui.tui.ondemand import OnDemand
-from akg_tui.tui.spans import Line
-from akg_tui.tui.story import tail
-from akg_tui.tui.widgets.lineview import LineView
+from akg_tui.core.phases import AGENT_PHASES
+from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.view.agent_log import AT_ONCE, MAX_ENTRIES, SLICE, AgentLog, skipped_line
+from akg_tui.view.controls.command_registry import named, way_to
+from akg_tui.view.event_words import tail
+from akg_tui.view.language import tr
+from akg_tui.view.lazy_rows import OnDemand
+from akg_tui.view.run_snapshot import RunSnapshot
+from akg_tui.view.spans import Line
 
 PAST_RECORDS = 300  # told again at each jump through the past
 
@@ -53,11 +53,11 @@ class LogPane(LineView):
         """Name the pane in the language of now."""
         self.border_title = Content(named("pane.log", tr("agent log")))
 
-    def begin(self, room: int, newest: int, at_once: int) -> Chronicle:
+    def begin(self, room: int, newest: int, at_once: int) -> AgentLog:
         """A telling that has read nothing yet."""
-        return Chronicle(room, newest, at_once=at_once)
+        return AgentLog(room, newest, at_once=at_once)
 
-    def pull(self, look: Look) -> None:
+    def pull(self, look: RunSnapshot) -> None:
         past = look.past is not None
         seen = (past, len(look.records), look.live_version, look.state.open_calls, self.room)
         if not self.moved(seen) and not self.story.unwrapped:
@@ -86,11 +86,11 @@ class LogPane(LineView):
         elif moved:
             self.to_row(max(0, self.top + moved))
 
-    def told_in(self, look: Look) -> str:
+    def told_in(self, look: RunSnapshot) -> str:
         """What of the stream is an entry now: a reply has come whole."""
         return look.stream
 
-    def _rewind(self, look: Look) -> bool:
+    def _rewind(self, look: RunSnapshot) -> bool:
         """Begin anew where the records are others than those that were read."""
         past = look.past is not None
         reworded, self._reworded = self._reworded, False
@@ -107,7 +107,7 @@ class LogPane(LineView):
         self._pick, self._dropped, self._head = None, 0, 0
         self.pick(range(0))
 
-    def _put(self, look: Look, since: int) -> None:
+    def _put(self, look: RunSnapshot, since: int) -> None:
         stream = unsaid(look.stream, self._said) if look.state.phase in AGENT_PHASES else ""
         skipped = self.story.skipped
         head = [skipped_line(skipped, self.room)] if skipped else []

@@ -5,11 +5,11 @@ from __future__ import annotations
 from textual.content import Content
 
 from akg_tui.core.state import Item
-from akg_tui.tui.commands import key_of, named
-from akg_tui.tui.language import tr
-from akg_tui.tui.look import Look
-from akg_tui.tui.planview import PlanView, plan_subtitle, plan_view
-from akg_tui.tui.widgets.lineview import LineView
+from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.view.controls.command_registry import key_of, named
+from akg_tui.view.language import tr
+from akg_tui.view.plan_rows import PlanView, plan_subtitle, plan_view
+from akg_tui.view.run_snapshot import RunSnapshot
 
 _EMPTY = PlanView([], {}, 0)
 
@@ -31,7 +31,7 @@ class PlanPane(LineView):
         super().reword()
         self.border_title = Content(named("pane.plan", tr("plan")))
 
-    def pull(self, look: Look) -> None:
+    def pull(self, look: RunSnapshot) -> None:
         state = look.state
         room, page = self.room, self.page
         focused = self.has_focus

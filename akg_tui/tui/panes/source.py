@@ -1,7 +1,7 @@
-"""A kernel with its hashline tags: as the agent has it now, or the best one so far.
+"""A kernel with its hashline tags, as the agent has it now or the best one so far.
 
-Against the best, changed lines are marked and removed ones stay in sight. Colour and the
-blame come from threads, once a version.
+Against the best, changed lines are marked and removed ones stay in sight. The two panes scroll
+together. Colour arrives from a thread.
 """
 
 from __future__ import annotations
@@ -13,18 +13,26 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from akg_tui.core.plain import clean, one_line
+from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
-from akg_tui.tui import words
-from akg_tui.tui.blame import Version, blame, lineage
-from akg_tui.tui.code import KEPT_VERSIONS, CodeRows, Colours, Origins, Texts
-from akg_tui.tui.commands import key_of, named
-from akg_tui.tui.compare import Compared, Row, compare, hunks, size, split_lines
-from akg_tui.tui.haystack import Haystack
-from akg_tui.tui.language import tr
-from akg_tui.tui.look import Look
-from akg_tui.tui.spans import Span
-from akg_tui.tui.widgets.lineview import LineView
+from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.view import formatting
+from akg_tui.view.code_rows import (
+    KEPT_VERSIONS,
+    CodeRows,
+    Colours,
+    Origins,
+    Texts,
+    Version,
+    blame,
+    lineage,
+)
+from akg_tui.view.controls.command_registry import key_of, named
+from akg_tui.view.diff import Compared, Row, compare, hunks, size, split_lines
+from akg_tui.view.language import tr
+from akg_tui.view.lazy_rows import SearchText
+from akg_tui.view.run_snapshot import RunSnapshot
+from akg_tui.view.spans import Span
 
 
 class SourcePane(LineView):
@@ -44,12 +52,12 @@ class SourcePane(LineView):
         self._placed = 0
         self._at_change = (-1, -1)
         self._searched: Compared | None = None
-        self._haystacks: dict[bool, Haystack] = {}
+        self._haystacks: dict[bool, SearchText] = {}
         self.blaming = False
         title = tr("kernel") if working else tr("best")
         self.border_title = Content(named(self._command, title))
 
-    def pull(self, look: Look) -> None:
+    def pull(self, look: RunSnapshot) -> None:
         state = look.state
         best = state.best.blob if state.best else state.seed_blob
         blob = state.work_blob if self._working else best
@@ -62,7 +70,9 @@ class SourcePane(LineView):
                 self._show_change()
         self._titles(state, blob, best)
 
-    def _build(self, look: Look, blob: str, best: str, versions: tuple[Version, ...]) -> None:
+    def _build(
+        self, look: RunSnapshot, blob: str, best: str, versions: tuple[Version, ...]
+    ) -> None:
         new, widest = self._texts.of(blob, look.kernel)
         old, _ = self._texts.of(best, look.kernel)
         known = versions in self._blamed
@@ -144,7 +154,7 @@ class SourcePane(LineView):
         if self._searched is not compared:
             self._searched, self._haystacks = compared, {}
         if exact not in self._haystacks:
-            self._haystacks[exact] = Haystack(map(clean, compared.texts()), exact=exact)
+            self._haystacks[exact] = SearchText(map(clean, compared.texts()), exact=exact)
         return self._haystacks[exact].seek(needle, start, step)
 
     @property
@@ -207,7 +217,7 @@ class SourcePane(LineView):
     def _titles(self, state: RunState, blob: str, best: str) -> None:
         name = one_line(state.task.files.editable)
         if blob == best:
-            kind = f"{tr('best')}: {words.attempt(state.best.attempt if state.best else 0)}"
+            kind = f"{tr('best')}: {formatting.attempt(state.best.attempt if state.best else 0)}"
             kind = f"{name}, {kind}" if self._working else kind
         else:
             added, removed = self._changed
@@ -215,10 +225,10 @@ class SourcePane(LineView):
             kind = tr("{name} +{added} -{removed} against the best", name=changed, added=added,
                       removed=removed)  # fmt: skip
         title = Content(named(self._command, kind))
-        told = words.count(len(self.rows), "line")
+        told = formatting.count(len(self.rows), "line")
         if len(self._changes) > 1:
             keys = " ".join(filter(None, (key_of("pane.forward"), key_of("pane.back"))))
-            told = f"{words.count(len(self._changes), 'change')} {keys}  {told}"
+            told = f"{formatting.count(len(self._changes), 'change')} {keys}  {told}"
         subtitle = Content(f"{tr('blame')}  {told}" if self.blaming else told)
         if self._border_title != title:
             self.border_title = title
@@ -232,4 +242,32 @@ def _label(version: Version) -> Span:
         return "", "faint"
     if version.ratio is None:
         return one_line(version.item), "note"
-    return f"{one_line(version.item)} {words.times(version.ratio)}", "verdict.keep"
+    return f"{one_line(version.item)} {formatting.times(version.ratio)}", "verdict.keep"
+
+
+class Linked:
+    """Follows whichever of the two was scrolled since the last time it looked."""
+
+    def __init__(self, best: SourcePane, working: SourcePane) -> None:
+        self._best, self._working = best, working
+        self._tops: tuple[int, int] | None = None
+
+    def follow(self, active: str) -> None:
+        """Bring the other one along; where both have moved, the `active` pane leads.
+
+        Nothing happens while one of them is not on screen.
+        """
+        best, working = self._best, self._working
+        if not (best.display and working.display):
+            self._tops = None
+            return
+        tops = best.top, working.top
+        if tops == self._tops:
+            return
+        before, self._tops = self._tops, tops
+        led_by_best = before is not None and tops[1] == before[1]
+        if led_by_best or (active == best.id and before is not None and tops[0] != before[0]):
+            working.to_row(working.row_of_best(best.top + 1))
+        else:
+            best.to_row(working.best_line_of(working.top) - 1)
+        self._tops = best.top, working.top

@@ -15,23 +15,23 @@ from msgspec.structs import replace as with_fields
 from textual.content import Content
 
 from akg_tui.core.state import RunState
-from akg_tui.tui.child import ChildChronicle, Conversation, Part, title_of
-from akg_tui.tui.chronicle import Chronicle
-from akg_tui.tui.fleet import Agent, Fleet
 from akg_tui.tui.keyboard import bind_within
-from akg_tui.tui.language import tr
-from akg_tui.tui.look import Look
 from akg_tui.tui.panes.log import LogPane
-from akg_tui.tui.spans import fit, line, plain
+from akg_tui.view.agent_log import AgentLog
+from akg_tui.view.agents import Agent, AgentList
+from akg_tui.view.language import tr
+from akg_tui.view.run_snapshot import RunSnapshot
+from akg_tui.view.spans import fit, line, plain
+from akg_tui.view.subagent_log import ChildChronicle, Conversation, Part, title_of
 
 if TYPE_CHECKING:
-    from akg_tui.agent.tools.trace import TranscriptTail
+    from akg_tui.agent.tools.call_record import TranscriptTail
 
 
 class SubagentPane(LogPane):
-    """`key` names the subagent (`akg_tui.tui.fleet.Agent.key`), `run` is the run's folder."""
+    """`key` names the subagent (`akg_tui.view.agents.Agent.key`), `run` is the run's folder."""
 
-    def __init__(self, name: str, key: str, fleet: Fleet, run: Path) -> None:
+    def __init__(self, name: str, key: str, fleet: AgentList, run: Path) -> None:
         self._tail: TranscriptTail | None = None
         super().__init__(name)
         self.rekey()
@@ -63,13 +63,13 @@ class SubagentPane(LogPane):
         """The subagent, where it has begun at the moment that is looked at."""
         return self._fleet.find(self.key)
 
-    def begin(self, room: int, newest: int, at_once: int) -> Chronicle:
+    def begin(self, room: int, newest: int, at_once: int) -> AgentLog:
         return ChildChronicle(room, newest, self._conversation, at_once=at_once)
 
     def _conversation(self) -> Conversation | None:
         return self._tail
 
-    def pull(self, look: Look) -> None:
+    def pull(self, look: RunSnapshot) -> None:
         agent = self.agent
         records = self._part.read(look.records, agent)
         at_work = agent is not None and agent.at_work
@@ -93,7 +93,7 @@ class SubagentPane(LogPane):
             gone = tr("this subagent has not begun at the moment that is looked at")
             self.put([fit(line((gone, "muted")), self.room)])
 
-    def told_in(self, look: Look) -> str:
+    def told_in(self, look: RunSnapshot) -> str:
         return ""  # its stream holds only what is not yet whole
 
     def _load(self, agent: Agent, seen: int) -> None:
@@ -102,7 +102,7 @@ class SubagentPane(LogPane):
             return  # at a later pull
         self._loaded_at = seen
         if self._tail is None and agent.trace:
-            from akg_tui.agent.tools.trace import TranscriptTail
+            from akg_tui.agent.tools.call_record import TranscriptTail
 
             self._tail = TranscriptTail(self._run, agent.trace)
         if self._tail is not None:

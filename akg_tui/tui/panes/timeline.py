@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, cast
 from textual.events import Click
 
 from akg_tui.tui.keyboard import rekeyed
-from akg_tui.tui.look import Look
-from akg_tui.tui.screens.watching import bindings
-from akg_tui.tui.spans import Line
-from akg_tui.tui.strip import Strip, event_at
-from akg_tui.tui.travel import Moment
+from akg_tui.tui.screens.run_screen import bindings
 from akg_tui.tui.widgets.painted import Painted
+from akg_tui.view.controls.time_travel import Strip, event_at
+from akg_tui.view.run_snapshot import Moment, RunSnapshot
+from akg_tui.view.spans import Line
 
 if TYPE_CHECKING:
-    from akg_tui.tui.travelling import Travelling
+    from akg_tui.tui.time_travel_actions import Travelling
 
 
 class Timeline(Painted[Moment | None], can_focus=True):
@@ -43,7 +42,7 @@ class Timeline(Painted[Moment | None], can_focus=True):
     def _journey(self) -> Travelling:
         return cast("Travelling", self.app)
 
-    def pull(self, look: Look) -> None:
+    def pull(self, look: RunSnapshot) -> None:
         self.display = look.past is not None
         self.set_class(self.app.size.height < 16, "-one")
         self.show(look.past)

@@ -1,27 +1,29 @@
-"""A screen that renders what is to be painted, and is painted whole in bands of columns, so that
-keys are heard between two of them.
+"""A screen that is painted in bands of columns, and the dimming behind dialogs.
 
-Textual renders every widget for every update, however small; a pane that has been rendered
-before is cheap, but not free. And after another size of the terminal, or another theme,
-everything is rendered anew: at 200×60 that is a whole frame's work and more. What is painted for
-any other reason is painted at once. Bands are of columns as panes stand side by side.
+Keys are heard between two bands. Textual renders every widget for every change, which at 200×60
+takes longer than a key may wait.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from rich.segment import Segment
+from rich.style import Style
 from textual._compositor import Compositor
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.geometry import Region
 from textual.screen import Screen
+from textual.strip import Strip
 
-from akg_tui.tui.clock import backlog
+from akg_tui.tui.pull_clock import backlog
 
 if TYPE_CHECKING:
-    from textual.strip import Strip
     from textual.timer import Timer, TimerCallback
     from textual.widget import Widget
 
@@ -202,3 +204,72 @@ class Banded(Screen[T]):
         self._dirty_widgets |= later
         if self._bands:
             self.set_timer(SLOW_PAUSE_S if wait else PAUSE_S, self._paint_band)
+
+
+_NO_STYLE = Style()
+
+
+class Dimming(Banded[T]):
+    """A screen that shows the one below it dimmed, as far as its own background lets it."""
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        below = self._seen_below()
+        if below is None:
+            return super().render_lines(crop)
+        return dimmed(below, self.styles.background, crop)
+
+    def render_line(self, y: int) -> Strip:
+        below = self._seen_below()
+        if below is None:
+            return super().render_line(y)
+        return dimmed(below, self.styles.background, Region(0, y, self.size.width, 1))[0]
+
+    def _seen_below(self) -> Compositor | None:
+        stack = self.app.screen_stack
+        if self.styles.background.a >= 1 or self not in stack[1:]:
+            return None
+        return stack[stack.index(self) - 1]._compositor
+
+
+def dimmed(compositor: Compositor, colour: Color, crop: Region) -> list[Strip]:
+    """Return the rows of a part of a screen under a colour that lets it shine through."""
+    rows = compositor._render_chops(crop, crop.line_range.__contains__)
+    strips = []
+    for y in crop.line_range:
+        if y >= len(rows):  # the one below is not as large yet
+            strips.append(Strip.blank(crop.width))
+            continue
+        cuts = compositor.cuts[y]
+        places = [
+            place for place, end in enumerate(cuts[1:]) if cuts[place] < crop.right and end > crop.x
+        ]
+        pieces = [
+            (rows[y][cuts[place]] or Strip.blank(cuts[place + 1] - cuts[place])).apply_filter(
+                _DIM, colour
+            )
+            for place in places
+        ]
+        left = cuts[places[0]] if places else crop.x
+        row = Strip.join(pieces).crop(crop.x - left, crop.right - left)
+        strips.append(row.adjust_cell_length(crop.width))
+    return strips
+
+
+class _Dim(LineFilter):
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [Segment(text, _under(background, ink or _NO_STYLE)) for text, ink, _ in segments]
+
+
+_DIM = _Dim()
+
+
+@lru_cache(maxsize=4096)
+def _under(colour: Color, style: Style) -> Style:
+    plain = style.clear_meta_and_links()
+    if colour.a == 0:
+        return plain
+    ink, paper = plain.color, plain.bgcolor
+    return plain + Style.from_color(
+        (Color.from_rich_color(ink) + colour).rich_color if ink is not None else None,
+        (Color.from_rich_color(paper) + colour).rich_color if paper is not None else None,
+    )

@@ -13,33 +13,33 @@ from textual.events import DescendantFocus
 from textual.geometry import Size
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Mode
-from akg_tui.tui.asks import Ask, asks
-from akg_tui.tui.code import Colours, Texts
-from akg_tui.tui.commands import Where, footer, way_to
-from akg_tui.tui.compare import compare, size
-from akg_tui.tui.language import marked, tr
-from akg_tui.tui.look import Look
+from akg_tui.core.phases import Mode
 from akg_tui.tui.panes.agents import AgentsPane
 from akg_tui.tui.panes.attempts import AttemptsPane
 from akg_tui.tui.panes.chart import ChartPane
-from akg_tui.tui.panes.eval import EvalPane
-from akg_tui.tui.panes.header import Header
-from akg_tui.tui.panes.linked import Linked
+from akg_tui.tui.panes.evaluation import EvalPane
 from akg_tui.tui.panes.log import LogPane
 from akg_tui.tui.panes.plan import PlanPane
-from akg_tui.tui.panes.rail import Rail
-from akg_tui.tui.panes.source import SourcePane
+from akg_tui.tui.panes.source import Linked, SourcePane
+from akg_tui.tui.panes.status_rows import Header, Rail
 from akg_tui.tui.panes.timeline import Timeline
 from akg_tui.tui.screens.banded import PAUSE_S
+from akg_tui.tui.screens.dialogs import Reading
 from akg_tui.tui.screens.gates import Gates
-from akg_tui.tui.screens.planhand import PlanHand
-from akg_tui.tui.screens.popping import Popping
-from akg_tui.tui.screens.reading import Reading
+from akg_tui.tui.screens.input_lines import Writing
+from akg_tui.tui.screens.plan_editing import PlanHand
 from akg_tui.tui.screens.review import Review
-from akg_tui.tui.screens.watching import bindings
-from akg_tui.tui.screens.writing import Writing
-from akg_tui.tui.shape import (
+from akg_tui.tui.screens.run_screen import bindings
+from akg_tui.tui.screens.subagent_popouts import Popping
+from akg_tui.tui.widgets.approval_card import AskCard, Ident
+from akg_tui.tui.widgets.footer import told_line
+from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.tui.widgets.painted import Rows
+from akg_tui.tui.widgets.tiles import TabRow, Tiles
+from akg_tui.view.code_rows import Colours, Texts
+from akg_tui.view.controls.approvals import Request, requests
+from akg_tui.view.controls.command_registry import Where, footer, way_to
+from akg_tui.view.controls.layout import (
     PANE_NAMES,
     PANES,
     PRESETS,
@@ -49,15 +49,12 @@ from akg_tui.tui.shape import (
     beside,
     place,
     shape_of,
+    too_small,
 )
-from akg_tui.tui.snapshot import sparkline
-from akg_tui.tui.tabs import too_small
-from akg_tui.tui.widgets.askcard import AskCard, Ident
-from akg_tui.tui.widgets.footer import told_line
-from akg_tui.tui.widgets.lineview import LineView
-from akg_tui.tui.widgets.painted import Rows
-from akg_tui.tui.widgets.tabrow import TabRow
-from akg_tui.tui.widgets.tiles import Tiles
+from akg_tui.view.diff import compare, size
+from akg_tui.view.language import marked, tr
+from akg_tui.view.run_snapshot import RunSnapshot
+from akg_tui.view.status import sparkline
 
 _DECKS_OWN = frozenset(PANES) - {"agents"}
 
@@ -218,7 +215,7 @@ class Deck(Writing):
         """Pull what has come into sight; not in one go with what was laid out and painted."""
         self.set_timer(PAUSE_S, self.steering.pull_now)
 
-    def pull(self, look: Look) -> None:
+    def pull(self, look: RunSnapshot) -> None:
         seq = look.state.seq
         self.header.take(seq, lambda: self.header.pull(look))
         self.rail.take(seq, lambda: self.rail.pull(look))
@@ -253,10 +250,10 @@ class Deck(Writing):
             told = told_line(self.footer.told, columns)
             self.note.show((told if self.footer.told else too_small(columns, rows),))
 
-    def _pull_pane(self, pane: Pane, look: Look) -> None:
+    def _pull_pane(self, pane: Pane, look: RunSnapshot) -> None:
         pane.take(look.state.seq, lambda: pane.pull(look))
 
-    def asks(self, look: Look) -> tuple[Ask, ...]:
+    def asks(self, look: RunSnapshot) -> tuple[Request, ...]:
         """Everything that waits for the person, the oldest first; in the past nothing does."""
         state = look.state
         if look.past is not None or not look.waits:
@@ -266,9 +263,9 @@ class Deck(Writing):
         if question is not None:
             since[f"question {question.number}"] = question.since
         changed = self._changes(look) if look.gate_waits else (0, 0)
-        return asks(state, since.__getitem__, look.now, changed)
+        return requests(state, since.__getitem__, look.now, changed)
 
-    def _changes(self, look: Look) -> tuple[int, int] | None:
+    def _changes(self, look: RunSnapshot) -> tuple[int, int] | None:
         """Lines added and removed by the candidate; compared once for two versions.
 
         None where a kernel cannot be read.
@@ -340,7 +337,7 @@ class Deck(Writing):
             command = cmd.AnswerQuestion(command.question, self.card.marked)
         self.steering.steer(command, found.told)
 
-    def armed_ask(self) -> Ask | None:
+    def armed_ask(self) -> Request | None:
         """The ask on the card, if it may be answered now; else the person is told why not."""
         look = self.steering.look()
         ask = self.card.shown
@@ -525,7 +522,7 @@ class Deck(Writing):
         self.steering.pull_now()
 
 
-def _changed(look: Look, texts: Texts, old: str, new: str) -> tuple[int, int] | None:
+def _changed(look: RunSnapshot, texts: Texts, old: str, new: str) -> tuple[int, int] | None:
     """Lines added and removed; None where a kernel cannot be read."""
     try:
         before, after = (texts.of(blob, look.kernel)[0] for blob in (old, new))

@@ -10,17 +10,17 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from akg_tui.core import commands as cmd
-from akg_tui.core.machine import Gate
+from akg_tui.core.phases import Gate
 from akg_tui.core.state import Rule, RunState
-from akg_tui.tui import rulewords
-from akg_tui.tui.commands import key_of
-from akg_tui.tui.glyphs import DONE, IDLE
-from akg_tui.tui.language import marked, tr, tr_in
-from akg_tui.tui.screens.dimming import Dimming
-from akg_tui.tui.screens.watching import Steering
-from akg_tui.tui.spans import BLANK, Line, cells, hang, line
+from akg_tui.tui.screens.banded import Dimming
+from akg_tui.tui.screens.run_screen import Steering
 from akg_tui.tui.widgets.painted import Rows
-from akg_tui.tui.words import count
+from akg_tui.view.controls import approvals
+from akg_tui.view.controls.command_registry import key_of
+from akg_tui.view.formatting import count
+from akg_tui.view.glyphs import DONE, IDLE
+from akg_tui.view.language import marked, tr, tr_in
+from akg_tui.view.spans import BLANK, Line, cells, hang, line
 
 ABOUT: dict[Gate, str] = {
     Gate.PLAN: marked("a new plan waits before its first item is worked on"),
@@ -75,7 +75,7 @@ def rule_rows(state: RunState, at_row: int, room: int) -> tuple[Line, ...]:
 
 def _rule(rule: Rule, picked: bool, room: int) -> list[Line]:
     lead = line(("▸ " if picked else "  ", "accent"), (f"{rule.number} ", "strong"))
-    told = {"scope": rulewords.scope(rule.scope), "request": rule.gate, "times": rule.used}
+    told = {"scope": approvals.scope(rule.scope), "request": rule.gate, "times": rule.used}
     said = tr("{scope} (request {request}, used {times}×)", **told)
     return hang(said, room, lead, "strong" if picked else "text")
 

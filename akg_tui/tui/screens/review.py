@@ -11,21 +11,21 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Input
 
-from akg_tui.core.plain import one_line
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
-from akg_tui.tui import words
-from akg_tui.tui.code import Colours, Texts
-from akg_tui.tui.commands import at, footer, way_to
-from akg_tui.tui.glyphs import VERDICT
-from akg_tui.tui.language import marked, retold, tr
-from akg_tui.tui.look import Look
-from akg_tui.tui.screens.watching import Watching, bindings, called
-from akg_tui.tui.spans import Line, fit, line
-from akg_tui.tui.verdicts import Verdict, commands_of
-from akg_tui.tui.widgets.askcard import ARM_S, Arming, Ident
-from akg_tui.tui.widgets.diffview import DiffView
-from akg_tui.tui.widgets.oneline import OneLine
+from akg_tui.tui.screens.run_screen import Watching, bindings, called
+from akg_tui.tui.widgets.approval_card import ARM_S, Arming, Ident
+from akg_tui.tui.widgets.diff_view import DiffView
 from akg_tui.tui.widgets.painted import Rows
+from akg_tui.tui.widgets.text_line import OneLine
+from akg_tui.view import formatting
+from akg_tui.view.code_rows import Colours, Texts
+from akg_tui.view.controls.command_registry import at, footer, way_to
+from akg_tui.view.controls.review_commands import Verdict, commands_of
+from akg_tui.view.glyphs import VERDICT
+from akg_tui.view.language import marked, retold, tr
+from akg_tui.view.run_snapshot import RunSnapshot
+from akg_tui.view.spans import Line, fit, line
 
 _WORDS: dict[Verdict, str] = {
     "keep": marked("keep"),
@@ -43,7 +43,7 @@ class Review(Watching):
     CSS_PATH = "../styles/review.tcss"
     BINDINGS = bindings("review")
 
-    def __init__(self, look: Look, colours: Colours, texts: Texts) -> None:
+    def __init__(self, look: RunSnapshot, colours: Colours, texts: Texts) -> None:
         super().__init__()
         state = look.state
         assert state.best is not None
@@ -84,7 +84,7 @@ class Review(Watching):
             keep=keep, drop=drop, back=back,
         )  # fmt: skip
 
-    def pull(self, look: Look) -> None:
+    def pull(self, look: RunSnapshot) -> None:
         gate = self._gate(look)
         self._arming.ask(gate)
         if gate is not None and self.is_current:
@@ -103,7 +103,7 @@ class Review(Watching):
     def answerable(self, now: float) -> Ident | None:
         return self._arming.answerable(now)
 
-    def _gate(self, look: Look) -> int | None:
+    def _gate(self, look: RunSnapshot) -> int | None:
         """The open gate, if it asks about the candidate shown here."""
         gate = look.state.gate
         asks = gate is not None and gate.kind in ("keep", "edit")
@@ -126,19 +126,25 @@ class Review(Watching):
             measured = state.measured
         if measured is None:
             return [head, line((tr("not measured yet"), "muted")), line(("", "text"))]
-        told = words.sure(measured.ratio) if measured.ratio else retold(one_line(measured.message))
+        told = (
+            formatting.sure(measured.ratio)
+            if measured.ratio
+            else retold(one_line(measured.message))
+        )
         figures: list[str] = []
         if measured.candidate_ms is not None and measured.baseline_ms is not None:
-            before, after = map(words.milliseconds, (measured.baseline_ms, measured.candidate_ms))
+            before, after = map(
+                formatting.milliseconds, (measured.baseline_ms, measured.candidate_ms)
+            )
             figures.append(f"{before} → {tr('{time} a call', time=after)}")
         if measured.clusters:
-            figures.append(words.count(measured.clusters, "pair"))
+            figures.append(formatting.count(measured.clusters, "pair"))
         if measured.max_error is not None and measured.tolerance is not None:
-            off = words.error_of(measured.max_error, measured.tolerance)
+            off = formatting.error_of(measured.max_error, measured.tolerance)
             figures.append(f"{tr('error')} {off}")
         return [head, line((told, "figure")), line((", ".join(figures), "muted"))]
 
-    def _standing(self, look: Look, gate: int | None) -> Line:
+    def _standing(self, look: RunSnapshot, gate: int | None) -> Line:
         if gate is not None:
             if self._letter is not None:
                 answer = tr(_WORDS[self._letter[0]])
@@ -204,7 +210,7 @@ class Review(Watching):
         if self._letter is not None:
             self.set_timer(ARM_S / 10, self._due)
 
-    def _take_letter(self, look: Look, gate: int | None) -> None:
+    def _take_letter(self, look: RunSnapshot, gate: int | None) -> None:
         if self._letter is None:
             return
         answer, asked, since = self._letter
@@ -214,7 +220,7 @@ class Review(Watching):
             self._letter = None
             self._send(look, answer)
 
-    def _send(self, look: Look, answer: Verdict) -> None:
+    def _send(self, look: RunSnapshot, answer: Verdict) -> None:
         diff = self.diff
         sent = commands_of(look.state, answer, self._comment, diff.unwanted, diff.shown)
         told = {

@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from textual.app import ComposeResult
 from textual.content import Content
 
-from akg_tui.core.machine import Verdict
 from akg_tui.core.measurement import Outcome
-from akg_tui.core.plain import one_line
+from akg_tui.core.phases import Verdict
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
-from akg_tui.tui import words
-from akg_tui.tui.code import CodeRows, Colours, Texts
-from akg_tui.tui.commands import Where, footer
-from akg_tui.tui.compare import Compared, Kind, Pairs, Row, compare, folded, hunks, size
-from akg_tui.tui.glyphs import VERDICT
-from akg_tui.tui.language import retold, tr
-from akg_tui.tui.look import Look
-from akg_tui.tui.ondemand import OnDemand
-from akg_tui.tui.screens.watching import Watching, bindings, called
-from akg_tui.tui.spans import Line, fit, line, width
-from akg_tui.tui.widgets.diffview import without_colours
-from akg_tui.tui.widgets.lineview import LineView
+from akg_tui.tui.screens.run_screen import Watching, bindings, called
+from akg_tui.tui.widgets.diff_view import without_colours
+from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
+from akg_tui.view import formatting
+from akg_tui.view.code_rows import CodeRows, Colours, Texts
+from akg_tui.view.controls.command_registry import Where, footer
+from akg_tui.view.diff import Compared, Kind, Pairs, Row, compare, folded, hunks, size
+from akg_tui.view.glyphs import VERDICT
+from akg_tui.view.language import retold, tr
+from akg_tui.view.lazy_rows import OnDemand
+from akg_tui.view.run_snapshot import RunSnapshot
+from akg_tui.view.spans import Line, fit, line, width
 
 CONTEXT = 4
 SIDE_BY_SIDE = 100  # columns; with fewer, the two stand in one column
@@ -58,8 +58,8 @@ def exhibit(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
     else:
         title = line((f"{tr('the seed')} ", "strong"))
     measured = attempt.measurement
-    over = words.times(attempt.over_seed) if attempt.over_seed else ""
-    took = words.milliseconds(measured.candidate_ms) if measured.candidate_ms else ""
+    over = formatting.times(attempt.over_seed) if attempt.over_seed else ""
+    took = formatting.milliseconds(measured.candidate_ms) if measured.candidate_ms else ""
     first = line(
         (over, "figure"),
         (f" {tr('the seed')}  " if over else "", "muted"),
@@ -68,7 +68,7 @@ def exhibit(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
     if measured.outcome is not Outcome.CORRECT:
         second = line((retold(one_line(measured.message)), "log.error"))
     elif attempt.number and measured.ratio:
-        second = line((words.sure(measured.ratio), "text"))
+        second = line((formatting.sure(measured.ratio), "text"))
     else:
         second = line((tr("against the reference"), "muted"))
     if attempt.verdict is Verdict.KEEP and attempt.number in state.undone:
@@ -155,7 +155,7 @@ class Rounds(Watching):
 
     def __init__(
         self,
-        look: Look | None,
+        look: RunSnapshot | None,
         left: int = 0,
         right: int = 0,
         *,
@@ -194,13 +194,13 @@ class Rounds(Watching):
     def reword(self) -> None:
         self._show()
 
-    def pull(self, look: Look | None) -> None:
+    def pull(self, look: RunSnapshot | None) -> None:
         self._foot(look)
         told = called(look, "rounds.close")
         self.call.display = bool(told)
         self.call.show((told,))
 
-    def _foot(self, look: Look | None) -> None:
+    def _foot(self, look: RunSnapshot | None) -> None:
         state = look.state if look else None
         self.footer.pull(footer("rounds", state), self.steering.wall_clock())
 
@@ -274,7 +274,7 @@ class Rounds(Watching):
             )
             self._hunks = hunks(shown)
             self.view.put(unified, columns=unified.columns)
-        self.view.border_subtitle = Content(words.count(len(self._hunks), "change"))
+        self.view.border_subtitle = Content(formatting.count(len(self._hunks), "change"))
 
     def _lines(self, side: Exhibit) -> tuple[tuple[str, ...], int]:
         return self._texts.of(side.key, lambda _: side.text)

@@ -16,23 +16,22 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from akg_tui.core.plain import one_line
+from akg_tui.core.sanitize import one_line
 from akg_tui.store.errors import StoreError
-from akg_tui.tui import openings
-from akg_tui.tui.catalogue import Catalogue, Found
-from akg_tui.tui.commands import Where, footer, way_to
-from akg_tui.tui.language import retold, tr
-from akg_tui.tui.look import Look
-from akg_tui.tui.preferences import SORTS
-from akg_tui.tui.reporting import reported
-from akg_tui.tui.runrows import RunRows, about, chosen, heads, last_part, place
-from akg_tui.tui.screens.confirm import Confirm
-from akg_tui.tui.screens.watching import Watching, bindings
-from akg_tui.tui.spans import Line, fit, line, spread
-from akg_tui.tui.widgets.lineview import LineView
-from akg_tui.tui.widgets.oneline import OneLine
+from akg_tui.tui import run_start
+from akg_tui.tui.report_process import reported
+from akg_tui.tui.screens.dialogs import Confirm
+from akg_tui.tui.screens.run_screen import Watching, bindings
+from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
-from akg_tui.tui.words import count
+from akg_tui.tui.widgets.text_line import OneLine
+from akg_tui.view.controls.command_registry import Where, footer, way_to
+from akg_tui.view.controls.preferences import SORTS
+from akg_tui.view.formatting import count
+from akg_tui.view.language import retold, tr
+from akg_tui.view.run_snapshot import RunSnapshot
+from akg_tui.view.runs import Catalogue, Found, RunRows, about, chosen, heads, last_part, place
+from akg_tui.view.spans import Line, fit, line, spread
 
 if TYPE_CHECKING:
     from akg_tui.tui.app import WorkbenchApp
@@ -132,7 +131,7 @@ class Runs(Watching):
         """What tells that the list is not what is shown."""
         return self.catalogue.version
 
-    def pull(self, look: Look) -> None:
+    def pull(self, look: RunSnapshot) -> None:
         """It watches no run."""
 
     def pull_runs(self, now: float) -> None:
@@ -246,7 +245,7 @@ class Runs(Watching):
         running = run.summary is not None and run.summary.status == "running"
         path = run.path
         self.say(tr("opening {run} …", run=run.name))
-        self.workbench.open_run(lambda: openings.watched(path, steer=running), past=not running)
+        self.workbench.open_run(lambda: run_start.watched(path, steer=running), past=not running)
 
     def action_resume(self) -> None:
         run = self._chosen()
@@ -263,7 +262,7 @@ class Runs(Watching):
         else:
             path = run.path
             self.say(tr("resuming {run} …", run=run.name))
-            self.workbench.open_run(lambda: openings.resumed(path))
+            self.workbench.open_run(lambda: run_start.resumed(path))
 
     def action_mark(self) -> None:
         run = self._chosen()
@@ -283,7 +282,7 @@ class Runs(Watching):
         self.run_worker(self._compare(*self.marked), name="compare", exclusive=True)
 
     async def _compare(self, one: Path, other: Path) -> None:
-        from akg_tui.engine.follow import Followed
+        from akg_tui.engine.follower import Followed
         from akg_tui.tui.screens.rounds import Exhibit, Rounds, exhibit
 
         def side(path: Path) -> Exhibit | None:
@@ -333,7 +332,7 @@ class Runs(Watching):
         self.app.push_screen(question, lambda yes: self._forked(path, int(text)) if yes else None)
 
     def _forked(self, path: Path, number: int) -> None:
-        from akg_tui.tui.forking import fork
+        from akg_tui.tui.fork_actions import fork
 
         self.run_worker(fork(self.workbench, path, number, self.say), name="fork")
 
@@ -360,7 +359,7 @@ class Runs(Watching):
             return
 
         def discard() -> str:
-            from akg_tui.store.discard import discard_run
+            from akg_tui.store.run_at_rest import discard_run
 
             return tr("it is now {path}", path=discard_run(path))
 
@@ -387,14 +386,14 @@ class Runs(Watching):
         self.say(await reported(path))
 
     def action_new(self) -> None:
-        from akg_tui.tui.screens.begin import Begin
+        from akg_tui.tui.screens.new_run import Begin
 
         self.app.push_screen(Begin(self.folder), self._begun)
 
-    def _begun(self, start: openings.Start | None) -> None:
+    def _begun(self, start: run_start.Start | None) -> None:
         if start is not None:
             self.say(tr("beginning a run …"))
-            self.workbench.open_run(lambda: openings.begun(start))
+            self.workbench.open_run(lambda: run_start.begun(start))
 
     def action_sort(self) -> None:
         order = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]

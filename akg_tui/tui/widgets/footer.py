@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from akg_tui.core.plain import one_line
-from akg_tui.tui.commands import every, way_to
-from akg_tui.tui.language import retold, tr
-from akg_tui.tui.snapshot import keys_line
-from akg_tui.tui.spans import Line, cells, cut, cut_middle, line
+from akg_tui.core.sanitize import one_line
 from akg_tui.tui.widgets.painted import Painted
+from akg_tui.view.controls.command_registry import every, way_to
+from akg_tui.view.language import retold, tr
+from akg_tui.view.spans import Line, cells, cut, cut_middle, line
+from akg_tui.view.status import keys_line
 
 MESSAGE_S = 6.0
 ROOMY = 40  # columns from which on a message that is cut says how to read it whole

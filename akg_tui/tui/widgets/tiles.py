@@ -1,15 +1,48 @@
-"""A container whose children stand where they are told, each by its own place.
-
-Knows no pane: the places come from whoever arranges it.
-"""
+"""A container whose children stand where they are told, and the row of tabs of a one-pane deck."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from textual.events import Click
 from textual.geometry import NULL_OFFSET, NULL_SPACING, Region, Size
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
+from textual.message import Message
 from textual.widget import Widget
+
+from akg_tui.tui.widgets.painted import Painted
+from akg_tui.view.controls.layout import tab_at, tabs
+from akg_tui.view.spans import Line, fit
+
+_Tabs = tuple[str, tuple[tuple[str, str], ...]]
+
+
+class TabRow(Painted[_Tabs]):
+    """Shows the active pane, and the popouts with what each shows."""
+
+    class Chosen(Message):
+        """A tab was clicked: `pane` is the name of what it stands for."""
+
+        def __init__(self, pane: str) -> None:
+            super().__init__()
+            self.pane = pane
+
+    def __init__(self) -> None:
+        super().__init__("tabs", ("", ()))
+
+    def tell(self, active: str, popouts: Mapping[str, str]) -> None:
+        self.show((active, tuple(popouts.items())))
+
+    def paint(self, view: _Tabs, width: int, height: int) -> Sequence[Line]:
+        active, popouts = view
+        return [fit(tabs(active, width - 2, dict(popouts)), width)]
+
+    def on_click(self, event: Click) -> None:
+        active, popouts = self.view
+        pane = tab_at(event.x, active, self.size.width - 2, dict(popouts))
+        if pane:
+            self.post_message(self.Chosen(pane))
+
 
 Places = Callable[[tuple[int, int]], Mapping[str, tuple[int, int, int, int]]]
 

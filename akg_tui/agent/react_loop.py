@@ -1,0 +1,246 @@
+"""The ReAct loop: think, call tools, read the answers, until the work is done.
+
+For any conversation with a model, the run's own or a subagent's. Holds which subagents are at
+work in memory, so that one of them can be stopped; whether it may be stopped is for core to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from akg_tui.agent.call_budget import CallBudget, estimated
+from akg_tui.agent.chat import (
+    AssistantMessage,
+    ChatModel,
+    ChatReply,
+    ChatRequest,
+    Message,
+    ToolResult,
+    ToolUse,
+)
+from akg_tui.agent.context import Conversation
+from akg_tui.agent.retry import Retry
+from akg_tui.agent.tools.call_record import Transcript
+from akg_tui.agent.tools.port import RunPort
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.phases import Phase
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.user_commands import at_work
+
+T = TypeVar("T")
+
+
+class Stopped(Exception):
+    """The subagent was stopped, and it alone."""
+
+
+class Stops:
+    """The subagents at work that a call started, by name."""
+
+    def __init__(self) -> None:
+        self._at_work: dict[str, asyncio.Task[Any]] = {}
+
+    def stop(self, subagent: str) -> None:
+        """End its work at once. One that is not at work is let be."""
+        if work := self._at_work.get(subagent):
+            work.cancel()
+
+    async def heeded(self, subagent: str, work: Coroutine[Any, Any, T]) -> T:
+        """Do `work` as that of `subagent`. Raises `Stopped` when it is stopped meanwhile.
+
+        Cancelling the caller ends the work too, and is no stop.
+        """
+        task = asyncio.create_task(work)
+        self._at_work[subagent] = task
+        try:
+            await asyncio.wait({task})
+        finally:
+            del self._at_work[subagent]
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        if task.cancelled():
+            raise Stopped(subagent)
+        return task.result()
+
+
+@dataclass
+class Talk:
+    """Who talks for which run: what every conversation of a run has in common.
+
+    `source` is the subagent that talks, if one does. `inner`: it talks inside a turn of the
+    run's own agent, so it opens and ends none, and no hint is for it.
+    """
+
+    run: RunPort
+    model: ChatModel
+    clock: Callable[[], float]
+    on_delta: Callable[[str], None]
+    patience: Retry = field(default_factory=Retry)
+    admission: CallBudget = field(default_factory=CallBudget)
+    stops: Stops = field(default_factory=Stops)
+    source: str = ""
+    inner: bool = False
+
+
+class Ended(Struct, frozen=True):
+    """How a conversation ended. `failure` is "" when its work was done."""
+
+    reply: ChatReply | None = None
+    failure: str = ""
+    spoiled: str = ""  # why the conversation cannot be gone on with
+
+
+async def converse(
+    talk: Talk,
+    conversation: Conversation,
+    execute: Callable[[ToolUse], Awaitable[ToolResult]],
+    *,
+    turns: int,
+    done: Callable[[ChatReply], bool],
+    remind: Callable[[ChatReply], str],
+    together: Callable[[ToolUse], bool] = lambda use: False,
+    transcript: Transcript | None = None,
+) -> Ended:
+    """Ask, run the calls, answer them, until `done` or `turns` replies.
+
+    `remind` is what a reply without a call is answered with, "" for nothing; neighbouring
+    calls that are `together` are made at the same time. Raises `ModelFailed`, `NoRoom` and
+    `WaitEnded`; the conversation is then as it was before the last request.
+    """
+    trouble = ""
+    keep = transcript.keep if transcript is not None else _unkept
+    keep(conversation.messages)  # before it is sent: whatever the server does, this was asked
+    for _ in range(turns):
+        reply = await _asked(talk, conversation)
+        # Before its calls are made: one that is cut off in them has said this all the same.
+        said = AssistantMessage(reply.text, reply.tool_uses, reply.blocks)
+        keep((*conversation.messages, said))
+        if reply.stop_reason == "refusal":
+            _end_turn(talk)
+            why = f"the model refused to go on: {one_line(reply.text, 200) or 'no reason given'}"
+            return Ended(reply, why, "the model refused to go on")
+        results = await _answers(reply.tool_uses, execute, together)
+        _end_turn(talk)
+        conversation.take(reply, results)
+        keep(conversation.messages)
+        if done(reply):
+            return Ended(reply)
+        if reply.stop_reason == "model_context_window_exceeded":
+            why = "the prompt filled the model's context window"
+            return Ended(reply, why, why)
+        trouble = _trouble(reply, results) or trouble
+        if not results and (reminder := remind(reply)):
+            conversation.say(reminder)
+    return Ended(None, f"no result in {turns} turns{trouble}")
+
+
+def _unkept(messages: Sequence[Message]) -> None:
+    """Where no transcript is kept: the run's own agent has the journal."""
+
+
+def waiting(run: RunPort, source: str) -> tuple[str, ...]:
+    """A person's messages to the subagent `source` that no request has carried yet."""
+    one = at_work(run.state, source)
+    return one.hints if one is not None else ()
+
+
+async def _asked(talk: Talk, conversation: Conversation) -> ChatReply:
+    run = talk.run
+    phase = run.state.phase
+
+    def made() -> ChatRequest:
+        shared = () if talk.inner else run.state.hints
+        return conversation.request(shared, waiting(run, talk.source))
+
+    estimate = estimated(talk.model.name, conversation.unread)
+    with talk.admission.call(run.state, estimate) as still_fits:
+        reply = await talk.patience.ask(
+            run,
+            talk.model,
+            made,
+            talk.on_delta,
+            talk.clock,
+            source=talk.source,
+            again=lambda: still_fits(run.state),
+        )
+        run.send(cmd.Observe(_replied(phase, talk, reply, conversation)))
+    conversation.hints_told = conversation.own_told = 0
+    return reply
+
+
+def _end_turn(talk: Talk) -> None:
+    if not talk.inner:
+        talk.run.send(cmd.Observe(ev.TurnEnded()))
+
+
+async def _answers(
+    uses: Sequence[ToolUse],
+    execute: Callable[[ToolUse], Awaitable[ToolResult]],
+    together: Callable[[ToolUse], bool],
+) -> tuple[tuple[str, ToolResult], ...]:
+    """The results of all calls, in the order of the calls."""
+    results: list[tuple[str, ToolResult]] = []
+    for at_once, neighbours in groupby(uses, together):
+        group = list(neighbours)
+        if at_once and len(group) > 1:
+            answers = await _at_once(group, execute)
+        else:
+            answers = [await execute(use) for use in group]
+        results += [(use.id, answer) for use, answer in zip(group, answers, strict=True)]
+    return tuple(results)
+
+
+async def _at_once(
+    uses: Sequence[ToolUse], execute: Callable[[ToolUse], Awaitable[ToolResult]]
+) -> list[ToolResult]:
+    """One task a call; when one cannot be made at all, or the visit is cut off, all end."""
+
+    async def one(use: ToolUse) -> ToolResult:
+        return await execute(use)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(use)) for use in uses]
+    except BaseExceptionGroup as broken:
+        raise broken.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _replied(phase: Phase, talk: Talk, reply: ChatReply, asked: Conversation) -> ev.ModelReplied:
+    return ev.ModelReplied(
+        phase=phase,
+        model=talk.model.name,
+        text=reply.text,
+        tool_calls=len(reply.tool_uses),
+        input_tokens=reply.input_tokens,
+        output_tokens=reply.output_tokens,
+        cache_read_tokens=reply.cache_read_tokens,
+        cache_write_tokens=reply.cache_write_tokens,
+        cache_write_short_tokens=reply.cache_write_short_tokens,
+        stop_reason=reply.stop_reason,
+        request_id=reply.request_id,
+        duration_s=reply.duration_s,
+        estimated=reply.estimated,
+        cache_miss=reply.cache_miss,
+        hints_told=asked.hints_told,
+        own_hints_told=asked.own_told,
+        source=talk.source,
+    )
+
+
+def _trouble(reply: ChatReply, results: tuple[tuple[str, ToolResult], ...]) -> str:
+    """What was wrong with a reply that did not do the work, for the reason of the visit's end."""
+    errors = [result.error_information for _, result in results if result.status != "success"]
+    if errors:
+        return f"; the last call was refused: {one_line(errors[-1], 160)}"
+    if not results:
+        return "; the last reply called no tool" if reply.text.strip() else "; the last was empty"
+    return ""

@@ -1,0 +1,146 @@
+"""How a busy or broken server is borne: wait where all can see it, ask again, give up in time.
+
+Owns the waits between requests; the request that is sent again is the same to the byte.
+Each wait is an event, each broken reply is paid for in the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from msgspec.structs import asdict
+
+from akg_tui.agent.chat import (
+    ChatModel,
+    ChatReply,
+    ChatRequest,
+    ModelUnusable,
+    ServedModel,
+    ServerBusy,
+    Spent,
+)
+from akg_tui.agent.tools.port import RunPort
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.effects import visit_over, wait_over
+
+
+def _steady(attempt: int) -> float:
+    """Jitter that is the same in every run: by the number of the attempt alone."""
+    return random.Random(attempt).random()
+
+
+class WaitEnded(Exception):
+    """The wait was ended from outside: the run stops, or is paused."""
+
+
+@dataclass
+class Retry:
+    """How long to wait for a server, in seconds.
+
+    Waits grow from `base_s` twofold to `cap_s`; `jitter(attempt)` in [0, 1) spreads them by a
+    quarter either way. What a server asks for is granted up to `asked_cap_s`. The tries for
+    one reply end `total_s` after the first that failed, waits and tries together, as a server
+    that stalls takes longer over a try than is waited between two; broken replies in a row end
+    at `broken`. A server that cannot be reached at all before it ever answered is given up at
+    once: the address is wrong. `now` is a clock that only runs.
+    """
+
+    base_s: float = 2.0
+    cap_s: float = 120.0
+    asked_cap_s: float = 300.0
+    total_s: float = 7_200.0
+    broken: int = 6
+    jitter: Callable[[int], float] = _steady
+    rest: Callable[[float], Awaitable[None]] = asyncio.sleep
+    now: Callable[[], float] = time.monotonic
+    answered: bool = field(default=False, init=False)
+
+    def wait_for(self, attempt: int, asked_s: float | None) -> float:
+        """Seconds to wait before attempt number `attempt` + 1."""
+        grown = min(self.cap_s, self.base_s * 2.0 ** min(attempt - 1, 30))
+        wait = grown * (0.75 + 0.5 * self.jitter(attempt))
+        return max(wait, min(asked_s, self.asked_cap_s)) if asked_s is not None else wait
+
+    async def ask(
+        self,
+        run: RunPort,
+        model: ChatModel,
+        make: Callable[[], ChatRequest],
+        on_delta: Callable[[str], None],
+        clock: Callable[[], float],
+        *,
+        source: str = "",
+        again: Callable[[], None] = lambda: None,
+    ) -> ChatReply:
+        """A reply to the request of `make`, however often it must be sent.
+
+        `source` is the subagent that asks, if one does. `again` is called before the request
+        is sent once more, and raises where it may not be.
+        Raises `ModelFailed` when no waiting helps, `WaitEnded` when the run stops first.
+        """
+        since: float | None = None
+        broken = 0
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                reply = await self._once(run, model, make(), on_delta, source)
+            except ServerBusy as error:
+                _charge(run, model, str(error), error.spent, source)
+                broken = broken + 1 if error.garbled else 0
+                failed = self.now()
+                since = failed if since is None else since
+                self._give_up(error, broken, attempt, failed - since)
+                seconds = round(self.wait_for(attempt, error.asked_s), 3)
+                waiting = ev.ApiWaiting(
+                    reason=str(error), attempt=attempt, seconds=seconds, asked_s=error.asked_s
+                )
+                run.send(cmd.Observe(waiting))
+                await self.rest(seconds)
+                if wait_over(run.state, clock()) or visit_over(run.state, clock()):
+                    raise WaitEnded from None
+                again()
+            else:
+                self.answered = True
+                return reply
+
+    async def _once(
+        self,
+        run: RunPort,
+        model: ChatModel,
+        request: ChatRequest,
+        on_delta: Callable[[str], None],
+        source: str,
+    ) -> ChatReply:
+        if not isinstance(model, ServedModel):
+            return await model.complete(request, on_delta)
+        try:
+            if probed := await model.prepare(run.state.capabilities):
+                run.send(cmd.Observe(probed))
+            return await model.complete(request, on_delta)
+        except asyncio.CancelledError:
+            _charge(run, model, "cancelled", model.unfinished or Spent(), source)
+            raise
+
+    def _give_up(self, error: ServerBusy, broken: int, attempt: int, failing: float) -> None:
+        if error.unreachable and not self.answered:
+            raise ModelUnusable(str(error)) from error
+        if broken >= self.broken:
+            raise ModelUnusable(f"{broken} broken replies in a row; the last: {error}") from error
+        if failing >= self.total_s:
+            hours = f"{failing / 3600:.1f} h"
+            raise ModelUnusable(f"no reply in {attempt} tries over {hours}; {error}") from error
+
+
+def _charge(run: RunPort, model: ChatModel, reason: str, spent: Spent, source: str) -> None:
+    """Journal what a reply that never came whole took, where it took anything."""
+    if spent != Spent():
+        lost = ev.ReplyLost(
+            phase=run.state.phase, model=model.name, reason=reason, source=source, **asdict(spent)
+        )
+        run.send(cmd.Observe(lost))

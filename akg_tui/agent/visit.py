@@ -1,0 +1,152 @@
+"""One stay of the agent in one phase: the run's own agent, or in DIAGNOSE a subagent.
+
+Leaving is not the model's choice: a visit ends when core finds the phase's work done, or
+when turns run out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from akg_tui.agent.call_budget import CallBudget, NoRoom
+from akg_tui.agent.chat import ChatModel, ChatReply, ModelFailed, ModelUnusable, PromptRefused
+from akg_tui.agent.context import Context, VisitBrief
+from akg_tui.agent.react_loop import Stops, Talk, converse
+from akg_tui.agent.retry import Retry, WaitEnded
+from akg_tui.agent.subagents import GENERAL, Streams, Subagents, Unseen, begin, end, why_stopped
+from akg_tui.agent.tools.call_record import Transcript
+from akg_tui.agent.tools.port import Caller, RunPort
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.effects import visit_over
+from akg_tui.core.phases import PHASE_TOOLS, Phase
+from akg_tui.core.sanitize import one_line
+
+MAX_TURNS = 12
+DIAGNOSIS = "diagnosis"
+
+
+async def visit(
+    run: RunPort,
+    model: ChatModel,
+    *,
+    clock: Callable[[], float],
+    on_delta: Callable[[str], None],
+    context: Context | None = None,
+    patience: Retry | None = None,
+    admission: CallBudget | None = None,
+    streams: Streams | None = None,
+    stops: Stops | None = None,
+) -> None:
+    """Let the agent do the work of the current phase.
+
+    Ends with the phase's work done or waiting for a person, with `VisitFailed`, `ApiFailed`
+    or `CallRefused` in the journal, or with nothing when the visit is simply to begin again:
+    with a new conversation where an old one was refused, or after a pause. Without a
+    `context` the visit stands alone.
+    """
+    talk = Talk(
+        run,
+        model,
+        clock,
+        on_delta,
+        patience or Retry(),
+        admission or CallBudget(),
+        stops or Stops(),
+    )
+    own = context or Context(VisitBrief(), budget=0)
+    seen = streams or Unseen()
+    if run.state.phase is Phase.DIAGNOSE:
+        await _diagnosis(talk, own.apart(), seen)
+    else:
+        await _stay(talk, own, Caller(), seen)
+
+
+async def _diagnosis(talk: Talk, apart: Context, streams: Streams) -> None:
+    """A fresh look, without the habits that led here: a subagent whose call is the visit."""
+    state = talk.run.state
+    begun = begin(talk.run, DIAGNOSIS, f"{state.fail_streak} failures in a row")
+    streams.begin(begun.id, DIAGNOSIS, begun.told)
+
+    def on_delta(text: str) -> None:
+        talk.on_delta(text)
+        streams.write(begun.id, text)
+
+    caller = Caller(begun.id, begun.node.name)
+    try:
+        failure = await _stay(
+            replace(talk, source=begun.id, on_delta=on_delta),
+            apart,
+            caller,
+            streams,
+            Transcript(begun.node),
+        )
+    except asyncio.CancelledError:
+        end(talk.run, begun.id, "cancelled", why_stopped(talk.run, begun.id))
+        raise
+    finally:
+        streams.end(begun.id)
+    end(talk.run, begun.id, "failed" if failure else "done", failure)
+
+
+async def _stay(
+    talk: Talk,
+    own: Context,
+    caller: Caller,
+    streams: Streams,
+    transcript: Transcript | None = None,
+) -> str:
+    """The visit itself; the answer is why it came to nothing, or ""."""
+    run, phase = talk.run, talk.run.state.phase
+    agents = Subagents(talk, streams)
+    conversation, executor = own.begin(run, caller=caller, agents={GENERAL: agents})
+    fresh = conversation.fresh
+    try:
+        ended = await converse(
+            talk,
+            conversation,
+            executor.execute,
+            turns=MAX_TURNS,
+            done=lambda reply: visit_over(run.state, talk.clock()),
+            remind=lambda reply: _reminder(run, reply),
+            together=executor.starts_agent,
+            transcript=transcript,
+        )
+    except WaitEnded:
+        return "the wait for the model's server was ended"
+    except ModelUnusable as error:
+        run.send(cmd.Observe(ev.ApiFailed(reason=str(error))))
+        return str(error)
+    except PromptRefused as error:
+        if fresh and conversation.fresh:
+            why = f"the server takes no request of this run: {error}"
+            run.send(cmd.Observe(ev.ApiFailed(reason=why)))
+        elif fresh:
+            # A new conversation is what a refusal is mended with, and this one was new: were
+            # nothing counted, such a server would be asked and paid for without end.
+            run.send(cmd.Observe(ev.VisitFailed(phase=phase, reason=str(error))))
+        own.spoil(f"the server refused the prompt: {one_line(str(error), 120)}")
+        return str(error)
+    except NoRoom as error:
+        run.send(cmd.Observe(ev.CallRefused(reason=str(error))))
+        return str(error)
+    except ModelFailed as error:
+        run.send(cmd.Observe(ev.VisitFailed(phase=phase, reason=str(error))))
+        return str(error)
+    if ended.spoiled:
+        own.spoil(ended.spoiled)
+    if ended.failure:
+        run.send(cmd.Observe(ev.VisitFailed(phase=phase, reason=ended.failure)))
+    return ended.failure
+
+
+def _reminder(run: RunPort, reply: ChatReply) -> str:
+    tools = ", ".join(sorted(PHASE_TOOLS[run.state.phase]))
+    cut = (
+        "Your reply was cut off at its greatest length. "
+        if reply.stop_reason == "max_tokens"
+        else ""
+    )
+    return f"{cut}Phase {run.state.phase} is not done. Call one of: {tools}."

@@ -1,0 +1,88 @@
+"""The options for how the workbench looks and which keys it has, and the command on keys."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.cli.usage_error import EXIT_OK, UsageError
+
+if TYPE_CHECKING:
+    from akg_tui.view.controls.preferences import Preferences
+
+
+def add_looks(command: argparse.ArgumentParser) -> None:
+    """What every command that opens the workbench takes."""
+    looks = command.add_argument_group(
+        "the workbench", "each also as AKG_TUI_<NAME>, or in config.toml (docs/looks.md)"
+    )
+    looks.add_argument("--theme", metavar="NAME", help="colours")
+    looks.add_argument("--keymap", metavar="NAME", help="default, vim, emacs, or your own")
+    looks.add_argument("--lang", choices=["en", "zh"], help="language (default: the locale's)")
+    looks.add_argument("--ascii", action="store_true", help="no sign beyond ASCII")
+    looks.add_argument(
+        "--reduced-motion", action="store_true", help="redraw at most 4 times a second"
+    )
+
+
+def wanted(arguments: argparse.Namespace) -> Preferences:
+    """What is preferred, the options before everything. Raises `UsageError` for a bad name."""
+    from akg_tui import resources
+    from akg_tui.view.controls import keymap
+    from akg_tui.view.controls.preferences import config_folder, preferences
+
+    config = config_folder()
+    if arguments.theme:
+        folders = (resources.themes(), config / "themes")
+        known = sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
+        if arguments.theme not in known:
+            raise UsageError(f"no theme {arguments.theme!r}; there are: {', '.join(known)}")
+    if arguments.keymap:
+        known = keymap.names((keymap.BUNDLED, config / "keymaps"))
+        if arguments.keymap not in known:
+            raise UsageError(f"no keymap {arguments.keymap!r}; there are: {', '.join(known)}")
+    return preferences(
+        {
+            "theme": arguments.theme,
+            "keymap": arguments.keymap,
+            "lang": arguments.lang,
+            "glyphs": "ascii" if arguments.ascii else None,
+            "motion": "reduced" if arguments.reduced_motion else None,
+        }
+    )
+
+
+def add_keys(add: Callable[..., Any]) -> None:
+    """Declare `keys`; `add` makes one command."""
+    keys = add("keys", _keys, "list all commands of the workbench with their keys")
+    keys.add_argument("--keymap", metavar="NAME", help="default: the one you prefer")
+    form = keys.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="the page docs/keys.md")
+    form.add_argument("--default", action="store_true", help="the file tui/keymaps/default.toml")
+    form.add_argument("--toml", action="store_true", help="a keymap file to begin your own with")
+
+
+def _keys(arguments: argparse.Namespace) -> int:
+    import sys
+
+    from akg_tui.tui import keyboard
+    from akg_tui.view.controls import keymap, keys_page
+    from akg_tui.view.controls.preferences import config_folder, preferences
+
+    asked = preferences()
+    if arguments.markdown:
+        print(keys_page.markdown(), end="")
+        return EXIT_OK
+    if arguments.default:
+        print(keys_page.default_toml(), end="")
+        return EXIT_OK
+    name = arguments.keymap or asked.keymap or keymap.DEFAULT
+    places = keyboard.folders(config_folder())
+    if keymap.find(name, places) is None:
+        raise UsageError(f"no keymap {name!r}; there are: {', '.join(keymap.names(places))}")
+    faults = keyboard.put_on(name, places, asked.keys, asked.config)
+    print(keys_page.toml() if arguments.toml else keys_page.table(), end="")
+    for fault in faults:
+        print(f"akg-tui: {fault}", file=sys.stderr)
+    return EXIT_OK

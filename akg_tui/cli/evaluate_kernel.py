@@ -1,0 +1,123 @@
+"""The command that judges one kernel, without a run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.cli.run_options import add_sandbox, insist_on_sandbox, insist_on_target
+from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, load, read_text
+
+if TYPE_CHECKING:
+    from akg_tui.core.measurement import Measurement
+
+
+def add_evaluating(add: Callable[..., Any]) -> None:
+    """Declare `eval`; `add` makes one command."""
+    evaluate = add("eval", _eval, "verify and time a kernel once against the reference")
+    evaluate.add_argument("task", type=Path, help="a folder with task.toml")
+    evaluate.add_argument("--kernel", type=Path, help="another kernel file than the task's")
+    evaluate.add_argument("--json", action="store_true", help="print one JSON object")
+    add_sandbox(evaluate)
+
+
+def _eval(arguments: argparse.Namespace) -> int:
+    import asyncio
+    import tempfile
+
+    from akg_tui.core.measurement import PRECISE, Outcome
+    from akg_tui.evaluate import Judge
+
+    folder = load(arguments.task)
+    insist_on_target(folder.task)
+    insist_on_sandbox(arguments, folder.task)
+    kernel = folder.kernel
+    if arguments.kernel:
+        kernel = read_text(arguments.kernel)
+
+    async def measure(scratch: str) -> Measurement:
+        judge = Judge(
+            folder.task,
+            folder.reference,
+            Path(scratch),
+            on_progress=lambda _: None,
+            ahead=False,
+        )
+        try:
+            return await judge.evaluate(kernel, None, precise=PRECISE)
+        finally:
+            await judge.close()
+
+    with tempfile.TemporaryDirectory(prefix="akg-eval-") as scratch:
+        measured = asyncio.run(measure(scratch))
+    _print_measurement(measured, as_json=arguments.json)
+    codes = {Outcome.CORRECT: EXIT_OK, Outcome.FAILED: EXIT_NOT_CORRECT}
+    return codes.get(measured.outcome, EXIT_BAD_INPUT)
+
+
+def _print_measurement(measured: Measurement, *, as_json: bool) -> None:
+    import msgspec
+
+    from akg_tui.core.sanitize import one_line
+    from akg_tui.core.verdict import percent
+
+    if as_json:
+        print(msgspec.json.encode(measured).decode())
+        return
+    print(
+        f"{measured.outcome}: {one_line(measured.message, 300)}"
+        if measured.message
+        else measured.outcome
+    )
+    if measured.ratio:
+        print(
+            f"kernel {measured.candidate_ms:.4f} ms, reference {measured.baseline_ms:.4f} ms: "
+            f"speedup {measured.ratio.ratio:.3f} ({percent(measured.ratio)})"
+        )
+    if seen := seen_of(measured):
+        print(seen)
+    if measured.roofline:
+        roof = measured.roofline
+        gigabytes = roof.bandwidth * roof.share / 1e9, roof.bandwidth / 1e9
+        print(
+            f"moves {gigabytes[0]:.1f} of {gigabytes[1]:.1f} GB/s ({roof.level}): "
+            f"{roof.share:.0%} of the roofline, bytes only"
+        )
+    for note in measured.noise:
+        print(f"noise: {one_line(note, 200)}")
+    _print_errors(measured.errors)
+    for finding in measured.findings:
+        print(f"guard: {one_line(str(finding), 200)}")
+    for protection in measured.sandbox_missing:
+        print(f"not sandboxed: {one_line(protection, 200)}")
+    for line in measured.detail.splitlines():
+        print("  " + one_line(line, 200))
+
+
+def seen_of(measured: Measurement) -> str:
+    """Say how far pairs of processes differed and what gain was to be seen; nothing if unknown."""
+    if measured.deviation is None or measured.detectable is None:
+        return ""
+    return (
+        f"pairs of processes differ by {measured.deviation * 100:.1f} %: "
+        f"a gain of {measured.detectable * 100:.1f} % would have been seen"
+    )
+
+
+def _print_errors(errors: Any) -> None:
+    """Print in a line what was right, then each kind of input that was not, or was not tried."""
+    from akg_tui.core.sanitize import one_line
+
+    good = [each for each in errors if each.error is not None and each.error <= each.tolerance]
+    if good:
+        nearest = max(good, key=lambda each: each.error / each.tolerance)
+        print(
+            f"right on {len(good)} kinds of input; nearest to its limit: "
+            f"{one_line(nearest.name, 120)} ({nearest.error:.2g} of {nearest.tolerance:.2g})"
+        )
+    for each in errors:
+        if each not in good:
+            off = f"error {each.error:.2g} > {each.tolerance:.2g}" if each.error else each.note
+            print(f"{one_line(each.name, 120)}: {one_line(off, 200)}")

@@ -1,0 +1,165 @@
+"""The commands on one file: hashline by hand, and the benchmark of edit formats.
+
+They touch no run and need no judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from akg_tui.cli.edit_models import add_model_options, bench_with_model, sample_documents
+from akg_tui.cli.run_options import positive
+from akg_tui.cli.usage_error import (
+    EXIT_BAD_INPUT,
+    EXIT_NOT_CORRECT,
+    EXIT_OK,
+    UsageError,
+    fail,
+    read_text,
+)
+
+
+def add_file_commands(add: Callable[..., Any]) -> None:
+    """Declare `view` and `edit`; `add` makes one command."""
+    view = add("view", _view, "print a file with hashline tags")
+    view.add_argument("file", type=Path)
+    view.add_argument("--first", type=positive, default=1, metavar="N", help="first line to show")
+    view.add_argument("--last", type=positive, metavar="N", help="last line to show")
+    _tagging(view)
+
+    edit = add("edit", _edit, "apply hashline operations to a file, all or none")
+    edit.add_argument("file", type=Path)
+    edit.add_argument("--ops", type=Path, required=True, help="a JSON file: a list of operations")
+    edit.add_argument(
+        "--sha", help="refuse unless the file is the one whose view began with this sha"
+    )
+    edit.add_argument(
+        "--allow-dup", action="store_true", help="new lines may repeat their neighbour"
+    )
+    edit.add_argument("--allow-broken", action="store_true", help="the file may stop parsing")
+    _tagging(edit)
+
+
+def add_file_benches(add: Callable[..., Any]) -> None:
+    """Declare `bench edits`."""
+    bench = add("edits", _bench, "the edit formats: mechanically, or with --model by a model")
+    bench.add_argument("--trials", type=positive, default=200, metavar="N", help="a cell")
+    bench.add_argument(
+        "--stale", type=positive, default=20_000, metavar="N", help="fuzzed stale edits"
+    )
+    bench.add_argument(
+        "--tokenizer",
+        type=Path,
+        metavar="FILE",
+        help="count tokens by a .tiktoken vocabulary (default: an estimate)",
+    )
+    bench.add_argument("--seed", type=int, default=1, metavar="S")
+    bench.add_argument("--json", action="store_true", help="print one JSON object")
+    add_model_options(bench)
+
+
+def _tagging(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--tags",
+        choices=["bigram", "two bigrams", "hex"],
+        default="bigram",
+        help="how a tag is written: 2sr|, 2srab| or 2:f1| (default: bigram)",
+    )
+
+
+FILE_KEY = b"akg-tui view"  # tags of `view` and `edit` agree between calls
+
+
+def _view(arguments: argparse.Namespace) -> int:
+    from akg_tui.core.sanitize import split_clean
+    from akg_tui.hashline import BadRange, Document, NotText, Tagger, render
+
+    path: Path = arguments.file
+    try:
+        document = Document.from_bytes(path.read_bytes(), path=str(path))
+        tagger = Tagger(FILE_KEY, arguments.tags)
+        view = render(document, tagger, first=arguments.first, last=arguments.last)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except (BadRange, NotText) as error:
+        raise UsageError(" ".join(str(error).split())) from error
+    print("\n".join(split_clean(view)))
+    return EXIT_OK
+
+
+def _edit(arguments: argparse.Namespace) -> int:
+    import json
+
+    from akg_tui.core.sanitize import split_clean
+    from akg_tui.hashline import (
+        BadEdit,
+        Document,
+        EditRejected,
+        FileChanged,
+        NotText,
+        Tagger,
+        apply,
+        parse_ops,
+        swap_file,
+    )
+
+    path: Path = arguments.file
+    try:
+        raw = json.loads(read_text(arguments.ops))
+    except ValueError as error:
+        raise UsageError(f"{arguments.ops}: not JSON: {error}") from error
+    try:
+        document = Document.from_bytes(path.read_bytes(), path=str(path))
+        if arguments.sha and not _is_sha(document.sha256, arguments.sha):
+            raise UsageError(
+                f"nothing was written: {path} has sha {document.sha256[:8]}, not "
+                f"{arguments.sha[:64]!r}; view it again and take its tags"
+            )
+        result = apply(
+            document,
+            Tagger(FILE_KEY, arguments.tags),
+            parse_ops(raw),
+            allow_dup=arguments.allow_dup,
+            allow_broken=arguments.allow_broken,
+        )
+        swap_file(path, result.document.data, expected_sha256=document.sha256)
+    except OSError as error:
+        raise UsageError(f"cannot change {path}: {error.strerror}") from error
+    except (BadEdit, EditRejected, FileChanged, NotText) as error:
+        print("akg-tui: " + "\n".join(split_clean(str(error))), file=sys.stderr)
+        return EXIT_BAD_INPUT
+    print(f"OK: +{result.added} -{result.removed} lines in {path}")
+    return EXIT_OK
+
+
+def _is_sha(sha256: str, given: str) -> bool:
+    return len(given) >= 8 and sha256.startswith(given.lower())
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    if arguments.model:
+        return bench_with_model(arguments)
+    import json
+    import time
+
+    from benchmarks.edit_formats.report import run, tables
+    from benchmarks.edit_formats.tokens import ESTIMATE, BadVocabulary, tokenizer_from
+
+    try:
+        tokenizer = tokenizer_from(arguments.tokenizer) if arguments.tokenizer else ESTIMATE
+    except BadVocabulary as error:
+        fail(error)
+    report = run(
+        seed=arguments.seed,
+        trials=arguments.trials,
+        stale=arguments.stale,
+        clock=time.perf_counter,
+        samples=sample_documents(),
+        tokenizer=tokenizer,
+    )
+    print(json.dumps(report.as_json()) if arguments.json else tables(report))
+    return EXIT_NOT_CORRECT if report.silent_wrong else EXIT_OK

@@ -1,0 +1,158 @@
+"""`akg-tui report RUN` and `akg-tui usage RUN`: from the journal alone, at any time."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.cli.usage_error import EXIT_OK, UsageError, fail
+
+if TYPE_CHECKING:
+    from akg_tui.core.usage import Totals, UsageReport
+
+
+def add_reporting(add: Callable[..., Any]) -> None:
+    """Declare `report`; `add` makes one command."""
+    report = add("report", _report, "write a run's report: what worked and why, with its figures")
+    report.add_argument("run_folder", type=Path, metavar="RUN")
+    report.add_argument(
+        "--format", choices=["html", "md", "json", "all"], help="default: all, or what FILE ends in"
+    )
+    report.add_argument(
+        "--out", metavar="FILE", help="write there instead of into RUN; - is standard output"
+    )
+    report.add_argument("--json", action="store_true", help="tell what was written as JSON")
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from akg_tui.report.write import FORMATS, read_report, render, write_file, write_report
+    from akg_tui.store.errors import StoreError
+
+    form = _form(arguments)
+    try:
+        report = read_report(arguments.run_folder, channel="cli", by_command=True)
+        if arguments.out is None:
+            forms = FORMATS if form == "all" else (form,)
+            paths = write_report(arguments.run_folder, report, forms)
+        else:
+            text = render(report, form)
+            if arguments.out == "-":
+                sys.stdout.write(text)
+                return EXIT_OK
+            paths = [Path(arguments.out)]
+            write_file(paths[0], text)
+    except StoreError as error:
+        fail(error)
+    _tell(paths, report.status, as_json=arguments.json)
+    return EXIT_OK
+
+
+def _form(arguments: argparse.Namespace) -> Any:
+    """Which file is wanted. Raises `UsageError` when that cannot be told."""
+    if arguments.out is None:
+        return arguments.format or "all"
+    if arguments.out == "-" and arguments.json:
+        raise UsageError("--json tells what was written; with --out - that is the report itself")
+    form = arguments.format or Path(arguments.out).suffix.removeprefix(".")
+    if form not in ("html", "md", "json"):
+        raise UsageError(f"--out {arguments.out}: say which with --format html, md or json")
+    return form
+
+
+def _tell(paths: list[Path], status: str, *, as_json: bool) -> None:
+    import json
+
+    if as_json:
+        written = {"files": [str(path) for path in paths], "status": status}
+        print(json.dumps({"type": "report_written", **written}))
+        return
+    for path in paths:
+        print(path)
+
+
+def add_usage(add: Callable[..., Any]) -> None:
+    """Declare `usage`; `add` makes one command."""
+    usage = add("usage", _usage, "calls, tokens and cost of a run by round, item and subagent")
+    usage.add_argument("run_folder", type=Path, metavar="RUN")
+    usage.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _usage(arguments: argparse.Namespace) -> int:
+    import json
+
+    from akg_tui.core.usage import usage_report
+    from akg_tui.store.errors import StoreError
+    from akg_tui.store.run_at_rest import RunAtRest
+
+    try:
+        report = usage_report(RunAtRest(arguments.run_folder).records)
+    except StoreError as error:
+        fail(error)
+    if arguments.json:
+        print(json.dumps({"type": "usage", **_plain(report)}))
+    else:
+        print("\n".join(_table(report)))
+    return EXIT_OK
+
+
+def _plain(report: UsageReport) -> dict[str, Any]:
+    return {
+        "total": _plain_totals(report.total),
+        "by_round": {str(n): _plain_totals(total) for n, total in report.by_round.items()},
+        "by_item": {name: _plain_totals(total) for name, total in report.by_item.items()},
+        "by_subagent": {
+            name: {"agent": report.agents.get(name, ""), **_plain_totals(total)}
+            for name, total in report.by_subagent.items()
+        },
+        "lost_calls": sum(bool(call.lost) for call in report.calls),
+        "cache_misses": [
+            {"seq": call.seq, "round": call.round, "why": call.cache_miss}
+            for call in report.cache_misses
+        ],
+    }
+
+
+def _plain_totals(total: Totals) -> dict[str, Any]:
+    return {
+        "calls": total.calls,
+        "prompt_tokens": total.prompt_tokens,
+        "output_tokens": total.output_tokens,
+        "cache_read_share": total.cache_read_share,
+        "cost_usd": total.cost_usd,
+        "duration_s": round(total.duration_s, 3),
+    }
+
+
+def _table(report: UsageReport) -> list[str]:
+    from akg_tui.core.sanitize import one_line
+
+    lines = [
+        f"{'':<24} {'calls':>6} {'prompt':>11} {'cached':>7} {'output':>9} {'cost':>9} {'time':>8}"
+    ]
+    lines += [_row(f"round {number}", total) for number, total in sorted(report.by_round.items())]
+    lines += [_row(f"item {one_line(name, 18)}", total) for name, total in report.by_item.items()]
+    for name, total in report.by_subagent.items():
+        agent = one_line(report.agents.get(name, ""), 16)
+        lines.append(_row(f"{one_line(name, 6)} {agent}", total))
+    lines.append(_row("run", report.total))
+    if lost := sum(bool(call.lost) for call in report.calls):
+        lines.append(f"{lost} of the calls gave no reply; what they took is counted")
+    lines += [
+        f"cache missed in round {call.round}: {one_line(call.cache_miss, 120)}"
+        for call in report.cache_misses
+    ]
+    return lines
+
+
+def _row(name: str, total: Totals) -> str:
+    """One line; a dash where nothing is known: the cost of a model without a price."""
+    share, cost = total.cache_read_share, total.cost_usd
+    cached = "-" if share is None else f"{share:.0%}"
+    paid = "-" if cost is None else f"${cost:.4f}"
+    return (
+        f"{name:<24} {total.calls:>6} {total.prompt_tokens:>11} {cached:>7} "
+        f"{total.output_tokens:>9} {paid:>9} {total.duration_s:>6.1f} s"
+    )

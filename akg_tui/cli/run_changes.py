@@ -1,0 +1,173 @@
+"""The commands on a run at rest: fork it, take its last KEEP back, adopt a hand edit of PLAN.md."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from akg_tui.cli.usage_error import EXIT_OK, UsageError, fail
+
+if TYPE_CHECKING:
+    from akg_tui.core.commands import Command
+    from akg_tui.core.events import PlanChange
+    from akg_tui.store.run_folder import RunFolder
+
+
+def add_levers(add: Callable[..., Any]) -> None:
+    """Declare `fork`, `undo` and `adopt`; `add` makes one command."""
+    fork = add("fork", _fork, "a new run with the history of another, up to the end of a round")
+    fork.add_argument("run_folder", type=Path, metavar="RUN")
+    fork.add_argument(
+        "--round", type=_round, required=True, metavar="N", help="0 is the accepted baseline"
+    )
+    fork.add_argument("--json", action="store_true", help="print one JSON object")
+
+    undo = add("undo", _undo, "take the last KEEP of a run back: the best before is best again")
+    undo.add_argument("run_folder", type=Path, metavar="RUN")
+    undo.add_argument("--comment", default="", metavar="TEXT", help="why, for the agent to read")
+    undo.add_argument("--json", action="store_true", help="print one JSON object")
+
+    adopt = add("adopt", _adopt, "show what a hand edit of PLAN.md changes, or take it over")
+    adopt.add_argument("run_folder", type=Path, metavar="RUN")
+    adopt.add_argument("--edit", metavar="NAME", help="for example PLAN.md.edited-1; the newest")
+    adopt.add_argument("--yes", action="store_true", help="take it over")
+    adopt.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _round(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return value
+
+
+def _fork(arguments: argparse.Namespace) -> int:
+    import json
+    import time
+
+    from akg_tui import __version__
+    from akg_tui.core.stopping.limits import stop_reasons
+    from akg_tui.store.errors import StoreError
+    from akg_tui.store.fork import fork_run
+
+    run, number = arguments.run_folder, arguments.round
+    try:
+        made = fork_run(run, number, version=__version__, clock=time.time)
+    except StoreError as error:
+        fail(error)
+    stops = stop_reasons(made.state, time.time())
+    if arguments.json:
+        print(
+            json.dumps(
+                {
+                    "type": "fork",
+                    "run": str(made.path),
+                    "parent": str(run),
+                    "round": number,
+                    "seq": made.seq,
+                    "hash": made.hash,
+                    "stops": list(stops),
+                }
+            )
+        )
+        return EXIT_OK
+    print(f"forked {run} at the end of round {number}: {made.path}")
+    if stops:
+        print(f"it would end at once ({stops[0]}): resume it with another limit")
+    print(f"go on with: akg-tui resume {made.path}{' --max-rounds N' if stops else ''}")
+    return EXIT_OK
+
+
+def _undo(arguments: argparse.Namespace) -> int:
+    import json
+
+    from akg_tui.core import commands as cmd
+
+    def undo(run: RunFolder) -> None:
+        before = run.state.best
+        _apply(run, cmd.UndoKeep(arguments.comment))
+        after = run.state.best
+        assert before is not None
+        assert after is not None
+        if arguments.json:
+            told = {"type": "undo", "run": str(arguments.run_folder), "undone": before.attempt}
+            print(json.dumps({**told, "best_attempt": after.attempt, "best_commit": after.commit}))
+            return
+        best = f"attempt {after.attempt}" if after.attempt else "the seed"
+        print(f"the KEEP of attempt {before.attempt} is undone; the best kernel is {best} again")
+        if run.state.finished:
+            print(
+                f"the run is over; to go on from here: akg-tui fork {arguments.run_folder} "
+                f"--round {run.state.attempts[before.attempt].round - 1}"
+            )
+
+    return _at_rest(arguments.run_folder, undo)
+
+
+def _adopt(arguments: argparse.Namespace) -> int:
+    from akg_tui.core import commands as cmd
+    from akg_tui.store.run_at_rest import read_kept_edit
+
+    def adopt(run: RunFolder) -> None:
+        left = [e.kept for e in run.state.plan_edits if e.kept not in run.state.adopted]
+        if arguments.edit is None and not left:
+            raise UsageError(f"{arguments.run_folder}: has no hand edit of PLAN.md to take over")
+        kept = arguments.edit or left[-1]
+        change = read_kept_edit(arguments.run_folder, kept, run.state)
+        if arguments.yes:
+            _apply(run, cmd.AdoptPlanEdit(kept, change))
+        _tell(arguments, kept, change)
+
+    return _at_rest(arguments.run_folder, adopt)
+
+
+def _tell(arguments: argparse.Namespace, kept: str, change: PlanChange) -> None:
+    import json
+
+    import msgspec
+
+    from akg_tui.core.sanitize import one_line
+
+    if arguments.json:
+        told = {"type": "adopt", "edit": kept, "adopted": arguments.yes}
+        print(json.dumps({**told, "change": msgspec.to_builtins(change)}))
+        return
+    lines = [f"add   {item.id}: {one_line(item.text, 100)}" for item in change.added]
+    lines += [f"edit  {item.id}: {one_line(item.text, 100)}" for item in change.edited]
+    lines += [f"drop  {item_id}" for item_id in change.dropped]
+    if change.order:
+        lines.append(f"order {', '.join(change.order)}")
+    print("\n".join(lines) or f"{kept} changes no item")
+    if arguments.yes:
+        print(f"{kept} is taken over")
+    elif lines:
+        command = f"akg-tui adopt {arguments.run_folder} --edit {kept} --yes"
+        print(f"nothing was changed; take it over with: {command}")
+
+
+def _at_rest(path: Path, work: Callable[[RunFolder], None]) -> int:
+    """Do `work` on a run that nobody else works on."""
+    from akg_tui.store.errors import StoreError
+    from akg_tui.store.run_folder import RunFolder
+
+    try:
+        run = RunFolder.open(path)
+        try:
+            work(run)
+        finally:
+            run.close()
+    except StoreError as error:
+        fail(error)
+    return EXIT_OK
+
+
+def _apply(run: RunFolder, command: Command) -> None:
+    import os
+    import time
+
+    from akg_tui import __version__
+    from akg_tui.store.run_at_rest import apply_at_rest
+
+    apply_at_rest(run, command, pid=os.getpid(), version=__version__, clock=time.time)

@@ -1,0 +1,217 @@
+"""Rules: what a person lets pass unasked, learned from an answer that said "always".
+
+Pure. Owns what a rule covers, in values and in words, and who may make and end one: a
+person's answer makes it, a person's hand ends it, and so does whatever makes it doubtful
+that the person still means it. The agent has no command here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.commands import Events, Rejected
+from akg_tui.core.phases import Gate
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import OpenGate, OutOfOrder, Rule, RunState
+
+INTERPRETERS = {"python": "Python", "sh": "sh", "bash": "bash"}
+
+
+def covering(state: RunState, scope: ev.Scope) -> Rule | None:
+    """The rule that answers such a request, if one does.
+
+    A rule covers exactly its scope. A KEEP that the static guard has something new against
+    (something that the seed had not) is covered by none: no card has ever said so.
+    """
+    if scope.gate == "keep" and warnings(state):
+        return None
+    return in_force(state, scope)
+
+
+def in_force(state: RunState, scope: ev.Scope) -> Rule | None:
+    """The rule with this scope."""
+    return next((rule for rule in state.rules_in_force if rule.scope == scope), None)
+
+
+def warnings(state: RunState) -> tuple[str, ...]:
+    """What the guard has against the measured candidate and had not against the seed."""
+    if state.measured is None:
+        return ()
+    known = {found.rule for found in state.baseline.findings} if state.baseline else set()
+    return tuple(str(found) for found in state.measured.findings if found.rule not in known)
+
+
+def scope_of(state: RunState, gate: OpenGate) -> ev.Scope:
+    """The scope of the request that waits. It holds its phase, so that is the phase now."""
+    return ev.Scope(gate.kind, state.phase, gate.agent, gate.interpreter)  # type: ignore[arg-type]
+
+
+def rule_fault(state: RunState, gate: OpenGate) -> str | None:
+    """Why no rule can be made of an answer to this request, or None."""
+    if gate.kind == "script" and gate.interpreter not in INTERPRETERS:
+        return "this request does not say what would run the script: it is answered by itself"
+    if rule := in_force(state, scope_of(state, gate)):
+        return f"rule {rule.number} says so already; what the guard warns of is always for a person"
+    return None
+
+
+def in_words(scope: ev.Scope) -> str:
+    """What a rule of this scope approves, in a sentence for the person who makes it."""
+    match scope.gate:
+        case "plan":
+            return "every later plan of the agent is worked on unasked"
+        case "edit":
+            return "every later edit of the agent is built, run in the sandbox and timed unasked"
+        case "keep":
+            return (
+                "every later KEEP becomes the best unasked, but for one that the static guard "
+                "warns of"
+            )
+        case _:
+            interpreter = INTERPRETERS.get(scope.interpreter, scope.interpreter)
+            who = f"a {scope.agent}" if scope.agent else "the agent"
+            return (
+                f"every {interpreter} script of {who} in phase {scope.phase}, whatever its text, "
+                "arguments and input, runs confined, unasked"
+            )
+
+
+def told(rule: Rule) -> str:
+    """A rule in a line: its number, what it approves, how often it did, and why it ended."""
+    used = f"used {rule.used} time{'' if rule.used == 1 else 's'}"
+    state = f"ended: {rule.ended}" if rule.ended else "in force"
+    return f"rule {rule.number}, {state}: {in_words(rule.scope)} ({used})"
+
+
+def applied_in_words(event: ev.RuleApplied) -> str:
+    """What a rule has approved, in a line."""
+    match event.scope.gate:
+        case "plan":
+            what = "the plan"
+        case "edit":
+            what = f"the edit of attempt {event.attempt}"
+        case "keep":
+            what = f"the KEEP of attempt {event.attempt}"
+        case _:
+            what = f"the script {one_line(event.detail.partition(chr(10))[0], 80)}"
+    return f"rule {event.rule} approved {what}"
+
+
+def approved(state: RunState, scope: ev.Scope, **about: Any) -> ev.GateOpened | ev.RuleApplied:
+    """What a request for leave becomes: answered by a rule, or put to a person.
+
+    `about` are the fields that `GateOpened` and `RuleApplied` have in common.
+    """
+    number = state.gates_opened + 1
+    if rule := covering(state, scope):
+        return ev.RuleApplied(rule=rule.number, scope=scope, gate=number, **about)
+    return ev.GateOpened(
+        gate=number,
+        kind=scope.gate,
+        agent=scope.agent,
+        interpreter=scope.interpreter,
+        **about,
+    )
+
+
+def answer_gate(state: RunState, command: cmd.AnswerGate, now: float) -> Events | Rejected:
+    """A person's answer to the request that waits, and the rule that they make of it."""
+    gate = state.gate
+    if gate is None or gate.answer or gate.gate != command.gate:
+        return Rejected(f"gate {command.gate} is not open")
+    answered = ev.GateAnswered(
+        gate=gate.gate,
+        answer="approve" if command.approve else "reject",
+        comment=command.comment,
+    )
+    if not command.always:
+        return (answered,)
+    if not command.approve:
+        return Rejected("a rule approves: what is rejected is rejected one by one")
+    if fault := rule_fault(state, gate):
+        return Rejected(fault)
+    # The answer first: a crash between the two loses the rule, never the person's say in it.
+    learned = ev.RuleLearned(
+        rule=len(state.rules) + 1,
+        scope=scope_of(state, gate),
+        gate=gate.gate,
+        source=command.source,
+    )
+    return answered, learned
+
+
+def revoke_rule(state: RunState, command: cmd.RevokeRule, now: float) -> Events | Rejected:
+    """Take a rule back."""
+    if not 1 <= command.rule <= len(state.rules):
+        there = f"rules 1 to {len(state.rules)}" if state.rules else "no rules"
+        return Rejected(f"there is no rule {command.rule}: the run has {there}")
+    rule = state.rules[command.rule - 1]
+    if rule.ended:
+        return Rejected(f"rule {rule.number} is not in force: {rule.ended}")
+    return (ev.RuleRevoked(rule=rule.number, source=command.source),)
+
+
+def ended_by(
+    state: RunState, gates: Iterable[Gate], source: str, why: str
+) -> tuple[ev.RuleRevoked, ...]:
+    """The end of the rules of gates that a person sets anew: who sets one wants to be asked."""
+    newly = {gate.value for gate in gates} - {gate.value for gate in state.gates}
+    return tuple(
+        ev.RuleRevoked(rule=rule.number, source=source, reason=why)
+        for rule in state.rules_in_force
+        if rule.scope.gate in newly
+    )
+
+
+# What the events do to the state (`akg_tui.core.fold` calls these).
+
+
+def rule_learned(state: RunState, event: ev.RuleLearned, at: float) -> RunState:
+    if event.rule != len(state.rules) + 1:
+        raise OutOfOrder(f"rule {event.rule} follows rule {len(state.rules)}")
+    rule = Rule(event.rule, event.scope, event.gate, event.source, at)
+    return replace(state, rules=(*state.rules, rule))
+
+
+def rule_applied(state: RunState, event: ev.RuleApplied, at: float) -> RunState:
+    rule = _standing(state, event.rule)
+    if rule.scope != event.scope:
+        raise OutOfOrder(f"rule {event.rule} does not cover what it is said to have approved")
+    state = _changed(state, replace(rule, used=rule.used + 1))
+    state = replace(state, gates_opened=event.gate)
+    match event.scope.gate:
+        case "plan":
+            return replace(state, plan_approved=True)
+        case "edit":
+            return replace(state, approved_blob=state.work_blob)
+        case "keep":
+            return replace(state, gate=OpenGate(event.gate, event.attempt, "approve"))
+        case _:  # this call alone: a script is not remembered, so that a rule can be taken back
+            return state
+
+
+def rule_revoked(state: RunState, event: ev.RuleRevoked, at: float) -> RunState:
+    rule = _standing(state, event.rule)
+    return _changed(state, replace(rule, ended=event.reason or "taken back"))
+
+
+def all_ended(state: RunState, why: str) -> RunState:
+    """The state with no rule in force: nobody who is here made them for this run."""
+    rules = tuple(rule if rule.ended else replace(rule, ended=why) for rule in state.rules)
+    return replace(state, rules=rules)
+
+
+def _standing(state: RunState, number: int) -> Rule:
+    if not 1 <= number <= len(state.rules) or state.rules[number - 1].ended:
+        raise OutOfOrder(f"rule {number} is not in force")
+    return state.rules[number - 1]
+
+
+def _changed(state: RunState, rule: Rule) -> RunState:
+    at = rule.number - 1
+    return replace(state, rules=(*state.rules[:at], rule, *state.rules[at + 1 :]))

@@ -1,0 +1,149 @@
+"""What is known of a model and its server: the dated price table, and the server's abilities.
+
+Pure. A model without a price is refused by a cost budget, because a guess would break the bound.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from akg_tui.core.task import Policy
+
+TABLE_VERSION = "2026-10-24"  # the day on which the published list prices were last compared
+
+
+class UnknownPrice(ValueError):
+    """A cost was asked for a model without a price; the message names model and table."""
+
+
+class Price(Struct, frozen=True):
+    """US dollars per million tokens. `cache_write` is the one-hour rate."""
+
+    input: float
+    output: float
+    cache_write: float
+    cache_read: float
+
+    @property
+    def cache_write_short(self) -> float:
+        """The five-minute rate: 1.25 times the input's, by the same list."""
+        return 1.25 * self.input
+
+
+class Usage(Struct, frozen=True):
+    """Tokens used with one model. `input` are those neither read from nor written to a cache.
+
+    `cache_write` are those written for an hour, `cache_write_short` those for five minutes.
+    """
+
+    model: str
+    input: int = 0
+    output: int = 0
+    cache_write: int = 0
+    cache_read: int = 0
+    cache_write_short: int = 0
+
+    @property
+    def prompt(self) -> int:
+        """All tokens of the prompts."""
+        return self.input + self.cache_write + self.cache_write_short + self.cache_read
+
+
+# Source: the public price list of the models' maker (platform.claude.com, "Pricing").
+# Where a model's rate depends on the prompt's length, the dearer rate stands here: a
+# budget may end a run early by it, never late.
+PRICES: dict[str, Price] = {
+    "sweep": Price(0.0, 0.0, 0.0, 0.0),
+    "claude-fable-5-1": Price(10.0, 50.0, 20.0, 0.25),
+    "claude-opus-5-5": Price(4.0, 20.0, 8.0, 0.2),
+    "claude-opus-5": Price(5.0, 25.0, 10.0, 0.5),
+    "claude-opus-4-7": Price(5.0, 25.0, 10.0, 0.5),
+    "claude-opus-4-6": Price(5.0, 25.0, 10.0, 0.5),
+    "claude-opus-4-5": Price(5.0, 25.0, 10.0, 0.5),
+    "claude-sonnet-5-5": Price(2.0, 10.0, 4.0, 0.1),
+    "claude-sonnet-5": Price(2.0, 10.0, 4.0, 0.2),
+    "claude-haiku-5-5": Price(0.5, 2.5, 1.0, 0.05),
+    "claude-haiku-4-5": Price(1.0, 5.0, 2.0, 0.1),
+}
+
+
+def price_of(model: str) -> Price:
+    """The price of `model`. Raises `UnknownPrice`: the name must be the table's, to the letter."""
+    price = PRICES.get(model)
+    if price is None:
+        raise UnknownPrice(f"no price for {model} in the table of {TABLE_VERSION}")
+    return price
+
+
+def together(one: Usage, other: Usage) -> Usage:
+    """The tokens of both, under the first one's model."""
+    return Usage(
+        one.model,
+        input=one.input + other.input,
+        output=one.output + other.output,
+        cache_write=one.cache_write + other.cache_write,
+        cache_read=one.cache_read + other.cache_read,
+        cache_write_short=one.cache_write_short + other.cache_write_short,
+    )
+
+
+def cost_usd(usage: tuple[Usage, ...]) -> float:
+    """What all of `usage` costs, in US dollars. Raises `UnknownPrice`."""
+    total = 0.0
+    for used in usage:
+        price = price_of(used.model)
+        total += (
+            used.input * price.input
+            + used.output * price.output
+            + used.cache_write * price.cache_write
+            + used.cache_write_short * price.cache_write_short
+            + used.cache_read * price.cache_read
+        )
+    return total / 1_000_000
+
+
+def policy_fault(policy: Policy, model: str) -> str | None:
+    """Why `policy` cannot bind a run of `model`, or None."""
+    if policy.automation is None or policy.automation.max_cost_usd is None:
+        return None
+    try:
+        price_of(model)
+    except UnknownPrice as error:
+        return f"a cost budget needs a price: {error}; use a token budget instead"
+    return None
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What was found when a server was asked.
+
+    `tools`: it calls the tools it is told of. `streaming`: its replies come as events and
+    end with `message_stop`. `usage`: it counts tokens. `cache_marks`: it takes marks on
+    the prompt; `cache_counters`: it tells what was read from the cache. `count_tokens`: it
+    counts a prompt without a reply. `thinking`: it takes a thinking budget. `diagnostics`:
+    it takes the question why its cache was missed.
+    """
+
+    tools: bool
+    streaming: bool
+    usage: bool
+    cache_marks: bool
+    cache_counters: bool
+    count_tokens: bool
+    thinking: bool
+    diagnostics: bool
+
+
+# Anthropic's own API, by its documentation; it is not asked at the cost of a run.
+ANTHROPIC = Capabilities(
+    tools=True,
+    streaming=True,
+    usage=True,
+    cache_marks=True,
+    cache_counters=True,
+    count_tokens=True,
+    thinking=True,
+    diagnostics=True,
+)

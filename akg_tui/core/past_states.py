@@ -1,0 +1,246 @@
+"""The state of a run after any past event, and where its rounds ended.
+
+Pure. A state is kept every so many events and shares its long tuples with its neighbours; any other
+state is folded from the nearest one before it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from akg_tui.core import events as ev
+from akg_tui.core.fold import evolve
+from akg_tui.core.phases import Verdict
+from akg_tui.core.state import RunState
+
+EVERY = 250
+MOST = 512
+READ = 512  # events that are asked for at once
+NEAR = 48  # states around the place that is looked at
+NEAREST = 32  # events between two of them, at least
+
+
+class Mark(Struct, frozen=True, gc=False):
+    """The end of a round: the event that settled it. Round 0 is the accepted baseline."""
+
+    seq: int
+    round: int
+    attempt: int
+    verdict: Verdict
+
+
+class Past:
+    """The states of a run, one after each of `records`, which may only grow.
+
+    Parameters
+    ----------
+    records : sequence of Record
+        The journal's events in order, the first with the number 1. They are asked for in
+        ranges, and none is held.
+    every : int
+        Events between two states that are kept, at first. A state costs the fold of at most
+        so many.
+    most : int
+        States that are kept. When there are more, every other one goes.
+    """
+
+    def __init__(
+        self, records: Sequence[ev.Record], *, every: int = EVERY, most: int = MOST
+    ) -> None:
+        self._records = records
+        self._every = every
+        self._most = most
+        self._kept: list[Pieces] = []
+        self._near: OrderedDict[int, Pieces] = OrderedDict()  # the one asked for last comes last
+        self._marks: list[Mark] = []
+        self._front: RunState | None = None  # after the last event that was folded so far
+        self._last: RunState | None = None
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def records(self) -> Sequence[ev.Record]:
+        return self._records
+
+    @property
+    def folded(self) -> int:
+        """The last event that was folded so far; 0 before any."""
+        return self._front.seq if self._front is not None else 0
+
+    @property
+    def kept(self) -> int:
+        """How many states are kept."""
+        return len(self._kept) + len(self._near)
+
+    @property
+    def every(self) -> int:
+        """Events between two states that are kept now."""
+        return self._every
+
+    def take(self, records: Sequence[ev.Record]) -> None:
+        """Fold events that come next, and are at hand. Those that were folded are passed over,
+        and those between are asked for.
+
+        Raises what `evolve` raises for a journal that breaks the rules.
+        """
+        if records and records[0].seq > self.folded + 1:
+            self.extend(records[0].seq - 1)
+        self._fold(records)
+
+    def _fold(self, records: Iterable[ev.Record]) -> None:
+        state = self._front
+        done = self.folded
+        for record in records:
+            if record.seq <= done:
+                continue
+            self._front = state = evolve(state, record)
+            self._mark(record)
+            if state.seq % self._every == 0:
+                self._keep(state)
+
+    def extend(self, upto: int | None = None) -> RunState:
+        """Fold all that is not folded yet, up to event `upto`. The state after it.
+
+        Raises what `evolve` raises for a journal that breaks the rules.
+        """
+        stop = len(self._records) if upto is None else upto
+        for start in range(self.folded, stop, READ):
+            self._fold(self._records[start : min(stop, start + READ)])
+        return self.at(stop)
+
+    def at(self, seq: int) -> RunState:
+        """The state after event `seq` (from 1 to the number of events)."""
+        if not 1 <= seq <= len(self._records):
+            raise IndexError(f"there is no event {seq}: there are 1 to {len(self._records)}")
+        front = self._front
+        if front is None or seq > front.seq:
+            return self.extend(seq)
+        if seq == front.seq:
+            return front
+        if self._last is None or self._last.seq != seq:
+            self._last = self._again(seq)
+        return self._last
+
+    def _again(self, seq: int) -> RunState:
+        """A state that was folded before, from the nearest one before it that is known."""
+        base = self._before(seq)
+        last = self._last
+        if last is not None and (base.seq if base else 0) < last.seq < seq:
+            state: RunState | None = last
+        else:
+            state = put_together(base) if base else None
+        step = max(NEAREST, self._every // (NEAR // 3))
+        done = state.seq if state else 0
+        for start in range(done, seq, READ):
+            for record in self._records[start : min(seq, start + READ)]:
+                state = evolve(state, record)
+                if state.seq % step == 0:
+                    base = self._remember(state, base)
+        assert state is not None
+        return state
+
+    def _before(self, seq: int) -> Pieces | None:
+        place = bisect_right(self._kept, seq, key=lambda kept: kept.seq)
+        found = self._kept[place - 1] if place else None
+        least = found.seq if found else 0
+        near = max((n for n in self._near if least < n <= seq), default=None)
+        if near is None:
+            return found
+        self._near.move_to_end(near)
+        return self._near[near]
+
+    def _remember(self, state: RunState, base: Pieces | None) -> Pieces:
+        pieces = self._near[state.seq] = taken_apart(state, base)
+        while len(self._near) > NEAR:
+            self._near.popitem(last=False)
+        return pieces
+
+    def _keep(self, state: RunState) -> None:
+        self._kept.append(taken_apart(state, self._kept[-1] if self._kept else None))
+        if len(self._kept) > self._most:
+            self._every *= 2
+            self._kept = [kept for kept in self._kept if kept.seq % self._every == 0]
+
+    def _mark(self, record: ev.Record) -> None:
+        event = record.event
+        if isinstance(event, ev.Decided):
+            self._marks.append(Mark(record.seq, event.round, event.attempt, event.verdict))
+        elif isinstance(event, ev.BaselineAccepted):
+            self._marks.append(Mark(record.seq, 0, 0, Verdict.KEEP))
+
+    @property
+    def marks(self) -> Sequence[Mark]:
+        """The ends of all rounds so far, in order."""
+        if self.folded < len(self._records):
+            self.extend()
+        return self._marks
+
+    def round_at(self, seq: int) -> Mark | None:
+        """The round that was settled last when event `seq` had happened; None before any."""
+        marks = self.marks
+        place = bisect_right(marks, seq, key=lambda mark: mark.seq)
+        return marks[place - 1] if place else None
+
+    def next_round(self, seq: int, step: int) -> int:
+        """The event that ends the next round after `seq`, or with -1 the one before it.
+
+        Where there is none, the last event, or the first.
+        """
+        marks = self.marks
+        if step > 0:
+            place = bisect_right(marks, seq, key=lambda mark: mark.seq)
+            return marks[place].seq if place < len(marks) else len(self._records)
+        place = bisect_left(marks, seq, key=lambda mark: mark.seq)
+        return marks[place - 1].seq if place else 1
+
+
+LONG = ("items", "attempts", "former", "undone", "rules", "plan_edits", "adopted")
+"""The fields that grow with a run. All others have a bound, or few values."""
+PIECE = 64
+
+_Cut = tuple[tuple[Any, ...], ...]
+
+
+class Pieces(Struct, frozen=True):
+    """A state without what is long, and that in pieces, in the order of `LONG`."""
+
+    seq: int
+    rest: RunState
+    long: tuple[_Cut, ...]
+
+
+_BARE: dict[str, Any] = dict.fromkeys(LONG, ())
+
+
+def taken_apart(state: RunState, like: Pieces | None) -> Pieces:
+    """The pieces of a state; those that `like` has too are the same objects."""
+    shared = like.long if like is not None else ((),) * len(LONG)
+    long = tuple(_cut(getattr(state, name), cut) for name, cut in zip(LONG, shared, strict=True))
+    return Pieces(state.seq, replace(state, **_BARE), long)
+
+
+def put_together(pieces: Pieces) -> RunState:
+    """The state that was taken apart."""
+    whole = (tuple(chain.from_iterable(cut)) for cut in pieces.long)
+    return replace(pieces.rest, **dict(zip(LONG, whole, strict=True)))
+
+
+def _cut(values: tuple[Any, ...], like: _Cut) -> _Cut:
+    cut = [values[at : at + PIECE] for at in range(0, len(values), PIECE)]
+    for place, (piece, other) in enumerate(zip(cut, like, strict=False)):
+        # The same objects, as a rule: two tuples of those are compared at once.
+        if piece == other:
+            cut[place] = other
+    return like if len(cut) == len(like) and all(map(_same, cut, like)) else tuple(cut)
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other

@@ -1,0 +1,1 @@
+"""Plan items as text: PLAN.md, a person's edit of it, what makes a plan acceptable, and knobs."""

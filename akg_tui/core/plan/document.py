@@ -1,0 +1,279 @@
+"""PLAN.md as a pure function of the state: what an agent re-reads and a person can diff.
+
+Holds conclusions that can be used again: open items, settled directions with verdict and ratio, and
+the settings that were measured, one short line each, for a searcher that must not repeat one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import msgspec
+from msgspec import Struct
+
+from akg_tui.core.measurement import Interval
+from akg_tui.core.phases import ItemState
+from akg_tui.core.plan.knobs import Value, read_setting
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import Item, RunState
+
+REASON_WIDTH = 120
+ITEM_WIDTH = 400
+
+# Room in characters. Together with the front matter and a diagnosis they stay below
+# 24,000: 6,000 tokens at four characters a token.
+OPEN_ROOM = 6_000
+SETTLED_ROOM = 8_000
+FOLDED_ROOM = 3_000
+MAX_ADVICE = 20  # lines of a diagnosis, of each kind
+
+PINNED = "!"  # the mark of an item that only a person drops
+
+_OPEN = (ItemState.ACTIVE, ItemState.PENDING)
+_CHECK = "check: "
+
+
+def cell(text: str, width: int = REASON_WIDTH) -> str:
+    """`text` as one cell of a Markdown table: one line, no bar."""
+    return one_line(text, width).replace("|", "¦")
+
+
+def _ratio(interval: Interval | None) -> str:
+    return str(interval) if interval else "-"
+
+
+def _row(item: Item) -> str:
+    cells = (
+        item.id,
+        item.word,
+        _ratio(item.ratio),
+        cell(item.text, ITEM_WIDTH),
+        cell(item.reason) or "-",
+        item.commit[:7] or "-",
+    )
+    return "| " + " | ".join(cells) + " |"
+
+
+def split_settled(state: RunState) -> tuple[list[Item], list[Item]]:
+    """The settled items as (folded away, shown in full), each oldest first.
+
+    The newest are shown, as many as have room. Of that room the kept ones take the first
+    half, because they say what worked.
+    """
+    settled = [item for item in state.items if item.state not in _OPEN]
+    shown: set[str] = set()
+    room = SETTLED_ROOM
+    kept = [item for item in settled if item.state is ItemState.KEPT]
+    for items, floor in ((kept, SETTLED_ROOM // 2), (settled, 0)):
+        for item in reversed(items):
+            if item.id in shown:
+                continue
+            length = len(_row(item)) + 1
+            if room - length < floor:
+                break
+            room -= length
+            shown.add(item.id)
+    folded = [item for item in settled if item.id not in shown]
+    return folded, [item for item in settled if item.id in shown]
+
+
+def _front_matter(state: RunState) -> list[str]:
+    best = state.best
+    return [
+        f"run: {state.run_id}",
+        f"op: {state.task.op}",
+        f"target: {state.task.target.backend}",
+        f"dsl: {state.task.target.dsl}",
+        f"phase: {state.phase}",
+        f"rounds: {state.settled}/{state.task.policy.max_rounds}",
+        f"items: {len(state.items)}",
+        f"best_attempt: {best.attempt if best else '-'}",
+        f"best_commit: {best.commit if best else '-'}",
+        f"best_over_seed: {best.over_seed:.3f}" if best else "best_over_seed: -",
+        f"fail_streak: {state.fail_streak}",
+    ]
+
+
+def open_items(state: RunState) -> list[Item]:
+    """The active item, if there is one, and the pending ones in their order."""
+    active = [] if state.active is None else [state.item(state.active)]
+    return active + list(state.pending)
+
+
+def item_words(state: RunState) -> dict[str, tuple[str, str]]:
+    """Text and rationale of each open item as PLAN.md shows them, cut to their room."""
+    items = open_items(state)
+    share = OPEN_ROOM // max(1, len(items)) - 20  # for the mark, the id and the brackets
+    width = min(ITEM_WIDTH, max(20, share * 3 // 4))
+    shown: dict[str, tuple[str, str]] = {}
+    for item in items:
+        text = cell(item.text, width)
+        left = min(REASON_WIDTH, share - len(text))
+        shown[item.id] = text, cell(item.rationale, left) if left >= 20 else ""
+    return shown
+
+
+def _open_items(state: RunState) -> list[str]:
+    items = open_items(state)
+    if not items:
+        return ["No open item."]
+    words = item_words(state)
+    lines: list[str] = []
+    for item in items:
+        mark = ">" if item.state is ItemState.ACTIVE else PINNED if item.pinned else " "
+        text, rationale = words[item.id]
+        why = f" ({rationale})" if rationale else ""
+        lines.append(f"- [{mark}] {item.id}: {text}{why}")
+    return lines
+
+
+def _conclusions(state: RunState) -> list[str]:
+    folded, shown = split_settled(state)
+    lines: list[str] = []
+    if shown:
+        lines += ["", "# Conclusions", "", "| id | state | ratio | item | reason | commit |"]
+        lines += ["|---|---|---|---|---|---|", *map(_row, shown)]
+    if folded:
+        lines += ["", f"# {len(folded)} more conclusions, by direction", ""]
+        lines += folded_rows(folded, FOLDED_ROOM)
+    return lines
+
+
+def _advice(word: str, texts: Sequence[str]) -> list[str]:
+    return [f"- {word}: {cell(text)}" for text in texts[:MAX_ADVICE]]
+
+
+def render_plan(state: RunState) -> str:
+    """The whole of PLAN.md. Its `check` is of everything else in it: see `is_as_rendered`."""
+    body = ["---", "", "# Plan", "", *_open_items(state), *_conclusions(state)]
+    if state.diagnosis:
+        body += ["", "# Diagnosis", "", cell(state.diagnosis.cause, 400)]
+        body += _advice("avoid", state.diagnosis.avoid)
+        body += _advice("try", state.diagnosis.directions)
+    head = "\n".join(["---", *_front_matter(state)]) + "\n"
+    tail = "\n".join(body) + "\n"
+    return f"{head}{_CHECK}{_digest(head + tail)}\n{tail}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def is_as_rendered(text: str) -> bool:
+    """Whether `text` is what `render_plan` made of some state, and nobody wrote in it since."""
+    head, found, rest = text.partition(f"\n{_CHECK}")
+    check, line_end, tail = rest.partition("\n")
+    return bool(found and line_end) and check == _digest(f"{head}\n{tail}")
+
+
+WORDS = 4  # of prose name a direction
+WIDTH = 48
+_HEAD = (
+    "| direction | items | kept | discarded | failed | other | best ratio | last |",
+    "|---|---|---|---|---|---|---|---|",
+)
+_COUNTED = (ItemState.KEPT, ItemState.DISCARDED, ItemState.FAILED)
+
+
+@lru_cache(maxsize=8192)  # rendered anew after every event
+def direction_of(text: str) -> str:
+    """The knobs that `text` sets (what stands in brackets is only kept), or its first words."""
+    turned = sorted(read_setting(text.partition("(with ")[0]))
+    words = turned or text.lower().split()[:WORDS]
+    return one_line(" ".join(words), WIDTH).replace("|", "¦")
+
+
+def _direction_row(name: str, items: Sequence[Item]) -> str:
+    counts = [sum(item.state is state for item in items) for state in _COUNTED]
+    ratios = [item.ratio.ratio for item in items if item.ratio is not None]
+    best = f"{max(ratios):.3f}" if ratios else "-"
+    cells = (len(items), *counts, len(items) - sum(counts), best, items[-1].id)
+    return f"| {name} | " + " | ".join(map(str, cells)) + " |"
+
+
+def folded_rows(items: Sequence[Item], room: int) -> list[str]:
+    """A Markdown table of at most `room` characters, the directions with most items first.
+
+    What has no room is told in a last row, so that the numbers of items add up.
+    """
+    found: dict[str, list[Item]] = {}
+    for item in items:
+        found.setdefault(direction_of(item.text), []).append(item)
+    ordered = sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    rows = list(_HEAD)
+    room -= sum(len(line) + 1 for line in rows) + 2 * WIDTH  # the last row's
+    for index, (name, members) in enumerate(ordered):
+        row = _direction_row(name, members)
+        if room - len(row) - 1 < 0:
+            rest = [item for _, later in ordered[index:] for item in later]
+            rest.sort(key=lambda item: item.round or 0)
+            rows.append(_direction_row(f"{len(ordered) - index} other directions", rest))
+            break
+        room -= len(row) + 1
+        rows.append(row)
+    return rows
+
+
+HEADING = "# Tried settings"
+
+_TRIED = (ItemState.KEPT, ItemState.DISCARDED, ItemState.FAILED)
+
+
+class Tried(Struct, frozen=True):
+    """A measured setting. `over_seed` is its speed over the seed's; None: failed or undone."""
+
+    setting: dict[str, Value]
+    over_seed: float | None
+
+
+def render_tried(state: RunState) -> str:
+    """The list, or "" while PLAN.md shows every setting itself."""
+    folded, _ = split_settled(state)
+    # Rows of PLAN.md compare with the best of their time, which an undo takes back.
+    if not any(read_setting(item.text) for item in (*folded, *_undone(state))):
+        return ""
+    lines = [HEADING]
+    names: list[str] = []
+    for item in state.items:
+        setting = read_setting(item.text) if item.state in _TRIED else {}
+        if not setting or item.attempt is None:
+            continue
+        ordered = sorted(setting)
+        if ordered != names:
+            names = ordered
+            lines.append(json.dumps({"knobs": names}, separators=(",", ":")))
+        attempt = state.attempts[item.attempt]
+        failed = item.state is ItemState.FAILED or attempt.over_seed is None or item.undone
+        speed = None if failed or attempt.over_seed is None else float(f"{attempt.over_seed:.5g}")
+        row = [*(setting[name] for name in names), speed]
+        lines.append(json.dumps(row, separators=(",", ":"), ensure_ascii=True))
+    return "\n".join(lines)
+
+
+def _undone(state: RunState) -> list[Item]:
+    return [item for item in state.items if item.undone]
+
+
+def read_tried(lines: Iterable[str]) -> list[Tried] | None:
+    """The settings in the lines after the heading; None when a line is not of such a list."""
+    names: list[str] = []
+    found: list[Tried] = []
+    for line in lines:
+        try:
+            plain = json.loads(line)
+            if isinstance(plain, dict):
+                names = msgspec.convert(plain, _Names).knobs
+                continue
+            *values, speed = msgspec.convert(plain, list[Value | None])
+            tried = {"setting": dict(zip(names, values, strict=True)), "over_seed": speed}
+            found.append(msgspec.convert(tried, Tried))
+        except ValueError:  # includes msgspec's errors
+            return None
+    return found
+
+
+class _Names(Struct, frozen=True, forbid_unknown_fields=True):
+    knobs: list[str]

@@ -1,0 +1,178 @@
+"""What a person changed in PLAN.md, read as a change of the plan's items.
+
+Pure: text in, change out. Nothing is applied here; a person looks at the change and sends
+it as a command (`AdoptPlanEdit`) or leaves it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from akg_tui.core.events import PlanChange, PlannedItem
+from akg_tui.core.plan.document import item_words
+from akg_tui.core.plan.knobs import read_setting
+from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_RATIONALE
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import RunState
+
+_HEADING = "# Plan"
+_ITEM = re.compile(r"^\s*[-*]\s+(?:\[(?P<mark>[^\]]?)\]\s*)?(?P<rest>.*\S)\s*$")
+_KNOWN = re.compile(r"^(?P<id>p\d+):\s+(?P<text>.*)$")
+_COUNT = re.compile(r"^items: (\d+)$", re.M)
+
+
+class BadPlanEdit(ValueError):
+    """A text that cannot be read as a plan; `line` counts from 1."""
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(f"line {line}: {why}")
+        self.line = line
+
+
+class _Line(Struct, frozen=True):
+    number: int
+    item: str  # "" for a new one
+    text: str
+    rationale: str
+
+
+def read_plan_edit(text: str, state: RunState) -> PlanChange:
+    """The change that the edited PLAN.md `text` asks of the plan as it is now.
+
+    A line without an id is a new item, in its place. Other words behind an id are an edit; a
+    pending item that the file knew of (`items:` in its front matter) and no longer lists is
+    dropped; the lines' order is the items' order, with those that the file could not know
+    of last. What has been settled since is left alone.
+
+    Raises
+    ------
+    BadPlanEdit
+        If the list of items cannot be found or read.
+    """
+    shown = item_words(state)
+    lines = _read_lines(text, shown)
+    known = _COUNT.search(text)
+    if known is None:
+        raise BadPlanEdit(1, "its front matter has no `items:`, so what was dropped is not known")
+    pending = {item.id: item for item in state.pending}
+    lines = _known_by_their_words(lines, state)
+    listed = {line.item for line in lines if line.item}
+    edited: list[PlannedItem] = []
+    for line in lines:
+        if line.item not in pending:
+            continue
+        item, (text_then, why_then) = pending[line.item], shown[line.item]
+        if (line.text, line.rationale) == (text_then, why_then):
+            continue
+        # What PLAN.md had to cut short was not cut by the person.
+        words = item.text if line.text == text_then else line.text
+        why = item.rationale if line.rationale == why_then else line.rationale
+        if (words, why) != (item.text, item.rationale):
+            edited.append(PlannedItem(item.id, words, why))
+    dropped = tuple(
+        item_id
+        for item_id in pending
+        if item_id not in listed and int(item_id[1:]) <= int(known[1])
+    )
+    order, added = _order(lines, state, dropped)
+    changed_order = () if order == tuple(pending) else order
+    return PlanChange(tuple(added), tuple(edited), dropped, changed_order)
+
+
+def _known_by_their_words(lines: list[_Line], state: RunState) -> list[_Line]:
+    """A line that lost its id, or was taken over already, is the pending item it reads like."""
+    listed = {line.item for line in lines if line.item}
+    free = {_folded(item.text): item for item in state.pending if item.id not in listed}
+    found: list[_Line] = []
+    for line in lines:
+        item = None if line.item else free.pop(_folded(line.text), None)
+        why = line.rationale or (item.rationale if item else "")
+        found.append(line if item is None else _Line(line.number, item.id, item.text, why))
+    return found
+
+
+def _order(
+    lines: Iterable[_Line], state: RunState, dropped: tuple[str, ...]
+) -> tuple[tuple[str, ...], list[PlannedItem]]:
+    """All that will be pending in the order of the lines, and the new items among it."""
+    pending = [item.id for item in state.pending]
+    open_texts = {_folded(item.text) for item in state.pending}
+    if state.active is not None:
+        open_texts.add(_folded(state.item(state.active).text))
+    order: list[str] = []
+    added: list[PlannedItem] = []
+    for line in lines:
+        if line.item in pending:
+            order.append(line.item)
+        elif not line.item and _folded(line.text) not in open_texts:
+            open_texts.add(_folded(line.text))
+            item_id = f"p{len(state.items) + len(added) + 1}"
+            added.append(PlannedItem(item_id, line.text, line.rationale))
+            order.append(item_id)
+    rest = [item_id for item_id in pending if item_id not in order and item_id not in dropped]
+    return (*order, *rest), added
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _read_lines(text: str, shown: Mapping[str, tuple[str, str]]) -> list[_Line]:
+    """The items under the heading, up to the next one."""
+    rows = text.splitlines()
+    starts = [number for number, row in enumerate(rows) if row.strip() == _HEADING]
+    if len(starts) != 1:
+        count = len(starts)
+        raise BadPlanEdit(1, f"expected the heading `{_HEADING}` once, found it {count} times")
+    found: list[_Line] = []
+    seen: set[str] = set()
+    for number, row in enumerate(rows[starts[0] + 1 :], starts[0] + 2):
+        if row.startswith("#"):
+            break
+        if not row.strip() or row.strip() == "No open item.":
+            continue
+        line = _read_line(number, row, shown)
+        if line.item in seen:
+            raise BadPlanEdit(number, f"{line.item} stands there twice")
+        if line.item:
+            seen.add(line.item)
+        found.append(line)
+    return found
+
+
+def _read_line(number: int, row: str, shown: Mapping[str, tuple[str, str]]) -> _Line:
+    match = _ITEM.match(row)
+    if match is None:
+        row = one_line(row, 60)
+        raise BadPlanEdit(number, f"expected an item such as `- [ ] text (why)`, found {row!r}")
+    known = _KNOWN.match(match["rest"])
+    item, words = (known["id"], known["text"]) if known else ("", match["rest"])
+    words = " ".join(words.split())
+    text, why = _split(words, shown.get(item, ("", "")))
+    if not 1 <= len(text) <= MAX_ITEM_TEXT:
+        raise BadPlanEdit(number, f"an item's text has 1 to {MAX_ITEM_TEXT} characters")
+    if len(why) > MAX_RATIONALE:
+        raise BadPlanEdit(number, f"an item's rationale has at most {MAX_RATIONALE} characters")
+    return _Line(number, item, text, why)
+
+
+def _split(words: str, shown: tuple[str, str]) -> tuple[str, str]:
+    """Text and rationale: what stands in brackets at the end, unless it sets knobs."""
+    text, why = shown
+    if words == (f"{text} ({why})" if why else text):
+        return shown
+    if text and words.startswith(f"{text} (") and words.endswith(")"):
+        return text, words[len(text) + 2 : -1]
+    if not words.endswith(")"):
+        return words, ""
+    depth = 0
+    for at in range(len(words) - 1, 0, -1):
+        depth += (words[at] == ")") - (words[at] == "(")
+        if depth == 0:
+            inner = words[at + 1 : -1].strip()
+            is_why = words[at - 1] == " " and not read_setting(inner)
+            return (words[:at].rstrip(), inner) if is_why else (words, "")
+    return words, ""

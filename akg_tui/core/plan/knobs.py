@@ -1,0 +1,130 @@
+"""Declared knobs of a kernel and settings of them, as text.
+
+Pure. A knob is one line at module level, ``NAME = value # tune: [a, b, c]``, with Python literals
+as choices; a setting is ``NAME=literal`` pairs in the text of a plan item.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+Value = int | float | str | bool
+
+_PAIR = re.compile(r"\b([A-Z][A-Z0-9_]*)=(\"(?:[^\"\\]|\\.)*\"|[^\s()\"]+)")
+
+_STOPS = ",;.:"  # prose after a value
+
+
+def read_setting(text: str) -> dict[str, Value]:
+    """All ``NAME=literal`` pairs in `text` that can be read; literals are Python's."""
+    setting: dict[str, Value] = {}
+    for name, source in _PAIR.findall(text):
+        try:
+            value = ast.literal_eval(source.rstrip(_STOPS))
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if isinstance(value, Value):
+            setting[name] = value
+    return setting
+
+
+def setting_key(setting: Mapping[str, Value]) -> tuple[tuple[str, str], ...]:
+    """The same for equal settings in any order; 1, 1.0 and True are three values."""
+    return tuple(sorted((name, repr(value)) for name, value in setting.items()))
+
+
+def without_setting(text: str) -> str:
+    """What `text` says beside its pairs."""
+    return _PAIR.sub(" ", text)
+
+
+HOW_TO_DECLARE = (
+    "the kernel declares no knob; write one on a line of its own at module level, "
+    "for example:  BLOCK = 64  # tune: [32, 64, 128]"
+)
+
+_LINE = re.compile(
+    r"^(?P<name>[A-Z][A-Z0-9_]*)\s*=\s*(?P<value>\S.*?)\s*#\s*tune:\s*(?P<choices>\[.*\])\s*$"
+)
+
+
+class BadKnob(ValueError):
+    """A `# tune:` line that cannot be read; the message names the line and what is wrong."""
+
+
+class Knob(Struct, frozen=True):
+    """`line` is the 1-based line number of the declaration."""
+
+    name: str
+    line: int
+    value: Value
+    choices: tuple[Value, ...]
+
+
+def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
+    """All knobs declared in a kernel's lines, in their order.
+
+    Raises
+    ------
+    BadKnob
+        If a `# tune:` line has no readable literals, repeats a name, or its current
+        value is not among its choices.
+    """
+    knobs: dict[str, Knob] = {}
+    for number, line in enumerate(lines, 1):
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        name = match["name"]
+        try:
+            value = ast.literal_eval(match["value"])
+            choices = ast.literal_eval(match["choices"])
+        except (ValueError, SyntaxError):
+            raise BadKnob(
+                f"line {number}: {name}: value and choices must be Python literals"
+            ) from None
+        if not choices or not all(isinstance(c, int | float | str) for c in choices):
+            raise BadKnob(f"line {number}: {name}: choices are numbers, strings or booleans")
+        if value not in choices:
+            raise BadKnob(f"line {number}: {name}: the value {value!r} is not among its choices")
+        if name in knobs:
+            raise BadKnob(f"line {number}: {name} is declared twice")
+        knobs[name] = Knob(name, number, value, tuple(choices))
+    return tuple(knobs.values())
+
+
+def require_knobs(lines: Sequence[str]) -> None:
+    """Raise `BadKnob` unless the kernel declares a readable knob."""
+    if not find_knobs(lines):
+        raise BadKnob(HOW_TO_DECLARE)
+
+
+def with_value(line: str, value: Value) -> str:
+    """The declaration `line` with another current value, all else as it was."""
+    match = _LINE.match(line)
+    if match is None:
+        raise BadKnob(f"not a knob declaration: {line}")
+    start, end = match.span("value")
+    return line[:start] + literal(value) + line[end:]
+
+
+def literal(value: Value) -> str:
+    """`value` as Python source; strings in double quotes."""
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def describe(setting: Mapping[str, Value], current: Mapping[str, Value]) -> str:
+    """A plan item's text for a full setting: what it changes first, the rest in brackets.
+
+    `akg_tui.core.plan.knobs.read_setting` is the inverse.
+    """
+    changed = [f"{n}={literal(v)}" for n, v in setting.items() if current.get(n) != v]
+    rest = [f"{n}={literal(v)}" for n, v in setting.items() if current.get(n) == v]
+    if not changed:
+        return " ".join(rest)
+    return " ".join(changed) + (f" (with {' '.join(rest)})" if rest else "")

@@ -1,0 +1,203 @@
+"""The automation policy as a value: when a run that nobody watches stops, and when it replans.
+
+Reads the JSON schema of the automation-policy page unchanged (camel-case names) and adds
+fields of its own. Pure rules over a few facts; which facts a run has is
+`akg_tui.core.stopping.limits`'s to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
+
+from akg_tui.core.stopping.goals import METRICS, Goal
+from akg_tui.core.stopping.reply_signals import looks_like_failure, looks_like_input_request
+
+GUARDRAIL = "task_plan guardrail blocking"
+FAILURE_MATCHED = "failure heuristic matched"
+INPUT_MATCHED = "user-input heuristic matched"
+GOALS_REACHED = "automation goals reached"
+QUEUE_EXHAUSTED = "queue exhausted, no replan condition met"
+CONDITION_PREFIX = "auto-run stop condition: "
+REASON_PREFIX = "auto-run stop reason: "
+
+_LIMITS = ("maxExperiments", "maxTokens")
+_LOGICS = ("AND", "OR")
+
+
+class BadPolicy(ValueError):
+    """A policy that cannot be read; `field` names the place, the message what is expected."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}" if field else message)
+        self.field = field
+        self.message = message
+
+
+class AutomationPolicy(
+    Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True
+):
+    """When to stop. A field that is None was not said.
+
+    `logic` joins the goals (AND: all, OR: any; in any case of letters, anything else is
+    AND). `max_experiments` counts settled rounds, or those with a correct kernel, by
+    `count`; `max_tokens` input and output tokens of the whole run. Neither binds unless
+    it is above 0. `strict_heuristics` reads phrases in the model's replies; not said, it
+    is true. `max_cost_usd` is in US dollars by `akg_tui.core.model_info`, `max_wall_clock` in
+    seconds since the run was made, whether it worked or not. `max_rounds` is moved into
+    the task's own `policy.max_rounds`, where every other part reads it.
+    """
+
+    logic: str = "AND"
+    goals: tuple[Goal, ...] = ()
+    max_experiments: int | None = None
+    max_tokens: int | None = None
+    strict_heuristics: bool | None = None
+    count: Literal["settled", "completed"] = "settled"
+    max_rounds: Annotated[int, Meta(ge=1)] | None = None
+    max_cost_usd: Annotated[float, Meta(gt=0)] | None = None
+    max_wall_clock: Annotated[float, Meta(gt=0)] | None = None
+
+    def __post_init__(self) -> None:
+        logic = self.logic.upper()
+        force_setattr(self, "logic", logic if logic in _LOGICS else "AND")
+        if self.max_experiments is not None and self.max_experiments < 1:
+            force_setattr(self, "max_experiments", None)
+        if self.max_tokens is not None and self.max_tokens < 1:
+            force_setattr(self, "max_tokens", None)
+
+    @property
+    def strict(self) -> bool:
+        return self.strict_heuristics is not False
+
+    @property
+    def is_null(self) -> bool:
+        """Whether nothing was said that could stop a run: the same as no policy at all."""
+        said = (
+            self.max_experiments,
+            self.max_tokens,
+            self.strict_heuristics,
+            self.max_cost_usd,
+            self.max_wall_clock,
+        )
+        return not self.goals and all(value is None for value in said)
+
+
+# What a task without a word about it has: budgets and tools decide, phrases do not. A
+# kernel's prose is full of loops that are "blocked by" something.
+TUNING = AutomationPolicy(strict_heuristics=False)
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What the stop rules look at, after a round.
+
+    `experiments` are counted as the policy says, `tokens` are the run's. `reply` is the
+    model's closing text; `queue_empty` means that no plan item is pending or active.
+    """
+
+    rounds: int
+    max_rounds: int
+    experiments: int = 0
+    tokens: int = 0
+    reply: str = ""
+    goals_met: bool = False
+    guardrail_blocking: bool = False
+    queue_empty: bool = False
+
+
+def null_if_empty(policy: AutomationPolicy | None) -> AutomationPolicy | None:
+    """`policy`, or None when it says nothing."""
+    return None if policy is None or policy.is_null else policy
+
+
+def stop_conditions(policy: AutomationPolicy | None, facts: Facts) -> tuple[str, ...]:
+    """All conditions that hold, in the page's order of precedence, but the queue's.
+
+    Without a policy the guardrail, the rounds and the phrases still bind.
+    """
+    policy = null_if_empty(policy)
+    found: list[str] = []
+    if facts.guardrail_blocking:
+        found.append(GUARDRAIL)
+    if facts.rounds >= facts.max_rounds:
+        found.append(f"max rounds reached ({facts.max_rounds})")
+    if policy is None or policy.strict:
+        if looks_like_failure(facts.reply):
+            found.append(FAILURE_MATCHED)
+        if looks_like_input_request(facts.reply):
+            found.append(INPUT_MATCHED)
+    if policy is None:
+        return tuple(found)
+    if facts.goals_met:
+        found.append(GOALS_REACHED)
+    most = policy.max_experiments
+    if most is not None and facts.experiments >= most:
+        found.append(f"max experiments reached ({facts.experiments}/{most})")
+    if policy.max_tokens is not None and facts.tokens >= policy.max_tokens:
+        found.append(tokens_reached(facts.tokens, policy.max_tokens))
+    return tuple(found)
+
+
+def tokens_reached(tokens: int, most: int) -> str:
+    """The words for a token budget that is used up."""
+    return f"token budget reached ({tokens}/{most})"
+
+
+def should_replan(
+    policy: AutomationPolicy | None, *, queue_empty: bool, stop_condition_met: bool
+) -> bool:
+    """Whether an exhausted queue calls for a new plan.
+
+    While items are left the answer is no, and the caller goes on with them. Without a
+    policy it is yes. With one it is yes until a stop condition holds: goals that are not
+    reached, experiments or tokens that are left, all mean going on.
+    """
+    if not queue_empty:
+        return False
+    return null_if_empty(policy) is None or not stop_condition_met
+
+
+def read_automation(plain: object) -> AutomationPolicy | None:
+    """The policy in decoded JSON: the bare object, or one with the key `automation_policy`.
+
+    None stands for null. Raises `BadPolicy` naming the field.
+    """
+    if isinstance(plain, Mapping) and "automation_policy" in plain:
+        if len(plain) > 1:
+            other = next(key for key in plain if key != "automation_policy")
+            raise BadPolicy(str(other), "is not known beside automation_policy")
+        plain = plain["automation_policy"]
+    if plain is None:
+        return None
+    try:
+        return msgspec.convert(plain, AutomationPolicy, strict=True)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `$")
+        raise BadPolicy(place.rstrip("`").lstrip("."), what) from None
+
+
+def doubts(plain: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What reading `plain` lets pass though it can hardly be meant: (field, why)."""
+    found: list[tuple[str, str]] = []
+    logic = plain.get("logic")
+    if isinstance(logic, str) and logic.upper() not in _LOGICS:
+        found.append(("logic", f"{logic!r} is neither AND nor OR, so it counts as AND"))
+    for name in _LIMITS:
+        value = plain.get(name)
+        if isinstance(value, int) and value < 1:
+            found.append((name, f"{value} is not above 0, so it is no limit"))
+    return found
+
+
+def never_met(policy: AutomationPolicy) -> list[str]:
+    """The goals on metrics that are not measured here, each in words."""
+    known = ", ".join(METRICS)
+    return [
+        f"goal {goal} is never met: {goal.metric!r} is not measured here (there are: {known})"
+        for goal in policy.goals
+        if goal.metric not in METRICS
+    ]

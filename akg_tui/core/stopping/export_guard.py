@@ -1,0 +1,70 @@
+"""Who may declare a run's result final: a person who asks for it, never a loop by itself.
+
+Pure rules. They guard what a screen or an API asks for; a command line is taken at its
+word, because a person typed it. What they guard is a report's result and status
+(`akg_tui.report.write`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Channel = Literal["ui", "cli"]
+
+RESULT_SKIPPED = "auto-run guard: skipped task_plan.result update without explicit export request"
+STATUS_KEPT = "auto-run guard: kept task_plan.status=in_progress until explicit export request"
+
+_DELIVERABLES = ("报告", "论文", "结果")
+
+
+class Guarded(Struct, frozen=True):
+    """A plan's result and status after the guards; `notes` are the progress messages."""
+
+    result: Any
+    status: str
+    notes: tuple[str, ...] = ()
+
+
+def is_result_request(message: str, *, allow_result_write: bool = False) -> bool:
+    """Whether a message asks for the result: by its flag, or in words, English or Chinese."""
+    words = message.lower()
+    return (
+        allow_result_write
+        or "manual export request for" in words
+        or ("final deliverable" in words and "request" in words)
+        or ("导出" in message and any(what in message for what in _DELIVERABLES))
+    )
+
+
+def may_export(message: str, *, channel: Channel, allow_result_write: bool = False) -> bool:
+    """Whether the result may be written. The command line is not guarded."""
+    return channel == "cli" or is_result_request(message, allow_result_write=allow_result_write)
+
+
+def has_deliverable(result: object) -> bool:
+    """Whether a result names something that was delivered."""
+    if not isinstance(result, Mapping):
+        return False
+    return any(
+        bool(result.get(key)) for key in ("output_path", "output_type", "summary", "sections")
+    )
+
+
+def guard(*, before: object, after: object, status: str, pending: bool, may_write: bool) -> Guarded:
+    """What a round may leave behind: `before` and `after` are the result around the round.
+
+    Without leave the result is what it was. A completed status needs a deliverable and
+    no pending work; otherwise it stays in progress.
+    """
+    if may_write:
+        return Guarded(after, status)
+    notes: list[str] = []
+    if after != before:
+        notes.append(RESULT_SKIPPED)
+    if status == "completed" and (pending or not has_deliverable(before)):
+        status = "in_progress"
+        notes.append(STATUS_KEPT)
+    return Guarded(before, status, tuple(notes))

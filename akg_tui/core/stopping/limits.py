@@ -1,0 +1,181 @@
+"""When a run stops: the automation policy and the harness's own limits, over a run's state.
+
+Pure. Answers with all conditions that hold, in order of precedence, and with whether one more model
+call fits in the budgets of tokens and money before it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from akg_tui.core.model_info import UnknownPrice, Usage, cost_usd
+from akg_tui.core.phases import Verdict
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import Attempt, RunState
+from akg_tui.core.stopping import automation as auto
+from akg_tui.core.stopping.automation import null_if_empty, tokens_reached
+from akg_tui.core.stopping.goals import Range, goals_met
+
+NO_PROGRESS_VISITS = 3
+MAX_PLAN_REFUSALS = 12  # as many as the turns of one visit
+
+
+def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
+    """All stop conditions that hold, in their order of precedence; empty when none does.
+
+    A person's stop comes first, then the automation policy's conditions in its own order,
+    then the harness's, then the exhausted queue. `now` is seconds since the epoch.
+    """
+    policy = auto.null_if_empty(state.task.policy.automation)
+    queue_empty = bool(state.items) and state.active is None and not state.pending
+    facts = auto.Facts(
+        rounds=state.settled,
+        max_rounds=state.task.policy.max_rounds,
+        experiments=_experiments(state, policy),
+        tokens=state.tokens,
+        reply=state.closing_reply,
+        goals_met=reached(state),
+        guardrail_blocking=state.plans_refused >= MAX_PLAN_REFUSALS,
+        queue_empty=queue_empty,
+    )
+    reasons = [state.stop_reason] if state.stop_reason else []
+    reasons += auto.stop_conditions(policy, facts)
+    reasons += _budgets(state, policy, now)
+    if state.visits_failed >= NO_PROGRESS_VISITS:
+        why = f": {one_line(state.visit_failure, 200)}" if state.visit_failure else ""
+        reasons.append(f"the agent made no progress in {NO_PROGRESS_VISITS} visits{why}")
+    if state.finish_reason:
+        reasons.append(f"the agent finished: {state.finish_reason}")
+    # A call that was refused for a limit that is reached says what stands here already.
+    if (full := state.call_refused or no_room(state, ())) and full not in reasons:
+        reasons.append(full)
+    met = bool(reasons)
+    if queue_empty and not auto.should_replan(policy, queue_empty=True, stop_condition_met=met):
+        reasons.append(auto.QUEUE_EXHAUSTED)
+    return tuple(reasons)
+
+
+def _budgets(state: RunState, policy: auto.AutomationPolicy | None, now: float) -> list[str]:
+    """The budgets in money and time."""
+    reasons: list[str] = []
+    if policy is not None and policy.max_cost_usd is not None:
+        try:
+            cost = cost_usd(state.usage)
+        except UnknownPrice as error:
+            reasons.append(f"cost budget cannot be kept: {error}")
+        else:
+            if cost >= policy.max_cost_usd:
+                reasons.append(cost_reached(cost, policy.max_cost_usd))
+    hours = state.task.policy.max_hours
+    if hours is not None and state.worked(now) >= hours * 3600:
+        reasons.append(f"time budget reached ({hours:g} h)")
+    longest = policy.max_wall_clock if policy is not None else None
+    if longest is not None and now - state.started_at >= longest:
+        reasons.append(f"wall clock reached ({longest:g} s)")
+    return reasons
+
+
+def _completed(state: RunState) -> list[Attempt]:
+    """The experiments that have metrics: attempts with a correct kernel, the seed left out."""
+    return [a for a in state.attempts if a.number and a.verdict is not Verdict.FAIL]
+
+
+def _experiments(state: RunState, policy: auto.AutomationPolicy | None) -> int:
+    if policy is not None and policy.count == "completed":
+        return len(_completed(state))
+    return state.settled
+
+
+def metrics_of(attempt: Attempt) -> dict[str, Range]:
+    """An attempt's metrics by name, each with what is in doubt about it.
+
+    `speedup` is over the seed (the chain of kept ratios times its own), `ratio` over the
+    incumbent of its round. `candidate_ms` is as uncertain, in proportion, as the ratio it
+    was timed for. `max_error` is a maximum, not an estimate.
+    """
+    measured = attempt.measurement
+    found: dict[str, Range] = {}
+    ratio = measured.ratio
+    if attempt.speedup is not None:
+        found["speedup"] = Range(attempt.speedup.low, attempt.speedup.high)
+    if ratio is not None:
+        found["ratio"] = Range(ratio.low, ratio.high)
+    if measured.candidate_ms is not None and ratio is not None and ratio.low > 0:
+        time = measured.candidate_ms * ratio.ratio
+        found["candidate_ms"] = Range(time / ratio.high, time / ratio.low)
+    if measured.max_error is not None:
+        found["max_error"] = Range(measured.max_error, measured.max_error)
+    return found
+
+
+def reached(state: RunState) -> bool:
+    """Whether the policy's goals are reached, whatever else holds."""
+    policy = state.task.policy.automation
+    if policy is None or not policy.goals:
+        return False
+    # What a person took back is no result to stop at.
+    completed = (a for a in _completed(state) if a.number not in state.undone)
+    experiments = [metrics_of(attempt) for attempt in completed]
+    best = None
+    if state.best is not None and state.best.attempt:
+        best = metrics_of(state.attempts[state.best.attempt])
+    return goals_met(policy.goals, policy.logic, experiments, best)
+
+
+def cost_reached(spent: float, limit: float) -> str:
+    """The words for money that is spent, in US dollars."""
+    return f"cost budget reached (${spent:.2f}/${limit:g})"
+
+
+def reserve(state: RunState, estimate: Usage) -> Usage:
+    """The room to keep for one call: never less than the largest recent call of its model."""
+    recent = [used for used in state.recent_calls if used.model == estimate.model]
+    return replace(
+        estimate,
+        input=max([estimate.input, *(used.input for used in recent)]),
+        output=max([estimate.output, *(used.output for used in recent)]),
+        cache_write=max([estimate.cache_write, *(used.cache_write for used in recent)]),
+        cache_read=max([estimate.cache_read, *(used.cache_read for used in recent)]),
+        cache_write_short=max(used.cache_write_short for used in (estimate, *recent)),
+    )
+
+
+def no_room(state: RunState, calls: Sequence[Usage]) -> str:
+    """Why no further call may begin, or "": `calls` are those in flight and the new one.
+
+    Without any, the question is whether one more call like the recent ones would fit.
+    """
+    policy = null_if_empty(state.task.policy.automation)
+    if policy is None or (policy.max_tokens is None and policy.max_cost_usd is None):
+        return ""
+    expected = calls or [Usage(used.model) for used in state.recent_calls[-1:]]
+    kept = tuple(reserve(state, call) for call in expected)
+    most = policy.max_tokens
+    tokens = sum(used.prompt + used.output for used in kept)
+    if most is not None and state.tokens >= most:
+        # Where a call is to begin there may be nobody else to say so: a subagent's caller is
+        # asked nothing until it has ended. Without one, what is reached has a reason of its own.
+        return tokens_reached(state.tokens, most) if calls else ""
+    if most is not None and most < state.tokens + tokens:
+        return (
+            f"token budget has no room for another call ({state.tokens} used and {tokens} "
+            f"reserved of {most})"
+        )
+    limit = policy.max_cost_usd
+    if limit is None:
+        return ""
+    try:
+        spent, more = cost_usd(state.usage), cost_usd(kept)
+    except UnknownPrice as error:
+        # What was used already is told of by the budget itself.
+        return f"cost budget cannot be kept: {error}" if calls else ""
+    if spent >= limit:
+        return cost_reached(spent, limit) if calls else ""
+    if limit < spent + more:
+        return (
+            f"cost budget has no room for another call (${spent:.2f} used and ${more:.2f} "
+            f"reserved of ${limit:g})"
+        )
+    return ""

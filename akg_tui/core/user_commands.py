@@ -1,0 +1,384 @@
+"""What a person may do to a run, and when: modes, gates, items, hints, undo, stop, and subagents.
+
+Pure. Each command becomes events or is refused with a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.approval_rules import answer_gate, ended_by, revoke_rule
+from akg_tui.core.commands import Events, Rejected
+from akg_tui.core.model_info import policy_fault
+from akg_tui.core.phases import MODE_GATES, ItemState, Mode, Phase
+from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_PLAN_ITEMS, MAX_RATIONALE
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import Item, OutOfOrder, RunState, Subagent, place
+
+_ENDING = "the run is ending: no transition is left"
+
+
+def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Events | Rejected:
+    if state.mode is command.mode:
+        return Rejected(f"the mode is {command.mode} already")
+    why = f"mode {command.mode} set its gate anew"
+    ended = ended_by(state, MODE_GATES[command.mode], command.source, why)
+    # The rules first: a crash in between leaves none that the new mode should have ended.
+    return *ended, ev.ModeChanged(mode=command.mode, source=command.source)
+
+
+def _set_gate(state: RunState, command: cmd.SetGate, now: float) -> Events | Rejected:
+    if (command.gate in state.gates) is command.on:
+        return Rejected(f"the gate {command.gate} is {'on' if command.on else 'off'} already")
+    ended = ended_by(state, (command.gate,), "user", "its gate was set anew") if command.on else ()
+    return *ended, ev.GateChanged(gate=command.gate, on=command.on)
+
+
+def _change_policy(state: RunState, command: cmd.ChangePolicy, now: float) -> Events | Rejected:
+    if state.phase is Phase.DONE:
+        return Rejected("the run is ending: its policy has done its work")
+    if command.policy == state.task.policy:
+        return Rejected("that is the policy already")
+    if fault := policy_fault(command.policy, state.agent):
+        return Rejected(fault)
+    return (ev.PolicyChanged(policy=command.policy, source=command.source),)
+
+
+def _pause(state: RunState, command: cmd.Pause, now: float) -> Events | Rejected:
+    return Rejected("the run is paused already") if state.paused else (ev.Paused(),)
+
+
+def _unpause(state: RunState, command: cmd.Unpause, now: float) -> Events | Rejected:
+    held = state.paused or state.api_failure or state.api_wait
+    return (ev.Unpaused(),) if held else Rejected("the run is not paused")
+
+
+def _step(state: RunState, command: cmd.Step, now: float) -> Events | Rejected:
+    if not state.paused and state.mode is not Mode.STEP:
+        return Rejected("stepping needs mode step, or a pause")
+    if state.gate and not state.gate.answer:
+        what = {"keep": "a KEEP", "plan": "the plan", "edit": "an edit"}.get(
+            state.gate.kind, "a script"
+        )
+        return Rejected(f"{what} waits for your review: a step does not answer it")
+    if state.question is not None and state.phase is not Phase.DONE:
+        return Rejected("a question waits for your answer: a step does not give it")
+    if state.phase is Phase.DONE:
+        return Rejected(_ENDING)
+    if state.granted:
+        return Rejected("one step is granted already")
+    return (ev.StepGranted(),)
+
+
+def _hint(state: RunState, command: cmd.Hint, now: float) -> Events | Rejected:
+    text = command.text.strip()
+    return (ev.HintGiven(text=text),) if text else Rejected("an empty hint")
+
+
+def _stop(state: RunState, command: cmd.Stop, now: float) -> Events | Rejected:
+    if state.stop_reason:
+        return Rejected("the run is stopping already")
+    return (ev.StopRequested(reason=command.reason),)
+
+
+def _closed(state: RunState) -> Rejected | None:
+    """The plan can be changed from the beginning until the run ends."""
+    return Rejected(_ENDING) if state.phase is Phase.DONE else None
+
+
+def _found(state: RunState, item_id: str) -> Item | Rejected:
+    try:
+        return state.items[place(state.items, item_id)]
+    except OutOfOrder:
+        return Rejected(f"there is no plan item {item_id}")
+
+
+def _pending(state: RunState, item_id: str, what: str) -> Item | Rejected:
+    found = _found(state, item_id)
+    if isinstance(found, Rejected) or found.state is ItemState.PENDING:
+        return found
+    if found.state is ItemState.ACTIVE:
+        return Rejected(f"{item_id} is under work: it can be dropped, not {what}")
+    return Rejected(f"{item_id} is {found.word}: only a pending item can be {what}")
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def item_fault(state: RunState, text: str, rationale: str, *, but: str = "") -> str | None:
+    """Why a person's item cannot stand in the plan, or None; `but` is the item it replaces.
+
+    A person may try again what was settled; the same item twice is a slip.
+    """
+    if not 1 <= len(_words(text)) <= MAX_ITEM_TEXT:
+        return f"an item's text has 1 to {MAX_ITEM_TEXT} characters"
+    if len(_words(rationale)) > MAX_RATIONALE:
+        return f"an item's rationale has at most {MAX_RATIONALE} characters"
+    for item in state.items:
+        open_item = item.state in (ItemState.PENDING, ItemState.ACTIVE) and item.id != but
+        if open_item and _words(item.text).lower() == _words(text).lower():
+            return f"{item.id} says the same already: {item.text}"
+    return None
+
+
+def _add_item(state: RunState, command: cmd.AddItem, now: float) -> Events | Rejected:
+    if refused := _closed(state):
+        return refused
+    if len(state.pending) >= MAX_PLAN_ITEMS:
+        return Rejected(f"{MAX_PLAN_ITEMS} items are pending already; drop one first")
+    if fault := item_fault(state, command.text, command.rationale):
+        return Rejected(fault)
+    if command.before:
+        before = _pending(state, command.before, "waited for")
+        if isinstance(before, Rejected):
+            return before
+    planned = ev.PlannedItem(
+        f"p{len(state.items) + 1}", _words(command.text), _words(command.rationale)
+    )
+    return (ev.ItemAdded(item=planned, before=command.before),)
+
+
+def _edit_item(state: RunState, command: cmd.EditItem, now: float) -> Events | Rejected:
+    found = _pending(state, command.item, "edited")
+    if isinstance(found, Rejected):
+        return found
+    rationale = found.rationale if command.rationale is None else _words(command.rationale)
+    if fault := item_fault(state, command.text, rationale, but=found.id):
+        return Rejected(fault)
+    planned = ev.PlannedItem(found.id, _words(command.text), rationale)
+    if (planned.text, planned.rationale) == (found.text, found.rationale):
+        return Rejected(f"{found.id} says that already")
+    return (ev.ItemEdited(item=planned),)
+
+
+def _drop_item(state: RunState, command: cmd.DropItem, now: float) -> Events | Rejected:
+    found = _found(state, command.item)
+    if isinstance(found, Rejected):
+        return found
+    if found.state not in (ItemState.PENDING, ItemState.ACTIVE):
+        return Rejected(f"{found.id} is {found.word}: only an open item can be dropped")
+    if found.state is ItemState.ACTIVE and state.phase is not Phase.EDIT:
+        return Rejected(f"{found.id} is at its evaluation; its round is settled first")
+    reason = f"dropped by a person{': ' if command.reason else ''}{_words(command.reason)}"
+    return (ev.ItemsDropped(items=(found.id,), reason=reason),)
+
+
+def _reorder(state: RunState, command: cmd.ReorderItems, now: float) -> Events | Rejected:
+    pending = tuple(item.id for item in state.pending)
+    if not pending:
+        return Rejected("no item is pending")
+    if sorted(command.order) != sorted(pending):
+        return Rejected(f"the order has to name each pending item once: {', '.join(pending)}")
+    if command.order == pending:
+        return Rejected("that is the order already")
+    return (ev.ItemsReordered(order=command.order),)
+
+
+def _pin(state: RunState, command: cmd.PinItem, now: float) -> Events | Rejected:
+    found = _pending(state, command.item, "pinned")
+    if isinstance(found, Rejected):
+        return found
+    if command.pinned and found.pinned and state.pending[0].id == found.id:
+        return Rejected(f"{found.id} is pinned already, and the next one")
+    if not command.pinned and not found.pinned:
+        return Rejected(f"{found.id} is not pinned")
+    return (ev.ItemPinned(item=found.id, pinned=command.pinned),)
+
+
+def _adopt(state: RunState, command: cmd.AdoptPlanEdit, now: float) -> Events | Rejected:
+    if refused := _closed(state):
+        return refused
+    if command.kept not in {edit.kept for edit in state.plan_edits}:
+        return Rejected(f"there is no hand edit {command.kept}")
+    if command.kept in state.adopted:
+        return Rejected(f"{command.kept} was taken over already")
+    if fault := change_fault(state, command.change):
+        return Rejected(f"{command.kept}: {fault}")
+    return (ev.PlanEditAdopted(kept=command.kept, change=command.change),)
+
+
+def change_fault(state: RunState, change: ev.PlanChange) -> str | None:
+    """Why this change does not fit the plan as it is now, or None."""
+    if change == ev.PlanChange():
+        return "it changes no item"
+    pending = {item.id for item in state.pending}
+    for item_id in (*change.dropped, *(planned.id for planned in change.edited)):
+        if item_id not in pending:
+            return f"{item_id} is not pending any more; read the edit again"
+    if set(change.dropped) & {planned.id for planned in change.edited}:
+        return "an item cannot be both dropped and edited"
+    first = len(state.items) + 1
+    for number, planned in enumerate(change.added, first):
+        if planned.id != f"p{number}":
+            return f"{planned.id} is not the next id, p{number}; read the edit again"
+    for planned in (*change.added, *change.edited):
+        if fault := item_fault(state, planned.text, planned.rationale, but=planned.id):
+            return f"{planned.id}: {fault}"
+    left = (pending - set(change.dropped)) | {planned.id for planned in change.added}
+    if len(left) > MAX_PLAN_ITEMS:
+        return f"{len(left)} items would be pending, at most {MAX_PLAN_ITEMS} may be"
+    if change.order and sorted(change.order) != sorted(left):
+        return "its order does not name each pending item once; read the edit again"
+    return None
+
+
+def _too_early(state: RunState) -> Rejected | None:
+    if state.phase in (Phase.INIT, Phase.BASELINE):
+        return Rejected(f"the run is in {state.phase}: the first plan is yet to come")
+    return _closed(state)
+
+
+def _force_replan(state: RunState, command: cmd.ForceReplan, now: float) -> Events | Rejected:
+    if refused := _too_early(state):
+        return refused
+    if state.phase is Phase.DIAGNOSE:
+        return Rejected("a diagnosis is under way, and a new plan follows it")
+    if state.phase is Phase.PLAN and state.plan_owed:
+        return Rejected("a plan is being made already")
+    if state.demand:
+        return Rejected(f"a {state.demand.kind} is called for already")
+    return (ev.ReplanForced(reason=_words(command.reason)),)
+
+
+def _force_diagnosis(state: RunState, command: cmd.ForceDiagnosis, now: float) -> Events | Rejected:
+    if refused := _too_early(state):
+        return refused
+    if state.phase is Phase.DIAGNOSE:
+        return Rejected("a diagnosis is under way already")
+    if not any(attempt.number for attempt in state.attempts):
+        return Rejected("nothing was tried yet, so there is nothing to diagnose")
+    if state.demand and state.demand.kind == "diagnosis":
+        return Rejected("a diagnosis is called for already")
+    return (ev.DiagnosisForced(reason=_words(command.reason)),)
+
+
+def _undo(state: RunState, command: cmd.UndoKeep, now: float) -> Events | Rejected:
+    """Whatever is under way builds on the kernel to be undone, so it must not be at the judge.
+
+    The agent's own work is no hindrance: its visit is cut off and its item begins again.
+    """
+    best = state.best
+    if best is None or not state.former:
+        return Rejected("there is no KEEP to undo: the best kernel is the seed")
+    if state.running is not None:
+        return Rejected(
+            f"attempt {state.running.attempt}, which builds on the KEEP of attempt "
+            f"{best.attempt}, is being measured: undo it once its round is settled"
+            if state.phase is Phase.EVAL
+            else f"attempt {best.attempt} is being measured for the last time: wait for that"
+        )
+    if state.phase is Phase.EVAL or (state.phase is Phase.DECIDE and not state.decided_here):
+        waits = "waits for your review" if state.gate else "is about to be settled"
+        return Rejected(
+            f"attempt {state.next_attempt} builds on the KEEP of attempt {best.attempt} and "
+            f"{waits}: that comes first"
+        )
+    undone = ev.KeepUndone(
+        attempt=best.attempt,
+        item=state.attempts[best.attempt].item,
+        best=state.former[-1].attempt,
+        comment=_words(command.comment),
+    )
+    return (undone,)
+
+
+DECIDE_LEVERS: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
+    cmd.SetMode: _set_mode,
+    cmd.SetGate: _set_gate,
+    cmd.ChangePolicy: _change_policy,
+    cmd.Pause: _pause,
+    cmd.Unpause: _unpause,
+    cmd.Step: _step,
+    cmd.AnswerGate: answer_gate,
+    cmd.RevokeRule: revoke_rule,
+    cmd.Hint: _hint,
+    cmd.Stop: _stop,
+    cmd.AddItem: _add_item,
+    cmd.EditItem: _edit_item,
+    cmd.DropItem: _drop_item,
+    cmd.ReorderItems: _reorder,
+    cmd.PinItem: _pin,
+    cmd.AdoptPlanEdit: _adopt,
+    cmd.ForceReplan: _force_replan,
+    cmd.ForceDiagnosis: _force_diagnosis,
+    cmd.UndoKeep: _undo,
+}
+
+
+BY_HAND = "stopped by a person"
+WIDTH = 300
+
+
+def at_work(state: RunState, name: str) -> Subagent | None:
+    """The subagent of this name, while it is at work."""
+    return next((one for one in state.subagents if one.id == name), None)
+
+
+def stopped_words(one: Subagent) -> str:
+    """Why a subagent that a person stopped has ended."""
+    return f"{BY_HAND}: {one_line(one.stop_reason, WIDTH)}" if one.stop_reason else BY_HAND
+
+
+def _found_subagent(state: RunState, name: str) -> Subagent | Rejected:
+    one = at_work(state, name)
+    if one is None:
+        known = ", ".join(each.id for each in state.subagents)
+        told = f"at work are: {known}" if known else "none is"
+        return Rejected(f"the subagent {one_line(name, 40)} is not at work; {told}")
+    if one.stopped:
+        return Rejected(f"{one.id} is being stopped already")
+    return one
+
+
+def _hint_subagent(state: RunState, command: cmd.HintSubagent, now: float) -> Events | Rejected:
+    found = _found_subagent(state, command.subagent)
+    if isinstance(found, Rejected):
+        return found
+    text = command.text.strip()
+    if not text:
+        return Rejected("an empty message")
+    return (ev.SubagentHinted(subagent=found.id, text=text),)
+
+
+def _stop_subagent(state: RunState, command: cmd.StopSubagent, now: float) -> Events | Rejected:
+    found = _found_subagent(state, command.subagent)
+    if isinstance(found, Rejected):
+        return found
+    return (ev.SubagentStopped(subagent=found.id, reason=command.reason.strip()),)
+
+
+def _hinted(state: RunState, event: ev.SubagentHinted, at: float) -> RunState:
+    return _changed(state, event.subagent, lambda one: replace(one, hints=(*one.hints, event.text)))
+
+
+def _stopped(state: RunState, event: ev.SubagentStopped, at: float) -> RunState:
+    one = at_work(state, event.subagent)
+    state = _changed(
+        state, event.subagent, lambda one: replace(one, stopped=True, stop_reason=event.reason)
+    )
+    if one is None or one.call:
+        return state
+    # It is the visit itself: the visit ends, and no other diagnosis is tried in its place.
+    tried = state.task.policy.diagnosis_attempts
+    return replace(state, recalls=state.recalls + 1, diagnosis_attempts=tried)
+
+
+def _changed(state: RunState, name: str, change: Callable[[Subagent], Subagent]) -> RunState:
+    subagents = tuple(change(one) if one.id == name else one for one in state.subagents)
+    return replace(state, subagents=subagents)
+
+
+DECIDE_SUBAGENTS: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
+    cmd.HintSubagent: _hint_subagent,
+    cmd.StopSubagent: _stop_subagent,
+}
+APPLY_SUBAGENTS: dict[type, Callable[[RunState, Any, float], RunState]] = {
+    ev.SubagentHinted: _hinted,
+    ev.SubagentStopped: _stopped,
+}

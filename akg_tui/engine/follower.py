@@ -1,0 +1,205 @@
+"""A run that this process does not work on: at rest, or under the hands of another process.
+
+Implements `akg_tui.engine.run_handle.RunHandle` by reading: no lock, no write. Commands go to
+the process that works on the run, where it takes them (`akg_tui.engine.attach`); a run at
+rest refuses them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from akg_tui.core.commands import Command
+from akg_tui.core.decide import Rejected
+from akg_tui.core.events import PlanChange, Record
+from akg_tui.core.past_states import Past
+from akg_tui.core.state import RunState
+from akg_tui.engine.attach import Attached, NotAttached
+from akg_tui.engine.live import Live
+from akg_tui.engine.run_handle import KEPT_KERNELS
+from akg_tui.store.errors import JournalDamaged, StoreError
+from akg_tui.store.history import History
+from akg_tui.store.journal_reader import JournalTail
+from akg_tui.store.lock import holder
+from akg_tui.store.run_at_rest import read_kept_edit
+from akg_tui.store.run_folder import HISTORY
+from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
+
+POLL_S = 0.2
+
+
+class Followed:
+    """A run as its journal tells it, followed as it grows.
+
+    Parameters
+    ----------
+    path : Path
+        The run folder. Reading it takes a while for a long run: call this in a thread.
+    steer : bool
+        Whether commands are sent to the process at work. Without it, nothing is ever sent.
+
+    Raises
+    ------
+    RunFolderError, JournalDamaged
+        If it is not a run, or its journal cannot be trusted.
+    """
+
+    def __init__(self, path: Path, *, steer: bool = False) -> None:
+        check_is_run(path)
+        self._path = path
+        self._steer = steer
+        self._live = Live()
+        self._kernels: dict[str, str] = {}
+        self._history: History | None = None
+        self._attached: Attached | None = None
+        self._tail, self.past = _read_through(path)
+        self._state = _folded(path, self.past)
+
+    @property
+    def state(self) -> RunState:
+        return self._state
+
+    @property
+    def records(self) -> Sequence[Record]:
+        return self._tail.records
+
+    @property
+    def live(self) -> Live:
+        return self._live
+
+    @property
+    def path(self) -> str:
+        return str(self._path)
+
+    @property
+    def tag_key(self) -> bytes:
+        return self._state.run_id.encode()
+
+    @property
+    def pid(self) -> int | None:
+        """The process at work on the run."""
+        return None if self._state.finished else holder(self._path)
+
+    def send(self, command: Command) -> Rejected | None:
+        """Hand the command to the process at work; why not, where it cannot be."""
+        if not self._steer:
+            return Rejected("this is a replay: it shows a run and changes nothing")
+        if self._state.finished:
+            return Rejected("the run is over")
+        try:
+            if self._attached is None:
+                self._attached = Attached.to(self._path)
+            return self._attached.send(command)
+        except NotAttached as error:
+            self._attached = None
+            return Rejected(str(error))
+
+    def kernel(self, blob: str) -> str:
+        """The kernel text behind a blob id; where it is lost, a line that says so."""
+        if blob not in self._kernels:
+            try:
+                if self._history is None:
+                    name = self._state.task.files.editable
+                    self._history = History.open(self._path / HISTORY, kernel_file=name)
+                text = self._history.read_blob(blob).decode(errors="replace")
+            except StoreError as error:
+                return f"(this kernel cannot be read: {error})\n"
+            while len(self._kernels) >= KEPT_KERNELS:
+                self._kernels.pop(next(iter(self._kernels)))
+            self._kernels[blob] = text
+        return self._kernels[blob]
+
+    def plan_change(self, kept: str) -> PlanChange:
+        """As `akg_tui.engine.engine.Engine.plan_change`."""
+        return read_kept_edit(self._path, kept, self._state)
+
+    async def more(self) -> bool:
+        """Read on, a chunk at most. True when there was something new. Raises as the constructor.
+
+        Only the reading is left to a thread: states belong to who looks at them.
+        """
+        before = self._tail.records
+        if not await asyncio.to_thread(self._tail.more):
+            return False
+        if self._tail.records is before:
+            _fold(self._path, self.past, self._tail.fresh)
+        else:  # it was read anew: nothing that was folded is sure
+            self.past = Past(self._tail.records)
+            await asyncio.to_thread(_folded, self._path, self.past)
+        self._state = _folded(self._path, self.past)
+        return True
+
+    async def run(self) -> None:
+        """Follow the journal and what the process at work tells, until cancelled."""
+        while True:
+            while await self.more():
+                pass  # a long way behind: between two chunks the screen goes on
+            told = await self._told()
+            now = self._attached.live() if self._attached is not None else None
+            if now is not None:
+                now.onto(self._live)
+            else:
+                if self._attached is not None:
+                    await self.close()
+                if self._live.activity != told:
+                    self._live.show(told)
+            await asyncio.sleep(POLL_S)
+
+    async def _told(self) -> str:
+        """Who works on the run; and be attached to it from now on, if that was wanted."""
+        if self._state.finished:
+            return ""
+        pid = self.pid
+        if pid is None:
+            return f"nobody is at work on it; go on with: akg-tui resume {self._path}"
+        if not self._steer:
+            return f"process {pid} is at work on it"
+        if self._attached is None:
+            try:
+                self._attached = await asyncio.to_thread(Attached.to, self._path)
+            except NotAttached:
+                return f"process {pid} is at work on it, and takes no commands from here"
+        return f"attached to process {pid}"
+
+    async def close(self) -> None:
+        """Let go of it; the run itself goes on."""
+        if self._attached is not None:
+            self._attached.close()
+            self._attached = None
+
+
+def _read_through(path: Path) -> tuple[JournalTail, Past]:
+    """Read and fold a journal, a chunk at a time. Raises as `Followed`."""
+    tail = JournalTail(path / JOURNAL)
+    read = tail.more()
+    past = Past(tail.records)
+    while read:
+        if tail.records is past.records:
+            _fold(path, past, tail.fresh)
+        else:
+            past = Past(tail.records)
+        read = tail.more()
+    return tail, past
+
+
+def _fold(path: Path, past: Past, fresh: Sequence[Record] | None = None) -> None:
+    """Fold what is `fresh`, else all that is not folded yet; what breaks the rules is damage."""
+    try:
+        if fresh is not None:
+            past.take(fresh)
+        if past.folded < len(past):
+            past.extend()
+    except (ValueError, KeyError, AssertionError) as error:
+        what = f"an event breaks the rules of a run: {str(error) or type(error).__name__}"
+        number = past.folded + 1
+        raise JournalDamaged(path / JOURNAL, number, number, what) from error
+
+
+def _folded(path: Path, past: Past) -> RunState:
+    """The state after all events. Raises as `Followed`."""
+    if not len(past):
+        return fold_journal(path / JOURNAL, ())
+    _fold(path, past)
+    return past.extend()

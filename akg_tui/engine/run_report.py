@@ -1,0 +1,88 @@
+"""The report that a run makes of itself at its end, in a process of its own.
+
+The loop never waits for a drawing, and a report that cannot be made is told and harms
+nothing: the journal has everything, so it can be made at any later time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from akg_tui.agent.chat import ToolResult
+from akg_tui.agent.tools.port import HostTool
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.stopping.export_guard import Channel
+from akg_tui.evaluate.targets.cpu import base_environment
+
+TIMEOUT_S = 300.0
+WIDTH = 200
+_HOMES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR")  # of the font cache
+
+Reporter = Callable[[Path], Awaitable[str]]
+"""Makes the report of the run in this folder; the answer is why there is none, or ""."""
+
+
+def reporter(channel: Channel) -> Reporter:
+    """Reports made in a workbench are drafts until a person asks; see the export guard."""
+
+    async def report(run: Path) -> str:
+        try:
+            _, fault = await _report(run, channel)
+        except OSError as error:
+            fault = f"{error.strerror}"
+        if not fault:
+            return ""
+        what = one_line(fault, WIDTH)
+        return f"no report was made ({what}); try: akg-tui report {one_line(str(run))}"
+
+    return report
+
+
+def compile_report(run: Path) -> HostTool:
+    """The agent's tool of that name: its path, and what the export guard says.
+
+    Whoever follows the run, the agent is no person: what it makes is a draft, unless a
+    person asked for the result.
+    """
+
+    async def compiled(arguments: Mapping[str, Any]) -> ToolResult:
+        form = str(arguments.get("format", "md"))
+        try:
+            told, fault = await _report(run, "ui", "--form", form)
+        except OSError as error:
+            fault = f"{error.strerror}"
+        if fault:
+            return ToolResult.error(f"no report was made: {one_line(fault, WIDTH)}")
+        return ToolResult.success("\n".join(filter(None, (f"report.{form}", told))))
+
+    return compiled
+
+
+async def _report(run: Path, channel: Channel, *more: str) -> tuple[str, str]:
+    """What the process printed, and why there is no report, or ""."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "akg_tui.report", str(run), "--channel", channel, *more),
+        env=base_environment() | {n: os.environ[n] for n in _HOMES if n in os.environ},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            printed, told = await process.communicate()
+    except TimeoutError:
+        return "", f"it took longer than {TIMEOUT_S:.0f} s"
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode == 0:
+        return printed.decode(errors="replace").strip(), ""
+    last = told.decode(errors="replace").strip().rpartition("\n")[2]
+    return "", last or f"exit code {process.returncode}"

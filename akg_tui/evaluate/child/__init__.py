@@ -1,0 +1,1 @@
+"""The untrusted side: what runs in a child process beside a kernel, and its protocol."""

@@ -1,0 +1,83 @@
+"""Puts what untrusted code raised into words.
+
+Runs in the child. The words are only shown: the judge decides by the status alone, and
+cleans the text before it goes anywhere.
+"""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from types import TracebackType
+
+from akg_tui.evaluate.child.protocol import Status
+from akg_tui.evaluate.dsls import DSLS, Report
+
+SEPARATOR = "\0"
+"""Between the one line and the detail in a reply's text."""
+
+FRAMES = 12
+
+
+class Fault(Exception):
+    """The code under evaluation broke its contract; `text` is a line and a detail."""
+
+    def __init__(self, status: Status, line: str, detail: str = "") -> None:
+        super().__init__(line)
+        self.status = status
+        self.text = line + SEPARATOR + detail
+
+
+def describe(
+    error: BaseException,
+    filename: str = "",
+    status: Status = Status.CALL,
+    otherwise: int | None = None,
+) -> tuple[Status, str, str]:
+    """Return the status, the line and the detail that tell of `error`.
+
+    It is located at the innermost line of `filename` that it passed, or else at the line
+    `otherwise`.
+    """
+    if told := _reported(error):
+        if told.kind == "toolchain":
+            return Status.TOOLCHAIN, told.text, ""
+        line = located(filename, line_of(told.at.__traceback__, filename), told.text)
+        return (Status.BUILD if told.kind == "build" else Status.CALL), line, told.output
+    said = str(error).strip().partition("\n")[0]
+    what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    line = located(filename, line_of(error.__traceback__, filename) or otherwise, what)
+    detail = "".join(traceback.format_exception(error, limit=-FRAMES))
+    return status, line, detail
+
+
+def _reported(error: BaseException) -> Report | None:
+    """Return what a compiler said, wherever in the chain of errors that is."""
+    chain: BaseException | None = error
+    while chain is not None:
+        for each in DSLS.values():
+            if (told := each.report(chain)) is not None:
+                return told
+        chain = chain.__cause__ or chain.__context__
+    return None
+
+
+def located(filename: str, line: int | None, what: str) -> str:
+    """Return `what` with file and line before it, as far as they are known."""
+    if not filename:
+        return what
+    return f"{filename}:{line}: {what}" if line is not None else f"{filename}: {what}"
+
+
+def line_of(trace: TracebackType | None, filename: str) -> int | None:
+    """Return the line of the innermost frame in `filename`, or None."""
+    found = None
+    for frame, line in traceback.walk_tb(trace):
+        if filename and frame.f_code.co_filename == filename:
+            found = line
+    return found
+
+
+def remember_source(filename: str, source: str) -> None:
+    """Let tracebacks and `inspect.getsource` find a module that came as text."""
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)

@@ -1,0 +1,366 @@
+"""A loaded reference: describes itself, gives its weights, draws inputs and results.
+
+Lives in a child of its own, which ends before a candidate starts; as the baseline it is
+called like any kernel. All that it writes, the judge checks against the first description.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+
+import msgspec
+import torch
+
+from akg_tui.evaluate.child import layout as layouts
+from akg_tui.evaluate.child import unusual_values
+from akg_tui.evaluate.child.faults import Fault, located
+from akg_tui.evaluate.child.kernel_server import (
+    SEED_MASK,
+    Memory,
+    Server,
+    first_line,
+    kind,
+    map_fd,
+    seed,
+)
+from akg_tui.evaluate.child.layout import Layout
+from akg_tui.evaluate.child.protocol import (
+    CASE_SHIFT,
+    REPORT_BYTES,
+    Description,
+    Op,
+    Plan,
+    Status,
+    Variation,
+    Want,
+)
+from akg_tui.evaluate.child.unusual_values import Case
+
+TRAINED = 0.25
+"""How far a parameter that is one number throughout is moved, as a share of it; 0 by as much."""
+
+
+class ReferenceServer(Server):
+    """Serves `Model`, `get_inputs` and `get_init_inputs`."""
+
+    broken = Status.REFERENCE
+
+    def __init__(self, plan: Plan, memory: Memory) -> None:
+        super().__init__(plan, memory)
+        self._given: list[object] = []
+        self._weights: dict[str, torch.Tensor] = {}
+        self._trained: tuple[str, ...] = ()
+        self._description: Description | None = None
+        self._varied: tuple[Variation, Description] | None = None
+        self._stock: list[list[object]] = []
+        """Ordinary inputs, of which those of other shapes are parts."""
+        self._exact: Callable[..., object] | None = None
+
+    def start(self) -> int:
+        """Load the reference, call it once, and report how its data lies."""
+        self.execute()
+        seed(self.plan.seed)
+        self._given = self._ask("get_init_inputs")
+        self.model = self.construct("Model", copy.deepcopy(self._given))
+        if isinstance(self.model, torch.nn.Module):
+            self._trained = trained_a_little(self.model, self.plan.seed)
+        state = self.model.state_dict() if isinstance(self.model, torch.nn.Module) else {}
+        self._weights = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
+        seed(self.plan.seed)
+        inputs = self._ask("get_inputs")
+        results = self._results(self._run(inputs))
+        try:
+            self._description = self._described(inputs, results)
+        except layouts.Unsupported as error:
+            raise self._complaint(str(error)) from error
+        size = self._report(self._description)
+        if not size:
+            raise self._complaint("the reference has too many weights to be described")
+        self.bind()
+        return size
+
+    def _described(self, inputs: Sequence[object], results: Sequence[torch.Tensor]) -> Description:
+        return Description(
+            arguments=layouts.lay_out(self._given),
+            weights=layouts.lay_out(list(self._weights.values()), list(self._weights)),
+            inputs=layouts.lay_out(inputs),
+            outputs=layouts.results_in(layouts.lay_out(results)),
+            has_floats=any(r.is_floating_point() or r.is_complex() for r in results),
+            trained=self._trained,
+            strides=tuple(layouts.stride_class(r.shape, r.stride()) for r in results),
+        )
+
+    def _report(self, description: Description) -> int:
+        text = msgspec.json.encode(description)
+        if len(text) > REPORT_BYTES:
+            return 0
+        self.memory["report"][: len(text)] = text
+        return len(text)
+
+    def prepare(self, op: int, count: int, drawing: tuple[int, ...], fds: Sequence[int]) -> int:
+        """Write the weights, or draw `count` items: from which seed, from which item, with what."""
+        if self._description is None:
+            raise self._complaint("it was not loaded")
+        if op == Op.VARY:
+            # Sealed: a mapping that could write would be refused.
+            text = map_fd(fds[0], shared=False)[:].rstrip(b"\0")
+            return self._vary(msgspec.json.decode(text, type=Variation), drawing[0])
+        if fds:
+            names = ("state",) if op == Op.STATE else ("inputs", "outputs", "exact")
+            self.memory |= {name: map_fd(fd) for name, fd in zip(names, fds, strict=False)}
+        if op == Op.STATE:
+            arguments, state = self._description.arguments, self.memory["state"]
+            layouts.store(arguments, self._given, state, 0)
+            weights = list(self._weights.values())
+            layouts.store(self._description.weights, weights, state, arguments.size)
+            return 0
+        drawn_from, item, wanted = drawing
+        case, wanted = Case(wanted >> CASE_SHIFT), wanted & ((1 << CASE_SHIFT) - 1)
+        if self._varied is not None or case is not Case.DRAWN:
+            return self._draw_unusual(case, item, drawn_from, wanted)
+        made = wanted
+        for step in range(count):
+            made &= self._draw(self._description, item + step, item_seed(drawn_from, step), wanted)
+        return made
+
+    def _vary(self, variation: Variation, drawn_from: int) -> int:
+        """Describe other inputs and the results for them; 0 where the reference refuses them."""
+        self._varied = None
+        try:
+            inputs = self._vary_inputs(variation, drawn_from)
+            results = self._results(self.model(*_copies(inputs)))
+            description = self._described(inputs, results)
+        except Exception:  # noqa: BLE001 (that it raises is the answer)
+            return 0
+        if variation.strided:
+            lies = layouts.strided(description.inputs)
+            # From such inputs any kernel's results may come out permuted.
+            description = msgspec.structs.replace(description, inputs=lies, strides=())
+        self._varied = variation, description
+        return self._report(description)
+
+    def _vary_inputs(self, variation: Variation, drawn_from: int) -> list[object]:
+        """Return inputs of other shapes: parts of ordinary ones, from random places.
+
+        What is drawn once serves all cases, because only the part and what is made of it
+        is shown to a candidate, and drawing costs more than all the rest.
+        """
+        dice = random.Random(drawn_from)
+        if not self._stock:
+            seed(drawn_from)
+            self._stock.append(self._ask("get_inputs"))
+        shapes = iter(variation.shapes)
+        wanted = [next(shapes) if isinstance(v, torch.Tensor) else None for v in self._stock[0]]
+        for index, shape in enumerate(wanted):
+            value = self._stock[0][index]
+            if isinstance(value, torch.Tensor) and shape is not None:
+                times = [-(-n // max(m, 1)) for n, m in zip(shape, value.shape, strict=True)]
+                while len(self._stock) < max(times, default=1):
+                    self._stock.append(self._ask("get_inputs"))
+        return [
+            _cut([drawn[index] for drawn in self._stock], shape, dice)
+            if shape is not None
+            else self._stock[0][index]
+            for index, shape in enumerate(wanted)
+        ]
+
+    def _draw_unusual(self, case: Case, item: int, drawn_from: int, wanted: int) -> int:
+        """Draw inputs of a case or of other shapes, as `_draw` does.
+
+        Returns 0 where the reference refuses them: it may, on inputs that are not its own.
+        """
+        try:
+            if self._varied is not None:
+                variation, known = self._varied
+                inputs = self._vary_inputs(variation, drawn_from)
+            elif self._description is not None:
+                known = self._description
+                seed(drawn_from)
+                inputs = self._ask("get_inputs")
+            else:
+                return 0
+            inputs = unusual_values.apply(case, inputs, torch.Generator().manual_seed(drawn_from))
+            seed(drawn_from)
+            result = self.model(*_copies(inputs))
+            self._keep(result, "outputs", known.outputs, item)
+            layouts.store(known.inputs, inputs, self.memory["inputs"], item * known.inputs.size)
+        except Exception:  # noqa: BLE001 (that it raises is the answer)
+            return 0
+        if wanted & Want.EXACT and not (
+            self._draw_exact(known, inputs, drawn_from, 2 * item)
+            and self._draw_exact(known, inputs, drawn_from, 2 * item + 1, nudge=True)
+        ):
+            wanted &= ~Want.EXACT
+        return wanted
+
+    def _draw(self, known: Description, item: int, drawn_from: int, wanted: int) -> int:
+        """Draw inputs into `item`; beside them, as `wanted`, the results for them.
+
+        Returns the part of `wanted` that was done: without a version in double precision
+        there are no exact results.
+        """
+        seed(drawn_from)
+        inputs = self._ask("get_inputs")
+        if layouts.lay_out(inputs) != known.inputs:
+            what = "get_inputs() must return the same shapes, dtypes and constants every time"
+            raise self._complaint(what, self.named("get_inputs"))
+        layouts.store(known.inputs, inputs, self.memory["inputs"], item * known.inputs.size)
+        if wanted & Want.OUTPUT:
+            seed(drawn_from)
+            self._keep(self._run(inputs), "outputs", known.outputs, item)
+        if wanted & Want.TWICE:
+            self._keep(self._run(inputs), "outputs", known.outputs, item + 1)
+        if wanted & Want.EXACT and not self._draw_exact(known, inputs, drawn_from, item):
+            wanted &= ~Want.EXACT
+        return wanted
+
+    def _draw_exact(
+        self,
+        known: Description,
+        inputs: Sequence[object],
+        drawn_from: int,
+        item: int,
+        *,
+        nudge: bool = False,
+    ) -> bool:
+        """Put results of the same computation in double precision, where that can be done.
+
+        With `nudge` for inputs that differ by a rounding: how much the results then differ
+        is what no kernel can be blamed for.
+        """
+        wide = layouts.results_in(known.outputs, exact=True)
+        try:
+            if self._exact is None:
+                model = copy.deepcopy(self.model)
+                self._exact = model.double() if isinstance(model, torch.nn.Module) else model
+            seed(drawn_from)
+            wide_inputs = [_widened(value) for value in inputs]
+            if nudge:
+                pairs = zip(wide_inputs, inputs, strict=True)
+                wide_inputs = [unusual_values.nudged(value, native) for value, native in pairs]
+                seed(drawn_from)
+            result = self._exact(*wide_inputs)
+            self._keep(result, "exact", wide, item, convert=True)
+        except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
+            # Told to the judge by the missing flag: it then uses bounds that need no exact results.
+            self._exact = None
+            return False
+        return True
+
+    def _keep(
+        self, result: object, where: str, layout: Layout, item: int, *, convert: bool = False
+    ) -> None:
+        results = self._results(result)
+        targets = layouts.views(layout, self.memory[where], item * layout.size)
+        if [r.shape for r in results] != [t.shape for t in targets] or (
+            not convert and [r.dtype for r in results] != [t.dtype for t in targets]
+        ):
+            what = "forward() must return the same shapes and dtypes every time"
+            raise self._complaint(what, self._forward)
+        for value, target in zip(results, targets, strict=True):
+            target.copy_(value)
+
+    def _ask(self, name: str) -> list[object]:
+        """Call `get_inputs` or `get_init_inputs`, and check that a list comes back."""
+        function = self.named(name)
+        if function is None and name == "get_init_inputs":
+            return []
+        if not callable(function):
+            raise Fault(
+                Status.REFERENCE, located(self.plan.filename, 1, f"no function {name} is defined")
+            )
+        try:
+            values = function()
+        except BaseException as error:
+            raise self.fault(error, Status.REFERENCE, function) from error
+        if not isinstance(values, list | tuple):
+            raise self._complaint(f"{name}() returned {kind(values)}, expected a list", function)
+        return list(values)
+
+    def _run(self, inputs: Sequence[object]) -> object:
+        try:
+            return self.model(*_copies(inputs))
+        except BaseException as error:
+            # A call with the wrong arguments fails before any line of the file runs.
+            raise self.fault(error, Status.REFERENCE, self._forward) from error
+
+    def _results(self, result: object) -> tuple[torch.Tensor, ...]:
+        results = result if isinstance(result, tuple | list) else (result,)
+        tensors = tuple(value for value in results if isinstance(value, torch.Tensor))
+        if not results or len(tensors) != len(results):
+            what = f"forward() returned {kind(result)}, expected a tensor or a tuple of tensors"
+            raise self._complaint(what, self._forward)
+        return tensors
+
+    @property
+    def _forward(self) -> object:
+        return getattr(type(self.model), "forward", None)
+
+    def _complaint(self, what: str, function: object = None) -> Fault:
+        return Fault(Status.REFERENCE, located(self.plan.filename, first_line(function), what))
+
+
+def trained_a_little(model: torch.nn.Module, drawn_from: int) -> tuple[str, ...]:
+    """Change parameters that are one number throughout; return their names.
+
+    A model that nobody has trained begins with such ones: a LayerNorm multiplies by 1 and adds 0,
+    and a kernel that leaves both out would seem right. Running means and variances of a
+    BatchNorm likewise. Other buffers are part of what is computed, and stay.
+    """
+    dice = torch.Generator().manual_seed(drawn_from)
+    found = dict(model.named_parameters())
+    for prefix, module in model.named_modules():
+        if isinstance(module, torch.nn.modules.batchnorm._NormBase):
+            kept = {name: getattr(module, name) for name in ("running_mean", "running_var")}
+            dot = "." if prefix else ""
+            found |= {f"{prefix}{dot}{n}": v for n, v in kept.items() if v is not None}
+    changed: list[str] = []
+    for name in sorted(found.keys() & model.state_dict().keys()):
+        value = found[name]
+        if not value.is_floating_point() or not value.numel():
+            continue
+        wide = value.double()
+        first = wide.flatten()[0]
+        if bool(torch.isfinite(first) & (wide == first).all()):
+            noise = torch.rand(value.shape, generator=dice, dtype=torch.float64) * 2 - 1
+            reach = TRAINED * (abs(float(first)) or 1.0)
+            value.copy_(wide + reach * noise)
+            changed.append(name)
+    return tuple(changed)
+
+
+def item_seed(drawn_from: int, step: int) -> int:
+    """Return the seed of one of the items that are drawn from one secret number.
+
+    PyTorch's generator for the CPU keeps 32 bits of a seed (`mt19937` in
+    `aten/src/ATen/core/MT19937RNGEngine.h`), so who tries all of them may find an item's: nothing
+    about another item's must follow from it.
+    """
+    text = drawn_from.to_bytes(8, "little") + step.to_bytes(8, "little")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") & SEED_MASK
+
+
+def _copies(inputs: Sequence[object]) -> list[object]:
+    return [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
+
+
+def _cut(drawn: Sequence[object], shape: tuple[int, ...], dice: random.Random) -> torch.Tensor:
+    """Return a tensor of `shape` from parts of tensors of another one."""
+    tensors = [value for value in drawn if isinstance(value, torch.Tensor)]
+    for axis, extent in enumerate(shape):
+        if extent > tensors[0].shape[axis]:
+            tensors = [torch.cat(tensors[i:] + tensors[:i], axis) for i in range(len(tensors))]
+        start = dice.randint(0, tensors[0].shape[axis] - extent)
+        tensors = [tensor.narrow(axis, start, extent) for tensor in tensors]
+    return tensors[0].clone(memory_format=torch.contiguous_format)
+
+
+def _widened(value: object) -> object:
+    if isinstance(value, torch.Tensor):
+        if value.is_floating_point():
+            return value.double()
+        return value.to(torch.complex128) if value.is_complex() else value.clone()
+    return value

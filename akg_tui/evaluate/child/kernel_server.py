@@ -1,0 +1,356 @@
+"""A loaded kernel, its arguments bound to shared memory.
+
+Lives in the child. Results stay where the kernel put them, until the next call; the judge is
+told where that is, and reads them there. Must never be trusted to have told the truth.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import os
+import random
+import struct
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import torch
+
+from akg_tui.evaluate.child import layout as layouts
+from akg_tui.evaluate.child.faults import Fault, describe, located, remember_source
+from akg_tui.evaluate.child.protocol import Plan, Status
+
+SEED_MASK = (1 << 63) - 1
+CHANNEL = 3
+"""The descriptor of the judge's requests; a child has no higher one when it begins."""
+
+POISON = 0x5A
+"""As a number of any type neither zero nor small: 1.5e16 in float32, 203 in float16."""
+
+_M_PERTURB = -6
+
+PLAN_FDS = ("plan", "report", "state", "inputs", "places")
+
+Memory = dict[str, mmap.mmap]
+
+_mapped: list[Memory] = []
+
+
+class Form(NamedTuple):
+    """What a result must be."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+
+
+class Server:
+    """Calls a model on arguments in shared memory. What the model is, subclasses know."""
+
+    broken = Status.BUILD
+    """How it counts when the file does not do what its plan needs."""
+
+    def __init__(self, plan: Plan, memory: Memory) -> None:
+        self.plan = plan
+        self.memory = memory
+        self.model: Callable[..., object] = _no_model
+        self._arguments: list[list[object]] = []
+        self._wanted: tuple[Form, ...] = ()
+        self._places = struct.Struct("<")
+        self._kept: list[list[torch.Tensor]] = []
+        """Of the calls of a sample: alive until the next one, for the judge to read."""
+        self._copying = False
+        self._numbers: list[tuple[int, layouts.ScalarSlot]] = []
+        self._module = types.ModuleType("kernel")
+        torch.set_grad_enabled(False)
+
+    def start(self) -> int:
+        """Load the model; return how many bytes were left in the report."""
+        raise NotImplementedError
+
+    def prepare(self, op: int, count: int, drawing: tuple[int, ...], fds: Sequence[int]) -> int:
+        """Serve a request other than a call."""
+        raise Fault(Status.CALL, "this process can only be called")
+
+    def call(self, count: int) -> None:
+        """Call the model on the first `count` slots, and tell where the results lie."""
+        # First of all: the memory of the old ones is for the new.
+        self._kept.clear()
+        self._call_each(count)
+        if not self._copying and count > 1 and _overlap(self._kept):
+            # It returns memory that it uses again, and so has lost all results but the last:
+            # from now on each is copied, at its own cost.
+            self._copying = True
+            self._kept.clear()
+            self._call_each(count)
+        memory, size = self.memory["places"], self._places.size
+        for slot, tensors in enumerate(self._kept):
+            told = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
+            self._places.pack_into(memory, slot * size, *told)
+
+    def _call_each(self, count: int) -> None:
+        for slot in range(count):
+            arguments = self._arguments[slot]
+            if self._numbers:
+                self._read_numbers(slot, arguments)
+            try:
+                result = self.model(*arguments)
+            except BaseException as error:
+                raise self.fault(error, Status.CALL) from error
+            tensors = formed(result, self._wanted, self.plan.strides)
+            if self._copying:
+                tensors = [tensor.clone() for tensor in tensors]
+            self._kept.append(tensors)
+
+    def rebind(self, plan: Plan, memory: Memory) -> None:
+        """Serve arguments of other shapes, in other memory, with the model as it is."""
+        self.plan = plan
+        if plan.poisoned:
+            poison()
+        self.memory = memory
+        self._arguments.clear()
+        self._kept.clear()
+        self.bind()
+
+    def bind(self) -> None:
+        """Make the views of every slot, so that a call makes none."""
+        plan = self.plan
+        if plan.inputs is None or plan.outputs is None:
+            return
+        for slot in range(plan.slots):
+            inputs = slot * plan.inputs.size
+            self._arguments.append(layouts.load(plan.inputs, self.memory["inputs"], inputs))
+        self._wanted = tuple(
+            Form(torch.Size(slot.shape), layouts.DTYPES[slot.dtype])
+            for slot in plan.outputs.tensors
+        )
+        self._places = layouts.places(plan.outputs)
+        self._numbers = layouts.scalars(plan.inputs)
+
+    def fault(self, error: BaseException, status: Status, function: object = None) -> Fault:
+        """Return the fault for what the file's code raised.
+
+        When no line of the file ran, it is located at `function`.
+        """
+        if isinstance(error, Fault):
+            return error
+        return Fault(*describe(error, self.plan.filename, status, first_line(function)))
+
+    def execute(self) -> None:
+        """Run the file's top level."""
+        plan = self.plan
+        remember_source(plan.filename, plan.source)
+        Path(plan.filename).write_text(plan.source, "utf-8")
+        self._module.__file__ = plan.filename
+        # Dataclasses and torch.compile look their module up by name.
+        sys.modules[self._module.__name__] = self._module
+        try:
+            exec(compile(plan.source, plan.filename, "exec"), self._module.__dict__)
+        except BaseException as error:
+            raise self.fault(error, self.broken) from error
+
+    def named(self, name: str) -> object:
+        """Return what the file calls `name`, or None."""
+        return getattr(self._module, name, None)
+
+    def construct(self, name: str, arguments: Sequence[object]) -> Callable[..., object]:
+        """Return an instance of the file's class `name`, made under the plan's seed."""
+        made = self.named(name)
+        if not callable(made):
+            raise Fault(self.broken, located(self.plan.filename, 1, f"no class {name} is defined"))
+        seed(self.plan.seed)
+        status = Status.CALL if self.broken is Status.BUILD else self.broken
+        try:
+            model = made(*arguments)
+        except BaseException as error:
+            raise self.fault(error, status, getattr(made, "__init__", None)) from error
+        if not callable(model):
+            what = f"{name} makes a {type(model).__name__}, which can't be called"
+            raise Fault(status, located(self.plan.filename, None, what))
+        called: Callable[..., object] = model
+        return called
+
+    def _read_numbers(self, slot: int, arguments: list[object]) -> None:
+        if self.plan.inputs is None:
+            return
+        base = slot * self.plan.inputs.size
+        for position, number in self._numbers:
+            arguments[position] = layouts.read_scalar(number, self.memory["inputs"], base)
+
+
+class KernelServer(Server):
+    """Serves `ModelNew`, with the reference's constructor arguments and weights."""
+
+    def start(self) -> int:
+        """Load the kernel."""
+        if self.plan.poisoned:
+            poison()
+        self.execute()
+        state, arguments = self.memory["state"], self.plan.arguments
+        if arguments is None or self.plan.weights is None:
+            raise Fault(Status.CALL, "the plan of a kernel needs arguments and weights")
+        # Copies: a kernel that scribbles on its arguments must not reach the judge's memory.
+        given = [
+            value.clone() if isinstance(value, torch.Tensor) else value
+            for value in layouts.load(arguments, state, 0)
+        ]
+        self.model = self.construct("ModelNew", given)
+        stored = layouts.views(self.plan.weights, state, arguments.size)
+        wanted = dict(zip(self.plan.weights.names, stored, strict=True))
+        lacking = _copy_weights(self.model, wanted)
+        if lacking and self.plan.trained:
+            raise Fault(Status.BUILD, self._complaint(lacking, wanted[lacking]))
+        self.bind()
+        return 0
+
+    def _complaint(self, name: str, weight: torch.Tensor) -> str:
+        shape, dtype = list(weight.shape), weight.dtype
+        what = (
+            f"ModelNew has no parameter {name!r} of shape {shape} and {dtype}, "
+            "so it can't be given the reference's weights"
+        )
+        return located(self.plan.filename, first_line(self.named("ModelNew")), what)
+
+
+class IdleServer(Server):
+    """Returns results made beforehand: what a call costs when nothing is computed."""
+
+    def start(self) -> int:
+        """Make the results."""
+        self.bind()
+        # Of each slot its own: nothing is to be copied here.
+        made = itertools.cycle(
+            [
+                [torch.empty(form.shape, dtype=form.dtype) for form in self._wanted]
+                for _ in range(self.plan.slots)
+            ]
+        )
+        self.model = lambda *_: next(made)
+        return 0
+
+
+def formed(
+    result: object, wanted: Sequence[Form], strides: Sequence[str] = ()
+) -> list[torch.Tensor]:
+    """Return a kernel's result as dense tensors; Fault(WRONG) unless it has the `wanted` form.
+
+    `strides` says how each may lie at worst.
+    """
+    results = result if isinstance(result, tuple | list) else (result,)
+    if len(results) != len(wanted):
+        what = f"wrong result: {kind(result)}, expected {len(wanted)} tensor(s)"
+        raise Fault(Status.WRONG, what)
+    tensors: list[torch.Tensor] = []
+    for index, (value, target) in enumerate(zip(results, wanted, strict=True)):
+        # Not isinstance: a subclass could put off its computation until somebody looks.
+        if type(value) is not torch.Tensor and type(value) is not torch.nn.Parameter:
+            what = f"wrong result: output {index} is {kind(value)}, not a tensor"
+            raise Fault(Status.WRONG, what)
+        if value.shape != target.shape:
+            got, want = list(value.shape), list(target.shape)
+            raise Fault(Status.WRONG, f"wrong shape: output {index} is {got}, expected {want}")
+        if value.dtype != target.dtype:
+            got_type, want_type = (str(t.dtype).removeprefix("torch.") for t in (value, target))
+            what = f"wrong dtype: output {index} is {got_type}, expected {want_type}"
+            raise Fault(Status.WRONG, what)
+        if not value.is_cpu:
+            what = f"wrong device: output {index} is on {value.device}, expected cpu"
+            raise Fault(Status.WRONG, what)
+        if value.layout is not torch.strided:
+            what = f"wrong result: output {index} is {value.layout}, expected torch.strided"
+            raise Fault(Status.WRONG, what)
+        worst = strides[index] if strides else layouts.STRIDE_CLASSES[-1]
+        dense = value if value.is_contiguous() else _dense(index, value, worst)
+        # What is conjugated or negated at the next look only does not lie there yet.
+        tensors.append(dense.resolve_conj().resolve_neg())
+    return tensors
+
+
+def _dense(index: int, value: torch.Tensor, worst: str) -> torch.Tensor:
+    """Return a tensor without gaps; Fault(WRONG) if it may not lie as it does."""
+    if lies := layouts.lies_worse(value.shape, value.stride(), worst):
+        raise Fault(Status.WRONG, layouts.complaint(index, lies, worst))
+    return value if layouts.is_dense(value.shape, value.stride()) else value.contiguous()
+
+
+def _overlap(results: Sequence[Sequence[torch.Tensor]]) -> bool:
+    """Say whether results of two calls lie in one place."""
+    places = [tensor.data_ptr() for tensors in results for tensor in tensors if tensor.numel()]
+    return len(set(places)) < len(places)
+
+
+def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:
+    """Map the memory that came with a LOAD request and read the plan in it."""
+    memory = {
+        name: map_fd(fd, shared=name not in ("plan", "state"))
+        for name, fd in zip(PLAN_FDS, fds, strict=False)
+    }
+    # Before Python 3.13 a mapping keeps a descriptor of its own: not for a kernel to find.
+    # Nothing else is open yet. The mappings stay, or they would close what they no longer have.
+    os.closerange(CHANNEL + 1, CHANNEL + 2 + 2 * len(fds))
+    _mapped.append(memory)
+    return msgspec.json.decode(memory["plan"][:].rstrip(b"\0"), type=Plan), memory
+
+
+def map_fd(fd: int, *, shared: bool = True) -> mmap.mmap:
+    """Map a region whole, or a copy of it that is made as it is changed; close its descriptor."""
+    access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+    mapped = mmap.mmap(fd, os.fstat(fd).st_size, access=access)
+    os.close(fd)
+    return mapped
+
+
+def seed(value: int) -> None:
+    """Seed every generator that a reference commonly draws from."""
+    torch.manual_seed(value & SEED_MASK)
+    np.random.seed(value & 0xFFFFFFFF)
+    random.seed(value)
+
+
+def kind(value: object) -> str:
+    """Return what a value is, for a message."""
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"a {type(value).__name__}" if value is not None else "None"
+
+
+def first_line(function: object) -> int | None:
+    """Return the line where a Python function begins, or None."""
+    code = getattr(function, "__code__", None)
+    return code.co_firstlineno if isinstance(code, types.CodeType) else None
+
+
+def _copy_weights(model: object, wanted: Mapping[str, torch.Tensor]) -> str:
+    """Give a model the reference's weights, beside which it may have others.
+
+    Returns the name of one that it lacks, and is given none then; nothing if it lacks none.
+    """
+    own = model.state_dict() if isinstance(model, torch.nn.Module) else {}
+    for name, value in wanted.items():
+        same = own.get(name)
+        if same is None or (same.shape, same.dtype) != (value.shape, value.dtype):
+            return name
+    if isinstance(model, torch.nn.Module):
+        model.load_state_dict(wanted, strict=False)
+    return ""
+
+
+def poison() -> None:
+    """Have the C library fill what is allocated from now on with `POISON`, where it can.
+
+    New memory is zeros, and used memory has an old result, so who never writes a part of a result
+    may look right. Only GNU's library can do it (mallopt(3), M_PERTURB), which fills with the
+    complement of the byte that it is given; small blocks of its caches are left as they are.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_PERTURB, POISON ^ 0xFF)
+
+
+def _no_model(*_: object) -> object:
+    raise Fault(Status.CALL, "nothing was loaded")

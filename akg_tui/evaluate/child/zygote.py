@@ -1,0 +1,223 @@
+"""The fork server: a process with torch imported and no secrets, whose children run kernels.
+
+It alone kills and reaps them. Where the kernel allows it, it is the first process of a
+pid namespace, and each of its children of another one inside: then nothing can outlive the
+process that started it. It never runs untrusted code, and never an OpenMP region:
+a child forked after one hangs in libgomp. When the judge goes away, for whatever reason,
+its end of the control socket closes, and the zygote kills everything and ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import platform
+import select
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from akg_tui.evaluate.child import child_main, protocol
+from akg_tui.evaluate.child.child_main import Ward
+from akg_tui.evaluate.dsls import dsl_named
+from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.sandbox import confinement, namespaces, seccomp
+from akg_tui.evaluate.sandbox.namespaces import OwnProcesses
+from akg_tui.evaluate.targets import Target, target_named
+
+OUTPUT_LIMIT = 8_192
+PIPE_BYTES = 65_536
+
+
+@dataclass
+class Capture:
+    """What a child printed: the first bytes and the last ones, and no more."""
+
+    fd: int
+    head: bytes = b""
+    tail: deque[bytes] = field(default_factory=lambda: deque(maxlen=2))
+    lost: bool = False
+
+    def drain(self) -> bool:
+        """Take what is there to read; False when the last writer has gone."""
+        try:
+            data = os.read(self.fd, OUTPUT_LIMIT)
+        except BlockingIOError:
+            return True
+        room = OUTPUT_LIMIT // 2 - len(self.head)
+        self.head += data[:room]
+        if rest := data[room:]:
+            self.lost = self.lost or len(self.tail) == self.tail.maxlen
+            self.tail.append(rest)
+        return bool(data)
+
+    def drain_all(self) -> None:
+        """Take all that is there, and no more than a pipe can hold: its writer may live on."""
+        for _ in range(PIPE_BYTES // OUTPUT_LIMIT + 1):
+            if not select.select([self.fd], [], [], 0)[0] or not self.drain():
+                return
+
+    def text(self) -> str:
+        """Return what was kept, as text that is still untrusted."""
+        tail = b"".join(self.tail)[-OUTPUT_LIMIT // 2 :]
+        mark = b"\n[...]\n" if self.lost else b""
+        return (self.head + mark + tail).decode("utf-8", "replace")
+
+
+class Zygote:
+    """Serves the judge's requests until it goes away."""
+
+    def __init__(self, control: socket.socket, apart: OwnProcesses | None, target: Target) -> None:
+        self._control = control
+        self._apart = apart
+        self._ward = Ward(
+            parent=os.getpid(),
+            own_processes=apart is not None,
+            programs=confinement.programs(),
+            data=(*confinement.data(), *target.readable()),
+            devices=target.devices(),
+            bounds_address_space=target.bounds_address_space,
+        )
+        self._captures: dict[int, Capture] = {}
+        self._leaving: dict[int, int] = {}
+        """Children that were killed, by the descriptor that tells when they are gone."""
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+
+    def serve(self) -> None:
+        """Answer requests; return when the judge has gone and nothing is left running."""
+        while True:
+            for fd, _ in self._poll.poll():
+                if fd == self._control.fileno():
+                    if not self._answer():
+                        self._end_all()
+                        return
+                    continue
+                if fd in self._leaving:
+                    if not self._tell(self._reap(fd)):
+                        self._end_all()
+                        return
+                    continue
+                capture = next((c for c in self._captures.values() if c.fd == fd), None)
+                if capture is not None and not capture.drain():
+                    self._poll.unregister(fd)
+
+    def _answer(self) -> bool:
+        try:
+            data, fds = protocol.receive(self._control, 1)
+        except ConnectionResetError:  # it went without having read all answers
+            return False
+        if not data:
+            return False
+        request = msgspec.json.decode(data, type=protocol.Request)
+        if not isinstance(request, protocol.Fork):
+            capture = self._captures.get(request.number)
+            if capture is None:
+                return self._tell(protocol.Failure(f"{request.number} is no child of the zygote"))
+            if isinstance(request, protocol.Hear):
+                capture.drain_all()
+                return self._tell(protocol.Heard(request.number, capture.text()))
+            self._kill(request.number)
+            return True
+        reply: protocol.Reply
+        carried: list[int] = []
+        try:
+            pid = self._fork(request, fds[0])
+            carried = [os.pidfd_open(pid)]
+            reply = protocol.Forked(pid)
+        except OSError as error:
+            reply = protocol.Failure(f"a process could not be made: {error}")
+        try:
+            return self._tell(reply, carried)
+        finally:
+            for fd in [*fds, *carried]:
+                os.close(fd)
+
+    def _tell(self, reply: protocol.Reply, fds: Sequence[int] = ()) -> bool:
+        """Answer the judge; False when it has gone."""
+        try:
+            socket.send_fds(self._control, [msgspec.json.encode(reply)], list(fds))
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
+
+    def _fork(self, request: protocol.Fork, channel: int) -> int:
+        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(writing, True)
+        try:
+            pid = self._apart.fork() if self._apart is not None else os.fork()
+        except OSError:
+            os.close(reading)
+            os.close(writing)
+            raise
+        if pid == 0:
+            child_main.run(request, self._ward, channel=channel, output=writing)
+        os.close(writing)
+        self._captures[pid] = Capture(reading)
+        self._poll.register(reading, select.POLLIN)
+        return pid
+
+    def _kill(self, pid: int) -> None:
+        """Kill a child with all that it started, without waiting for the kernel to be done."""
+        # It may not have its own group yet, and its group may outlive it: hence both.
+        for kill in (os.kill, os.killpg):
+            try:
+                kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        gone = os.pidfd_open(pid)
+        self._leaving[gone] = pid
+        self._poll.register(gone, select.POLLIN)
+
+    def _reap(self, gone: int) -> protocol.Ended:
+        """Wait for a child that was killed; return how it ended and what it printed."""
+        pid = self._leaving.pop(gone)
+        self._poll.unregister(gone)
+        os.close(gone)
+        # The kernel reports the first process of a namespace gone after all others in it.
+        _, status = os.waitpid(pid, 0)
+        capture = self._captures.pop(pid)
+        if self._apart is None:
+            process_tree.end_orphans(self._captures)
+        capture.drain_all()
+        with contextlib.suppress(KeyError):  # its last writer had gone before
+            self._poll.unregister(capture.fd)
+        os.close(capture.fd)
+        return protocol.Ended(pid, status, capture.text())
+
+    def _end_all(self) -> None:
+        for pid in self._captures.keys() - self._leaving.values():
+            self._kill(pid)
+        for gone in list(self._leaving):
+            self._reap(gone)
+        if self._apart is None:
+            process_tree.end_orphans()
+
+
+def main(arguments: list[str]) -> None:
+    """Serve on the inherited socket: its descriptor, the target and the DSL are the arguments."""
+    control = socket.socket(fileno=int(arguments[0]))
+    target, dsl = target_named(arguments[1]), dsl_named(arguments[2])
+    apart = None if namespaces.keep_apart(control.fileno()) else OwnProcesses()
+    confinement.adopt_orphans()
+    confinement.hide_memory()
+    child_main.preload(dsl.preloaded(target.name))
+    if seccomp.supported():
+        seccomp.encoded(platform.machine())
+    gc.collect()
+    # Collections in the children would touch, and so copy, every page of torch's objects.
+    gc.freeze()
+    control.send(b"ready")
+    Zygote(control, apart, target).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+    # Libraries that were loaded for the children alone have nothing to put in order here.
+    os._exit(0)

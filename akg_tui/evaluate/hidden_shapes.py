@@ -1,0 +1,102 @@
+"""Which shapes a candidate meets beside the declared one.
+
+Pure: arithmetic on shapes with the judge's dice. Equal extents are taken for one dimension
+(rows of x, and of the weights for them) and vary together; whether a shape makes sense, the
+reference decides by running on it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Shapes = tuple[tuple[int, ...], ...]
+
+SMALL = 1 << 15
+"""About how many elements the largest tensor of a hidden shape has: they cost no time."""
+
+GROWTH = 7
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """An extent that can differ, and where it stands: pairs of tensor and axis."""
+
+    extent: int
+    places: tuple[tuple[int, int], ...]
+
+
+def dimensions(shapes: Shapes) -> list[Dimension]:
+    """Return each extent with all of its places; extents of 0 stay as they are."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for tensor, shape in enumerate(shapes):
+        for axis, extent in enumerate(shape):
+            found.setdefault(extent, []).append((tensor, axis))
+    return [Dimension(extent, tuple(places)) for extent, places in found.items() if extent]
+
+
+def parts(dimension: Dimension) -> list[Dimension]:
+    """Return the places one by one: equal by chance, perhaps.
+
+    Not for those of extent 1, which stretch over the others by broadcasting.
+    """
+    if dimension.extent == 1 or len(dimension.places) == 1:
+        return []
+    return [Dimension(dimension.extent, (place,)) for place in dimension.places]
+
+
+def probe(dimension: Dimension) -> int:
+    """Return an extent to ask the reference about."""
+    return dimension.extent - 1 if dimension.extent > 1 else 2
+
+
+def with_extents(shapes: Shapes, extents: Sequence[tuple[Dimension, int]]) -> Shapes:
+    """Return the shapes with other extents in the places of these dimensions."""
+    changed = [list(shape) for shape in shapes]
+    for dimension, extent in extents:
+        for tensor, axis in dimension.places:
+            changed[tensor][axis] = extent
+    return tuple(tuple(shape) for shape in changed)
+
+
+def hidden_shapes(shapes: Shapes, free: Sequence[Dimension], dice: random.Random) -> list[Shapes]:
+    """Return shapes to try: odd ones, one with an extent of 1, one larger than declared.
+
+    All but the longest dimension are made short, so that they cost little and the longest
+    one keeps what vectors and blocks need to go wrong.
+    """
+    if not free:
+        return []
+    found = [small(shapes, [(d, _odd(d.extent, dice)) for d in free])]
+    several = [d for d in free if d.extent > 1]
+    if several:
+        one = dice.choice(several)
+        rest = [(d, _odd(d.extent, dice)) for d in free if d is not one]
+        found.append(small(shapes, [*rest, (one, 1)]))
+    grown = dice.choice(free)
+    rest = [(d, _odd(d.extent, dice)) for d in free if d is not grown]
+    larger = grown.extent + (dice.randint(1, GROWTH) if grown.extent > 1 else 1)
+    found.append(small(shapes, [*rest, (grown, larger)], keep=grown))
+    return [other for index, other in enumerate(found) if other not in found[:index]]
+
+
+def small(
+    shapes: Shapes, extents: Sequence[tuple[Dimension, int]], keep: Dimension | None = None
+) -> Shapes:
+    """Return shapes cut down to about SMALL elements, the longest dimension last."""
+    wanted = dict(extents)
+    order = sorted((d for d in wanted if d is not keep), key=lambda d: d.extent)
+    for dimension in order:
+        for _ in range(64):
+            size = max(math.prod(shape) for shape in with_extents(shapes, list(wanted.items())))
+            if size <= SMALL or wanted[dimension] <= 3:
+                break
+            wanted[dimension] = (wanted[dimension] // 2) | 1
+    return with_extents(shapes, list(wanted.items()))
+
+
+def _odd(extent: int, dice: random.Random) -> int:
+    """Return an odd extent of at least half of `extent`: no multiple of any vector's width."""
+    return dice.randint((extent + 1) // 2, max(extent - 1, 1)) | 1 if extent > 2 else extent

@@ -1,0 +1,346 @@
+"""The engine's hold on the judge: start it, ask it, cancel, survive its loss.
+
+Runs in the engine's process, so it must never import torch and never block the loop. It
+owns the judge's process, but no number in a measurement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.core.sanitize import strip_escapes, strip_to_line
+from akg_tui.core.task import Task
+from akg_tui.evaluate import engine_protocol, static_guard
+from akg_tui.evaluate.adapters import lacking
+from akg_tui.evaluate.engine_protocol import Begin, Cancel, Evaluate, Result
+from akg_tui.evaluate.kernel_text import syntax_fault
+from akg_tui.evaluate.targets.cpu import base_environment
+
+CANCEL_S = 10.0
+CLOSE_S = 12.0
+LOG_TAIL = 4096
+
+
+class EvaluationCancelled(Exception):
+    """`Judge.cancel` ended the evaluation."""
+
+
+class JudgeLost(Exception):
+    """The judge's process ended or can't be started."""
+
+
+class Judge:
+    """Evaluates kernels of one task, in processes of their own.
+
+    Parameters
+    ----------
+    task
+        What is tuned, and by which rules.
+    reference
+        The text of the reference: `Model`, `get_inputs`, `get_init_inputs`.
+    scratch
+        A folder for builds and for the processes' own files. Build caches stay in it; no
+        two judges may share one at the same time.
+    on_progress
+        Called in the loop with each step; its `message` is the evaluation's label. It must
+        return at once.
+    ahead
+        Whether the judge makes ready for the next evaluation while there is none: draws
+        inputs, and has processes wait that have seen no kernel.
+
+    Use it as an asynchronous context manager, or `prepare` and `close` it. One evaluation
+    runs at a time; a second call waits for the first.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        reference: str,
+        scratch: Path,
+        *,
+        on_progress: Callable[[Progress], None] | None = None,
+        ahead: bool = True,
+    ) -> None:
+        self._task = task
+        self._ahead = ahead
+        self._reference = reference
+        self._scratch = scratch.absolute()
+        self._on_progress = on_progress
+        self._numbers = itertools.count(1)
+        self._turn = asyncio.Lock()
+        self._starting = asyncio.Lock()
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._current: int | None = None
+
+    async def __aenter__(self) -> Judge:
+        await self.prepare()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """The judge's process id while it runs."""
+        return self._process.pid if self._process is not None else None
+
+    async def prepare(self) -> None:
+        """Start the judge, which then loads torch by itself; return without waiting for that.
+
+        Optional, to save `evaluate` the wait. A judge that can't be started is told there.
+        """
+        if lacking(self._task):
+            return
+        with contextlib.suppress(JudgeLost):
+            await self._ensure()
+
+    async def _ensure(self) -> None:
+        """Raise JudgeLost, saying why, unless the judge runs."""
+        async with self._starting:
+            if self._process is not None and self._process.returncode is None:
+                return
+            await self._discard()
+            try:
+                await self._start()
+            except OSError as error:
+                await self._discard()
+                what = f"the judge can't be started in {self._scratch}: {error}"
+                raise JudgeLost(what) from error
+
+    async def evaluate(
+        self,
+        kernel: str,
+        incumbent: str | None = None,
+        *,
+        label: str = "candidate",
+        precise: float | None = None,
+    ) -> Measurement:
+        """Build, verify and time a kernel; compare with `incumbent`, or with the reference.
+
+        With `precise` no verdict is sought: clusters go on until half of the ratio's interval
+        is this share of the ratio (0.02: ± 2 %), or the task's budget is spent.
+
+        Whatever the kernel does, the answer is a Measurement. Cancelling the task that
+        awaits this kills what runs and leaves the judge usable.
+
+        Raises
+        ------
+        EvaluationCancelled
+            `cancel` was called meanwhile.
+        """
+        return await self._evaluate(
+            Evaluate(
+                number=next(self._numbers),
+                terms=self._begin().sha256(),
+                kernel=kernel,
+                incumbent=incumbent,
+                label=label,
+                precise=precise,
+            )
+        )
+
+    async def probe(
+        self, kernel: str, *, timed: bool = True, samples: int = 0, warmups: int = 0
+    ) -> Measurement:
+        """Verify a kernel and, if `timed`, time it against the reference, for information.
+
+        Sampling ends after about `samples` timed samples of each side, though never before
+        four pairs of processes (0: when the ratio is decided); `warmups` untimed calls
+        come first. Raises as `evaluate` does.
+        """
+        return await self._evaluate(
+            Evaluate(
+                number=next(self._numbers),
+                terms=self._begin().sha256(),
+                kernel=kernel,
+                incumbent=None,
+                label="probe",
+                timed=timed,
+                samples=samples,
+                warmups=warmups,
+            )
+        )
+
+    async def _evaluate(self, request: Evaluate) -> Measurement:
+        start = time.monotonic()
+        if why := lacking(self._task):
+            return Measurement(
+                outcome=Outcome.ERROR,
+                failure=FailureKind.TOOLCHAIN,
+                message=why,
+                threads=self._task.timing.threads,
+            )
+        fault = syntax_fault(request.kernel)
+        if fault is not None:
+            return Measurement(
+                outcome=Outcome.FAILED,
+                failure=FailureKind.SYNTAX,
+                message=strip_to_line(fault),
+                threads=self._task.timing.threads,
+                elapsed_s=time.monotonic() - start,
+            )
+        findings = static_guard.findings(request.kernel, self._task)
+        refused = next((finding for finding in findings if finding.refused), None)
+        if refused is not None:
+            return Measurement(
+                outcome=Outcome.FAILED,
+                failure=FailureKind.GUARD,
+                message=strip_to_line(
+                    f"{self._task.files.editable}:{refused.line}: {refused.reason}"
+                ),
+                detail=strip_escapes("\n".join(str(finding) for finding in findings)),
+                findings=findings,
+                threads=self._task.timing.threads,
+                elapsed_s=time.monotonic() - start,
+            )
+        async with self._turn:
+            self._tell(Progress(stage="start", message=request.label))
+            try:
+                await self._ensure()
+                found = await self._ask(request)
+            except (JudgeLost, ConnectionError) as lost:
+                await self._discard()
+                return Measurement(
+                    outcome=Outcome.ERROR,
+                    failure=FailureKind.JUDGE,
+                    message=strip_to_line(str(lost) or "the judge was lost"),
+                    detail=self._log_tail(),
+                    threads=self._task.timing.threads,
+                    elapsed_s=time.monotonic() - start,
+                )
+        if found is None:
+            raise EvaluationCancelled(request.label)
+        return msgspec.structs.replace(found, findings=findings)
+
+    async def cancel(self) -> None:
+        """End the evaluation under way, if there is one."""
+        if self._current is None or self._writer is None:
+            return
+        with contextlib.suppress(ConnectionError):
+            self._writer.write(engine_protocol.line(Cancel(self._current)))
+            await self._writer.drain()
+
+    async def close(self) -> None:
+        """End the judge and all its children; return when they are gone."""
+        process, writer = self._process, self._writer
+        if process is not None and writer is not None:
+            writer.close()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), CLOSE_S)
+        await self._discard()
+
+    async def _start(self) -> None:
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        ours, theirs = socket.socketpair()
+        with theirs, self._log.open("wb") as log:
+            try:
+                # A session of its own: an interrupt typed in the terminal is for the engine.
+                self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-P", "-m", "akg_tui.evaluate.judge", str(theirs.fileno())),
+                    env=base_environment(),
+                    cwd=self._scratch,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        self._reader, self._writer = await asyncio.open_connection(
+            sock=ours, limit=engine_protocol.LINE_LIMIT
+        )
+        self._writer.write(engine_protocol.line(self._begin()))
+
+    def _begin(self) -> Begin:
+        return Begin(
+            task=self._task,
+            reference=self._reference,
+            scratch=str(self._scratch),
+            engine=os.getpid(),
+            ahead=self._ahead,
+        )
+
+    async def _ask(self, request: Evaluate) -> Measurement | None:
+        number = request.number
+        if self._writer is None:
+            raise JudgeLost("the judge is not running")
+        self._current = number
+        try:
+            self._writer.write(engine_protocol.line(request))
+            await self._writer.drain()
+            return await self._result(number)
+        except asyncio.CancelledError:
+            await self._withdraw(number)
+            raise
+        finally:
+            self._current = None
+
+    async def _result(self, number: int) -> Measurement | None:
+        """Pass progress on until the result is there; None if it was cancelled."""
+        while True:
+            message = await self._next()
+            if isinstance(message, Result):
+                if message.number == number:
+                    return message.measurement
+            elif message.number == number:
+                self._tell(message.progress)
+
+    def _tell(self, progress: Progress) -> None:
+        if self._on_progress is not None:
+            self._on_progress(progress)
+
+    async def _next(self) -> engine_protocol.ToEngine:
+        if self._reader is None:
+            raise JudgeLost("the judge is not running")
+        try:
+            text = await self._reader.readuntil(b"\n")
+            return engine_protocol.for_engine(text)
+        except asyncio.IncompleteReadError as error:
+            raise JudgeLost("the judge's process ended") from error
+        except (asyncio.LimitOverrunError, msgspec.MsgspecError) as error:
+            raise JudgeLost(f"the judge said what can't be read: {error}") from error
+
+    async def _withdraw(self, number: int) -> None:
+        """Cancel in the judge and wait until its children are gone, or else end it too."""
+        try:
+            await self.cancel()
+            await asyncio.wait_for(self._result(number), CANCEL_S)
+        except (JudgeLost, ConnectionError, TimeoutError, asyncio.CancelledError):
+            await self._discard()
+
+    async def _discard(self) -> None:
+        """Forget the judge; kill it if it still runs. Its zygote then ends all children."""
+        process, writer = self._process, self._writer
+        self._process = self._reader = self._writer = None
+        if writer is not None:
+            writer.close()
+        if process is not None:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+            await process.wait()
+
+    @property
+    def _log(self) -> Path:
+        return self._scratch / "judge.log"
+
+    def _log_tail(self) -> str:
+        try:
+            return strip_escapes(self._log.read_text("utf-8", "replace")[-LOG_TAIL:])
+        except OSError:
+            return ""

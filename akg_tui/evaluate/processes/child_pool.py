@@ -1,0 +1,328 @@
+"""What the judge needs to make children of one task: folders, caches, plans.
+
+Owns the scratch folder: each child gets a folder of its own that goes with it, each kernel
+a build cache found by its content, so that no kernel can meet another's objects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import os
+import shutil
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from akg_tui.core.measurement import FailureKind
+from akg_tui.core.task import Task
+from akg_tui.evaluate.child.protocol import Fork, Op, Plan, Settle
+from akg_tui.evaluate.dsls import dsl_named
+from akg_tui.evaluate.processes.build_cache import Caches, Uncopied
+from akg_tui.evaluate.processes.process_watch import ResourceLimits
+from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
+from akg_tui.evaluate.processes.worker import ChildFailed, Worker, Zygote
+from akg_tui.evaluate.sandbox.protections import Protection
+
+START_S = 60.0
+WITHOUT_KERNEL = "a process without a kernel"
+CALLS = 64
+"""More calls than a process is asked for that each take as long as they may: what it may work in
+all follows from that. Deadlines end it long before; who escapes them does not go on for ever."""
+
+MEMORY_SHARE = 0.5
+"""Of the machine's memory, for one child: two are alive while they are timed."""
+
+
+@dataclass
+class ChildFolder:
+    """A child with the places of one kernel, of which it has seen nothing yet."""
+
+    folder: Path
+    worker: Worker
+    ceiling: ResourceLimits
+    greeted: bool = False
+
+
+class ChildPool:
+    """Makes children and loads plans into them; ends them when their block does."""
+
+    def __init__(
+        self, task: Task, scratch: Path, zygote: Zygote, offered: tuple[Protection, ...]
+    ) -> None:
+        self.task = task
+        self._offered = offered
+        self._scratch = scratch
+        self._zygote = zygote
+        self._numbers = itertools.count(1)
+        self._spares: deque[Path] = deque()
+        """The folders of children that were ordered, in that order."""
+        held = {protection.name for protection in offered if protection.held}
+        self._private_folders = "private_folder" in held
+        self._caches = Caches(scratch / "cache", covered="private_cache" in held)
+        self._reserved: dict[tuple[str, bool], deque[ChildFolder]] = {}
+        """Children that were settled before they are needed, by the kernel's text and whether
+        they are to build it."""
+        self._left: list[Path] = []
+        """The folders of children that have begun to end."""
+        self._free: list[Path] = []
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        stated = task.sandbox.memory_gb
+        self._memory_bytes = int(total * MEMORY_SHARE if stated is None else stated * (1 << 30))
+        times = task.timing
+        self._cpu_seconds = math.ceil(
+            times.threads * (times.build_timeout_s + CALLS * times.call_timeout_s) + times.budget_s
+        )
+
+    @property
+    def sandbox_missing(self) -> tuple[str, ...]:
+        """The protections that no process here has, each with the reason."""
+        return tuple(str(protection) for protection in self._offered if not protection.held)
+
+    @property
+    def reserves(self) -> bool:
+        """Whether children can settle before they are needed: not for a folder that is replaced."""
+        return self._caches.covered
+
+    def stock(self, count: int, *, reserved: bool = False) -> None:
+        """Have `count` spare children made, in the background; `reserved` ones count if so asked.
+
+        A spare is a fresh fork that has seen no kernel, and has all protections but those
+        that need to know what it may write to.
+        """
+        if reserved:
+            count -= sum(len(places) for places in self._reserved.values())
+        while len(self._spares) < count:
+            folder = self._folder()
+            self._spares.append(folder)
+            self._zygote.order(
+                Fork(
+                    folder=str(folder),
+                    threads=self.task.timing.threads,
+                    memory_bytes=self._memory_bytes,
+                    cpu_seconds=self._cpu_seconds,
+                )
+            )
+
+    def stock_idly(self, count: int) -> None:
+        """Have `count` spare children made, while nobody waits: one after the other.
+
+        An order can't be taken back, and who wants something meanwhile would wait for all. Can be
+        broken off between two.
+        """
+        while len(self._spares) < count:
+            self._zygote.notice()
+            self.stock(len(self._spares) + 1)
+            self._zygote.settle()
+
+    def reserve(self, sources: Sequence[str], *, builds: bool = False) -> None:
+        """Have the spares that are there settle beside us, each for one of `sources`, in turn.
+
+        Spares go in the order that they were forked in, which moves times by some percent: so
+        the caller shuffles what is to be compared.
+        """
+        if not self.reserves:
+            return
+        with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
+            for source in sources:
+                if not self._zygote.spares:
+                    return
+                places = self._reserved.setdefault((source, builds), deque())
+                places.append(self._settled(source, builds=builds))
+
+    def quiet(self) -> None:
+        """Wait until no process of ours is being made or taken down: before a time counts."""
+        self._zygote.settle()
+        with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
+            for spare in self._zygote.spares:
+                if spare.is_alive:  # one that is gone is passed over when its turn comes
+                    spare.await_rest(START_S)
+            for place in itertools.chain.from_iterable(self._reserved.values()):
+                self._greet(place)
+        self._clean()
+
+    def await_gone(self) -> None:
+        """Wait until no child is left that has seen a kernel."""
+        self._zygote.await_gone()
+        self._clean()
+
+    def tidy(self) -> None:
+        """End the children that were reserved and not needed, without waiting for it."""
+        for place in itertools.chain.from_iterable(self._reserved.values()):
+            if not place.worker.ended:
+                place.worker.release()
+            self._left.append(place.folder)
+        self._reserved.clear()
+
+    def clear(self) -> None:
+        """End all spares, and wait until no child is left."""
+        self.tidy()
+        self.await_gone()
+        self._zygote.settle()
+        while self._zygote.spares:
+            self._zygote.take().release()
+        self._left += self._spares
+        self._spares.clear()
+        self._zygote.settle()
+        self._clean()
+
+    @contextlib.contextmanager
+    def child(self, source: str, *, builds: bool = False) -> Iterator[Worker]:
+        """Yield a child for `source`, with nothing loaded; kill it when the block ends.
+
+        Only what one that `builds` leaves in its build cache is there for others of its source:
+        it may be called on the sample, and on nothing else.
+        """
+        with self.children([source], builds=builds) as (worker,):
+            yield worker
+
+    @contextlib.contextmanager
+    def children(self, sources: Sequence[str], *, builds: bool = False) -> Iterator[list[Worker]]:
+        """Yield a child for each source, started together; they are killed as the block ends."""
+        self._put_back(sources, builds=builds)
+        places: list[ChildFolder] = []
+        try:
+            # Until something is loaded only our code runs: what fails is no kernel's fault.
+            with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
+                self.stock(sum(not self._reserved.get((source, builds)) for source in sources))
+                for source in sources:
+                    reserved = self._reserved_for(source, builds=builds)
+                    places.append(reserved or self._settled(source, builds=builds))
+                for place in places:
+                    self._greet(place)
+            yield [place.worker for place in places]
+        finally:
+            for place in places:
+                if not place.worker.ended:
+                    place.worker.release()
+                self._left.append(place.folder)
+
+    def _put_back(self, sources: Sequence[str], *, builds: bool) -> None:
+        """Put build caches back as they were left by who builds, where no process covers its own.
+
+        One that is compared with itself shares it with itself.
+        """
+        if self._caches.covered:
+            return
+        self._zygote.await_gone()
+        for source in dict.fromkeys(sources):
+            try:
+                self._caches.put_back(source, builds=builds)
+            except Uncopied as error:
+                raise ChildFailed(FailureKind.BUILD, str(error)) from error
+
+    def _reserved_for(self, source: str, *, builds: bool) -> ChildFolder | None:
+        places = self._reserved.get((source, builds))
+        while places:
+            place = places.popleft()
+            if place.worker.is_alive:
+                return place
+            place.worker.release()
+            self._left.append(place.folder)
+        return None
+
+    def _settled(self, source: str, *, builds: bool) -> ChildFolder:
+        """Return a child that settles for `source`; `_greet` must follow."""
+        folder, worker = self._take()
+        try:
+            return ChildFolder(folder, worker, self._settle(worker, source, folder, builds=builds))
+        except BaseException:
+            if not worker.ended:
+                worker.release()
+            self._left.append(folder)
+            raise
+
+    def _greet(self, place: ChildFolder) -> None:
+        if not place.greeted:
+            place.worker.greet(START_S, place.ceiling)
+            self._insist(place.worker)
+            place.greeted = True
+
+    def _take(self) -> tuple[Path, Worker]:
+        """Return a spare that lives: it may have waited long, and be the first to go."""
+        while True:
+            self.stock(1)
+            folder, worker = self._spares.popleft(), self._zygote.take()
+            if worker.is_alive:
+                return folder, worker
+            worker.release()
+            self._left.append(folder)
+
+    def _settle(self, worker: Worker, source: str, folder: Path, *, builds: bool) -> ResourceLimits:
+        """Give a spare the places of a kernel; return what its use of them is held to."""
+        cache = self._caches.folder(source)
+        environment = {
+            "HOME": str(folder),
+            "TMPDIR": str(folder),
+            **dsl_named(self.task.target.dsl).caches(cache),
+        }
+        worker.settle(Settle(str(cache), environment, builds))
+        return ResourceLimits(self._memory_bytes, (folder, cache))
+
+    def _clean(self) -> None:
+        """Take the folders of children that are gone for others; remove what was written there."""
+        if self._private_folders:
+            # What a child wrote went with its own memory: the folder below is as it was.
+            self._free += self._left
+        else:
+            for folder in self._left:
+                shutil.rmtree(folder, ignore_errors=True)
+        self._left.clear()
+
+    def _folder(self) -> Path:
+        """Return an empty folder that no child has."""
+        if self._free:
+            return self._free.pop()
+        folder = self._scratch / "children" / f"{os.getpid()}-{next(self._numbers)}"
+        folder.mkdir(parents=True)
+        return folder
+
+    def _insist(self, worker: Worker) -> None:
+        """Refuse a process that lacks what others here have had: no silent downgrade."""
+        lost = [p.name for p in self._offered if p.held and p.name not in worker.sandbox]
+        if lost:
+            why = "; ".join(f"{name}: {worker.lacking.get(name, 'not tried')}" for name in lost)
+            raise Misjudged(FailureKind.JUDGE, f"the sandbox could not be set up: {why}")
+
+    def send_plan(
+        self, worker: Worker, plan: Plan, *regions: SharedMemory, op: Op = Op.LOAD
+    ) -> None:
+        """Send a plan with the regions for its report, state, inputs and outputs."""
+        blob = shared_memory_of(msgspec.json.encode(plan))
+        try:
+            worker.send(op, fds=(blob.fd, *(region.fd for region in regions)))
+        finally:
+            blob.close()
+
+    def await_load(self, worker: Worker) -> int:
+        """Wait until the plan is loaded; return the size of its report."""
+        return worker.answer(self.task.timing.build_timeout_s, "loading")
+
+
+class Misjudged(Exception):
+    """The evaluation can't be made, through no fault of the candidate."""
+
+    def __init__(self, kind: FailureKind, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.detail = detail
+
+
+@contextlib.contextmanager
+def blamed_on(kind: FailureKind, who: str) -> Iterator[None]:
+    """Turn the failure of a child that is not the candidate into an error of the evaluation.
+
+    `who` names the culprit, where the child's own message does not do so already.
+    """
+    try:
+        yield
+    except ChildFailed as failed:
+        message = failed.message
+        if not message.startswith(who):
+            message = f"{who}: {message}"
+        raise Misjudged(kind, message, failed.detail) from failed

@@ -1,0 +1,514 @@
+"""The judge's hold on the zygote and on each child: requests, deadlines, the clock.
+
+Every wait watches four things at once: the answer, the child's death, the engine (which may
+cancel or vanish), and the deadline. A child is stopped whenever it has nothing to do, so
+threads that it left behind can neither finish late nor disturb the other side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+
+import msgspec
+
+from akg_tui.core.measurement import FailureKind
+from akg_tui.core.sanitize import strip_escapes, strip_to_line
+from akg_tui.evaluate.child import protocol
+from akg_tui.evaluate.child.faults import SEPARATOR
+from akg_tui.evaluate.child.protocol import Op, Status
+from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes.process_watch import ProcessWatch, ResourceLimits, StopCheck
+
+FAILURES = {
+    Status.BUILD: FailureKind.BUILD,
+    Status.CALL: FailureKind.CALL,
+    Status.WRONG: FailureKind.WRONG,
+    Status.TOOLCHAIN: FailureKind.TOOLCHAIN,
+    Status.REFERENCE: FailureKind.REFERENCE,
+}
+
+_ZYGOTE = (sys.executable, "-P", "-m", "akg_tui.evaluate.child.zygote")
+ZYGOTE_START_S = 120.0
+LAST_BREATH_S = 0.5
+GUARD_S = 0.25
+STOP_SPIN_S = 0.0001
+STOP_NAP_S = 0.00002
+STOP_NAPPING_S = 0.01
+STOP_WAIT_S = 0.005
+STOP_LIMIT_S = 2.0
+"""A stop takes microseconds; on a busy machine each thread waits for a CPU first."""
+
+
+class ChildFailed(Exception):
+    """The code in a child failed; `detail` is cleaned but came from that code."""
+
+    def __init__(self, kind: FailureKind, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.detail = detail
+
+
+class ZygoteLost(Exception):
+    """The fork server is gone or refused; the judge can't go on."""
+
+
+class Interrupts:
+    """The engine's end of things, watched during every wait."""
+
+    def __init__(self, fd: int, check: Callable[[], None]) -> None:
+        self.fd = fd
+        self.check = check
+        """Reads what the engine said; raises if it cancelled or is gone."""
+
+
+class Zygote:
+    """The fork server, as the judge sees it."""
+
+    def __init__(
+        self, environment: dict[str, str], interrupts: Interrupts, target: str, dsl: str
+    ) -> None:
+        self.interrupts = interrupts
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            # A session of its own: an interrupt typed in the terminal is the engine's to act on.
+            self._process = subprocess.Popen(
+                [*_ZYGOTE, str(theirs.fileno()), target, dsl],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._ready = False
+        self._asked: deque[socket.socket] = deque()
+        self._made: deque[Worker] = deque()
+        self._leaving: set[int] = set()
+        self._gone: dict[int, protocol.Ended] = {}
+        self._heard: dict[int, str] = {}
+
+    def order(self, request: protocol.Fork) -> None:
+        """Ask for a child, without waiting for it."""
+        self._await_ready()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._send(request, theirs.fileno())
+        self._asked.append(ours)
+
+    def take(self) -> Worker:
+        """Return the first child that was ordered; it waits for a kernel, or soon will."""
+        while not self._made:
+            self._hear()
+        return self._made.popleft()
+
+    @property
+    def spares(self) -> Sequence[Worker]:
+        """The children that are there and were not taken."""
+        while self._asked and select.select([self._control], [], [], 0)[0]:
+            self._hear()
+        return self._made
+
+    def end(self, number: int) -> protocol.Ended:
+        """Kill a child with all that it started; return how it ended and what it printed."""
+        self._send(protocol.End(number))
+        while number not in self._gone:
+            self._hear()
+        return self._gone.pop(number)
+
+    def heard(self, number: int) -> str:
+        """Return what a child that stands still has printed; it goes on existing."""
+        self._send(protocol.Hear(number))
+        while number not in self._heard:
+            self._hear()
+        return self._heard.pop(number)
+
+    def release(self, number: int) -> None:
+        """Kill a child with all that it started, without waiting until it is gone."""
+        self._send(protocol.End(number))
+        self._leaving.add(number)
+
+    def settle(self) -> None:
+        """Wait until all that was released is gone, and all that was ordered is there."""
+        while self._asked:
+            self._hear()
+        self.await_gone()
+
+    def notice(self) -> None:
+        """Notice what the engine has said, without waiting; raises what that raises."""
+        if select.select([self.interrupts.fd], [], [], 0)[0]:
+            self.interrupts.check()
+
+    def await_gone(self) -> None:
+        """Wait until all that was released is gone."""
+        while self._leaving - self._gone.keys():
+            self._hear()
+        for number in self._leaving:
+            del self._gone[number]
+        self._leaving.clear()
+
+    def _send(self, request: protocol.Request, *fds: int) -> None:
+        try:
+            socket.send_fds(self._control, [msgspec.json.encode(request)], fds)
+        except OSError as error:
+            raise ZygoteLost(f"the fork server is gone: {error}") from error
+
+    def _hear(self) -> None:
+        """Take one answer. Forks are answered in the order that they were asked for."""
+        reply, fds = self._reply()
+        if isinstance(reply, protocol.Ended):
+            self._gone[reply.number] = reply
+        elif isinstance(reply, protocol.Heard):
+            self._heard[reply.number] = reply.output
+        elif isinstance(reply, protocol.Forked):
+            self._made.append(Worker(reply.number, fds[0], self._asked.popleft(), self))
+        else:
+            raise ZygoteLost(f"the fork server answered {reply}")
+
+    def close(self) -> None:
+        """Let it kill what is left and end."""
+        self._control.close()
+        for channel in self._asked:
+            channel.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _await_ready(self) -> None:
+        if self._ready:
+            return
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(self.interrupts.fd, select.POLLIN)
+        limit = time.monotonic() + ZYGOTE_START_S
+        while not self._ready:
+            left = limit - time.monotonic()
+            for fd, _ in poll.poll(max(left, 0) * 1000):
+                if fd == self.interrupts.fd:
+                    self.interrupts.check()
+                elif protocol.receive(self._control)[0] == b"ready":
+                    self._ready = True
+                else:
+                    raise ZygoteLost("the fork server ended while it started")
+            if left <= 0:
+                raise ZygoteLost(f"the fork server did not start within {ZYGOTE_START_S:.0f} s")
+
+    def _reply(self) -> tuple[protocol.Reply, list[int]]:
+        # Not interruptible: its answers take milliseconds, and must not be mixed up.
+        data, fds = protocol.receive(self._control, 1)
+        if not data:
+            raise ZygoteLost("the fork server is gone")
+        return msgspec.json.decode(data, type=protocol.Reply), fds
+
+
+class Worker:
+    """One child."""
+
+    def __init__(self, number: int, pidfd: int, channel: socket.socket, zygote: Zygote) -> None:
+        # The zygote reaps only on our word, so until then the id can't be another's.
+        self.pid = process_tree.pid_of(pidfd)
+        self.sandbox: tuple[str, ...] = ()
+        self.lacking: dict[str, str] = {}
+        self._number = number
+        self._channel = channel
+        self._zygote = zygote
+        self._ceiling: ResourceLimits | None = None
+        self._pidfd = pidfd
+        self._poll = select.poll()
+        self._poll.register(channel, select.POLLIN)
+        self._poll.register(self._pidfd, select.POLLIN)
+        self._poll.register(zygote.interrupts.fd, select.POLLIN)
+        self._nonce = 0
+        self._doing = "starting"
+        self._ended = False
+        self._rests = False
+        self._memory = -1
+        self._lookout = ProcessWatch(self.pid)
+        self._stillness = StopCheck(self._lookout)
+
+    def await_rest(self, deadline_s: float) -> None:
+        """Wait until the child has nothing to do but to wait for a kernel."""
+        if not self._rests:
+            self._await_answer(deadline_s, "starting")
+            data, fds = protocol.receive(self._channel, 1)
+            if not data or not fds:
+                raise self._died(self._doing)
+            self._memory = fds[0]
+            self._rests = True
+
+    def settle(self, place: protocol.Settle) -> None:
+        """Tell the child what it may write to, without waiting; `greet` must follow."""
+        try:
+            self._channel.send(msgspec.json.encode(place))
+        except OSError as error:
+            raise self._died("starting") from error
+
+    def greet(self, deadline_s: float, ceiling: ResourceLimits) -> None:
+        """Wait for the child to say which protections hold; it still runs our code only."""
+        self.await_rest(deadline_s)
+        self._await_answer(deadline_s, "starting")
+        _, text, _ = self._read()
+        tried = dict(line.split("\t", 1) for line in text.splitlines())
+        self.sandbox = tuple(name for name, why in tried.items() if not why)
+        self.lacking = {name: why for name, why in tried.items() if why}
+        ceiling.begin(self.pid)
+        self._ceiling = ceiling
+        self.freeze()
+
+    def send(
+        self,
+        op: Op,
+        *,
+        count: int = 0,
+        seed: int = 0,
+        item: int = 0,
+        wanted: int = 0,
+        fds: tuple[int, ...] = (),
+    ) -> None:
+        """Wake the child and ask it for something."""
+        self.check_still()
+        self._nonce = secrets.randbits(64)
+        message = protocol.REQUEST.pack(op, count, self._nonce, seed, item, wanted)
+        os.killpg(self.pid, signal.SIGCONT)
+        try:
+            socket.send_fds(self._channel, [message], list(fds))
+        except OSError as error:
+            raise self._died("waiting") from error
+
+    def answer(
+        self, deadline_s: float, doing: str, *, compiling_s: float = 0.0, stop: bool = True
+    ) -> int:
+        """Wait for the answer, stop the child, and return the answer's value.
+
+        While the child has processes of its own (a compiler), it may take `compiling_s`
+        instead, and `deadline_s` begins anew when they are done.
+
+        Raises
+        ------
+        ChildFailed
+            It answered that its code failed, ended, answered out of turn, or took too long.
+        """
+        self._await_answer(deadline_s, doing, compiling_s=compiling_s)
+        status, text, value = self._read()
+        if stop:
+            self.freeze()
+        if status != Status.OK:
+            self._raise(status, text)
+        return value
+
+    def timed_call(self, count: int, deadline_s: float) -> int:
+        """Return the nanoseconds from waking the child to its answer, on our clock."""
+        self.check_still()
+        self._nonce = secrets.randbits(64)
+        message = protocol.REQUEST.pack(Op.CALL, count, self._nonce, 0, 0, 0)
+        start = time.perf_counter_ns()
+        try:
+            os.killpg(self.pid, signal.SIGCONT)
+            self._channel.send(message)
+        except OSError as error:
+            raise self._died("being called") from error
+        self._await_answer(deadline_s, "being called")
+        taken = time.perf_counter_ns() - start
+        self.freeze()
+        status, text, _ = self._read()
+        if status != Status.OK:
+            self._raise(status, text)
+        return taken
+
+    def freeze(self) -> None:
+        """Stop the child and whatever shares its process group."""
+        os.killpg(self.pid, signal.SIGSTOP)
+
+    def await_stop(self) -> list[int]:
+        """Return when every thread of the child stands still, so its results can't change.
+
+        Returns the child and what descends from it. From then on it is held to standing still.
+
+        Raises
+        ------
+        ChildFailed
+            It does not stop. The time that it has is counted in waits of ours, so that a machine
+            which was halted for a while is not held against it.
+        """
+        start = time.monotonic()
+        waits = 0
+        while not (stopped := self._lookout.stopped()):
+            asked_s = time.monotonic() - start
+            if asked_s < STOP_SPIN_S:
+                os.sched_yield()
+                continue
+            if asked_s < STOP_NAPPING_S:
+                # It may need the very CPU that we are on, which a yield does not give away.
+                time.sleep(STOP_NAP_S)
+                continue
+            if waits * STOP_WAIT_S > STOP_LIMIT_S:
+                raise self._restless("did not stand still when it was stopped")
+            waits += 1
+            if select.select([self._zygote.interrupts.fd], [], [], STOP_WAIT_S)[0]:
+                self._zygote.interrupts.check()
+        self._stillness.begin(stopped)
+        return stopped
+
+    def check_still(self) -> None:
+        """Raise ChildFailed if the child ran since `await_stop`; nothing is known before that."""
+        if self._stillness.broken():
+            raise self._restless("ran while it was stopped")
+
+    def copy_out(self, address: int, into: memoryview) -> None:
+        """Fill `into` with what lies at `address` in the child's memory; it must stand still.
+
+        Raises
+        ------
+        ChildFailed
+            Nothing can be read there.
+        """
+        done = 0
+        while done < len(into):
+            try:
+                read = os.preadv(self._memory, [into[done:]], address + done)
+            except (OSError, OverflowError) as error:
+                what = "a result lies where there is nothing to be read"
+                raise ChildFailed(FailureKind.WRONG, what) from error
+            if not read:
+                raise self._died("its results were read")
+            done += read
+
+    def pin(self, cpus: Collection[int]) -> None:
+        """Confine the child, what it started, and all that these will start, to these CPUs."""
+        for process in self.await_stop():
+            for thread in process_tree.threads(process):
+                with contextlib.suppress(ProcessLookupError):  # it ended just now
+                    os.sched_setaffinity(int(thread), cpus)
+
+    def waited_s(self) -> float:
+        """Return how long the child's threads of now have waited for a CPU in their lives."""
+        return sum(
+            process_tree.waited_s(f"{self.pid}/task/{thread}")
+            for thread in process_tree.threads(self.pid)
+        )
+
+    def end(self) -> protocol.Ended:
+        """Kill the child; return how it ended and what it printed."""
+        ended = self._zygote.end(self._number)
+        self._close()
+        return ended
+
+    def release(self) -> None:
+        """Kill the child; it is gone once the zygote has settled."""
+        self._zygote.release(self._number)
+        self._close()
+
+    def _close(self) -> None:
+        self._ended = True
+        os.close(self._pidfd)
+        self._channel.close()
+        self._lookout.close()
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not died by itself."""
+        return not select.select([self._pidfd], [], [], 0)[0]
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was killed."""
+        return self._ended
+
+    def _await_answer(self, deadline_s: float, doing: str, *, compiling_s: float = 0.0) -> None:
+        self._doing = doing
+        start = time.monotonic()
+        limit = start + deadline_s
+        last = start + max(deadline_s, compiling_s)
+        # Seldom enough to stay off the path of calls that are timed.
+        step = 0.1 if compiling_s else GUARD_S
+        while True:
+            now = time.monotonic()
+            if now >= limit:
+                raise self._timed_out(doing, limit - start)
+            ready = {fd for fd, _ in self._poll.poll(min(step, limit - now) * 1000 + 1)}
+            if self._channel.fileno() in ready:
+                return
+            if self._zygote.interrupts.fd in ready:
+                self._zygote.interrupts.check()
+            if self._pidfd in ready:
+                raise self._died(doing)
+            if not ready and self._ceiling and (excess := self._ceiling.excess()):
+                printed = self.end().output
+                raise ChildFailed(FailureKind.CRASH, excess, _joined("", printed))
+            if compiling_s and process_tree.children_of(self.pid):
+                limit = min(time.monotonic() + deadline_s, last)
+
+    def _read(self) -> tuple[int, str, int]:
+        try:
+            data, _ = protocol.receive(self._channel)
+        except OSError:  # it died without having read what we sent
+            data = b""
+        if len(data) < protocol.REPLY.size:
+            raise self._died(self._doing)
+        nonce, status, length, value = protocol.REPLY.unpack(data[: protocol.REPLY.size])
+        if nonce != self._nonce:
+            raise ChildFailed(FailureKind.CRASH, "the process answered what it was not asked")
+        text = data[protocol.REPLY.size :][: min(length, protocol.TEXT_LIMIT)]
+        return status, text.decode("utf-8", "replace"), value
+
+    def _raise(self, status: int, text: str) -> None:
+        kind = FAILURES.get(Status(status)) if status in list(Status) else None
+        if kind is None:
+            raise ChildFailed(FailureKind.CRASH, "the process sent an answer that has no meaning")
+        line, _, detail = text.partition(SEPARATOR)
+        # It is killed all the same, but nobody waits for that.
+        printed = self._zygote.heard(self._number)
+        raise ChildFailed(kind, strip_to_line(line), _joined(detail, printed))
+
+    def _restless(self, what: str) -> ChildFailed:
+        printed = self.end().output
+        return ChildFailed(FailureKind.CRASH, f"the process {what}", _joined("", printed))
+
+    def _timed_out(self, doing: str, seconds: float) -> ChildFailed:
+        printed = self.end().output
+        message = f"no answer after {round(seconds, 1):g} s of {doing}"
+        return ChildFailed(FailureKind.TIMEOUT, message, _joined("", printed))
+
+    def _died(self, doing: str) -> ChildFailed:
+        # Its channel closes a moment before it is dead; or else it lives on without one.
+        alive = not select.select([self._pidfd], [], [], LAST_BREATH_S)[0]
+        ended = self.end()
+        if alive:
+            how = "closed its channel"
+        elif os.WIFSIGNALED(ended.status) and os.WTERMSIG(ended.status) == signal.SIGSYS:
+            how = "was ended by the sandbox: it made a system call that no kernel needs"
+        elif os.WIFSIGNALED(ended.status):
+            how = f"was killed by {_named(os.WTERMSIG(ended.status))}"
+        else:
+            how = f"ended with exit code {os.waitstatus_to_exitcode(ended.status)}"
+        message = f"the process {how} while {doing}"
+        return ChildFailed(FailureKind.CRASH, message, _joined("", ended.output))
+
+
+def _named(number: int) -> str:
+    """Return a signal's name; the real-time ones have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _joined(detail: str, printed: str) -> str:
+    """Return an error's detail and what the child printed, cleaned."""
+    parts = [strip_escapes(detail.strip())]
+    if printed.strip():
+        parts.append("printed:\n" + strip_escapes(printed.strip(), 4096))
+    return "\n".join(part for part in parts if part)

@@ -1,0 +1,1 @@
+"""What confines a child process: namespaces, Landlock, seccomp, and which this machine has."""

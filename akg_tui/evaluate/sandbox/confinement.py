@@ -1,0 +1,360 @@
+"""Takes a freshly forked process's powers away before it sees untrusted code.
+
+Runs in the child only, once, while it has a single thread. Every protection that is missing is
+named. Also finds once, in the zygote, what of this machine a kernel may read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+from msgspec import Struct
+
+from akg_tui.evaluate.dsls import DSLS
+from akg_tui.evaluate.sandbox import landlock, namespaces, seccomp
+from akg_tui.evaluate.sandbox import linux_syscalls as kernel
+from akg_tui.evaluate.targets.cpu import package_path
+
+FILE_BYTES = 512 << 20
+FOLDER_BYTES = 1 << 30
+FOLDER_FILES = 100_000
+CACHE_BYTES = 1 << 30
+OPEN_FILES = 1024
+PROCESSES = max(320, 256 + 8 * (os.cpu_count() or 1))
+"""Processes and threads of one child, itself included; Linux knows no pid namespace of fewer."""
+ADDRESS_SLACK_BYTES = 64 << 30
+"""Libraries, thread stacks and allocators reserve much that they never touch."""
+
+Tried = dict[str, str]
+"""Each protection by name, with nothing if it holds, or else why not."""
+
+
+class Confinement(Struct, frozen=True, kw_only=True):
+    """What a process may still do once `enter` has returned.
+
+    `folder` is its own and empty: where mounts are possible it becomes memory that nobody
+    else sees and that goes with the process. `writable` are other folders it may change, and so
+    are `covered`, which become such memory too; `uncovered` are names by which what they hid can
+    still be read. These three are the places of a kernel.
+    `own_processes` says that it is the first process of a pid namespace. Each process it becomes
+    or starts may work for `cpu_seconds`; 0: for ever.
+    """
+
+    folder: str
+    writable: tuple[str, ...] = ()
+    covered: tuple[str, ...] = ()
+    uncovered: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    memory_bytes: int
+    cpu_seconds: int = 0
+    bounds_address_space: bool = True
+    processes: int = PROCESSES
+    own_processes: bool = False
+    private_folder: bool = True
+
+
+class Begun(Struct, frozen=True):
+    """What `prepare` has done: what was tried, and what it holds open.
+
+    By `memory` this process's memory can be read, whoever holds it: it can be had no more then.
+    `ruleset` is closed by `close`; None if there can be no rules.
+    """
+
+    tried: Tried
+    memory: int
+    ruleset: int | None
+
+
+def die_with_parent(parent: int) -> bool:
+    """Have the kernel kill this process when `parent` dies; False if it is dead already."""
+    held = kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL) == 0
+    return held and os.getppid() == parent
+
+
+def adopt_orphans() -> bool:
+    """Make this process the parent of any descendant whose own parent dies."""
+    return kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1) == 0
+
+
+def hide_memory() -> bool:
+    """Keep other processes of this user from reading or tracing this one's memory."""
+    return kernel.prctl(kernel.PR_SET_DUMPABLE, 0) == 0
+
+
+def enter(wanted: Confinement, *, parent: int) -> Tried:
+    """Give up what a kernel does not need; return what was tried, held or not."""
+    begun = prepare(wanted, parent=parent)
+    os.close(begun.memory)
+    close(wanted, begun)
+    return begun.tried
+
+
+def prepare(wanted: Confinement, *, parent: int) -> Begun:
+    """Do the part of `enter` that depends on no place of a kernel; then `close`."""
+    tried: Tried = {}
+    # The parent of the first process of a namespace is out of sight, and shows as 0.
+    seen = 0 if wanted.own_processes else parent
+    tried["pdeathsig"] = "" if die_with_parent(seen) else "the parent has died"
+    os.setsid()
+    # What it leaves behind stays its own: whoever looks for what descends from it finds all.
+    adopt_orphans()
+    tried["session"] = ""
+    tried["pidns"] = "" if wanted.own_processes else "no pid namespace"
+    _set_apart(wanted, tried)
+    tried["rlimits"] = _limited(wanted)
+    memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    tried["netns"] = _why(namespaces.leave_network())
+    ruleset = _begin_rules(wanted, tried)
+    # It may wait a while before it is closed.
+    hide_memory()
+    return Begun(tried, memory, ruleset)
+
+
+def close(wanted: Confinement, begun: Begun) -> None:
+    """Finish what `prepare` began, for `wanted` with the places of a kernel.
+
+    The order matters: namespaces first, because the filters forbid them; the filter of
+    system calls last, because it forbids most of the rest.
+    """
+    tried = begun.tried
+    spared = (wanted.folder, *wanted.writable, *wanted.covered)
+    if wanted.private_folder:
+        tried["private_cache"] = _covered(wanted) if not tried["mountns"] else "no mount namespace"
+    tried["read_only"] = (
+        _why(namespaces.read_only(spared)) if not tried["mountns"] else "no mount namespace"
+    )
+    fault = namespaces.leave_users(network=bool(tried["netns"]))
+    tried["netns"] = _why(fault)
+    tried["no_capabilities"] = _why(kernel.drop_capabilities())
+    tried["no_new_privs"] = _why(kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1))
+    tried["hidden_memory"] = _why(kernel.prctl(kernel.PR_SET_DUMPABLE, 0))
+    _rule_files(wanted, begun)
+    if seccomp.supported():
+        tried["seccomp"] = _why(seccomp.install())
+    else:
+        tried["seccomp"] = "the system calls of this machine are not known"
+
+
+def confine(
+    folder: str,
+    *,
+    writable: tuple[str, ...] = (),
+    readable_too: tuple[str, ...] = (),
+    memory_bytes: int,
+    parent: int,
+    own_processes: bool = False,
+) -> Tried:
+    """Confine this process like a kernel's: for scripts and tools that nobody has read.
+
+    Call it in a forked child with a single thread, before `exec`. The system can be read,
+    `folder` and `writable` can be written, the network can't be reached, and everything the
+    process starts is confined with it. `readable_too` are further files and folders.
+
+    Returns
+    -------
+    dict
+        Each protection by name, with nothing if it holds, or else why not. The caller
+        decides whether that will do (`akg_tui.evaluate.sandbox.protections.missing`).
+    """
+    wanted = Confinement(
+        folder=folder,
+        writable=writable,
+        programs=programs(),
+        data=(*data(), *readable_too),
+        memory_bytes=memory_bytes,
+        own_processes=own_processes,
+        private_folder=False,
+    )
+    return enter(wanted, parent=parent)
+
+
+def _set_apart(wanted: Confinement, tried: Tried) -> None:
+    """Take mounts, `/proc` and a folder of its own, and a bound on processes."""
+    # A process that hides may not write what is its own below /proc.
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+    tried["first_to_go"] = _written("/proc/self/oom_score_adj", "1000")
+    fault = namespaces.own_mounts()
+    tried["mountns"] = _why(fault)
+    apart = not fault and wanted.own_processes
+    # The folder's mount must be there before the others can no longer be changed.
+    if wanted.private_folder:
+        tried["private_folder"] = (
+            _why(namespaces.own_folder(wanted.folder, FOLDER_BYTES, FOLDER_FILES))
+            if not fault
+            else "no mount namespace"
+        )
+    tried["own_proc"] = _why(namespaces.own_proc()) if apart else "no namespace to show"
+    tried["process_limit"] = _count_limited(wanted, own_proc=not tried["own_proc"])
+
+
+def _covered(wanted: Confinement) -> str:
+    """Cover what is to be `covered`; return why not."""
+    for path in wanted.covered:
+        if fault := namespaces.own_folder(path, CACHE_BYTES, FOLDER_FILES):
+            return _why(fault)
+    return ""
+
+
+def _count_limited(wanted: Confinement, *, own_proc: bool) -> str:
+    """Bound the number of processes and threads; return why not."""
+    if os.getuid() != 0:
+        # Counted in the user namespace that the process is about to enter: its own alone.
+        return _limits([(resource.RLIMIT_NPROC, wanted.processes)])
+    if not own_proc:
+        return "root is exempt from RLIMIT_NPROC, and there is no pid namespace to bound"
+    # Since Linux 6.14 each pid namespace has this limit for itself. Before, it is the
+    # machine's: then the file can't be told apart, so the version decides.
+    release = tuple(int(part) for part in os.uname().release.split(".")[:2] if part.isdigit())
+    if release < (6, 14):
+        return "root is exempt from RLIMIT_NPROC, and Linux before 6.14 has no other way"
+    return _written("/proc/sys/kernel/pid_max", str(wanted.processes))
+
+
+def _limited(wanted: Confinement) -> str:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        held = pages * resource.getpagesize()
+        address = held + wanted.memory_bytes + ADDRESS_SLACK_BYTES
+        bounds = [(resource.RLIMIT_DATA, wanted.memory_bytes), (resource.RLIMIT_AS, address)]
+        return _limits(
+            [
+                *(bounds if wanted.bounds_address_space else ()),
+                *([(resource.RLIMIT_CPU, wanted.cpu_seconds)] if wanted.cpu_seconds else ()),
+                (resource.RLIMIT_FSIZE, FILE_BYTES),
+                (resource.RLIMIT_NOFILE, OPEN_FILES),
+                (resource.RLIMIT_MEMLOCK, 64 << 20),
+                (resource.RLIMIT_MSGQUEUE, 0),
+                (resource.RLIMIT_CORE, 0),
+            ]
+        )
+    return "/proc/self/statm can't be read"
+
+
+def _limits(wanted: list[tuple[int, int]]) -> str:
+    for which, value in wanted:
+        _, hard = resource.getrlimit(which)
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        try:
+            resource.setrlimit(which, (bound, bound))
+        except (OSError, ValueError) as error:
+            return f"a limit could not be set: {error}"
+    return ""
+
+
+def _begin_rules(wanted: Confinement, tried: Tried) -> int | None:
+    """Gather the rules for all that is there before a kernel is; None, and why, if none can be."""
+    found = landlock.version()
+    if not found:
+        tried["landlock"] = tried["landlock_scopes"] = "the kernel has no Landlock"
+        return None
+    proc = ("/proc",) if not tried["own_proc"] else PROC_WITHOUT_OTHERS
+    rules = (
+        (landlock.SYSTEM, wanted.programs),
+        (landlock.DATA, (*wanted.data, *proc)),
+        (landlock.DEVICE, DEVICES),
+        (landlock.CONTROLLED, wanted.devices),
+    )
+    try:
+        return landlock.begin(rules, found)
+    except OSError as error:
+        tried["landlock"] = tried["landlock_scopes"] = f"refused: {error.strerror}"
+        return None
+
+
+def _rule_files(wanted: Confinement, begun: Begun) -> None:
+    tried, ruleset = begun.tried, begun.ruleset
+    if ruleset is None:
+        return
+    found = landlock.version()
+    rules = (
+        (landlock.DATA, wanted.uncovered),
+        (landlock.SCRATCH, (wanted.folder, *wanted.writable, *wanted.covered)),
+    )
+    try:
+        landlock.restrict(ruleset, rules, found)
+    except OSError as error:
+        tried["landlock"] = tried["landlock_scopes"] = f"refused: {error.strerror}"
+        return
+    finally:
+        os.close(ruleset)
+    tried["landlock"] = (
+        "" if found >= landlock.LEAST else f"version {found} does not forbid to cut files short"
+    )
+    tried["landlock_scopes"] = (
+        "" if found >= landlock.SCOPES_SINCE else f"version {found} knows no scopes"
+    )
+
+
+def _written(path: str, text: str) -> str:
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return ""
+
+
+def _why(fault: int) -> str:
+    return os.strerror(fault) if fault else ""
+
+
+SYSTEM = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
+)  # fmt: skip
+ETC = (
+    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "localtime", "timezone",
+    "nsswitch.conf", "passwd", "group", "alternatives", "ssl/openssl.cnf", "os-release",
+    "locale.alias", "mime.types",
+)  # fmt: skip
+DATA = (
+    "/dev/urandom", "/dev/random", "/dev/zero", "/sys/devices/system",
+    "/sys/kernel/mm/transparent_hugepage",
+)  # fmt: skip
+DEVICES = ("/dev/null", "/dev/full")
+PROC_WITHOUT_OTHERS = (
+    "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/version",
+    "/proc/filesystems", "/proc/sys/vm", "/proc/sys/kernel", "/proc/self",
+)  # fmt: skip
+"""For a `/proc` that shows everybody: nothing in it but this process and the machine."""
+
+_NOT_FOR_KERNELS = "_data"  # the samples' references
+
+
+def programs() -> tuple[str, ...]:
+    """Return the paths that hold what may be run: system, Python, packages, the compiler."""
+    own = Path(package_path()).resolve()
+    prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix]
+    found = [*SYSTEM, *prefixes, *_toolchains(), *_library_path()]
+    found += [str(entry) for entry in (own / "akg_tui").iterdir() if entry.name != _NOT_FOR_KERNELS]
+    known = [*SYSTEM, *prefixes, str(own)]
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        # A package that is developed elsewhere, PyTorch itself perhaps.
+        if path is None or "." in module.__name__ or module.__name__ == "akg_tui":
+            continue
+        home = Path(path).resolve()
+        if home.name == "__init__.py":
+            home = home.parent
+        if not any(home.is_relative_to(parent) for parent in known):
+            found.append(str(home))
+    return tuple(dict.fromkeys(found))
+
+
+def data() -> tuple[str, ...]:
+    """Return the paths of system data."""
+    return (*DATA, *(f"/etc/{name}" for name in ETC))
+
+
+def _toolchains() -> list[str]:
+    return [path for each in DSLS.values() for path in each.readable()]
+
+
+def _library_path() -> list[str]:
+    named = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    return [path for path in named if Path(path).is_absolute()]

@@ -1,0 +1,124 @@
+"""File-system rules of the kernel's own: what may be read, what written, nothing else.
+
+Applies to the calling thread and all it starts, for good. Written against the kernel's
+interface (Documentation/userspace-api/landlock.rst) because the bindings on the package
+index stop at old versions of it, and this runs in a process that must import nothing more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterable
+
+from akg_tui.evaluate.sandbox import linux_syscalls as kernel
+
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+_VERSION = 1
+_PATH_BENEATH = 1
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+REMOVE_DIR, REMOVE_FILE = 1 << 4, 1 << 5
+MAKE_DIR, MAKE_REG, MAKE_FIFO, MAKE_SYM = 1 << 7, 1 << 8, 1 << 10, 1 << 12
+REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_FIRST = (1 << 13) - 1  # all file-system rights of the first version
+_SINCE = {2: REFER, 3: TRUNCATE, 5: IOCTL_DEV}
+
+SYSTEM = EXECUTE | READ_FILE | READ_DIR
+DATA = READ_FILE | READ_DIR
+# No EXECUTE: what is written here can be loaded as a library, but not started. No sockets
+# and no devices either.
+SCRATCH = (
+    DATA | WRITE_FILE | TRUNCATE | REFER | REMOVE_DIR | REMOVE_FILE
+    | MAKE_DIR | MAKE_REG | MAKE_FIFO | MAKE_SYM
+)  # fmt: skip
+DEVICE = READ_FILE | WRITE_FILE
+CONTROLLED = DEVICE | READ_DIR | IOCTL_DEV  # a device that is driven by ioctl, as GPUs are
+_FOR_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+
+TCP = 0b11  # bind and connect
+SCOPES = 0b11  # abstract sockets and signals
+TCP_SINCE, SCOPES_SINCE = 4, 6
+LEAST = 3
+"""Before this version a file that may only be read could still be cut to nothing."""
+
+Rules = Iterable[tuple[int, Iterable[str]]]
+"""Rights, each with the paths beneath which they are given."""
+
+
+def version() -> int:
+    """Return the version of Landlock that the kernel offers, 0 when it has none."""
+    try:
+        return kernel.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
+    except OSError:
+        return 0
+
+
+def begin(rules: Rules, found: int) -> int:
+    """Return a descriptor of a set of rules that restricts nobody yet.
+
+    Each rule is some rights beneath some paths; paths that do not exist are left out. `found` is
+    what `version` said. TCP, signals to processes outside, and abstract sockets are forbidden
+    where that version can do so.
+
+    Raises
+    ------
+    OSError
+        The kernel refused.
+    """
+    attribute = struct.pack("<Q", _known(found))
+    attribute += struct.pack("<Q", TCP) if found >= TCP_SINCE else b""
+    attribute += struct.pack("<Q", SCOPES) if found >= SCOPES_SINCE else b""
+    ruleset = kernel.syscall(
+        CREATE_RULESET, attribute, ctypes.c_size_t(len(attribute)), ctypes.c_uint32(0)
+    )
+    try:
+        _add(ruleset, rules, found)
+    except BaseException:
+        os.close(ruleset)
+        raise
+    return ruleset
+
+
+def restrict(ruleset: int, rules: Rules, found: int) -> None:
+    """Allow this thread what a set of rules says and what `rules` add to it, and no more.
+
+    Raises
+    ------
+    OSError
+        The kernel refused; nothing is restricted then.
+    """
+    _add(ruleset, rules, found)
+    kernel.syscall(RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+
+
+def _known(found: int) -> int:
+    known = _FIRST
+    for since, right in _SINCE.items():
+        known |= right if found >= since else 0
+    return known
+
+
+def _add(ruleset: int, rules: Rules, found: int) -> None:
+    known = _known(found)
+    for rights, paths in rules:
+        for path in paths:
+            _allow(ruleset, rights & known, path)
+
+
+def _allow(ruleset: int, rights: int, path: str) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            rights &= _FOR_FILES
+        rule = struct.pack("<Qi", rights, fd)
+        kernel.syscall(
+            ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), rule, ctypes.c_uint32(0)
+        )
+    finally:
+        os.close(fd)

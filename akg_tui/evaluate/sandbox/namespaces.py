@@ -1,0 +1,135 @@
+"""Worlds of their own for processes: what they can see, reach, mount and outlive.
+
+The first process of a pid namespace takes all others in it along when it dies: this is what
+ends daemons and fork bombs. Must run while the process has a single thread.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import NoReturn
+
+from akg_tui.evaluate.sandbox import linux_syscalls as kernel
+
+APART = kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
+
+
+def keep_apart(*unneeded: int) -> str:
+    """Go on as the first process of a new pid namespace; return why not, or nothing.
+
+    Forks: the calling process closes `unneeded`, stays behind only to wait, and ends as the
+    new one ends. The new one may then give each of its children a namespace of its own.
+    """
+    fault = kernel.unshare(kernel.CLONE_NEWPID)
+    if fault:
+        # Without the right to do so, it takes a user namespace in which we have the right.
+        uid, gid = os.getuid(), os.getgid()
+        fault = kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID)
+        if fault:
+            return f"no pid namespace: {os.strerror(fault)}"
+        map_ids(uid, gid)
+    pid = os.fork()
+    if pid != 0:
+        for fd in unneeded:
+            os.close(fd)
+        stand_by(pid)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    return ""
+
+
+def stand_by(pid: int) -> NoReturn:
+    """Wait for a child and end as it ends; a signal becomes an exit code, as in a shell."""
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os._exit(code if code >= 0 else 128 - code)
+
+
+class OwnProcesses:
+    """Gives each child that is forked a pid namespace, where that is possible."""
+
+    def __init__(self) -> None:
+        self._home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+
+    def fork(self) -> int:
+        """Fork; the child is the first process of its namespace."""
+        fault = kernel.unshare(kernel.CLONE_NEWPID)
+        if fault:
+            raise OSError(fault, f"no pid namespace: {os.strerror(fault)}")
+        pid = -1
+        try:
+            pid = os.fork()
+        finally:
+            if pid != 0:
+                fault = kernel.setns(self._home, kernel.CLONE_NEWPID)
+        if pid != 0 and fault:
+            raise OSError(fault, f"can't leave a child's pid namespace: {os.strerror(fault)}")
+        return pid
+
+
+def map_ids(uid: int, gid: int) -> None:
+    """Keep the same ids inside a new user namespace: files that are made stay the user's."""
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{uid} {uid} 1"),
+        ("gid_map", f"{gid} {gid} 1"),
+    ):
+        try:
+            Path(f"/proc/self/{name}").write_text(text)
+        except OSError:  # an unmapped id only shows as `nobody`
+            return
+
+
+def own_mounts() -> int:
+    """Take a copy of the mounts, from which nothing spreads back; return the errno."""
+    fault = kernel.unshare(kernel.CLONE_NEWNS)
+    return fault or kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+
+
+def read_only(spared: tuple[str, ...]) -> int:
+    """Let no mount be written to but those at `spared`; return the errno.
+
+    Rules on files say who may open and make them; this also keeps their owner from changing
+    their modes, times and attributes.
+    """
+    for path in spared:
+        if fault := kernel.mount(path, path, None, kernel.MS_BIND):
+            return fault
+    if fault := kernel.change_mounts("/", recursive=True, read_only=True):
+        return fault
+    for path in spared:
+        if fault := kernel.change_mounts(path, recursive=False, read_only=False):
+            return fault
+    return 0
+
+
+def own_proc() -> int:
+    """Mount a `/proc` that shows this pid namespace only; return the errno."""
+    flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+    return kernel.mount("proc", "/proc", "proc", flags)
+
+
+def own_folder(path: str, size: int, files: int) -> int:
+    """Mount memory of at most `size` bytes and `files` files at `path`; return the errno."""
+    flags = kernel.MS_NOSUID | kernel.MS_NODEV
+    return kernel.mount("tmpfs", path, "tmpfs", flags, f"size={size},nr_inodes={files},mode=700")
+
+
+def leave_network() -> int:
+    """Leave the network and System V memory; return the errno."""
+    return kernel.unshare(APART)
+
+
+def leave_users(*, network: bool) -> int:
+    """Leave the user namespace, and the `network` too if that is not done; return the errno.
+
+    Only then is nothing of the machine owned by a namespace in which this process has rights.
+    """
+    uid, gid = os.getuid(), os.getgid()
+    # The zygote hides its memory, and a hidden process may not write its own id maps.
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+    fault = kernel.unshare(kernel.CLONE_NEWUSER | (APART if network else 0))
+    if not fault:
+        map_ids(uid, gid)
+        return 0
+    return fault if network else 0

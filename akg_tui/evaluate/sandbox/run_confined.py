@@ -1,0 +1,103 @@
+"""`python -m akg_tui.evaluate.sandbox.run_confined [OPTIONS] -- COMMAND`: run a program confined.
+
+For scripts that an agent wrote: the same walls as for a kernel (`sandbox.confine`), around
+any program. Ends with its exit code, or with 125 when it could not be confined or started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from akg_tui.evaluate.sandbox import confinement, namespaces
+from akg_tui.evaluate.sandbox.protections import missing, named
+from akg_tui.evaluate.targets.cpu import base_environment
+
+NOT_STARTED = 125
+MEMORY_GB = 4.0
+
+
+def command(
+    *words: str,
+    folder: Path,
+    readable: tuple[Path, ...] = (),
+    writable: tuple[Path, ...] = (),
+    memory_gb: float = MEMORY_GB,
+    require: bool = False,
+) -> list[str]:
+    """Return the command line that runs `words` confined, with `folder` as its current one.
+
+    It may write below `folder` and `writable`, and read these, `readable` and the system.
+    With `require` it is not started where a vital protection is missing. Give the process a
+    session of its own and kill it when it takes too long: all that it started dies with it.
+    """
+    line = [
+        sys.executable,
+        "-P",
+        "-m",
+        "akg_tui.evaluate.sandbox.run_confined",
+        "--folder",
+        str(folder),
+    ]
+    line += [f"--read={path}" for path in readable] + [f"--write={path}" for path in writable]
+    line += [f"--memory-gb={memory_gb:g}", *(["--require"] if require else [])]
+    return [*line, "--", *words]
+
+
+def main(arguments: list[str]) -> int:
+    """Confine this process and become the program; return only when that fails."""
+    parser = argparse.ArgumentParser(prog="python -m akg_tui.evaluate.sandbox.run_confined")
+    parser.add_argument("--folder", type=Path, required=True, help="where it runs and may write")
+    parser.add_argument("--read", type=Path, action="append", default=[], metavar="PATH")
+    parser.add_argument("--write", type=Path, action="append", default=[], metavar="PATH")
+    parser.add_argument("--memory-gb", type=float, default=MEMORY_GB)
+    parser.add_argument("--require", action="store_true", help="refuse where walls are missing")
+    parser.add_argument("words", nargs="+", metavar="COMMAND")
+    wanted = parser.parse_args(arguments)
+    folder = wanted.folder.absolute()
+    if not folder.is_dir():
+        return _fail(f"{folder} is not a folder")
+    apart = not namespaces.keep_apart()
+    parent = os.getpid()
+    if apart:
+        _in_own_namespace()
+    tried = confinement.confine(
+        str(folder),
+        writable=tuple(str(path.absolute()) for path in wanted.write),
+        readable_too=tuple(str(path.absolute()) for path in wanted.read),
+        memory_bytes=int(wanted.memory_gb * (1 << 30)),
+        parent=parent if apart else os.getppid(),
+        own_processes=apart,
+    )
+    if wanted.require and (lost := missing(named(tried))):
+        return _fail(f"not confined: {', '.join(map(str, lost))}")
+    os.chdir(folder)
+    environment = base_environment() | {"HOME": str(folder), "TMPDIR": str(folder)}
+    try:
+        os.execvpe(wanted.words[0], wanted.words, environment)
+    except OSError as error:
+        return _fail(f"{wanted.words[0]} can't be started: {error.strerror}")
+
+
+def _in_own_namespace() -> None:
+    """Go on as the first process of a namespace; the caller waits, and ends as it ends."""
+    pid = namespaces.OwnProcesses().fork()
+    if pid != 0:
+        namespaces.stand_by(pid)
+
+
+def _fail(message: str) -> int:
+    print(f"confined: {message}", file=sys.stderr)
+    return NOT_STARTED
+
+
+def run() -> NoReturn:
+    """The entry of `python -m`."""
+    sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    run()

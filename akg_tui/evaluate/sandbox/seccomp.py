@@ -1,0 +1,185 @@
+"""The system-call filter: what no kernel needs answers with an error, or ends the process.
+
+A list of what is forbidden, not of what is allowed: Python, a compiler and an OpenMP library
+must go on working on a machine we have not seen. A call newer than this table does not exist
+(ENOSYS). Written as a program for the kernel's own filter machine, because libseccomp and
+its bindings would have to be installed, and loaded in every child.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import functools
+import platform
+import signal
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+
+from akg_tui.evaluate.sandbox import linux_syscalls as kernel
+
+_X86, _ARM = "x86_64", "aarch64"
+_AUDIT_ARCH = {_X86: 0xC000003E, _ARM: 0xC00000B7}
+_X32_BIT = 0x40000000
+NEWEST = 462  # mseal; the numbers of new calls are the same on every architecture
+
+ENDS = {
+    # Only an attack calls these: (x86-64, aarch64), None where there is no such call.
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
+    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "reboot": (169, 142),
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51),
+    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
+    "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
+    "mount_setattr": (442, 442), "swapon": (167, 224), "swapoff": (168, 225),
+    "open_by_handle_at": (304, 265), "process_vm_writev": (311, 271), "setns": (308, 268),
+    "settimeofday": (164, 170), "clock_settime": (227, 112), "sethostname": (170, 161),
+    "setdomainname": (171, 162), "acct": (163, 89), "quotactl": (179, 60),
+    "quotactl_fd": (443, 443), "iopl": (172, None), "ioperm": (173, None),
+    "uselib": (134, None), "nfsservctl": (180, 42), "lookup_dcookie": (212, 18),
+}  # fmt: skip
+
+REFUSED = {
+    # Honest libraries try these and go on without.
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "pidfd_getfd": (438, 438),
+    "kcmp": (312, 272), "perf_event_open": (298, 241), "bpf": (321, 280),
+    "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
+    "userfaultfd": (323, 282), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427), "unshare": (272, 97), "fanotify_init": (300, 262),
+    "fanotify_mark": (301, 263), "name_to_handle_at": (303, 264), "syslog": (103, 116),
+    "vhangup": (153, 58), "clock_adjtime": (305, 266), "adjtimex": (159, 171),
+    "migrate_pages": (256, 238), "modify_ldt": (154, None),
+    # Memory that counts for no process: no limit holds it.
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194),
+    # What outlives a process, for the next one to find.
+    "msgget": (68, 186), "semget": (64, 190), "setxattr": (188, 5), "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    # Which pages of a file lie in memory outlives a process too.
+    "mincore": (27, 232), "cachestat": (451, 451),
+    # Which CPU, and how soon, is the judge's to say.
+    "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118), "sched_setattr": (314, 274), "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    # Landlock does not govern sockets in the file system (a desktop's bus, an ssh agent).
+    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
+    "accept": (43, 202), "accept4": (288, 242),
+    # A stopped process runs again as soon as SIGCONT is sent to it, blocked or ignored; these
+    # have the kernel send a signal of the caller's choice later.
+    "timer_create": (222, 107), "mq_notify": (244, 184),
+}  # fmt: skip
+
+# Told that it worked, and not done: ninja and daemons go on, but nobody leaves the process
+# group, so stopping and killing the group reaches them all.
+PRETENDED = {"setsid": (112, 157), "setpgid": (109, 154)}
+
+_CLONE3 = (435, 435)  # its flags can't be seen by a filter; the C library falls back to clone
+# Any new namespace, and a child that is not the caller's but its parent's.
+_CLONE, _CLONE_FLAGS = (56, 220), 0x7E020080 | 0x00008000
+_EXIT_SIGNAL = 0xFF
+_PRCTL, _PERSONALITY, _KILL, _SOCKETPAIR = (157, 167), (135, 92), (62, 129), (53, 199)
+_PERSONALITY_QUERY = 0xFFFFFFFF
+_FCNTL = (72, 25)
+_HINTS = (1036, 1038)  # F_SET_RW_HINT, F_SET_FILE_RW_HINT: kept with a file, for the next to read
+_PREADV2, _NO_WAIT = (327, 286), 0x8
+_SENDS = (
+    # Which of their arguments is a signal: tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo,
+    # pidfd_send_signal; kill is not among them, as it has a rule of its own.
+    ((200, 130), 1), ((234, 131), 2), ((129, 138), 1), ((297, 240), 2), ((424, 424), 1),
+)  # fmt: skip
+
+_ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_LOAD, _EQUAL, _ABOVE, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x54, 0x06
+_MODE_FILTER = 2
+
+Program = list[tuple[int, int, int, int]]
+
+
+def supported() -> bool:
+    """Say whether the numbers of this machine's system calls are known."""
+    return platform.machine() in _AUDIT_ARCH and struct.calcsize("P") == 8
+
+
+def install() -> int:
+    """Filter all further system calls of this thread and what it starts; return the errno."""
+    code = encoded(platform.machine())
+    buffer = ctypes.create_string_buffer(code, len(code))
+
+    class Filter(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
+
+    wanted = Filter(len(code) // 8, ctypes.cast(buffer, ctypes.c_void_p))
+    return kernel.prctl(kernel.PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(wanted))
+
+
+@functools.lru_cache(maxsize=1)
+def encoded(machine: str) -> bytes:
+    """Return the filter as the kernel reads it; made once, in the zygote, for all children."""
+    return b"".join(struct.pack("<HBBI", *line) for line in program(machine))
+
+
+def program(machine: str) -> Program:
+    """Return the filter for a machine, as (code, jump if true, jump if false, operand)."""
+    column = 0 if machine == _X86 else 1
+    out: Program = [
+        (_LOAD, 0, 0, 4),
+        (_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
+        (_RETURN, 0, 0, _KILL_PROCESS),
+        (_LOAD, 0, 0, 0),
+    ]
+    if machine == _X86:
+        # The second set of numbers would be a way around this one.
+        out += [(_ABOVE, 0, 1, _X32_BIT - 1), (_RETURN, 0, 0, _KILL_PROCESS)]
+    out += [(_ABOVE, 0, 1, NEWEST), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
+    out += _each(_numbers(ENDS, column), _KILL_PROCESS)
+    out += _each(_numbers(REFUSED, column), _ERRNO | errno.EPERM)
+    out += _each(_numbers(PRETENDED, column), _ERRNO)
+    out += _each([_CLONE3[column]], _ERRNO | errno.ENOSYS)
+    refuse = (_RETURN, 0, 0, _ERRNO | errno.EPERM)
+    plain = [(_AND, 0, 0, _EXIT_SIGNAL), (_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, signal.SIGCHLD), refuse]
+    apart = [_argument(0), (_ANY_BIT, 0, 1, _CLONE_FLAGS), refuse]
+    out += _when(_CLONE[column], [*apart, *plain])
+    # A child that outlives the judge would have to shake this off first; one whose parent's
+    # death wakes it, or that becomes another's child, would not stand still with the rest.
+    whose = [kernel.PR_SET_PDEATHSIG, kernel.PR_SET_CHILD_SUBREAPER]
+    out += _when(_PRCTL[column], [_argument(0), *_among(whose), refuse])
+    chosen = [fcntl.F_SETSIG, fcntl.F_NOTIFY, *_HINTS]
+    out += _when(_FCNTL[column], [_argument(1), *_among(chosen), refuse])
+    out += _when(_PREADV2[column], [_argument(5), (_ANY_BIT, 0, 1, _NO_WAIT), refuse])
+    query = [(_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, _PERSONALITY_QUERY), refuse]
+    out += _when(_PERSONALITY[column], [_argument(0), *query])
+    # Two processes that wake each other without end would never all be stopped.
+    for sends, at in _SENDS:
+        out += _when(sends[column], [_argument(at), *_among([signal.SIGCONT]), refuse])
+    everybody = [_argument(0), *_among([0xFFFFFFFF]), refuse]
+    out += _when(_KILL[column], [*everybody, _argument(1), *_among([signal.SIGCONT]), refuse])
+    # A pair of streams only talks to itself; one of datagrams can write to any socket.
+    pair = [_argument(0), (_EQUAL, 1, 0, socket.AF_UNIX), refuse]
+    kind = [_argument(1), (_AND, 0, 0, 0xF), (_EQUAL, 0, 1, socket.SOCK_DGRAM), refuse]
+    out += _when(_SOCKETPAIR[column], [*pair, *kind])
+    return [*out, (_RETURN, 0, 0, _ALLOW)]
+
+
+def _numbers(calls: Mapping[str, tuple[int, int | None]], column: int) -> list[int]:
+    return [number for pair in calls.values() if (number := pair[column]) is not None]
+
+
+def _each(numbers: list[int], answer: int) -> Program:
+    return [*_among(numbers), (_RETURN, 0, 0, answer)]
+
+
+def _among(values: Sequence[int]) -> Program:
+    """Go on with the next line if the value is one of these, and leave that out if not."""
+    last = len(values) - 1
+    return [(_EQUAL, last - place, int(place == last), int(v)) for place, v in enumerate(values)]
+
+
+def _when(number: int, body: Program) -> Program:
+    """Run `body` for one call; whoever comes out of it is allowed."""
+    inner = [*body, (_RETURN, 0, 0, _ALLOW)]
+    return [(_EQUAL, 0, len(inner), number), *inner]
+
+
+def _argument(index: int) -> tuple[int, int, int, int]:
+    return (_LOAD, 0, 0, 16 + 8 * index)

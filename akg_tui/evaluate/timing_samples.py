@@ -1,0 +1,570 @@
+"""Times a candidate against a baseline, in pairs of fresh processes.
+
+Owns the order of samples, the choice of outputs to check, and how results are read out of a
+kernel's memory. The clock is the judge's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+import random
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import torch
+
+from akg_tui.core.measurement import FailureKind
+from akg_tui.evaluate import correctness
+from akg_tui.evaluate.child import layout as layouts
+from akg_tui.evaluate.child.layout import Layout, TensorSlot
+from akg_tui.evaluate.child.protocol import REPORT_BYTES, Plan
+from akg_tui.evaluate.correctness import Bound
+from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
+from akg_tui.evaluate.processes.shared_memory import SharedMemory, SharedMemoryPool
+from akg_tui.evaluate.processes.worker import ChildFailed, Worker
+from akg_tui.evaluate.reference import Draw
+from akg_tui.evaluate.targets.cpu import processors
+
+SAMPLE_S = 0.002
+CALLS_LIMIT = 64
+PAIRS = 11
+PAIRS_LEAST = 3
+WARMUPS = 2
+WARMUPS_MOST = 6
+WARMING = 0.03
+"""A process is warm when a sample beats the best one before it by less than this."""
+
+CLUSTER_S = 0.25
+"""About how long the samples of one pair of processes may take."""
+
+POOL_BYTES = 256 << 20
+RETURNED_BYTES = 32 << 20
+"""How much of what timed calls returned is kept until a pair of processes is done with."""
+
+ALONE = 7
+"""Pairs of samples of a single call, where a sample has several: see `Alone`."""
+
+COLD_S = 1e-4
+"""What a call that is the first after a while may take longer, whatever it does: its caches and
+Python's are cold, and more so for the kernel that does less."""
+
+FIXED_SAMPLES = 15
+FIXED_SHARE = 0.5
+FIXED_LASTS_S = 30.0
+EQUAL_CALLS_UP_TO = 4.0
+
+
+def calls_per_sample(call_s: float, item_bytes: int) -> int:
+    """Return how many calls make a sample long enough to time, within the pool's bound."""
+    wanted = math.ceil(SAMPLE_S / max(call_s, 1e-9))
+    fitting = POOL_BYTES // (max(item_bytes, 1) * (WARMUPS + PAIRS_LEAST))
+    return max(1, min(wanted, CALLS_LIMIT, fitting))
+
+
+def calls_of_both(seconds: tuple[float, float], item_bytes: int) -> tuple[int, int]:
+    """Return the calls in a sample of either side.
+
+    Both have the same number where that can be afforded, because a sample's number of
+    inputs decides how much of them a cache can hold.
+    """
+    slow, fast = max(seconds), max(min(seconds), 1e-9)
+    if slow / fast <= EQUAL_CALLS_UP_TO:
+        seconds = (fast, fast)
+    first, second = (calls_per_sample(value, item_bytes) for value in seconds)
+    return first, second
+
+
+def pairs_per_cluster(sample_s: float, calls: int, item_bytes: int) -> int:
+    """Return how many sample pairs a cluster has; `sample_s` is what one pair takes."""
+    fitting = POOL_BYTES // (max(item_bytes, 1) * calls) - WARMUPS_MOST
+    return max(PAIRS_LEAST, min(PAIRS, int(CLUSTER_S / max(sample_s, 1e-9)), fitting))
+
+
+@dataclass
+class Side:
+    """One of the two kernels: its plan, the calls in a sample, and its memory.
+
+    `fault` is what a failure of this side means: None for the candidate, whose failures
+    are its own result.
+    """
+
+    name: str
+    plan: Plan
+    calls: int
+    report: SharedMemory
+    inputs: SharedMemory
+    places: SharedMemory
+    results: Results
+    fault: FailureKind | None = None
+
+    @contextlib.contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Let a failure inside the block count against this side."""
+        with contextlib.ExitStack() as stack:
+            if self.fault is not None:
+                stack.enter_context(blamed_on(self.fault, self.name))
+            yield
+
+    def move(self, pool: SharedMemoryPool) -> None:
+        """Take other memory: where it lies favours one side, and must not do so twice."""
+        self.close()
+        # These too: what the last process left in them is not for the next.
+        self.report, self.places = SharedMemory(self.report.size), SharedMemory(self.places.size)
+        self.inputs = pool.take(self.inputs.size)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for region in (self.report, self.inputs, self.places):
+            region.close()
+
+
+def make_side(name: str, plan: Plan, calls: int, fault: FailureKind | None = None) -> Side:
+    """Return a side whose memory holds the arguments of one sample."""
+    outputs = plan.outputs
+    if plan.inputs is None or outputs is None:
+        raise ValueError("a plan without arguments can't be called")
+    report = SharedMemory(REPORT_BYTES if plan.kind == "reference" else 0)
+    inputs = SharedMemory(calls * plan.inputs.size)
+    places = SharedMemory(calls * layouts.places(outputs).size)
+    plan = msgspec.structs.replace(plan, slots=calls)
+    return Side(name, plan, calls, report, inputs, places, Results(outputs, plan.strides), fault)
+
+
+def load_side(nursery: ChildPool, worker: Worker, side: Side, state: SharedMemory) -> None:
+    """Send a side's plan to its child, without waiting for it to be loaded."""
+    nursery.send_plan(worker, side.plan, side.report, state, side.inputs, side.places)
+
+
+def fill(side: Side, slot: int, draw: Draw, item: int) -> None:
+    """Copy an item's arguments into a slot of a side that stands still."""
+    size = draw.description.inputs.size
+    side.inputs.bytes[slot * size : (slot + 1) * size] = draw.inputs.bytes[
+        item * size : (item + 1) * size
+    ]
+
+
+def results(side: Side, worker: Worker, slot: int) -> list[torch.Tensor]:
+    """Return the results of a call of a side that stands still, until others are read.
+
+    Their shapes and dtypes are the reference's.
+    """
+    return side.results.read(worker, side.places, slot)
+
+
+def call_once(side: Side, worker: Worker, draw: Draw, item: int, limit_s: float) -> float:
+    """Call a side on one item; return seconds, fixed cost included."""
+    fill(side, 0, draw, item)
+    nanoseconds = worker.timed_call(1, limit_s)
+    worker.await_stop()
+    return nanoseconds / 1e9
+
+
+def keeps_arguments(side: Side, slot: int, draw: Draw, item: int) -> bool:
+    """Say whether a call left its arguments as they were."""
+    size = draw.description.inputs.size
+    given = draw.inputs.bytes[item * size : (item + 1) * size]
+    return np.array_equal(side.inputs.bytes[slot * size : (slot + 1) * size], given)
+
+
+def insist_on_arguments(*, kept: bool) -> None:
+    """Raise ChildFailed if a call changed its arguments."""
+    if not kept:
+        raise ChildFailed(FailureKind.WRONG, "the kernel changed its inputs")
+
+
+@contextlib.contextmanager
+def apart(workers: Sequence[Worker], cpus: Sequence[int]) -> Iterator[None]:
+    """Confine children to `cpus`, and keep the judge off these where there are others.
+
+    A judge that wakes beside the kernel which has just answered would wait for it, or make it wait.
+    """
+    usable = processors()
+    for worker in workers:
+        worker.pin(cpus)
+    try:
+        if others := set(usable) - set(cpus):
+            os.sched_setaffinity(0, others)
+        yield
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a timed call gave back, to be compared while nothing is timed."""
+
+    side: Side
+    results: list[torch.Tensor]
+    item: int
+    kept_arguments: bool
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes to keep it."""
+        return sum(tensor.nbytes for tensor in self.results)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What one pair of processes showed."""
+
+    log_ratio: float
+    pairs: int
+    baseline_s: float
+    candidate_s: float
+    """Median times of a call, fixed cost taken off."""
+
+    waited_s: float
+    """How long the two, and the judge that times them, waited for a CPU meanwhile."""
+
+    alone: Alone | None = None
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What calls showed whose input was the only one there.
+
+    The inputs of a sample lie in memory together, and a kernel could do at its first call what
+    serves all of them. One at a time, that gains nothing. `expected` is the log ratio of an
+    honest kernel: as in whole samples, but for what the baseline takes longer when alone.
+    """
+
+    log_ratio: float
+    expected: float
+    together: float
+    """The log ratio of the whole samples in the same processes."""
+
+
+@dataclass
+class Memory:
+    """What a judge remembers from one comparison to the next: sizes, never results.
+
+    `fixed_s` is the fixed cost of a sample by its calls, with the moment it was measured;
+    `call_s` about how long a call of a baseline takes, by its text.
+    """
+
+    fixed_s: dict[int, tuple[float, float]] = field(default_factory=dict)
+    call_s: dict[str | None, float] = field(default_factory=dict)
+
+    def fixed(self, calls: int) -> float | None:
+        """Return a fixed cost, unless it is too old to be that of the machine as it is now."""
+        measured = self.fixed_s.get(calls)
+        if measured is None or time.monotonic() - measured[1] > FIXED_LASTS_S:
+            return None
+        return measured[0]
+
+
+class Contest:
+    """Runs clusters of a candidate and a baseline on one draw of inputs."""
+
+    def __init__(
+        self,
+        nursery: ChildPool,
+        draw: Draw,
+        held: Sequence[Bound],
+        *,
+        baseline: Side,
+        candidate: Side,
+        state: SharedMemory,
+        pairs: int,
+        strict: bool,
+        dice: random.Random,
+        memory: Memory,
+        pool: SharedMemoryPool,
+    ) -> None:
+        """`strict`: check a result of every sample, and time single calls too."""
+        self._nursery = nursery
+        self._draw = draw
+        self._held = correctness.loosened(held)
+        self._baseline = baseline
+        self._candidate = candidate
+        self._state = state
+        self._strict = strict
+        self._alone = ALONE if strict and max(baseline.calls, candidate.calls) > 1 else 0
+        turns = (draw.count - self._alone) // max(baseline.calls, candidate.calls)
+        self._pairs = max(1, min(pairs, turns - WARMUPS))
+        self._warmups = min(WARMUPS_MOST, turns - self._pairs)
+        self._dice = dice
+        self._memory = memory
+        self._pool = pool
+        self._returned: list[Returned] = []
+        self.sampled_s = 0.0
+
+    def measure_fixed_cost(self) -> None:
+        """Time a child whose results are there beforehand, for all numbers of calls.
+
+        It is the machine's and the data's, not the kernels': one of a short while ago will do.
+        """
+        wanted = {self._baseline.calls, self._candidate.calls} | ({1} if self._alone else set())
+        wanted = {calls for calls in wanted if self._memory.fixed(calls) is None}
+        if not wanted:
+            return
+        wide = max(self._baseline, self._candidate, key=lambda side: side.calls)
+        plan = msgspec.structs.replace(wide.plan, kind="idle", source="")
+        idle = dataclasses.replace(wide, name="idle process", plan=plan, fault=FailureKind.JUDGE)
+        with idle.blamed(), self._nursery.child("") as worker:
+            load_side(self._nursery, worker, idle, self._state)
+            self._nursery.await_load(worker)
+            self._nursery.quiet()
+            with self._apart([worker]):
+                for calls in wanted:
+                    taken = [
+                        worker.timed_call(calls, self._limit_s(calls)) for _ in range(FIXED_SAMPLES)
+                    ]
+                    median = statistics.median(taken[WARMUPS:]) / 1e9
+                    self._memory.fixed_s[calls] = (median, time.monotonic())
+
+    def run_cluster(self) -> Cluster:
+        """Fork both sides, time them in random order, and return what they showed."""
+        sides = [self._baseline, self._candidate]
+        self._dice.shuffle(sides)
+        for side in sides:
+            side.move(self._pool)
+        with self._nursery.children([side.plan.source for side in sides]) as children:
+            workers = {side.name: child for side, child in zip(sides, children, strict=True)}
+            # Both load at once; from then on one runs at a time.
+            for side in sides:
+                with side.blamed():
+                    load_side(self._nursery, workers[side.name], side, self._state)
+            orders = {side.name: self._order(side.calls) for side in sides}
+            for side in sides:
+                with side.blamed():
+                    self._nursery.await_load(workers[side.name])
+            for side in sides:
+                with side.blamed():
+                    workers[side.name].await_stop()
+            self._nursery.quiet()
+            with self._apart(children):
+                waited_s = -_waited_s(children)
+                taken, warm = self._alternate(sides, workers, orders)
+                single = self._one_by_one(sides, workers, orders)
+                for side in sides:
+                    with side.blamed():
+                        workers[side.name].check_still()
+                waited_s += _waited_s(children)
+        # While the two are taken down, for which the next pair would wait.
+        self._compare()
+        ours, theirs = taken[self._candidate.name][warm:], taken[self._baseline.name][warm:]
+        return self._summary(theirs, ours, waited_s, single)
+
+    def _one_by_one(
+        self, sides: list[Side], workers: dict[str, Worker], orders: dict[str, list[int]]
+    ) -> dict[str, list[float]]:
+        """Time single calls of both sides in turns; return what they took."""
+        taken: dict[str, list[float]] = {side.name: [] for side in sides}
+        for _ in range(self._alone):
+            self._dice.shuffle(sides)
+            for side in sides:
+                items = [orders[side.name].pop()]
+                with side.blamed():
+                    seconds = self._sample(side, workers[side.name], items, self._checkable(items))
+                taken[side.name].append(seconds)
+                self.sampled_s += seconds
+            self._compare(above=RETURNED_BYTES)
+        return taken
+
+    def _alternate(
+        self, sides: list[Side], workers: dict[str, Worker], orders: dict[str, list[int]]
+    ) -> tuple[dict[str, list[float]], int]:
+        """Time both sides in turns; return their samples and how many of them warmed up."""
+        taken: dict[str, list[float]] = {side.name: [] for side in sides}
+        # In a first measurement one sample of each side, and it can't know which. What is kept
+        # must hold where all are: a check takes time, and so can be seen once it is over.
+        due = {side.name: self._due(0, WARMUPS + self._pairs) for side in sides}
+        turn = warm = 0
+        while turn < warm + self._pairs:
+            self._dice.shuffle(sides)
+            for side in sides:
+                items = [orders[side.name].pop() for _ in range(side.calls)]
+                checked = self._checkable(items) if turn >= due[side.name] else None
+                if checked is not None and not self._strict:
+                    due[side.name] = self._draw.count
+                with side.blamed():
+                    seconds = self._sample(side, workers[side.name], items, checked)
+                taken[side.name].append(seconds)
+                self.sampled_s += seconds
+            self._compare(above=RETURNED_BYTES)
+            turn += 1
+            if turn == warm + 1 and warm < self._warmups and _warms(taken, turn):
+                warm = turn
+                # A sample that counts is checked, however long a kernel makes its warm-up last.
+                due = {side.name: self._due(turn, self._pairs) for side in sides}
+        return taken, warm
+
+    def _due(self, turn: int, span: int) -> int:
+        """Return from which turn on a sample of a side is to be checked."""
+        return 0 if self._strict else turn + self._dice.randrange(span)
+
+    def _checkable(self, items: Sequence[int]) -> int | None:
+        """Return one of the slots whose results are known, or None."""
+        known = [slot for slot, item in enumerate(items) if item < self._draw.checkable]
+        return self._dice.choice(known) if known else None
+
+    def _sample(
+        self, side: Side, worker: Worker, items: Sequence[int], checked: int | None
+    ) -> float:
+        """Time one sample on items that this process has not seen; return seconds.
+
+        In the slot `checked` the results are compared with the reference's, and the arguments
+        with what they were. Nothing marks it before: the child could compute for it alone.
+        """
+        for slot, item in enumerate(items):
+            fill(side, slot, self._draw, item)
+        nanoseconds = worker.timed_call(len(items), self._limit_s(len(items)))
+        worker.await_stop()
+        if checked is not None:
+            self._check(side, worker, checked, items[checked])
+        return nanoseconds / 1e9
+
+    def _check(self, side: Side, worker: Worker, slot: int, item: int) -> None:
+        ours = [tensor.clone() for tensor in results(side, worker, slot)]
+        kept = keeps_arguments(side, slot, self._draw, item)
+        self._returned.append(Returned(side, ours, item, kept))
+
+    def _compare(self, *, above: int = 0) -> None:
+        """Compare what was returned since the last time, if it is more than `above` bytes."""
+        if sum(each.size for each in self._returned) <= above:
+            return
+        returned, self._returned = self._returned, []
+        for each in returned:
+            expected = self._draw.results(each.item)
+            with each.side.blamed():
+                found = correctness.compare(each.results, expected, None, self._held)
+                if found.message:
+                    message = f"{found.message} (in a timed call)"
+                    raise ChildFailed(FailureKind.WRONG, message, found.detail)
+                insist_on_arguments(kept=each.kept_arguments)
+
+    def _summary(
+        self,
+        baseline: list[float],
+        candidate: list[float],
+        waited_s: float,
+        single: dict[str, list[float]],
+    ) -> Cluster:
+        ours = [self._own(value, self._candidate.calls) for value in candidate]
+        theirs = [self._own(value, self._baseline.calls) for value in baseline]
+        logs = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
+        baseline_s, candidate_s = statistics.median(theirs), statistics.median(ours)
+        log_ratio, alone = statistics.median(logs), None
+        if self._alone:
+            ours, theirs = (
+                [self._own(value, 1) for value in single[side.name]]
+                for side in (self._candidate, self._baseline)
+            )
+            alone_s = statistics.median(theirs)
+            cold_s = max(alone_s - baseline_s, COLD_S)
+            honest_s = candidate_s + cold_s
+            # Not all of the fixed cost is taken off where there is little else.
+            honest_s = self._own(honest_s + self._memory.fixed_s[1][0], 1)
+            expected = math.log(max(alone_s, baseline_s + cold_s) / honest_s)
+            ratios = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
+            alone = Alone(statistics.median(ratios), expected, log_ratio)
+        return Cluster(log_ratio, len(logs), baseline_s, candidate_s, waited_s, alone)
+
+    def _own(self, sample_s: float, calls: int) -> float:
+        fixed = min(self._memory.fixed_s[calls][0], FIXED_SHARE * sample_s)
+        return (sample_s - fixed) / calls
+
+    def _order(self, calls: int) -> list[int]:
+        """Return the items in the order from last to first, a known one in each sample of `calls`.
+
+        As far as there are known ones; where in a sample, and in which samples, is left to chance.
+        """
+        known = list(range(self._draw.checkable))
+        self._dice.shuffle(known)
+        samples = self._warmups + self._pairs
+        leading, rest = known[:samples], known[samples:]
+        rest += range(self._draw.checkable, self._draw.count)
+        self._dice.shuffle(rest)
+        grouped: list[list[int]] = []
+        for number in range(samples):
+            lead = leading[number : number + 1]
+            grouped.append(lead + [rest.pop() for _ in range(calls - len(lead))])
+            self._dice.shuffle(grouped[-1])
+        self._dice.shuffle(grouped)
+        return rest + [item for sample in grouped for item in sample]
+
+    @contextlib.contextmanager
+    def _apart(self, workers: Sequence[Worker]) -> Iterator[None]:
+        """Give children the CPUs of a cluster.
+
+        The same CPUs for both sides, others next time: neither side owns the better ones.
+        """
+        usable = processors()
+        cpus = self._dice.sample(usable, min(self._nursery.task.timing.threads, len(usable)))
+        with apart(workers, cpus):
+            yield
+
+    def _limit_s(self, calls: int) -> float:
+        return calls * self._nursery.task.timing.call_timeout_s
+
+
+def _waited_s(workers: Sequence[Worker]) -> float:
+    """Return how long children and the calling thread have waited for a CPU in their lives."""
+    return sum(worker.waited_s() for worker in workers) + process_tree.waited_s("thread-self")
+
+
+def _warms(taken: dict[str, list[float]], turn: int) -> bool:
+    """Say whether a side still becomes faster from sample to sample, after `turn` of them."""
+    if turn <= WARMUPS:
+        return True
+    return any(samples[-1] < (1 - WARMING) * min(samples[:-1]) for samples in taken.values())
+
+
+class Results:
+    """The results of one side, one call at a time: what is read lasts until the next reading.
+
+    `strides` says how each may lie at worst; empty: in any way without gaps.
+    """
+
+    def __init__(self, outputs: Layout, strides: Sequence[str] = ()) -> None:
+        self._outputs = outputs
+        self._worst = strides or (layouts.STRIDE_CLASSES[-1],) * len(outputs.tensors)
+        self._places = layouts.places(outputs)
+        self._read = np.empty(max(outputs.size, 1), dtype=np.uint8)
+
+    def read(self, worker: Worker, told: SharedMemory, slot: int) -> list[torch.Tensor]:
+        """Return the results of a call from a process that stands still.
+
+        Raises
+        ------
+        ChildFailed
+            There is nothing to be read where they are said to lie, or not in one piece; or one lies
+            worse than it may, which a kernel's own process may have been kept from seeing.
+        """
+        claimed = self._places.unpack_from(told.map, slot * self._places.size)
+        found: list[torch.Tensor] = []
+        position = 0
+        for index, tensor in enumerate(self._outputs.tensors):
+            address, *strides = claimed[position : position + 1 + len(tensor.shape)]
+            position += 1 + len(tensor.shape)
+            self._check(index, strides)
+            found.append(self._one(worker, tensor, address, strides))
+        return found
+
+    def _check(self, index: int, strides: Sequence[int]) -> None:
+        tensor, worst = self._outputs.tensors[index], self._worst[index]
+        if tensor.bytes and not layouts.is_dense(tensor.shape, strides):
+            raise ChildFailed(FailureKind.WRONG, "a result has strides that have no meaning")
+        if lies := layouts.lies_worse(tensor.shape, strides, worst):
+            raise ChildFailed(FailureKind.WRONG, layouts.complaint(index, lies, worst))
+
+    def _one(
+        self, worker: Worker, tensor: TensorSlot, address: int, strides: Sequence[int]
+    ) -> torch.Tensor:
+        if not tensor.bytes:
+            return layouts.view(tensor, self._read, 0)
+        worker.copy_out(address, self._read.data[tensor.offset :][: tensor.bytes])
+        # Where there is one element, the step to the next may be any number.
+        steps = zip(tensor.shape, strides, strict=True)
+        lies = tuple(stride if extent > 1 else 1 for extent, stride in steps)
+        return layouts.view(msgspec.structs.replace(tensor, stride=lies), self._read, 0)

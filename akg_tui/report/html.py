@@ -1,0 +1,94 @@
+"""`report.html`: one file without scripts or links to anywhere, from the template beside it.
+
+Every value goes through the template's escaping, and text besides through
+`akg_tui.core.sanitize.clean`: no character of a kernel or a plan can act or hide.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from akg_tui.core.sanitize import clean, one_line
+from akg_tui.report import compare, wording
+from akg_tui.report.chart import MAX_MARKS, draw
+from akg_tui.report.document import Report, Round
+from akg_tui.syntax import highlight
+
+TEMPLATES = Path(__file__).parent / "templates"
+FOLD_BEYOND = 300  # rounds: then the table is folded by direction
+
+
+def render_page(report: Report) -> str:
+    """The whole page."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def safe(value: object) -> object:
+        if type(value) is not str:
+            return value
+        return one_line(value) if "\n" in value else clean(value)
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        finalize=safe,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "times": wording.times,
+        "interval": wording.interval,
+        "confidence": wording.confidence,
+        "ms": wording.milliseconds,
+        "duration": wording.duration,
+        "rule": wording.rule,
+    }
+    # The drawing is the one piece of markup that is trusted: no untrusted text is in it.
+    chart = Markup(draw(report))
+    text = environment.get_template("report.html.j2").render(
+        report=report, chart=chart, **_parts(report)
+    )
+    return text + "\n"
+
+
+def _parts(report: Report) -> dict[str, Any]:
+    difference = compare.rows(report.seed.text, report.best.text)
+    added, removed = compare.counts(difference)
+    figure, meaning = wording.headline(report)
+    folded = len(report.rounds) > FOLD_BEYOND
+    return {
+        "figure": figure,
+        "meaning": meaning,
+        "state": wording.state(report),
+        "status": wording.status(report),
+        "kept": wording.kept(report),
+        "difference": difference,
+        "added": added,
+        "removed": removed,
+        "code": _code(report.best.text),
+        "reproduce": wording.reproduce(report),
+        "check": wording.check(report),
+        "settings": wording.flat(report.settings),
+        "policy": wording.flat(report.policy),
+        "tables": _tables(report) if folded else [("", list(report.rounds))],
+        "folded": folded,
+        "thinned": len(report.rounds) > MAX_MARKS,
+    }
+
+
+def _code(text: str) -> list[list[tuple[str, str]]]:
+    """The kernel's lines as (class, text)."""
+    lines = text.removesuffix("\n")
+    return [
+        [(role.replace("syn.", "s-"), piece) for piece, role in line] for line in highlight(lines)
+    ]
+
+
+def _tables(report: Report) -> list[tuple[str, list[Round]]]:
+    """The rounds by direction, as the directions are ordered."""
+    found: dict[str, list[Round]] = {direction.name: [] for direction in report.directions}
+    for each in report.rounds:
+        found[each.direction].append(each)
+    return list(found.items())

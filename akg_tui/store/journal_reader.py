@@ -1,0 +1,250 @@
+"""A journal read from disk: its events by number, and what another process appends to it.
+
+Takes no lock and writes nothing. Holds one byte offset for each page of events, so memory does
+not grow with the run.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, overload
+
+from akg_tui.core.events import Record
+from akg_tui.store.errors import JournalDamaged, RunFolderError
+from akg_tui.store.journal_format import Scanned, Unsure, reread, scan
+
+PAGE = 64  # events
+KEPT_PAGES = 40  # more than the newest events that a screen tells
+CHUNK = 1 << 18  # bytes that are read and checked at once
+
+
+class Pages(Sequence[Record]):
+    """All events of a journal, of which `add` is told as they are read the first time.
+
+    May be asked by several threads at once. The file that is open as `descriptor` stays open,
+    so that what was read can be read again when the journal has another name or none; `path`
+    is what faults name. Every access raises `RunFolderError` when the file cannot be read, and
+    `JournalDamaged` when what stands in it is not what was read before.
+
+    Parameters
+    ----------
+    page : int
+        Events between two offsets that are held: a page is read whole.
+    kept : int
+        Pages that are held, those that were asked for last.
+    """
+
+    def __init__(
+        self, path: Path, descriptor: int, *, page: int = PAGE, kept: int = KEPT_PAGES
+    ) -> None:
+        self._path = path
+        self._page = page
+        self._most = kept
+        self._descriptor = os.dup(descriptor)
+        weakref.finalize(self, os.close, self._descriptor)
+        self._lock = threading.Lock()
+        self._count = 0
+        self._length = 0  # bytes of the events so far
+        self._starts = array("Q")  # the first byte of every page
+        self._open: list[Record] = []  # of the last page, which is not full
+        self._kept: OrderedDict[int, list[Record]] = OrderedDict()
+
+    @property
+    def held(self) -> int:
+        """How many events are in memory."""
+        return len(self._open) + sum(len(page) for page in self._kept.values())
+
+    def add(self, scanned: Scanned) -> None:
+        """Take over the events that were read last, which follow those that are known."""
+        if scanned.count - len(scanned.records) != self._count:
+            raise ValueError(f"event {scanned.count} does not follow event {self._count}")
+        with self._lock:
+            for record, end in zip(scanned.records, scanned.ends, strict=True):
+                self._put(record, end)
+
+    def put(self, record: Record, end: int) -> None:
+        """Take over the next event; its line ends before byte `end`."""
+        with self._lock:
+            self._put(record, end)
+
+    def _put(self, record: Record, end: int) -> None:
+        if self._count % self._page == 0:
+            self._starts.append(self._length)
+            self._open = []
+        self._open.append(record)
+        self._length = end
+        self._count += 1
+        if self._count % self._page == 0:
+            self._keep(len(self._starts) - 1, self._open)
+
+    def _keep(self, number: int, page: list[Record]) -> None:
+        self._kept[number] = page
+        self._kept.move_to_end(number)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+    def _of(self, number: int) -> list[Record]:
+        """A page. The last one may still grow."""
+        with self._lock:
+            if number == len(self._starts) - 1:
+                return self._open
+            page = self._kept.get(number)
+            if page is None:
+                page = self._read(number)
+            self._keep(number, page)
+            return page
+
+    def _read(self, number: int) -> list[Record]:
+        start, stop = self._starts[number], self._starts[number + 1]
+        pieces: list[bytes] = []
+        at = start
+        try:
+            while at < stop and (piece := os.pread(self._descriptor, stop - at, at)):
+                pieces.append(piece)
+                at += len(piece)
+        except OSError as error:
+            raise RunFolderError(f"cannot read {self._path}: {error.strerror}") from error
+        page = reread(self._path, b"".join(pieces), number * self._page + 1, start)
+        if len(page) < self._page:
+            raise RunFolderError(f"{self._path} is shorter than it was when it was read")
+        return page
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
+        """An event, or a list of those in a range: one that is long is held as long."""
+        count = self._count
+        if isinstance(index, slice):
+            start, stop, step = index.indices(count)
+            if step != 1:
+                return [self[n] for n in range(start, stop, step)]
+            return self._between(start, stop)
+        if not -count <= index < count:
+            raise IndexError(index)
+        number, place = divmod(index + count if index < 0 else index, self._page)
+        return self._of(number)[place]
+
+    def _between(self, start: int, stop: int) -> list[Record]:
+        found: list[Record] = []
+        while start < stop:
+            number, place = divmod(start, self._page)
+            piece = self._of(number)[place : place + stop - start]
+            found += piece
+            start += len(piece)
+        return found
+
+    def __iter__(self) -> Iterator[Record]:
+        """Those that there are at the beginning."""
+        count = self._count
+        for start in range(0, count, self._page):
+            yield from self._between(start, min(count, start + self._page))
+
+
+def read_on(path: Path, file: BinaryIO, before: Scanned, *, most: int = CHUNK) -> Scanned:
+    """The events after those that were read before, of about `most` bytes.
+
+    Raises
+    ------
+    JournalDamaged
+        If a line is wrong and is no torn end.
+    OSError
+        If the file cannot be read.
+    """
+    file.seek(before.length)
+    data = file.read(most)
+    size = os.fstat(file.fileno()).st_size
+    while b"\n" not in data and before.length + len(data) < size:  # a long line
+        more = file.read(max(most, len(data)))
+        if not more:
+            break
+        data += more
+    whole = before.length + len(data) >= size
+    try:
+        return scan(path, data, before, whole=whole)
+    except Unsure:
+        return scan(path, data + file.read(), before)
+
+
+class JournalTail:
+    """The events of a journal so far. `more` reads what was written since, a chunk at a time.
+
+    `chunk` is in bytes. The events stay on the disk (`akg_tui.store.journal_reader.Pages`).
+    """
+
+    def __init__(self, path: Path, *, chunk: int = CHUNK) -> None:
+        self.path = path
+        self._chunk = chunk
+        self._pages: Pages | None = None
+        self._scanned = Scanned()
+        self._file = (0, 0)
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Grows with `more`; another sequence when the journal was read anew."""
+        return self._pages if self._pages is not None else ()
+
+    @property
+    def fresh(self) -> Sequence[Record]:
+        """The events that the last `more` read; all after those before, unless it was anew."""
+        return self._scanned.records
+
+    def more(self) -> bool:
+        """Read on, at most a chunk; True when there is something new, and perhaps more of it.
+
+        Raises
+        ------
+        JournalDamaged
+            If a line is wrong, and still is when the whole journal is read again.
+        RunFolderError
+            If the file cannot be read.
+        """
+        try:
+            with self.path.open("rb") as file:
+                if self._stands(file):
+                    try:
+                        return self._take(file)
+                    except JournalDamaged:
+                        if self._scanned.count == 0:
+                            raise
+                self._anew(file)
+        except OSError as error:
+            raise RunFolderError(f"cannot read {self.path}: {error.strerror}") from error
+        return True
+
+    def _stands(self, file: BinaryIO) -> bool:
+        """Whether the file still holds what was read. What came last may be another line."""
+        told = os.fstat(file.fileno())
+        which = (told.st_dev, told.st_ino)
+        if self._scanned.count == 0:
+            if which != self._file or self._pages is None:
+                self._file, self._pages = which, Pages(self.path, file.fileno())
+            return True
+        last = self._scanned.last
+        file.seek(self._scanned.length - len(last))
+        return which == self._file and file.read(len(last)) == last
+
+    def _take(self, file: BinaryIO) -> bool:
+        scanned = read_on(self.path, file, self._scanned, most=self._chunk)
+        assert self._pages is not None
+        self._pages.add(scanned)
+        self._scanned = scanned
+        return bool(scanned.records)
+
+    def _anew(self, file: BinaryIO) -> None:
+        """Read all of it; what was read before is forgotten only when that succeeds."""
+        other = JournalTail(self.path, chunk=self._chunk)
+        other._stands(file)
+        while other._take(file):
+            pass
+        self.__dict__.update(other.__dict__)

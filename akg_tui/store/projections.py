@@ -1,0 +1,96 @@
+"""The projections: refs, the work tree and PLAN.md, made from the state and nothing else.
+
+Each can be done again at any time with the same outcome, so a crash between a journal
+line and these is mended by the next `project`. Refs and work tree are overwritten,
+whatever was done to them; a PLAN.md that somebody wrote in is set aside first. Only this
+module writes PLAN.md and the work tree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from akg_tui.core.plan.document import is_as_rendered, render_plan
+from akg_tui.core.state import RunState
+from akg_tui.store.errors import RunFolderError
+from akg_tui.store.filesystem import replace_file, sync_folder
+from akg_tui.store.history import History
+
+PLAN = "PLAN.md"
+WORK = "work"
+
+
+class HandEdit(Struct, frozen=True):
+    """A PLAN.md that is not as it was rendered, and the free name to set it aside under."""
+
+    kept: str
+    sha256: str
+
+
+def hand_edit(run: Path) -> HandEdit | None:
+    """The edit in the run's PLAN.md, if somebody made one.
+
+    A rendered PLAN.md carries a check of itself, so this needs no memory of what was
+    written last, and a crash before or after a projection is never taken for an edit.
+
+    Raises
+    ------
+    RunFolderError
+        If the file cannot be read.
+    """
+    plan = run / PLAN
+    if not plan.is_symlink() and not plan.exists():
+        return None
+    try:
+        # Not followed: what a link shows is not in this folder, and may be anything.
+        data = bytes(plan.readlink()) if plan.is_symlink() else plan.read_bytes()
+    except OSError as error:
+        raise RunFolderError(f"cannot read {plan}: {error.strerror}") from error
+    if not plan.is_symlink() and is_as_rendered(data.decode(errors="replace")):
+        return None
+    number = 1
+    while os.path.lexists(run / f"{PLAN}.edited-{number}"):
+        number += 1
+    return HandEdit(f"{PLAN}.edited-{number}", hashlib.sha256(data).hexdigest())
+
+
+def set_aside(run: Path, edit: HandEdit) -> None:
+    """Move the edited PLAN.md to the name it is kept under. Raises `RunFolderError`."""
+    try:
+        (run / PLAN).rename(run / edit.kept)
+        sync_folder(run)
+    except OSError as error:
+        raise RunFolderError(f"cannot keep {run / edit.kept}: {error.strerror}") from error
+
+
+def project(run: Path, history: History, state: RunState) -> None:
+    """Make the refs and files of `run` show `state`; what does already is left alone.
+
+    Raises
+    ------
+    HistoryError
+        If a ref cannot be set or the kernel's bytes are lost.
+    RunFolderError
+        If a file cannot be written.
+    """
+    for attempt in state.attempts:
+        if attempt.lost:
+            continue
+        history.set_attempt(attempt.number, attempt.commit)
+    if state.best is not None:
+        history.set_best(state.best.commit)
+    kernel = history.read_blob(state.work_blob)
+    work = run / WORK
+    try:
+        if not work.is_dir():
+            work.mkdir()
+            sync_folder(run)
+        replace_file(work / state.task.files.editable, kernel)
+        replace_file(run / PLAN, render_plan(state).encode())
+    except OSError as error:
+        where = error.filename or run
+        raise RunFolderError(f"cannot write {where}: {error.strerror}") from error

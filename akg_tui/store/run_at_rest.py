@@ -1,0 +1,160 @@
+"""A run that no process works on: read whole, commanded, or moved to the trash.
+
+Reading takes no lock. A command is applied in a session of its own. A hand edit of PLAN.md that
+was set aside is read as a change of the plan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from akg_tui.core.commands import Command
+from akg_tui.core.decide import Rejected, decide
+from akg_tui.core.events import AnyEvent, PlanChange, Record
+from akg_tui.core.fold import evolve
+from akg_tui.core.plan.edit import BadPlanEdit, read_plan_edit
+from akg_tui.core.recovery import opening
+from akg_tui.core.state import RunState
+from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError
+from akg_tui.store.filesystem import sync_folder
+from akg_tui.store.history import History
+from akg_tui.store.journal import read
+from akg_tui.store.lock import RunLock
+from akg_tui.store.projections import PLAN
+from akg_tui.store.run_folder import HISTORY, RunFolder
+from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
+
+
+class RunAtRest:
+    """What a run's journal said when it was read. The history is opened when it is asked."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the journal.
+
+        Raises
+        ------
+        RunFolderError, JournalDamaged
+            If it is not a run, or its journal cannot be trusted.
+        """
+        check_is_run(path)
+        self.path = path
+        self.records: list[Record] = read(path / JOURNAL)
+        self.state: RunState = fold_journal(path / JOURNAL, self.records)
+        self._history: History | None = None
+
+    def states(self) -> Iterator[tuple[Record, RunState]]:
+        """Each event with the state after it."""
+        state: RunState | None = None
+        for record in self.records:
+            state = evolve(state, record)
+            yield record, state
+
+    def head_sha256(self) -> str:
+        """The sha256 of the whole line, its end included, of the last event that was read."""
+        number = len(self.records)
+        try:
+            with (self.path / JOURNAL).open("rb") as file:
+                for at, line in enumerate(file, start=1):
+                    if at == number:
+                        return hashlib.sha256(line).hexdigest()
+        except OSError as error:
+            raise RunFolderError(f"cannot read {self.path / JOURNAL}: {error.strerror}") from error
+        raise JournalDamaged(self.path / JOURNAL, number, number, "it is gone since it was read")
+
+    def kernel(self, blob: str) -> str:
+        """A kernel's text by its object id. Raises `HistoryError` when it is lost."""
+        if self._history is None:
+            name = self.state.task.files.editable
+            self._history = History.open(self.path / HISTORY, kernel_file=name)
+        return self._history.read_blob(blob).decode(errors="replace")
+
+
+class Refused(StoreError):
+    """Core does not allow the command now; the text is its reason. Nothing was journaled."""
+
+
+def apply_at_rest(
+    run: RunFolder, command: Command, *, pid: int, version: str, clock: Callable[[], float]
+) -> None:
+    """Have an open run take a command, so that no idle time counts as worked.
+
+    Raises
+    ------
+    Refused
+        If the command is not allowed; then not even the session is journaled.
+    StoreError
+        If the run cannot be written.
+    """
+    events: list[AnyEvent] = [*opening(run.state, pid, version)]
+    state = run.state
+    for seq, event in enumerate(events, state.seq + 1):
+        state = evolve(state, Record(seq, clock(), event))
+    decided = decide(state, command, clock())
+    if isinstance(decided, Rejected):
+        raise Refused(decided.why)
+    for event in (*events, *decided):
+        run.append(event)
+    run.project()
+
+
+TRASH = ".trash"
+
+
+def discard_run(run: Path) -> Path:
+    """Move a run that nobody works on, sound or damaged, to the trash. Where it is now.
+
+    Raises
+    ------
+    RunLocked
+        If a process is at work on it.
+    RunFolderError
+        If it is not a run, or cannot be moved.
+    """
+    check_is_run(run)
+    run = run.absolute()
+    trash = run.parent / TRASH
+    with RunLock.acquire(run):
+        try:
+            trash.mkdir(exist_ok=True)
+            number = 1
+            while (place := trash / (run.name if number == 1 else f"{run.name}-{number}")).exists():
+                number += 1
+            run.rename(place)
+            sync_folder(run.parent)
+        except OSError as error:
+            raise RunFolderError(f"cannot move {run} to {trash}: {error.strerror}") from error
+    return place
+
+
+SIZE_LIMIT = 1 << 20
+
+
+def read_kept_edit(run: Path, kept: str, state: RunState) -> PlanChange:
+    """What the edit under the name `kept` asks of the plan as it is now.
+
+    Raises
+    ------
+    RunFolderError
+        If there is no such edit or it cannot be read; the message names file and line.
+    """
+    path = run / kept
+    if not re.fullmatch(rf"{re.escape(PLAN)}\.edited-\d+", kept):
+        raise RunFolderError(f"{path}: is not a hand edit of {PLAN}")
+    if path.is_symlink():
+        raise RunFolderError(f"{path}: is a link, which is not followed")
+    try:
+        with path.open("rb") as file:
+            data = file.read(SIZE_LIMIT + 1)
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
+    if len(data) > SIZE_LIMIT:
+        raise RunFolderError(f"{path}: is too large for a plan")
+    try:
+        return read_plan_edit(data.decode(), state)
+    except UnicodeDecodeError as error:
+        raise RunFolderError(f"{path}: not UTF-8 text at byte {error.start}") from error
+    except BadPlanEdit as error:
+        raise RunFolderError(f"{path}: {error}") from error

@@ -1,0 +1,56 @@
+"""The evaluation: its stages, its pairs, and its interval as it narrows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from akg_tui.core.state import RunState
+from akg_tui.tui.widgets.painted import Painted
+from akg_tui.view.controls.command_registry import named
+from akg_tui.view.evaluation import Narrowing, eval_rows
+from akg_tui.view.language import tr
+from akg_tui.view.run_snapshot import RunSnapshot
+from akg_tui.view.spans import Line
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    state: RunState
+    now: float
+    past: bool
+
+
+class EvalPane(Painted[View | None], can_focus=True):
+    def __init__(self) -> None:
+        super().__init__("eval", None)
+        self.narrowing = Narrowing()
+        self.reword()
+
+    def reword(self) -> None:
+        super().reword()
+        self.border_title = Content(named("pane.eval", tr("evaluation")))
+
+    def see(self, look: RunSnapshot) -> None:
+        """Take in the estimates, also while the pane is not on screen. The past has none."""
+        if look.past is None:
+            self.narrowing.see(look.state, look.progress)
+
+    def pull(self, look: RunSnapshot) -> None:
+        state = look.state
+        seconds = int(look.now) if state.running else 0
+        seen = (state.running, state.measured, len(state.attempts), state.final, state.phase)
+        past = look.past is not None
+        if not self.moved((*seen, look.progress, seconds, past)):
+            return
+        self.show(View(state, look.now, past))
+
+    def paint(self, view: View | None, width: int, height: int) -> Sequence[Line]:
+        if view is None:
+            return ()
+        # An evaluation that was under way then had told less than what is known of it now.
+        unknown = view.past and view.state.running is not None
+        seen = Narrowing() if unknown else self.narrowing
+        return eval_rows(view.state, seen, view.now, width, height)

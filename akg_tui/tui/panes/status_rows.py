@@ -1,0 +1,32 @@
+"""The top rows: what is tuned, how far it got, and the phase rail with what is done or waits."""
+
+from __future__ import annotations
+
+from akg_tui.core.sanitize import one_line
+from akg_tui.tui.widgets.painted import Rows
+from akg_tui.view.run_snapshot import RunSnapshot
+from akg_tui.view.spans import Line, fit, line
+from akg_tui.view.status import header, rail, status
+
+
+class Header(Rows):
+    def pull(self, look: RunSnapshot) -> None:
+        self.show((header(look.state, look.now, max(1, self.size.width - 1)),))
+
+
+class Rail(Rows):
+    """Two rows; where there is room for one only, the second is the one that is shown."""
+
+    def pull(self, look: RunSnapshot) -> None:
+        room = max(1, self.size.width - 2)
+        told = self._told(look, room)
+        rows: tuple[Line, ...] = (told,)
+        if self.size.height > 1:
+            rows = (rail(look.state, look.now, room), told)
+        self.show(tuple(((" ", "text"), *row) for row in rows))
+
+    def _told(self, look: RunSnapshot, room: int) -> Line:
+        if look.trouble:
+            return fit(line((one_line(look.trouble), "log.error")), room)
+        past = look.past is not None
+        return status(look.state, look.activity, look.progress, look.now, room, past=past)

@@ -1,0 +1,319 @@
+"""The ``:`` line and the command palette: every command by its name, in any language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.fuzzy import Matcher
+from textual.markup import escape
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from akg_tui.core.sanitize import clean, one_line
+from akg_tui.tui.screens.banded import Dimming
+from akg_tui.tui.widgets.painted import Rows
+from akg_tui.view.controls.command_registry import THEMES, Argument, Command
+from akg_tui.view.language import tr
+from akg_tui.view.spans import Line, cells, fit, line
+
+if TYPE_CHECKING:
+    from akg_tui.tui.app import WorkbenchApp
+
+SHOWN = 8
+KEPT = 50
+
+
+def name_of(command: Command) -> str:
+    """How a command is called on the line: its label, blanks as hyphens."""
+    return command.label.replace(" ", "-")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a line means so far. `offers` are whole lines that it may become."""
+
+    command: Command | None
+    argument: str
+    fault: str
+    offers: tuple[tuple[str, str], ...]
+
+
+def read(
+    text: str, commands: Sequence[Command], choices: Callable[[Argument], Sequence[str]]
+) -> Reading:
+    """What `text` calls for among `commands`."""
+    name, _, rest = text.strip().partition(" ")
+    rest = rest.strip()
+    typing_name = " " not in text.lstrip()
+    exact = [c for c in commands if name in (name_of(c), c.id, tr(c.label).replace(" ", "-"))]
+    near = [c for c in commands if name and _fits(c, name)]
+    found = exact or near
+    if typing_name and not (exact and len(near) == 1):
+        offers = tuple((_with_argument(c), tr(c.help)) for c in (near if name else commands))
+    elif len(found) == 1 and found[0].argument:
+        command = found[0]
+        assert command.argument is not None
+        words = [w for w in choices(command.argument) if w.startswith(rest)]
+        offers = tuple((f"{name_of(command)} {word}", "") for word in words)
+    else:
+        offers = ()
+    if not name:
+        return Reading(None, "", "", offers)
+    if not found:
+        return Reading(None, rest, tr("no command is called {name} here", name=name), offers)
+    if len(found) > 1:
+        many = ", ".join(c.id for c in found[:SHOWN])
+        return Reading(None, rest, tr("{name} may be: {many}", name=name, many=many), offers)
+    rest = _completed(found[0], rest, choices)
+    return Reading(found[0], rest, _argument_fault(found[0], rest, choices), offers)
+
+
+def _fits(command: Command, name: str) -> bool:
+    names = (name_of(command), command.id, tr(command.label).replace(" ", "-"))
+    return any(each.startswith(name) for each in names)
+
+
+def _with_argument(command: Command) -> str:
+    return f"{name_of(command)} " if command.argument else name_of(command)
+
+
+def _completed(command: Command, rest: str, choices: Callable[[Argument], Sequence[str]]) -> str:
+    """An argument that can only become one word is that word."""
+    if command.argument is None or command.argument.free or not rest:
+        return rest
+    words = [word for word in choices(command.argument) if word.startswith(rest)]
+    return words[0] if len(words) == 1 else rest
+
+
+def _argument_fault(
+    command: Command, rest: str, choices: Callable[[Argument], Sequence[str]]
+) -> str:
+    argument = command.argument
+    if argument is None:
+        return tr("{name} takes no argument", name=name_of(command)) if rest else ""
+    if not rest or argument.free:
+        return ""
+    words = choices(argument)
+    if rest in words:
+        return ""
+    return tr("{name} can be: {words}", name=name_of(command), words=", ".join(words))
+
+
+class CommandLine(ModalScreen[None], Dimming[None]):
+    CSS_PATH = "../styles/commandline.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+c,ctrl+g", "leave", show=False, priority=True),
+        Binding("tab", "complete(1)", show=False, priority=True),
+        Binding("shift+tab", "complete(-1)", show=False, priority=True),
+        Binding("up", "history(-1)", show=False, priority=True),
+        Binding("down", "history(1)", show=False, priority=True),
+    ]
+    history: ClassVar[list[str]] = []
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+        self._offers = Rows("offers")
+        self._reading = Reading(None, "", "", ())
+        self._at = -1  # the offer taken, -1 before the first
+        self._back = 0  # how far back in the history
+        self._completing = False
+
+    @property
+    def bench(self) -> WorkbenchApp:
+        return cast("WorkbenchApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        yield self._offers
+        with Horizontal(id="line"):
+            yield Static(":", id="colon", markup=False)
+            yield Input(self._text, id="typed", compact=True, select_on_focus=False)
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+        self._show(self._text)
+
+    def on_resize(self) -> None:
+        self._paint()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if self._completing:
+            self._completing = False
+        else:
+            self._at = -1
+            self._show(event.value)
+        self._preview(event.value)
+
+    def _show(self, text: str) -> None:
+        self._reading = read(text, self.bench.commands_here(), self.bench.choices)
+        self._paint()
+
+    def _paint(self) -> None:
+        room = max(20, self.app.size.width - 4)
+        offers = self._reading.offers
+        first = max(0, min(self._at - SHOWN // 2, len(offers) - SHOWN))
+        rows: list[Line] = []
+        shown = offers[first : first + SHOWN]
+        column = max((cells(text.strip()) for text, _ in shown), default=0)
+        for number, (text, about) in enumerate(shown, start=first):
+            name = text.strip()
+            role = "phase.live" if number == self._at else "key"
+            gap = " " * (column - cells(name) + 2)
+            rows.append(fit(line((f" {name} ", role), (f"{gap}{about}", "muted")), room))
+        hidden = len(offers) - first - SHOWN
+        if hidden > 0:
+            rows.append(line((tr("  {count} more: tab goes on", count=hidden), "note")))
+        self._offers.show(tuple(rows))
+        self._offers.styles.height = len(rows)
+
+    def _preview(self, text: str) -> None:
+        """A theme is worn while its name stands on the line."""
+        reading = read(text, self.bench.commands_here(), self.bench.choices)
+        command = reading.command
+        themes = command is not None and command.argument is not None
+        if themes and command is not None and command.argument == Argument("name", (THEMES,)):
+            self.bench.preview(reading.argument)
+        else:
+            self.bench.preview("")
+
+    def action_complete(self, step: int) -> None:
+        offers = self._reading.offers
+        if not offers:
+            return
+        self._at = (self._at + step) % len(offers) if self._at >= 0 or step > 0 else -1
+        typed = self.query_one(Input)
+        text = offers[self._at][0]
+        if len(offers) == 1:
+            self._at = -1  # nothing to choose from: what comes next is offered at once
+        else:
+            self._completing = typed.value != text
+        typed.value = text
+        typed.cursor_position = len(text)
+        self._paint()
+
+    def action_history(self, step: int) -> None:
+        kept = self.history
+        self._back = min(len(kept), max(0, self._back - step))
+        text = kept[-self._back] if self._back else ""
+        typed = self.query_one(Input)
+        typed.value = text
+        typed.cursor_position = len(text)
+
+    def action_leave(self) -> None:
+        self.bench.preview("")
+        self.dismiss()
+
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        text = event.value.strip()
+        reading = read(text, self.bench.commands_here(), self.bench.choices)
+        self.bench.preview("")
+        if not text:
+            self.dismiss()
+            return
+        if reading.fault or reading.command is None:
+            self._offers.styles.height = 1
+            self._offers.show((line((f" {one_line(reading.fault)}", "log.error")),))
+            return
+        if text in self.history:
+            self.history.remove(text)
+        self.history.append(text)
+        del self.history[:-KEPT]
+        command, argument = reading.command, reading.argument
+        self.dismiss()
+        self.bench.call_later(self.bench.carry_out, command, argument)
+
+
+_SELF = ("app.palette",)
+
+
+class Palette(CommandPalette, Dimming[None]):
+    """Textual's palette over our screens."""
+
+
+@dataclass(frozen=True)
+class CarryOut:
+    """What a row of the palette does. `theme` is the one to be seen while it is chosen."""
+
+    app: WorkbenchApp
+    command: Command
+    argument: str = ""
+    theme: str = ""
+
+    async def __call__(self) -> None:
+        await self.app.carry_out(self.command, self.argument)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A row. `aliases` are what it is found by besides its name."""
+
+    name: str
+    about: str
+    run: CarryOut
+    aliases: tuple[str, ...]
+
+
+def offers(app: WorkbenchApp) -> Iterator[Offer]:
+    """All that can be done on the screen of now, each argument that can be listed a row."""
+    for command in app.commands_here():
+        if command.id in _SELF:
+            continue
+        name = f"{tr(command.group).lower()}: {tr(command.label)}"
+        english = f"{command.group.lower()}: {command.label}"
+        keys = f"  ({command.shown_key})" if command.keys_now else ""
+        argument = command.argument
+        about = tr(command.help)
+        aliases = (english, about, command.help, command.id)
+        if argument is None or argument.free or command.keys_now:
+            yield Offer(name + keys, about, CarryOut(app, command), aliases)
+        if argument is None:
+            continue
+        for word in app.choices(argument):
+            theme = word if argument.choices == (THEMES,) else ""
+            told = one_line(app.themes[theme].about) if theme else about
+            yield Offer(
+                f"{name} {clean(word)}",
+                told,
+                CarryOut(app, command, word, theme),
+                (f"{english} {word}", f"{command.label}: {word}", told),
+            )
+
+
+class Commands(Provider):
+    """What the screen under the palette can do."""
+
+    def _offers(self) -> Iterator[Offer]:
+        return offers(cast("WorkbenchApp", self.app))
+
+    async def discover(self) -> Hits:
+        for offer in self._offers():
+            yield DiscoveryHit(
+                Content(offer.name), offer.run, text=offer.name, help=escape(offer.about)
+            )
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        score_of: Callable[[str], float] = matcher.match
+        for offer in self._offers():
+            score = max(score_of(offer.name), *(0.8 * score_of(each) for each in offer.aliases))
+            if score > 0:
+                shown = _marked(offer.name, matcher)
+                yield Hit(score, shown, offer.run, text=offer.name, help=escape(offer.about))
+
+
+def _marked(name: str, matcher: Matcher) -> Content:
+    """A name with the letters that were typed marked; nothing in it is read as markup."""
+    content = Content(name)
+    score, places = matcher.fuzzy_search.match(matcher.query, name)
+    for place in places if score else ():
+        if not name[place].isspace():
+            content = content.stylize(matcher.match_style, place, place + 1)
+    return content

@@ -1,0 +1,225 @@
+"""The lines of the deck that a person writes on: a hint, an answer, a search.
+
+Owns which line is open and what receives the text that is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual.events import DescendantBlur
+from textual.widget import Widget
+from textual.widgets import Input
+
+from akg_tui.core import commands as cmd
+from akg_tui.tui.panes.source import SourcePane
+from akg_tui.tui.screens.run_screen import Watching
+from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.tui.widgets.text_line import HintLine, OneLine
+from akg_tui.view.code_rows import Texts
+from akg_tui.view.controls.completion import Kernel, NoSuchReference, offers, resolved, told_of
+from akg_tui.view.language import tr
+from akg_tui.view.run_snapshot import RunSnapshot
+
+
+class Finding:
+    """A search in one pane, from where it stood when the search began."""
+
+    def __init__(self, pane: LineView) -> None:
+        self._pane = pane
+        self._start = pane.top
+        self._at: int | None = None
+        self._text = ""
+
+    def typed(self, text: str) -> str:
+        """Look for `text` from the beginning of the search; what to tell about it."""
+        if text.startswith(":"):
+            return ""
+        self._text = text
+        self._at = self._pane.search(text, self._start)
+        return self._told()
+
+    def step(self, step: int) -> str:
+        """The next place that holds the text, or with -1 the one before."""
+        if self._at is not None:
+            self._at = self._pane.search(self._text, self._at + step, step)
+        return self._told()
+
+    def to_line(self, text: str) -> str:
+        """Go to the line that ``:120`` or ``120`` names."""
+        digits = text.lstrip(":").strip()
+        if not digits.isdecimal():
+            return tr("{text} is not the number of a line", text=repr(text))
+        if not isinstance(self._pane, SourcePane):
+            self._pane.to_row(int(digits) - 1)
+            return tr("row {number}", number=int(digits))
+        return self._pane.to_line(int(digits))
+
+    def _told(self) -> str:
+        if not self._text:
+            return ""
+        if self._at is None:
+            return tr("not found: {text}", text=self._text)
+        return tr("row {number} of {many}: enter next, up before, esc leaves",
+                  number=self._at + 1, many=self._pane.searchable)  # fmt: skip
+
+    def end(self) -> None:
+        self._pane.search("", 0)
+
+
+class Writing(Watching):
+    """A screen with lines to write on. Which panes there are, and which one is `active` and
+    gets the focus when a line is left, is its subclass's.
+    """
+
+    active: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hint = HintLine("hint", "", self._references, self._referred)
+        self.prompt = OneLine("prompt", "")
+        self.reply = OneLine("reply", "")
+        self._replies_to = ""
+        self._answered: Callable[[str], bool | None] | None = None
+        self._finding: Finding | None = None
+        self.texts = Texts()
+        self.reword()
+
+    def pane_at(self, name: str) -> Widget:
+        """The pane of that name."""
+        raise NotImplementedError
+
+    def reword(self) -> None:
+        self.hint.placeholder = tr(
+            "a hint to the agent: @p3 an item, @44ab a line (tab completes), enter sends it"
+        )
+        self.reply.placeholder = tr("your answer: enter sends it, esc leaves")
+
+    def on_descendant_blur(self, event: DescendantBlur) -> None:
+        # Another window took the keys for a while: the line stays, and has them again after.
+        stays = event.widget.has_focus or not self.app.app_focus
+        if event.widget in (self.hint, self.reply, self.prompt) and not stays:
+            # Somebody went elsewhere, by the mouse or by tab: the line is left.
+            self._close_lines()
+
+    def reply_to(self, ident: str) -> None:
+        """Open the line for the answer to a question."""
+        self._replies_to = ident
+        self.reply.open()
+
+    def action_hint(self) -> None:
+        if self.steering.look().state.finished:
+            self.say(tr("the run is over: no agent is there to read a hint"))
+            return
+        self.hint.open()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if event.input is self.prompt:
+            self._take_answer(event.value)
+        elif event.input is self.reply:
+            self._send_reply(event.value)
+        else:
+            self._send_hint(event.value)
+
+    def _send_hint(self, text: str) -> None:
+        try:
+            command = cmd.Hint(self.with_references(text))
+        except NoSuchReference as error:
+            self.say(str(error))
+            return
+        if not text.strip() or self.steering.steer(command, tr("the agent reads your hint next")):
+            self.hint.value = ""
+            self.on_one_line_left()
+
+    def with_references(self, text: str) -> str:
+        """`text` with what its `@` references stand for. Raises `NoSuchReference`."""
+        look = self.steering.look()
+        kernels = [self._kernel(look), self._kernel(look, best=True)]
+        return resolved(text, look.state, kernels, look.tag_key)
+
+    def _kernel(self, look: RunSnapshot, *, best: bool = False) -> Kernel:
+        state = look.state
+        kept = state.best.blob if state.best else state.seed_blob
+        name = f"the best {state.task.files.editable}" if best else state.task.files.editable
+        return Kernel(name, self._lines(look, kept if best else state.work_blob))
+
+    def _lines(self, look: RunSnapshot, blob: str) -> Sequence[str]:
+        """The lines of a kernel; none where it cannot be read."""
+        try:
+            return self.texts.of(blob, look.kernel)[0]
+        except Exception:  # noqa: BLE001 - told by the pane that shows the kernel
+            return ()
+
+    def _references(self, text: str) -> list[str]:
+        look = self.steering.look()
+        return offers(text, look.state, self._kernel(look), look.tag_key)
+
+    def _referred(self, text: str) -> str:
+        look = self.steering.look()
+        return told_of(text, look.state, self._kernel(look), look.tag_key)
+
+    def _send_reply(self, text: str) -> None:
+        open_question = self.steering.look().state.question
+        if open_question is None or f"question {open_question.number}" != self._replies_to:
+            self.say(tr("that question is not open any more; your words are still on the line"))
+            return
+        command = cmd.AnswerQuestion(open_question.number, text)
+        if self.steering.steer(command, tr("the agent goes on with your answer")):
+            self.reply.value = ""
+            self.on_one_line_left()
+
+    def on_one_line_left(self) -> None:
+        self._close_lines()
+        self.pane_at(self.active).focus()
+
+    def _close_lines(self) -> None:
+        for each in (self.hint, self.reply, self.prompt):
+            each.close()
+        if self._finding is not None:
+            self._finding.end()
+            self._finding = None
+
+    def ask_for(
+        self, what: str, value: str, take: Callable[[str], bool | None], about: str = ""
+    ) -> None:
+        """Ask for a line: `take` gets it when enter sends it, and says False where it stays to
+        be mended. What is left unsent is a draft `about` what it names.
+        """
+        self._finding = None
+        self._answered = take
+        self.prompt.open(tr("{what}, esc leaves", what=what), value, about)
+
+    def _take_answer(self, text: str) -> None:
+        finding = self._finding
+        if finding is not None and not text.startswith(":"):
+            self.tell(finding.step(1))
+            return
+        take, self._answered = self._answered, None
+        if finding is None and take is not None and take(text) is False:
+            self._answered = take
+            return
+        self.prompt.value = ""  # what was taken is no draft
+        if self._answered is None:  # or another line is asked for already
+            self.on_one_line_left()
+        if finding is not None:
+            self.say(finding.to_line(text))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if event.input is not self.prompt or self._finding is None:
+            return
+        if told := self._finding.typed(event.value):
+            self.tell(told)
+
+    def on_one_line_stepped(self, event: OneLine.Stepped) -> None:
+        if self._finding is not None:
+            self.tell(self._finding.step(event.step))
+
+    def action_find(self, begin: str = "") -> None:
+        pane = self.pane_at(self.active)
+        if not isinstance(pane, LineView):
+            self.say(tr("there are no rows to search in this pane"))
+            return
+        self._answered = None
+        self._finding = Finding(pane)
+        what = tr("the number of a line") if begin else tr("find, or :120 for a line")
+        self.prompt.open(tr("{what}: enter goes on, esc leaves", what=what), begin)

@@ -1,0 +1,475 @@
+"""A new run: of a bundled sample, a task folder, or a kernel of one's own.
+
+Files, target and agent are named, checked by the judge, then written. Nothing is written before
+the check has passed; escape cuts a check off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, get_args
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.events import DescendantFocus
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+from textual.worker import Worker
+
+from akg_tui import resources
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.core.sanitize import clean, one_line
+from akg_tui.core.task import SWEEP, Agent, Backend, BadAgent, Dsl, EditFormat, stated_agent
+from akg_tui.store.errors import StoreError
+from akg_tui.store.run_list import JOURNAL
+from akg_tui.store.task_folder import TASK_FILE
+from akg_tui.tui import run_start
+from akg_tui.tui.run_start import SAMPLES, Draft, Start, Unfit
+from akg_tui.tui.screens.banded import Dimming
+from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.tui.widgets.painted import Rows
+from akg_tui.view import formatting
+from akg_tui.view.controls.completion import grown, paths
+from akg_tui.view.glyphs import LIVE
+from akg_tui.view.language import marked, retold, tr
+from akg_tui.view.spans import Line, cells, fit, hang, line
+
+DEPTH = 4
+MOST = 200
+MODES = ("auto", "review", "step")
+
+
+def tasks_below(folder: Path) -> list[Path]:
+    """Task folders at or below a folder, not those inside runs; at most `MOST`."""
+    found: list[Path] = []
+    top = len(folder.parts)
+    for at, below, files in os.walk(folder):
+        here = Path(at)
+        deep = len(here.parts) - top >= DEPTH
+        if JOURNAL in files:  # a run, with its own copy of the task
+            below.clear()
+            continue
+        if TASK_FILE in files:
+            found.append(here)
+        skip = {"runs", "node_modules", "__pycache__"}
+        below[:] = [] if deep else sorted(n for n in below if n not in skip and n[0] != ".")
+        if len(found) >= MOST:
+            break
+    return found
+
+
+class Begin(ModalScreen[Start | None], Dimming[Start | None]):
+    DEFAULT_CSS = """
+    Begin { align: center middle; background: $ink-ground 60%; }
+    Begin LineView {
+        width: 86; max-width: 100%; height: auto; max-height: 80%; min-height: 10;
+        border: round $ink-flame; border-title-color: $ink-flame; border-title-style: bold;
+        border-subtitle-color: $ink-ash; background: $surface; padding: 0 1;
+        scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss(None)", show=False),
+        Binding("enter", "choose", show=False),
+        Binding("m", "mode", show=False),
+    ]
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        self.mode = MODES[0]
+        self.cursor = 0
+        self.view = _Choices("choices")
+        self._tasks: list[Path] = []
+        self._samples = resources.sample_names()
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+    def on_mount(self) -> None:
+        self.view.border_title = Content(tr("begin a run"))
+        self.view.focus()
+        self.call_after_refresh(self._show)
+        self.run_worker(self._search(), name="find tasks")
+
+    async def _search(self) -> None:
+        found = await asyncio.to_thread(tasks_below, self.folder)
+        samples = {(self.folder / SAMPLES / name).resolve() for name in self._samples}
+        self._tasks = [path for path in found if path.resolve() not in samples]
+        self._show()
+
+    def _offers(self) -> list[tuple[str, str, Start | None]]:
+        offers: list[tuple[str, str, Start | None]] = [
+            (
+                tr("a kernel of yours …"),
+                tr("a reference and a kernel; both are checked first"),
+                None,
+            )
+        ]
+        for path in self._tasks:
+            offers.append((one_line(str(path)), tr("task"), Start(path, mode=self.mode)))
+        for name in self._samples:
+            start = Start(self.folder, sample=name, mode=self.mode)
+            offers.append((name, tr("bundled sample"), start))
+        return offers
+
+    def _show(self) -> None:
+        rows: list[Line] = []
+        for number, (name, kind, _) in enumerate(self._offers()):
+            here = number == self.cursor
+            ground = "|diff.gap" if here else ""
+            lead = (f"{LIVE} ", "accent") if here else ("  ", "text")
+            pad = " " * max(0, 28 - cells(name))
+            row = line(lead, (f"{name}{pad}  ", f"strong{ground}"), (kind, f"muted{ground}"))
+            rows.append(fit(row, self.view.room))
+        self.view.put(rows)
+        told = tr("enter begins it in mode {name}, m another mode, esc", name=self.mode)
+        self.view.border_subtitle = Content(told)
+        self.view.reveal(self.cursor)
+
+    def move(self, step: int) -> None:
+        self.cursor = max(0, min(len(self._offers()) - 1, self.cursor + step))
+        self._show()
+
+    def action_mode(self) -> None:
+        self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+        self._show()
+
+    def action_choose(self) -> None:
+        _, _, start = self._offers()[self.cursor]
+        if start is not None:
+            self.dismiss(start)
+            return
+
+        def made(start: Start | None) -> None:
+            if start is not None:
+                self.dismiss(start)
+
+        self.app.push_screen(Wizard(self.folder, self.mode), made)
+
+
+class _Choices(LineView):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "step(-1)", show=False),
+        Binding("down", "step(1)", show=False),
+    ]
+
+    def action_step(self, step: int) -> None:
+        screen = self.screen
+        assert isinstance(screen, Begin)
+        screen.move(step)
+
+
+_TOLD_ROWS = 4
+_FAULT_ROWS = 3
+_LABEL = 13  # columns that the names of the fields take
+
+
+@dataclass(frozen=True)
+class Field:
+    """A row of the wizard.
+
+    `ending` is that of the files that tab completes, None that of folders only; where
+    there is none at all it completes `words`, which are all that is allowed if `only` they
+    are. `for_model`: shown where a language model plays.
+    """
+
+    name: str
+    label: str
+    about: str
+    value: str = ""
+    is_path: bool = False
+    ending: str | None = ""
+    words: tuple[str, ...] = ()
+    only: bool = False
+    for_model: bool = False
+
+
+FIELDS = (
+    Field("reference", marked("reference"), marked("class Model, get_inputs, get_init_inputs"),
+          "reference.py", is_path=True, ending=".py"),
+    Field("kernel", marked("kernel"), marked("class ModelNew; for sweep with knobs to tune"),
+          "kernel.py", is_path=True, ending=".py"),
+    Field("folder", marked("task folder"), marked("made new, or empty"), "mytask", is_path=True,
+          ending=None),
+    Field("backend", marked("target"), marked("where the kernel runs"), "cpu",
+          words=get_args(Backend), only=True),
+    Field("dsl", marked("DSL"), marked("what the kernel is written in"), "cpp",
+          words=get_args(Dsl), only=True),
+    Field("arch", marked("arch"), marked("free text, for the reader")),
+    Field("agent", marked("agent"), marked("sweep, claude, or a model's id"), SWEEP,
+          words=(SWEEP, "claude")),
+    Field("server", marked("server"),
+          marked("http(s)://… of the Messages API; empty: Anthropic's own"), for_model=True),
+    Field("key", marked("key file"), marked("holds the model's key; empty: ANTHROPIC_API_KEY"),
+          is_path=True, for_model=True),
+    Field("edits", marked("edits"), marked("how the model changes the kernel"), "hashline",
+          words=get_args(EditFormat), only=True, for_model=True),
+    Field("cost", marked("cost"), marked("USD at most; empty: no limit"), for_model=True),
+    Field("rounds", marked("rounds"), marked("when to stop"), "20"),
+    Field("mode", marked("mode"), marked("what waits for you"), "auto",
+          words=("auto", "review", "step"), only=True),
+)  # fmt: skip
+_BY_NAME = {field.name: field for field in FIELDS}
+# Where a setting of the agent is written, and what would be right there.
+_OF_AGENT = {
+    "model": ("agent", marked("an id has letters, digits and ._:/@+- and no blank")),
+    "base_url": ("server", marked("an address is like http://127.0.0.1:8080")),
+}
+
+
+class Wizard(ModalScreen[Start | None], Dimming[Start | None]):
+    DEFAULT_CSS = """
+    Wizard { align: center middle; background: $ink-ground 60%; }
+    Wizard #box {
+        width: 86; max-width: 100%; height: auto; max-height: 100%; overflow-y: auto;
+        border: round $ink-flame; scrollbar-size-vertical: 1;
+        border-title-color: $ink-flame; border-title-style: bold;
+        border-subtitle-color: $ink-ash; background: $surface; padding: 0 1;
+    }
+    Wizard #fields { height: auto; }
+    Wizard Horizontal { height: 1; }
+    Wizard Static { width: 13; color: $ink-ash; }
+    Wizard Input { width: 1fr; background: $ink-ground; }
+    Wizard Input:focus { background: $ink-gold-deep; }
+    Wizard #fault { margin-left: 13; height: auto; max-height: 3; display: none; }
+    Wizard #about { height: 1; margin: 1 0 0 13; }
+    Wizard #told { height: 4; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False),
+        Binding("tab", "complete", show=False),
+        Binding("up", "app.focus_previous", show=False),
+        Binding("down", "app.focus_next", show=False),
+    ]
+
+    def __init__(self, folder: Path, mode: str) -> None:
+        super().__init__()
+        self.folder = folder
+        self._mode = mode
+        self.told = Rows("told")
+        self.about = Rows("about")
+        self.fault = Rows("fault")
+        self._work: Worker[None] | None = None
+        self._writes = False
+        self._passed: Draft | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="box") as box:
+            box.border_title = Content(tr("a kernel of yours"))
+            box.border_subtitle = Content(
+                tr("enter checks it, then begins; ↑ ↓ fields; tab completes; esc")
+            )
+            with Vertical(id="fields"):
+                for field in FIELDS:
+                    with Horizontal(id=f"row-{field.name}") as row:
+                        row.display = not field.for_model
+                        yield Static(tr(field.label), markup=False)
+                        value = self._mode if field.name == "mode" else field.value
+                        yield Input(value, tr(field.about), id=f"field-{field.name}", compact=True)
+                yield self.fault
+            yield self.about
+            yield self.told
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self._tell, tr("enter checks reference and kernel"), "muted")
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        self.call_after_refresh(self._tell_about)
+
+    def _tell_about(self) -> None:
+        field = self._here
+        if field is not None:
+            known = f"  ({', '.join(field.words)})" if field.only else ""
+            self.about.show((line((f"{tr(field.about)}{known}", "muted")),))
+
+    @property
+    def _here(self) -> Field | None:
+        """The field with the cursor."""
+        return _BY_NAME.get((getattr(self.focused, "id", "") or "").removeprefix("field-"))
+
+    def _tell(self, text: str, role: str = "text") -> None:
+        room = max(10, self.told.size.width)
+        rows: list[Line] = []
+        for part in text.split("\n"):
+            rows += hang(clean(part), room, (), role)
+        self.told.show(tuple(rows[:_TOLD_ROWS]))
+        self.told.scroll_visible(animate=False)
+
+    def _tell_fault(self, name: str, why: str) -> None:
+        """Say what is wrong right below the field that it is about, and go there."""
+        row = self.query_one(f"#row-{name}")
+        self.query_one("#fields").move_child(self.fault, after=row)
+        room = max(10, self.told.size.width - _LABEL)
+        rows = hang(one_line(why, 400), room, (), "log.error")
+        self.fault.show(tuple(rows[:_FAULT_ROWS]))
+        self.fault.styles.height = min(len(rows), _FAULT_ROWS)
+        self.fault.display = True
+        self._input(name).focus()
+        self.call_after_refresh(self.fault.scroll_visible, animate=False)
+
+    def _input(self, name: str) -> Input:
+        return self.query_one(f"#field-{name}", Input)
+
+    def _value(self, name: str) -> str:
+        return self._input(name).value.strip()
+
+    def draft(self) -> Draft:
+        """What is described now. Raises `Unfit`."""
+        for field in FIELDS:
+            value = self._value(field.name)
+            counts = not field.for_model or self._value("agent") != SWEEP
+            if counts and field.only and value not in field.words:
+                known = ", ".join(field.words)
+                raise Unfit(field.name, tr("{value} is none of {known}", value=repr(value),
+                                           known=known))  # fmt: skip
+        rounds = self._value("rounds")
+        if not rounds.isdecimal() or int(rounds) < 1:
+            raise Unfit("rounds", tr("{value} is not a number from 1 on", value=repr(rounds)))
+        agent = self._agent()
+        return Draft(
+            self._path("reference"), self._path("kernel"), self._path("folder"),
+            backend=self._value("backend"), dsl=self._value("dsl"), arch=self._value("arch"),
+            agent=agent, max_cost=None if agent.model == SWEEP else self._cost(),
+            mode=self._value("mode"), rounds=int(rounds),
+        )  # fmt: skip
+
+    def _path(self, name: str) -> Path:
+        value = self._value(name)
+        if not value:
+            raise Unfit(name, tr("it needs a name"))
+        try:
+            return self.folder / Path(value).expanduser()
+        except RuntimeError:
+            raise Unfit(name, tr("{value} is nobody's home", value=repr(value))) from None
+
+    def _cost(self) -> float | None:
+        value = self._value("cost")
+        try:
+            cost = float(value) if value else None
+        except ValueError:
+            cost = 0.0
+        if cost is not None and not 0 < cost < float("inf"):
+            raise Unfit("cost", tr("{value} is not a number above 0", value=repr(value)))
+        return cost
+
+    def _agent(self) -> Agent:
+        said = {"model": self._value("agent")}
+        if said["model"] != SWEEP:
+            said |= {"base_url": self._value("server"), "edit_format": self._value("edits")}
+            if self._value("key"):
+                said["api_key_file"] = str(self._path("key").absolute())
+        try:
+            return stated_agent(Agent(), said)
+        except BadAgent as error:
+            name = _OF_AGENT[error.setting][0]
+            raise Unfit(name, tr("{value} is not allowed: {right}", value=repr(self._value(name)),
+                                 right=tr(_OF_AGENT[error.setting][1]))) from None  # fmt: skip
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._passed = None
+        self.fault.display = False
+        if event.input.id == "field-agent":
+            for field in FIELDS:
+                if field.for_model:
+                    row = self.query_one(f"#row-{field.name}")
+                    row.display = self._value("agent") != SWEEP
+
+    def action_complete(self) -> None:
+        """Go on with the path or the word as far as it is sure; where it is whole, go on."""
+        field = self._here
+        if field is not None and field.is_path:
+            self.run_worker(self._complete_path(field), name="complete", exclusive=True,
+                            group="complete")  # fmt: skip
+        elif field is not None:
+            typed = self._input(field.name).value
+            self._complete(field, typed, [w for w in field.words if w.startswith(typed)])
+
+    async def _complete_path(self, field: Field) -> None:
+        typed = self._input(field.name).value
+        found = await asyncio.to_thread(paths, self.folder, typed, ending=field.ending)
+        self._complete(field, typed, found)
+
+    def _complete(self, field: Field, typed: str, offers: list[str]) -> None:
+        here = self._input(field.name)
+        if here.value != typed or self.focused is not here:
+            return  # more was typed meanwhile
+        longer = grown(typed, offers)
+        if longer != typed:
+            here.value = longer
+            here.cursor_position = len(longer)
+        elif typed in offers or not offers:
+            self.focus_next(Input)
+            return
+        if len(offers) > 1:
+            names = "  ".join(each.rstrip("/").rpartition("/")[2] for each in offers)
+            self._tell(names, "muted")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if self._work is not None:
+            return
+        try:
+            draft = self.draft()
+        except Unfit as error:
+            self._tell_fault(error.field, str(error))
+            return
+        self._writes = self._passed == draft
+        work = self._write(draft) if self._writes else self._checked(draft)
+        self._work = self.run_worker(self._told(work), name="check")
+
+    async def _told(self, work: Coroutine[object, object, None]) -> None:
+        """Do it, and say where it went wrong."""
+        try:
+            await work
+        except asyncio.CancelledError:
+            self._tell(tr("the check was cut off; nothing was written"), "note")
+            raise
+        except Unfit as error:
+            self._tell("")
+            self._tell_fault(error.field, str(error))
+        except (StoreError, ValueError, OSError) as error:
+            self._tell(retold(one_line(str(error), 600)), "log.error")
+        finally:
+            self._work = None
+
+    async def _checked(self, draft: Draft) -> None:
+        self._tell(tr("checking: the judge starts …"), "muted")
+        measured = await run_start.checked(draft, self._progress)
+        told = formatting.measured(measured, tr("the reference"))
+        detail = "\n".join(retold(each) for each in measured.detail.split("\n")[:3])
+        if measured.outcome is Outcome.CORRECT:
+            again = tr("enter again writes the task and begins the run")
+            self._tell(f"{told}\n{again}", "verdict.keep")
+            self._passed = draft
+        elif at := _blamed(measured):
+            self._tell(detail, "log.error")
+            self._tell_fault(at, told)
+        else:
+            self._tell(f"{told}\n{detail}", "log.error")
+
+    def _progress(self, progress: Progress) -> None:
+        done = f" {progress.done}/{progress.total}" if progress.total else ""
+        stage = f"{formatting.stage(progress.stage)}{done}"
+        self._tell(tr("checking: {stage}  esc cuts it off", stage=stage), "muted")
+
+    async def _write(self, draft: Draft) -> None:
+        self.dismiss(await run_start.written(draft))
+
+    def action_leave(self) -> None:
+        if self._work is None:
+            self.dismiss(None)
+        elif not self._writes:  # what is being written is soon there, or refused
+            self._work.cancel()
+
+
+def _blamed(measured: Measurement) -> str:
+    """The field of the file that a failed check is about; empty where it is neither."""
+    if measured.failure is FailureKind.REFERENCE:
+        return "reference"
+    return "kernel" if measured.outcome is Outcome.FAILED else ""

@@ -1,0 +1,255 @@
+"""A person's hand on the subagents of a run: pop one out of the deck, write to it, stop it.
+
+Knows which popouts are open and which subagent is meant. What a message or a stop does to
+the run is for core to say; where a popout stands is for `akg_tui.view.controls.layout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from akg_tui.core import commands as cmd
+from akg_tui.core.sanitize import one_line
+from akg_tui.tui.panes.subagent import SubagentPane
+from akg_tui.tui.screens.dialogs import Confirm
+from akg_tui.view import formatting
+from akg_tui.view.agents import Agent, state_told
+from akg_tui.view.controls.completion import NoSuchReference
+from akg_tui.view.controls.layout import MOST_TILES, PANES, How, Place, Popout, Shape, laid
+from akg_tui.view.language import tr
+
+if TYPE_CHECKING:
+    from akg_tui.tui.panes.agents import AgentsPane
+    from akg_tui.tui.screens.deck import Deck
+
+
+class Popping:
+    """The popouts of one deck. `list` is the pane of all agents."""
+
+    def __init__(self, deck: Deck, agents: AgentsPane) -> None:
+        self._deck = deck
+        self.list = agents
+        self.fleet = agents.fleet
+        self.open: dict[str, Popout] = {}
+        self._names = (f"popout-{number}" for number in count(1))
+        self._below = deck.active  # the pane that has the focus when a popout goes
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What a row of tabs says of each popout."""
+        return {name: one_line(each.agent, 16) for name, each in self.open.items()}
+
+    @property
+    def standing(self) -> tuple[tuple[str, How], ...]:
+        """How each popout stands: with it the layout changes."""
+        return tuple((name, each.how) for name, each in self.open.items())
+
+    def places(
+        self, places: Mapping[str, Place], size: tuple[int, int], shape: Shape
+    ) -> dict[str, Place]:
+        return laid(places, size, shape, list(self.open.values()), self._deck.active)
+
+    def below(self, active: str) -> str:
+        """The pane of the deck that stands for the active one in its layout."""
+        if active in PANES:
+            self._below = active
+        return self._below
+
+    def do(self, what: str) -> None:
+        """One of drawer, tile, full, message, stop, next, previous, close."""
+        if what == "close":
+            self._close()
+            return
+        agent = self._meant()
+        if agent is None:
+            self._deck.say(tr("no subagent has begun yet"))
+        elif what == "message":
+            self._message(agent)
+        elif what == "stop":
+            self._stop(agent)
+        elif what in ("next", "previous"):
+            self._turn(1 if what == "next" else -1)
+        else:
+            self._pop(agent, How(what))
+
+    def look_closer(self) -> None:
+        """At the subagent that is meant: where it is popped out already, or in the drawer."""
+        agent = self._meant()
+        open_as = [each for each in self.open.values() if agent and each.agent == agent.key]
+        if open_as:
+            self._show(open_as[0])
+        else:
+            self.do("drawer")
+
+    @property
+    def _here(self) -> Popout | None:
+        """The popout that has the focus."""
+        return self.open.get(self._deck.active)
+
+    def _drawer(self) -> Popout | None:
+        return next((each for each in self.open.values() if each.how is How.DRAWER), None)
+
+    def _meant(self) -> Agent | None:
+        """The subagent of the focused popout, or the picked one, or of the drawer, or the newest
+        at work.
+        """
+        if self._here is not None:
+            return self.fleet.find(self._here.agent)
+        if self._deck.active == self.list.id and (picked := self.list.picked) is not None:
+            return picked
+        drawer = self._drawer()
+        return (self.fleet.find(drawer.agent) if drawer else None) or self.fleet.newest
+
+    def _pop(self, agent: Agent, how: How) -> None:
+        """Show it like this; already so, as it was before, or not at all."""
+        there = next((each for each in self.open.values() if each.agent == agent.key), None)
+        if there is None:
+            if how is How.TILE and self._tiles_are_full():
+                return
+            self._add(agent, how)
+        elif there.how is not how:
+            if how is How.TILE and self._tiles_are_full():
+                return
+            if how is How.DRAWER:
+                self._away(How.DRAWER)
+            there.back = there.how if how is How.FULL else None
+            there.how = how
+            self._show(there)
+        elif self._deck.active != there.pane and how is not How.DRAWER:
+            self._show(there)
+        elif how is How.FULL and there.back is not None:
+            there.how, there.back = there.back, None
+            self._show(there)
+        else:
+            self._remove(there)
+
+    def _tiles_are_full(self) -> bool:
+        full = sum(each.how is How.TILE for each in self.open.values()) >= MOST_TILES
+        if full:
+            many = formatting.count(MOST_TILES, "tile")
+            self._deck.say(tr("there is room for {many}: close one first", many=many))
+        return full
+
+    def _away(self, how: How) -> None:
+        """There is one drawer: what is in it makes room."""
+        for each in [each for each in self.open.values() if each.how is how]:
+            self._remove(each, focus=False)
+
+    def _add(self, agent: Agent, how: How) -> None:
+        deck = self._deck
+        if how is How.DRAWER and (drawer := self._drawer()) is not None:
+            self._turn_to(drawer, agent)
+            self._show(drawer)
+            return
+        name = next(self._names)
+        pane = SubagentPane(name, agent.key, self.fleet, Path(deck.steering.run_path))
+        made = Popout(name, agent.key, how)
+        self.open[name] = made
+        deck.panes[name] = pane
+        deck.body.mount(pane)
+        self._show(made)
+
+    def _show(self, popout: Popout) -> None:
+        for name, each in self.open.items():
+            self._deck.panes[name].set_class(each.how is How.DRAWER, "-drawer")
+        if self._deck.active in PANES:
+            self._below = self._deck.active
+        self._deck.action_pane(popout.pane)
+
+    def _remove(self, popout: Popout, *, focus: bool = True) -> None:
+        deck = self._deck
+        had_focus = deck.active == popout.pane
+        del self.open[popout.pane]
+        pane = deck.panes.pop(popout.pane)
+        if focus:
+            to = self._below if had_focus else deck.active
+            deck.action_pane(to)
+            # At once: else what goes away while it has the focus gives it to any neighbour.
+            deck.set_focus(deck.panes[to])
+        pane.remove()
+
+    def _close(self) -> None:
+        """What was picked in it first, then the popout; from elsewhere, the drawer."""
+        popout = self._here or self._drawer()
+        if popout is None:
+            return
+        pane = self._deck.panes[popout.pane]
+        if popout is self._here and isinstance(pane, SubagentPane) and pane.picked_any:
+            pane.action_unpick()
+            return
+        if popout.how is How.FULL and popout.back is not None:
+            popout.how, popout.back = popout.back, None
+            self._show(popout)
+            return
+        self._remove(popout)
+
+    def _turn(self, step: int) -> None:
+        """Another subagent: in the popout that has the focus, or picked in the list."""
+        popout = self._here or self._drawer()
+        agents = self.fleet.subagents
+        if popout is None:
+            self.list.pick_step(-step)  # the newest stands first there
+            return
+        keys = [each.key for each in agents]
+        at = keys.index(popout.agent) + step if popout.agent in keys else len(keys) - 1
+        if not 0 <= at < len(keys):
+            last = tr("that was the last subagent")
+            self._deck.say(last if step > 0 else tr("that was the first subagent"))
+            return
+        self._turn_to(popout, agents[at])
+        self._deck.steering.pull_now()
+
+    def _turn_to(self, popout: Popout, agent: Agent) -> None:
+        pane = self._deck.panes[popout.pane]
+        assert isinstance(pane, SubagentPane)
+        popout.agent = agent.key
+        pane.show(agent.key)
+
+    def _message(self, agent: Agent) -> None:
+        name = agent.ident
+        if not name or not agent.at_work:
+            state = state_told(agent)
+            who = one_line(agent.name)
+            self._deck.say(tr("{who} is {state}: nobody is there to read", who=who, state=state))
+            return
+
+        def send(text: str) -> bool:
+            return not text.strip() or self._sent(name, text)
+
+        asks = tr("a message to {who} alone: enter sends it", who=one_line(agent.name))
+        self._deck.ask_for(asks, "", send, about=agent.key)
+
+    def _sent(self, name: str, text: str) -> bool:
+        """Send a subagent a message; else the person is told why not."""
+        try:
+            told = self._deck.with_references(text)
+        except NoSuchReference as error:
+            self._deck.say(str(error))
+            return False
+        sent = tr("{who} reads it with its next request", who=name)
+        return self._deck.steering.steer(cmd.HintSubagent(name, told), sent)
+
+    def _stop(self, agent: Agent) -> None:
+        name = agent.ident
+        if not name or not agent.at_work:
+            who, state = one_line(agent.name), state_told(agent)
+            self._deck.say(tr("{who} is {state}: there is nothing to stop", who=who, state=state))
+            return
+
+        def stop(yes: bool | None) -> None:
+            if yes:
+                self._deck.steering.steer(cmd.StopSubagent(name), tr("{who} is stopped", who=name))
+
+        title = tr("stop {who}?", who=one_line(agent.name))
+        self._deck.app.push_screen(Confirm(title, _stop_words(agent), tr("stop it")), stop)
+
+
+def _stop_words(agent: Agent) -> tuple[str, ...]:
+    turns, tokens = formatting.count(agent.replies, "turn"), formatting.tokens(agent.tokens)
+    spent = tr("It ends at once, after {turns} and {tokens} tokens.", turns=turns, tokens=tokens)
+    if agent.visit:
+        return spent, tr("The diagnosis is made from the plain facts instead.")
+    return spent, tr("The agent that started it is told that a person stopped it, and goes on.")

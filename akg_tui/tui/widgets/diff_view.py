@@ -1,0 +1,132 @@
+"""The diff of a review to scroll through: unified or side by side, hunk by hunk.
+
+Opens at any length, for rows are built when they are drawn; colour arrives from a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from textual.content import Content
+
+from akg_tui.core.sanitize import one_line
+from akg_tui.tui.widgets.line_view import LineView
+from akg_tui.view import formatting
+from akg_tui.view.code_rows import Colours, DiffRows, SplitRows, Texts
+from akg_tui.view.diff import Hunk, compare, find_hunks, folded, size
+from akg_tui.view.language import tr
+from akg_tui.view.run_snapshot import RunSnapshot
+
+if TYPE_CHECKING:
+    from akg_tui.tui.screens.run_screen import Watching
+
+CONTEXT = 3
+ROOMY_CONTEXT = 12
+FEW_CHANGES = 12
+SPLIT_FROM = 110
+
+
+def without_colours(error: Exception) -> str:
+    """What to tell where a kernel is shown uncoloured."""
+    return tr("without colours: {why}", why=one_line(f"{type(error).__name__}: {error}"))
+
+
+class DiffView(LineView):
+    """`split` is what the person chose, None while that is left to the room there is."""
+
+    def __init__(
+        self, look: RunSnapshot, colours: Colours, texts: Texts, old: str, new: str
+    ) -> None:
+        super().__init__("diff")
+        self._colours = colours
+        self._key = look.tag_key
+        self._blobs = (old, new)
+        self._texts = (look.kernel(old), look.kernel(new))
+        before, after = (texts.of(blob, look.kernel)[0] for blob in self._blobs)
+        self.compared = compare(before, after)
+        self.changed = size(self.compared)
+        self.context = ROOMY_CONTEXT if sum(self.changed) <= FEW_CHANGES else CONTEXT
+        self.split: bool | None = None
+        self.words = True
+        self.hunk = 1
+        self.left_out: frozenset[int] = frozenset()
+        self.shown = folded(self.compared, self.context)
+        self.hunks = find_hunks(self.shown)
+        self._starts: dict[int, int] = {}
+
+    def on_mount(self) -> None:
+        self.run_worker(self._colour(), group="colour")
+
+    def on_resize(self) -> None:
+        self.attempt(self.lay_out)
+
+    @property
+    def is_split(self) -> bool:
+        return self.split if self.split is not None else self.size.width >= SPLIT_FROM
+
+    def lay_out(self) -> None:
+        """Build the rows anew: for another width, context, side or colour."""
+        split = self.is_split
+        old, new = (self._colours.of(blob) for blob in self._blobs)
+        rows = DiffRows(self.shown, self.hunks, self._key, old=old, new=new, both=not split)
+        rows.words = self.words
+        rows.left_out = self.left_out
+        if split:
+            beside = SplitRows(rows, self.hunks, self.room)
+            self._starts = beside.starts
+            self.put(beside)
+        else:
+            self._starts = {hunk.number: hunk.start for hunk in self.hunks}
+            self.put(rows, columns=rows.columns)
+        self._tell()
+
+    async def _colour(self) -> None:
+        try:
+            for blob, text in zip(self._blobs, self._texts, strict=True):
+                if self._colours.of(blob) is None:
+                    self._colours.keep(blob, await asyncio.to_thread(self._colours.lex, text))
+        except Exception as error:  # noqa: BLE001 - a diff without colours can be judged too
+            cast("Watching", self.screen).say(without_colours(error))
+            return
+        self.attempt(self.lay_out)
+
+    def more_context(self, by: int) -> None:
+        self.context = max(0, self.context + by)
+        self.shown = folded(self.compared, self.context)
+        self.hunks = find_hunks(self.shown)
+        self.lay_out()
+        self._reveal()
+
+    def to_hunk(self, step: int) -> None:
+        """Go to the next hunk, or with -1 to the one before."""
+        if self.hunks:
+            self.hunk = min(len(self.hunks), max(1, self.hunk + step))
+            self._reveal()
+            self._tell()
+
+    def _reveal(self) -> None:
+        if self.hunks:
+            self._move(max(0, self._starts[self.hunk] - 1))
+
+    def leave_out(self) -> None:
+        """Leave the hunk out, or take it in again."""
+        if self.hunks:
+            self.left_out ^= {self.hunk}
+            self.lay_out()
+
+    @property
+    def unwanted(self) -> list[Hunk]:
+        return [hunk for hunk in self.hunks if hunk.number in self.left_out]
+
+    def _tell(self) -> None:
+        text = tr("no difference")
+        if self.hunks:
+            text = tr("hunk {number} of {many}", number=self.hunk, many=len(self.hunks))
+        if self.left_out:
+            text += tr(", {hunks} left out", hunks=formatting.count(len(self.left_out), "hunk"))
+        self.border_subtitle = Content(text)
+
+    def reword(self) -> None:
+        super().reword()
+        self.lay_out()

@@ -1,0 +1,316 @@
+"""Lines to scroll through: only the rows on screen are ever painted.
+
+Owns scrolling, following the end, the picked rows, the searched words, and a cache of painted rows.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar, ScrollBarRender
+from textual.strip import Strip
+from textual.widget import Widget
+
+from akg_tui.tui.widgets.painted import Guarded, inks_of
+from akg_tui.view.language import tr
+from akg_tui.view.spans import Line, cells, plain
+
+
+class AlikeScrollBar(ScrollBar):
+    def render_lines(self, crop: Region) -> list[Strip]:
+        bar = self.render()
+        if not isinstance(bar, ScrollBarRender) or not isinstance(bar.style, Style):
+            return super().render_lines(crop)
+        back, thumb = bar.style.bgcolor, bar.style.color
+        assert back is not None
+        assert thumb is not None
+        width, height = self.size
+        rows = bar.render_bar(
+            size=height,
+            virtual_size=bar.virtual_size,
+            window_size=bar.window_size,
+            position=bar.position,
+            thickness=width,
+            back_color=back,
+            bar_color=thumb,
+        ).segments
+        made: dict[int, Strip] = {}
+        ground = self.visual_style.rich_style
+        background = self.background_colors[1]
+        filters = self.get_line_filters()
+        strips = []
+        for row in rows[crop.y : crop.bottom]:
+            strip = made.get(id(row))
+            if strip is None:
+                strip = Strip([row], width).apply_style(ground)
+                for each in filters:
+                    strip = strip.apply_filter(each, background)
+                made[id(row)] = strip = strip.crop(*crop.column_span)
+            strips.append(strip)
+        return strips
+
+
+CACHED_ROWS = 192  # a strip is some thirty objects for the garbage collector
+_MATCH = Style(reverse=True)
+
+
+class LineView(ScrollView, Guarded, can_focus=True):
+    """A list of rows. One that `follows` keeps its end in sight, until somebody scrolls away
+    from it; scrolled to the end again, it follows again.
+
+    One that `picks` moves a mark with the arrow keys; which rows belong together is told by
+    `pick_step`.
+    """
+
+    ALLOW_SELECT = False
+    picks: ClassVar[bool] = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "step(-1)", show=False),
+        Binding("down", "step(1)", show=False),
+    ]
+
+    def __init__(self, name: str, *, follows: bool = False) -> None:
+        super().__init__(id=name)
+        self._rows: Sequence[Line] = ()
+        # Not Textual's own cache: its links are a cycle, which only the collector undoes.
+        self._strips: OrderedDict[int, tuple[Strip, Style]] = OrderedDict()
+        self._moving = False
+        self._picked = range(0)
+        self._needle = ""
+        self.follows = follows
+        self.follow = follows
+
+    @property
+    def vertical_scrollbar(self) -> ScrollBar:
+        if self._vertical_scrollbar is None:
+            bar = AlikeScrollBar(name="vertical", thickness=self.scrollbar_size_vertical)
+            bar.display = False
+            self._vertical_scrollbar = bar
+            self.app._start_widget(self, bar)
+        return self._vertical_scrollbar
+
+    @property
+    def rows(self) -> Sequence[Line]:
+        return self._rows
+
+    @property
+    def room(self) -> int:
+        """Columns for a row, the scroll bar left out."""
+        return max(1, self.scrollable_content_region.width)
+
+    @property
+    def page(self) -> int:
+        """Rows on screen."""
+        return max(1, self.scrollable_content_region.height)
+
+    @property
+    def top(self) -> int:
+        """The first row on screen."""
+        return round(self.scroll_offset.y)
+
+    def put(self, rows: Sequence[Line], *, columns: int = 0, since: int = 0) -> None:
+        """Show `rows`; those before `since` are as they were.
+
+        `columns` is the longest row where rows may be longer than the screen, to scroll to.
+        """
+        self._rows = rows
+        if since:
+            for index in [key for key in self._strips if key >= since]:
+                del self._strips[index]
+        else:
+            self._strips.clear()
+        size = Size(columns, len(rows))
+        if size != self.virtual_size:
+            self._stretch(size)
+        self.refresh()
+        if self.follow:
+            self.to_end()
+
+    def _stretch(self, size: Size) -> None:
+        """Another size to scroll in. Only a scroll bar that comes or goes is worth a layout of
+        the whole screen, and asks for it itself.
+        """
+        self.set_reactive(Widget.virtual_size, size)
+        self._scroll_update(size)
+
+    def repaint(self) -> None:
+        """Paint the same rows anew."""
+        self._strips.clear()
+        self.refresh()
+
+    def to_end(self) -> None:
+        self._move(self.max_scroll_y)
+
+    def to_row(self, row: int) -> None:
+        """Scroll so that `row` is the first on screen, as far as there are rows below it."""
+        self._move(row)
+
+    def reveal(self, row: int) -> None:
+        """Scroll so that `row` stands in the upper third, unless it is in sight already."""
+        if not self.top <= row < self.top + self.page:
+            self._move(max(0, row - self.page // 3))
+
+    def _move(self, y: float) -> None:
+        self._moving = True
+        self.scroll_to(y=y, animate=False, force=True)
+        self._moving = False
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if self._moving or round(old_value) == round(new_value):
+            return
+        at_end = round(new_value) >= self.max_scroll_y
+        if self.follows and self.follow != at_end:
+            self.set_follow(at_end)
+
+    def set_follow(self, follow: bool) -> None:
+        """Follow the end from now on, or stop doing so."""
+        self.follow = follow
+        if follow:
+            self.to_end()
+
+    def pick(self, rows: range) -> None:
+        """Mark these rows as the ones that a key acts on, and bring them into sight."""
+        self._picked = rows
+        if rows:
+            if rows.start < self.top or len(rows) >= self.page:
+                self._move(rows.start)
+            elif rows.stop > self.top + self.page:
+                self._move(rows.stop - self.page)
+        self.refresh()
+
+    def pick_step(self, step: int) -> None:
+        """Pick what comes `step` after what is picked now."""
+
+    def action_step(self, step: int) -> None:
+        if self.picks:
+            self.attempt(lambda: self.pick_step(step))
+        else:
+            self.scroll_relative(y=step, animate=False)
+
+    def open(self) -> str:
+        """Unfold, or fold again, what is picked. Why there is nothing to, where that is so."""
+        return tr("there is nothing to unfold here")
+
+    def row_text(self, index: int) -> str:
+        """What a search looks at in a row."""
+        return plain(self._rows[index])
+
+    @property
+    def searchable(self) -> int:
+        """How many rows `row_text` can be asked for."""
+        return len(self._rows)
+
+    def seek(self, needle: str, start: int, step: int) -> int | None:
+        """The row from `start` on, forwards or backwards and around, that holds `needle`.
+
+        Small letters find capital ones; capitals only themselves.
+        """
+        count = self.searchable
+        any_case = needle == needle.lower()
+        for offset in range(count):
+            index = (start + offset * step) % count
+            text = self.row_text(index)
+            if needle in (text.lower() if any_case else text):
+                return index
+        return None
+
+    def search(self, needle: str, start: int, step: int = 1) -> int | None:
+        """Light up `needle` and bring the next row that holds it into sight."""
+        if needle != self._needle:
+            self._needle = needle
+            self.repaint()
+        found = self.seek(needle, start, step) if needle else None
+        if found is not None:
+            if self.follows:
+                self.set_follow(False)
+            self.reveal(found)
+        return found
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._strips.clear()
+
+    def render_line(self, y: int) -> Strip:
+        columns = self.size.width
+        ground = self.ground
+        if not self.broken:
+            try:
+                return self._row_strip(y, columns, ground)
+            except Exception as error:  # noqa: BLE001 - the pane shows it, the run goes on
+                self.broke(error)
+        rows = self.fault_lines(columns)
+        shown = rows[y] if y < len(rows) else ()
+        strip = inks_of(self).strip(shown, ground)
+        return strip.crop_extend(0, columns, ground)
+
+    def _row_strip(self, y: int, columns: int, ground: Style) -> Strip:
+        across, down = self.scroll_offset
+        index = y + down
+        if index >= len(self._rows):
+            return Strip([Segment(" " * columns, ground)], columns)
+        painted = self._strips.get(index)
+        if painted is None:
+            painted = self._paint_row(self._rows[index], ground)
+        self._keep(index, painted)
+        strip, edge = painted
+        strip = strip.crop_extend(across, across + columns, edge)
+        if index in self._picked and self.has_focus:
+            strip = self._marked(strip)
+        return strip
+
+    def _keep(self, index: int, painted: tuple[Strip, Style]) -> None:
+        self._strips[index] = painted
+        self._strips.move_to_end(index)
+        if len(self._strips) > CACHED_ROWS:
+            self._strips.popitem(last=False)
+
+    def _paint_row(self, spans: Line, ground: Style) -> tuple[Strip, Style]:
+        """A row, and the ground of its last piece, which goes on to the edge, as a changed
+        line's does.
+        """
+        inks = inks_of(self)
+        strip = inks.strip(spans, ground)
+        if self._needle:
+            strip = lit(strip, self._needle)
+        last = inks.style(spans[-1][1]).bgcolor if spans else None
+        return strip, ground + Style(bgcolor=last) if last else ground
+
+    def _marked(self, strip: Strip) -> Strip:
+        """The strip on the ground of what is picked; bold too, so that it shows without colour."""
+        mark = Style(bgcolor=inks_of(self).theme.palette["gold_deep"], bold=True)
+        spans = [Segment(s.text, s.style + mark if s.style else mark) for s in strip]
+        return Strip(spans, strip.cell_length)
+
+
+def lit(strip: Strip, needle: str) -> Strip:
+    """The strip with every place that holds `needle` reversed."""
+    text = strip.text
+    looked_at = text.lower() if needle == needle.lower() else text
+    if needle not in looked_at or len(looked_at) != len(text):
+        return strip
+    pieces: list[Strip] = []
+    done = at = 0
+    while (at := looked_at.find(needle, done)) >= 0:
+        begin, end = cells(text[:at]), cells(text[: at + len(needle)])
+        pieces.append(strip.crop(cells(text[:done]), begin))
+        pieces.append(Strip([Segment(text[at : at + len(needle)], _reversed(strip, begin))]))
+        assert end > begin or not needle
+        done = at + len(needle)
+    pieces.append(strip.crop(cells(text[:done])))
+    return Strip.join(pieces)
+
+
+def _reversed(strip: Strip, column: int) -> Style:
+    """The style at a column, reversed."""
+    for segment in strip.crop(column, column + 1):
+        if segment.style:
+            return segment.style + _MATCH
+    return _MATCH

@@ -1,0 +1,133 @@
+"""A line to write on, docked at the bottom: enter sends, escape leaves, tab completes `@`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.events import Paste
+from textual.message import Message
+from textual.widgets import Input
+
+from akg_tui.core.sanitize import clean
+
+MOST = 2_000
+
+
+class OneLine(Input):
+    """Hidden until opened. What was typed survives an escape; a line that is opened for
+    several things, each by its name, keeps a draft for each of them.
+
+    A paste of many lines becomes one line of at most `MOST` characters; it sends nothing.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False),
+        Binding("up", "step(-1)", show=False),
+        Binding("down", "step(1)", show=False),
+    ]
+
+    class Left(Message):
+        """The line was closed; nothing was sent."""
+
+    class Cut(Message):
+        """A paste was longer than the line may be."""
+
+    class Stepped(Message):
+        """The arrow up (-1) or down (1) was pressed."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
+    def __init__(self, name: str, placeholder: str) -> None:
+        super().__init__(
+            id=name, placeholder=placeholder, compact=True, max_length=MOST, select_on_focus=False
+        )
+        self.display = False
+        self._drafts: dict[str, str] = {}
+        self._about = ""
+
+    def _on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        room = max(0, MOST - len(self.value) + len(self.selected_text))
+        text = clean(" ".join(event.text[: 4 * MOST].split()))
+        if len(text) > room or len(event.text) > 4 * MOST:
+            self.post_message(self.Cut())
+        self.replace(text[:room], *self.selection)
+
+    def open(
+        self, placeholder: str | None = None, value: str | None = None, about: str = ""
+    ) -> None:
+        """Show the line and take the keys; with a `value`, in place of the draft.
+
+        What was written `about` this when it was closed stands there again, whatever the
+        line was opened for in between.
+        """
+        self._keep_draft()
+        self._about = about
+        if placeholder is not None:
+            self.placeholder = placeholder
+        if about:
+            value = self._drafts.get(about, value or "")
+        if value is not None:
+            self.value = value
+            self.cursor_position = len(value)
+        self.display = True
+        self.screen.set_focus(self)  # at once: the next key may be there already
+
+    def close(self) -> None:
+        self._keep_draft()
+        self.display = False
+
+    def _keep_draft(self) -> None:
+        if self.display and self._about:
+            self._drafts[self._about] = self.value
+
+    def action_leave(self) -> None:
+        self.close()
+        self.post_message(self.Left())
+
+    def action_step(self, step: int) -> None:
+        self.post_message(self.Stepped(step))
+
+
+class HintLine(OneLine):
+    """`offers` gives whole texts that complete the one written; `told` what it refers to."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "complete(1)", show=False),
+        Binding("shift+tab", "complete(-1)", show=False),
+    ]
+
+    def __init__(
+        self,
+        name: str,
+        placeholder: str,
+        offers: Callable[[str], list[str]],
+        told: Callable[[str], str],
+    ) -> None:
+        super().__init__(name, placeholder)
+        self._offers = offers
+        self._told = told
+        self._round: list[str] = []
+        self._at = 0
+
+    def action_complete(self, step: int) -> None:
+        """The next completion of what was written; round and round."""
+        if self.value in self._round:
+            self._at = (self._at + step) % len(self._round)
+        else:
+            found = self._offers(self.value[: self.cursor_position])
+            if not found:
+                return
+            self._round, self._at = [*found, self.value], 0
+        self.value = self._round[self._at]
+        self.cursor_position = len(self.value)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        # A title is markup where it is a string.
+        self.border_subtitle = Content(self._told(event.value)) if "@" in event.value else ""

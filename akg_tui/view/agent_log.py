@@ -1,0 +1,320 @@
+"""The agent log as a list of entries that fold: bounded, wrapped for one width at a time.
+
+Reads each record once; far behind, it skips to the newest and says so. Pure but for the
+list it keeps: it holds the newest events themselves, never copies of their text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+
+import msgspec
+
+from akg_tui.core import events as ev
+from akg_tui.core.sanitize import one_line, split_clean
+from akg_tui.view import formatting
+from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.event_words import Paragraph, call_words, paragraphs, source, tell, wrapped
+from akg_tui.view.glyphs import FOLDED, OPEN
+from akg_tui.view.language import retold, searched, tr
+from akg_tui.view.spans import Line, fit
+
+MAX_ENTRIES = 2_000
+SLICE = 250  # entries that are wrapped at once, so that no wrapping holds the screen
+AT_ONCE = 60  # entries that a look wraps which can't wait: a screen has fewer rows
+BRIEF_LINES = 6  # of a reply, before the rest of it is folded
+MAX_OUTPUT_LINES = 200
+MAX_OPEN = 1_000  # calls that wait for an answer: of older ones none comes
+
+_FOLDING = {ev.ToolCalled, ev.ToolAnswered, ev.KernelEdited, ev.ModelReplied}
+
+Paragraphs = list[Paragraph]
+
+
+@dataclass(slots=True)
+class Entry:
+    """What is told of one thing. `more` gives its long form, where it has one."""
+
+    brief: Paragraphs
+    more: Callable[[], Paragraphs] | None = None
+    unfolded: bool = False
+    turn: bool = False  # a reply of the model: where `[` and `]` stop
+
+    def rows(self, room: int) -> list[Line]:
+        if self.more is None:
+            return wrapped(self.brief, room)
+        (lead, text, role), *rest = self.more() if self.unfolded else self.brief
+        sign = (f"{OPEN} ", "accent") if self.unfolded else (f"{FOLDED} ", role)
+        return wrapped([((sign, *lead), text, role), *rest], room)
+
+
+class AgentLog:
+    """The log of one run, wrapped at `room` columns; at first sight the `newest` records.
+
+    Entries are numbered from 0, for good. The oldest may be `unwrapped` for a while: they have
+    no rows, and are not among the `numbers`, until `catch_up` has come to them. A subclass that
+    knows more of a call than the journal does says so in `whole`.
+    """
+
+    output_lines = MAX_OUTPUT_LINES
+
+    def __init__(self, room: int = 40, newest: int = MAX_ENTRIES, *, at_once: int = SLICE) -> None:
+        self._room = room
+        self._newest = newest
+        self._at_once = at_once
+        self._clear()
+
+    def _clear(self) -> None:
+        self._entries: list[Entry] = []
+        self._rows: list[Line] = []
+        self._starts: list[int] = []  # the first row of each entry
+        self._first = 0  # the number of the oldest entry that is kept
+        self.unwrapped = 0  # of those kept, the oldest ones
+        self._seen = 0
+        self._calls: dict[str, ev.ToolCalled] = {}
+        self._edit = ""
+        self.skipped = 0
+        self.dropped_rows = 0  # less those that were put before the others since
+
+    @property
+    def rows(self) -> Sequence[Line]:
+        return self._rows
+
+    @property
+    def seen(self) -> int:
+        """How many records were read."""
+        return self._seen
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the entries that are kept and wrapped."""
+        return range(self._first + self.unwrapped, self._first + len(self._entries))
+
+    def read(self, records: Sequence[ev.Record], *, whole: bool = True) -> bool:
+        """Read what is new in `records`; True when that made or dropped a row.
+
+        Not `whole`, what is beyond `at_once` new entries is left for `catch_up`.
+        """
+        if len(records) < self._seen:
+            self._clear()  # the records are of an earlier moment
+        before = len(self._rows), self.skipped, self.dropped_rows
+        start = max(self._seen, len(records) - self._newest)
+        self.skipped += start - self._seen
+        self._seen = len(records)
+        fresh = [
+            entry for record in records[start:] if (entry := self._entry(record.event)) is not None
+        ]
+        self._entries += fresh
+        if not whole and len(fresh) > self._at_once:
+            self._set_aside(len(self._entries) - self._at_once)
+        else:
+            for entry in fresh:
+                self._starts.append(len(self._rows))
+                self._rows += entry.rows(self._room)
+        if len(self._entries) > MAX_ENTRIES + SLICE:
+            self._drop(len(self._entries) - MAX_ENTRIES)
+        return (len(self._rows), self.skipped, self.dropped_rows) != before
+
+    def _set_aside(self, count: int) -> None:
+        """Leave the oldest `count` entries unwrapped, and wrap the others anew."""
+        self.dropped_rows += len(self._rows)
+        self.unwrapped = count
+        parts = [entry.rows(self._room) for entry in self._entries[count:]]
+        self._rows = [row for rows in parts for row in rows]
+        self._starts = [0, *accumulate(len(rows) for rows in parts)][:-1]
+
+    def catch_up(self) -> None:
+        """Wrap the newest `SLICE` of what is unwrapped: it takes back dropped rows."""
+        begin = max(0, self.unwrapped - SLICE)
+        parts = [entry.rows(self._room) for entry in self._entries[begin : self.unwrapped]]
+        rows = [row for part in parts for row in part]
+        starts = [0, *accumulate(len(part) for part in parts)][:-1]
+        self._rows[:0] = rows
+        self._starts = [*starts, *(start + len(rows) for start in self._starts)]
+        self.unwrapped = begin
+        self.dropped_rows -= len(rows)
+
+    def _drop(self, count: int) -> None:
+        wrapped_too = max(0, count - self.unwrapped)
+        self.unwrapped -= count - wrapped_too
+        rows = self._starts[wrapped_too]
+        self._starts = self._starts[wrapped_too:]
+        self.skipped += count
+        self.dropped_rows += rows
+        self._first += count
+        del self._entries[:count], self._rows[:rows]
+        self._starts = [start - rows for start in self._starts]
+
+    def resize(self, room: int, since: int | None = None) -> bool:
+        """Wrap for another width; True when that changed anything.
+
+        Entries before the number `since` are left for `catch_up`; all but the newest `AT_ONCE`
+        where it is None.
+        """
+        if room == self._room:
+            return False
+        self._room = room
+        newest = max(0, len(self._entries) - AT_ONCE)
+        self._set_aside(newest if since is None else max(0, min(newest, since - self._first)))
+        return True
+
+    def at(self, row: int) -> int | None:
+        """The number of the entry that a row belongs to."""
+        if not 0 <= row < len(self._rows):
+            return None
+        return self.numbers.start + bisect_right(self._starts, row) - 1
+
+    def span(self, number: int) -> range:
+        """The rows of an entry."""
+        if number not in self.numbers:
+            return range(0)
+        index = number - self.numbers.start
+        after = self._starts[index + 1] if index + 1 < len(self._starts) else len(self._rows)
+        return range(self._starts[index], after)
+
+    def folds(self, number: int) -> bool:
+        """Whether an entry has more to tell than it shows folded."""
+        return number in self.numbers and self._entries[number - self._first].more is not None
+
+    def fold(self, number: int) -> None:
+        """Unfold an entry, or fold it again."""
+        index = number - self._first
+        entry = self._entries[index]
+        entry.unfolded = not entry.unfolded
+        old = self.span(number)
+        rows = entry.rows(self._room)
+        self._rows[old.start : old.stop] = rows
+        grown = len(rows) - len(old)
+        after = number - self.numbers.start + 1
+        self._starts[after:] = [start + grown for start in self._starts[after:]]
+
+    def turn(self, number: int, step: int) -> int | None:
+        """The next reply of the model after an entry, or with -1 the one before."""
+        index = number - self._first + step
+        while self.unwrapped <= index < len(self._entries):
+            if self._entries[index].turn:
+                return self._first + index
+            index += step
+        return None
+
+    def _entry(self, event: ev.AnyEvent) -> Entry | None:
+        if type(event) not in _FOLDING:
+            told = tell(event)
+            return Entry(told) if told else None
+        if isinstance(event, ev.ToolCalled):
+            self._calls[event.call] = event
+            if len(self._calls) > MAX_OPEN:
+                del self._calls[next(iter(self._calls))]
+            return None
+        if isinstance(event, ev.KernelEdited):
+            note = f" {one_line(event.note)}" if event.note else ""
+            self._edit = f" +{event.added} -{event.removed}{note}"
+            return None
+        if isinstance(event, ev.ToolAnswered):
+            return self._answered(event)
+        assert isinstance(event, ev.ModelReplied)
+        return _reply(event)
+
+    def _answered(self, event: ev.ToolAnswered) -> Entry:
+        call = self._calls.pop(event.call, None)
+        told = self.call_told(call) if call else one_line(event.tool)
+        edit, self._edit = ("", self._edit) if event.source else (self._edit, "")
+        who: Line = (source(event.source),) if event.source else ()
+        more = partial(self._in_full, call, event)
+        if event.status == "success":
+            return Entry(
+                [(who, f"{told}{edit} {tr('ok')}{self.size_told(event)}", "log.tool")], more
+            )
+        why = retold(split_clean(event.error_information.strip())[0])
+        brief = [
+            (who, tr("{call} refused", call=told), "log.error"),
+            ((("  ", "text"),), why, "log.error"),
+        ]
+        return Entry(brief, more)
+
+    def call_told(self, call: ev.ToolCalled) -> str:
+        """A call in a few words."""
+        return call_words(call)
+
+    def size_told(self, answer: ev.ToolAnswered) -> str:
+        """How much a good answer is, where that is told."""
+        return ""
+
+    def _in_full(self, call: ev.ToolCalled | None, answer: ev.ToolAnswered) -> Paragraphs:
+        return _call_in_full(*self.whole(call, answer), self.output_lines)
+
+    def whole(
+        self, call: ev.ToolCalled | None, answer: ev.ToolAnswered
+    ) -> tuple[ev.ToolCalled | None, ev.ToolAnswered]:
+        """A call and its answer as whole as they are known; asked for at each unfolding."""
+        return call, answer
+
+    def again(self) -> None:
+        """Tell everything anew: what an unfolded entry tells has changed."""
+        room, self._room = self._room, 0
+        self.resize(room)
+
+
+def _reply(event: ev.ModelReplied) -> Entry | None:
+    text = searched(event.text.strip())
+    if not text:
+        return None
+    lines = text.count("\n") + 1
+    if lines <= BRIEF_LINES:
+        return Entry(_by(event.source, paragraphs(text, "log.model")), turn=True)
+    head = "\n".join(text.split("\n", BRIEF_LINES - 1)[: BRIEF_LINES - 1])
+    hidden = formatting.count(lines - (BRIEF_LINES - 1), "more line")
+    unfold = tr("({lines}: {key} unfolds)", lines=hidden, key=way_to("pane.open"))
+    brief = [*paragraphs(head, "log.model"), ((), unfold, "faint")]
+    more = partial(_in_full, event.source, text)
+    return Entry(_by(event.source, brief), more, turn=True)
+
+
+def _in_full(name: str, text: str) -> Paragraphs:
+    return _by(name, paragraphs(text, "log.model"))
+
+
+def _by(name: str, told: Paragraphs) -> Paragraphs:
+    """`told` with the subagent's name before it, where a subagent said it."""
+    if not name:
+        return told
+    (lead, text, role), *rest = told
+    return [((source(name), *lead), text, role), *rest]
+
+
+def _call_in_full(call: ev.ToolCalled | None, answer: ev.ToolAnswered, most: int) -> Paragraphs:
+    """A tool call with its arguments and what it was answered, cut where it is very long."""
+    entry: Paragraphs = [((), f"{one_line(answer.tool)} {answer.status}", "log.tool")]
+    indent: Line = (("  ", "text"),)
+    for name, value in (call.arguments if call else {}).items():
+        text = value if isinstance(value, str) else _json(value)
+        first, *rest = _some_lines(text, most)
+        entry.append(((*indent, (f"{one_line(name)} ", "muted")), first, "text"))
+        entry += [(indent, each, "text") for each in rest]
+    for text, role in ((answer.error_information, "log.error"), (answer.output, "muted")):
+        if text.strip():
+            entry.append((indent, tr("answer"), "faint"))
+            entry += [(indent, each, role) for each in _some_lines(text.strip(), most)]
+    return entry
+
+
+def _json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def _some_lines(text: str, most: int) -> list[str]:
+    lines = split_clean(text)
+    hidden = len(lines) - most
+    shown = lines[:most]
+    if hidden <= 0:
+        return shown
+    return [*shown, tr("({lines}: in the journal)", lines=formatting.count(hidden, "more line"))]
+
+
+def skipped_line(count: int, room: int) -> Line:
+    note = tr("({lines}: in the journal)", lines=formatting.count(count, "earlier event"))
+    return fit(((note, "faint"),), room)

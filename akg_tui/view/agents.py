@@ -1,0 +1,297 @@
+"""The agents of a run: the main one, every diagnosis, and the subagents of its calls. Pure.
+
+Read from the events: a visit to DIAGNOSE is a subagent with a context of its own, and so is
+what the agent starts by a call; their replies and calls name them. Keeps a few figures and
+the last line of each, never its text.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from akg_tui.core import events as ev
+from akg_tui.core.phases import AGENT_PHASES, Phase, Verdict
+from akg_tui.core.sanitize import one_line
+from akg_tui.view import formatting
+from akg_tui.view.event_words import diagnosed
+from akg_tui.view.glyphs import DONE, IDLE, LIVE, VERDICT, WAITS
+from akg_tui.view.language import retold, tr
+from akg_tui.view.spans import BLANK, Line, cells, fit, line, spread, width
+
+LINE_CHARS = 400
+KEPT = 200  # subagents, the newest
+MOST = 1_000  # records that are read at once, so that no reading holds the screen
+EVERY = 250  # records between two copies, at first
+COPIES = 512  # when there are more, every other one goes
+
+
+@dataclass
+class Agent:
+    """`first` and `last` are places in the records, to read its own part of the log by: that
+    of the record it began with, and that after the one it ended with. `trace` is the folder
+    of its whole conversation, `unread` counts a person's messages that wait for its next
+    request.
+    """
+
+    name: str
+    doing: str
+    state: str  # working, idle, done, failed, stopped
+    since: float
+    replies: int = 0
+    calls: int = 0
+    tokens: int = 0
+    line: str = ""
+    ended: float | None = None
+    ident: str = ""  # its name in the journal, where it has one
+    first: int = 0
+    last: int | None = None
+    visit: bool = False  # it is the visit to a phase itself, and answers no call
+    prompt: str = ""
+    trace: str = ""
+    unread: int = 0
+    stopping: bool = False
+
+    @property
+    def key(self) -> str:
+        """What tells it from all others of the run."""
+        return self.ident or self.name
+
+    @property
+    def at_work(self) -> bool:
+        return self.state == "working"
+
+
+_SIGN = {
+    "working": (LIVE, "item.active"),
+    "idle": (IDLE, "muted"),
+    "waiting": (WAITS, "note"),
+    "done": (DONE, "verdict.keep"),
+    "failed": ("✗", "verdict.fail"),
+    "stopped": VERDICT[Verdict.DISCARD],
+}
+
+
+@dataclass
+class AgentList:
+    """What was read of one run so far."""
+
+    main: Agent = field(default_factory=lambda: Agent("main", "plans and edits", "idle", 0.0))
+    subagents: list[Agent] = field(default_factory=list)
+    seen: int = 0
+    diagnoses: int = 0
+    _former: list[AgentList] = field(default_factory=list)  # copies, one after so many records
+    _every: int = EVERY
+    _diagnosing: bool = False
+    _diagnosis: Agent = field(default_factory=lambda: Agent("", "", "idle", 0.0))
+
+    @property
+    def at_work(self) -> Agent:
+        return self._diagnosis if self._diagnosing else self.main
+
+    def read(self, records: Sequence[ev.Record], most: int | None = None) -> None:
+        """Read what is new, at most so many records at once; of an earlier moment of the run,
+        what lies after the last copy before it.
+        """
+        self._leap(len(records))
+        until = min(len(records), self.seen + (most or MOST))
+        for index, record in enumerate(records[self.seen : until], self.seen):
+            self._read(record, index)
+            if (index + 1) % self._every == 0:
+                self._keep(index + 1)
+        self.seen = until
+
+    def forget(self) -> None:
+        """Know nothing, and read everything anew: what was told was told in another language."""
+        self.__dict__.update(AgentList().__dict__)
+
+    def _keep(self, seen: int) -> None:
+        if self._former and seen <= self._former[-1].seen:
+            return
+        copy = self._copied()
+        copy.seen = seen
+        self._former.append(copy)
+        if len(self._former) > COPIES:
+            self._every *= 2
+            self._former = [each for each in self._former if each.seen % self._every == 0]
+
+    def _copied(self) -> AgentList:
+        """A copy to go on from. It shares the agents that are over: see `_named`."""
+        every = (self.main, self._diagnosis, *self.subagents)
+        new = {id(each): each if self._over(each) else replace(each) for each in every}
+        return replace(
+            self,
+            main=new[id(self.main)],
+            subagents=[new[id(each)] for each in self.subagents],
+            _diagnosis=new[id(self._diagnosis)],
+            _former=[],
+        )
+
+    def _over(self, agent: Agent) -> bool:
+        return agent.ended is not None and not (self._diagnosing and agent is self._diagnosis)
+
+    def _leap(self, count: int) -> None:
+        """Go on from the copy that is the nearest one before `count` records, if that is nearer."""
+        former, every = self._former, self._every
+        place = bisect_right(former, count, key=lambda copy: copy.seen)
+        if self.seen > count or (place and self.seen < former[place - 1].seen):
+            copy = former[place - 1]._copied() if place else AgentList()
+            self.__dict__.update(copy.__dict__)
+            self._former, self._every = former, every
+
+    def find(self, key: str) -> Agent | None:
+        """The subagent of this key, where it has begun and is still known."""
+        return next((each for each in reversed(self.subagents) if each.key == key), None)
+
+    @property
+    def newest(self) -> Agent | None:
+        """The subagent that began last, of those at work if any is."""
+        working = [each for each in self.subagents if each.at_work]
+        listed = working or self.subagents
+        return listed[-1] if listed else None
+
+    def _read(self, record: ev.Record, index: int) -> None:
+        event = record.event
+        agent = self.at_work
+        if isinstance(event, ev.ModelReplied | ev.ToolCalled):
+            agent = self._named(event.source) or agent
+        if isinstance(event, ev.PhaseEntered):
+            self._entered(event, record.at, index)
+        elif isinstance(event, ev.SubagentStarted):
+            self._started(event, record.at, index)
+        elif isinstance(event, ev.SubagentEnded):
+            self._ended(event, record.at, index)
+        elif isinstance(event, ev.SubagentHinted | ev.SubagentStopped):
+            self._reached(event)
+        elif isinstance(event, ev.ModelReplied):
+            agent.replies += 1
+            agent.unread = max(0, agent.unread - event.own_hints_told)
+            agent.tokens += event.input_tokens + event.output_tokens
+            agent.line = _last_line(event.text) or agent.line
+        elif isinstance(event, ev.ToolCalled):
+            agent.calls += 1
+            agent.line = tr("calls {tool}", tool=event.tool)[:LINE_CHARS]
+        elif isinstance(event, ev.DiagnosisReported):
+            fallback = event.source == "fallback"
+            agent.state = "failed" if fallback else "done"
+            agent.line = diagnosed(event)[:LINE_CHARS]
+        elif isinstance(event, ev.VisitFailed):
+            agent.line = retold(one_line(event.reason))[:LINE_CHARS]
+
+    def _named(self, ident: str) -> Agent | None:
+        """The agent of this name, to be changed: one that is over may be a copy's too."""
+        for place in range(len(self.subagents) - 1, -1, -1) if ident else ():
+            agent = self.subagents[place]
+            if agent.ident == ident:
+                if self._over(agent):
+                    agent = self.subagents[place] = replace(agent)
+                return agent
+        return None
+
+    def _reached(self, event: ev.SubagentHinted | ev.SubagentStopped) -> None:
+        if (agent := self._named(event.subagent)) is not None:
+            agent.unread += isinstance(event, ev.SubagentHinted)
+            agent.stopping = agent.stopping or isinstance(event, ev.SubagentStopped)
+
+    def _started(self, event: ev.SubagentStarted, at: float, index: int) -> None:
+        about = {"prompt": event.prompt, "trace": event.trace, "visit": not event.call}
+        if self._diagnosing and not event.call and not self._diagnosis.ident:
+            self._diagnosis.__dict__.update(about, ident=event.subagent)
+            return
+        name = f"{event.subagent} {event.agent}"
+        agent = Agent(name, "", "working", at, ident=event.subagent, first=index)
+        agent.__dict__.update(about, line=event.prompt[:LINE_CHARS])
+        if self._diagnosing and not event.call:
+            self._diagnosis = agent  # the visit goes on with another
+        self._add(agent)
+
+    def _ended(self, event: ev.SubagentEnded, at: float, index: int) -> None:
+        agent = self._named(event.subagent)
+        if agent is not None:
+            agent.ended, agent.last, agent.unread = at, index + 1, 0
+            agent.state = {"done": "done", "cancelled": "stopped"}.get(event.status, "failed")
+            agent.line = retold(one_line(event.reason))[:LINE_CHARS] or agent.line
+
+    def _add(self, agent: Agent) -> None:
+        self.subagents.append(agent)
+        del self.subagents[:-KEPT]
+
+    def _entered(self, event: ev.PhaseEntered, at: float, index: int) -> None:
+        if self._diagnosing and event.phase is not Phase.DIAGNOSE:
+            last = self._diagnosis
+            last.ended, last.last = last.ended or at, index
+            if last.state == "working":
+                last.state = "failed"
+            self._diagnosing = False
+        if event.phase is Phase.DIAGNOSE:
+            self.diagnoses += 1
+            name = f"diagnosis {self.diagnoses}"
+            self._diagnosis = Agent(name, "why attempts failed", "working", at, first=index)
+            self._diagnosis.visit = True
+            self._add(self._diagnosis)
+            self._diagnosing = True
+        else:
+            self.main.doing = event.phase.value
+        working = event.phase in AGENT_PHASES and not self._diagnosing
+        self.main.state = "working" if working else "idle"
+        self.main.since = at
+
+
+def _last_line(text: str) -> str:
+    return text.rstrip().rpartition("\n")[2][-LINE_CHARS:]
+
+
+def shown_order(fleet: AgentList) -> list[Agent]:
+    """The agents as they are listed: the main one, then the newest first."""
+    return [fleet.main, *reversed(fleet.subagents)]
+
+
+def cost_of(agent: Agent, now: float, most: int = 3) -> str:
+    """What an agent took so far, at most so many figures; of a subagent the time too."""
+    cost = [formatting.count(agent.replies, "turn")]
+    if agent.tokens:
+        cost.append(tr("{count} tok", count=formatting.tokens(agent.tokens)))
+    if agent.first or agent.ident:
+        cost.append(formatting.short_time((agent.ended or now) - agent.since))
+    return " · ".join(cost[-most:])
+
+
+def sign_of(agent: Agent) -> tuple[str, str]:
+    """The glyph for its state, and its role."""
+    return _SIGN[agent.state]
+
+
+def state_told(agent: Agent) -> str:
+    """In which state it is, in words."""
+    return (
+        tr("is being stopped")
+        if agent.at_work and agent.stopping
+        else formatting.ending(agent.state)
+    )
+
+
+ROWS_EACH = 2
+
+
+def fleet_rows(
+    fleet: AgentList, now: float, room: int, streams: Callable[[str], str] = lambda subagent: ""
+) -> list[Line]:
+    """Two rows an agent: who, in which state, at what cost; and below it its last line.
+
+    `streams` gives what a subagent is writing.
+    """
+    rows: list[Line] = []
+    for agent in shown_order(fleet):
+        glyph, role = sign_of(agent)
+        doing = agent.doing if agent is fleet.main else ""
+        left = line(
+            (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
+        )
+        left = (*left, (f" {tr('in {phase}', phase=doing)}" if doing else "", "muted"))
+        fits = (most for most in (3, 2) if width(left) + cells(cost_of(agent, now, most)) < room)
+        rows.append(spread(left, line((cost_of(agent, now, next(fits, 1)), "muted")), room))
+        writing = _last_line(streams(agent.ident)[-LINE_CHARS:]) if agent.at_work else ""
+        said = one_line(writing or agent.line)
+        rows.append(fit(line("  ", (said, "faint")), room) if said else BLANK)
+    return rows

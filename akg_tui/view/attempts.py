@@ -1,0 +1,169 @@
+"""The attempts of a run as tables: what each came to, and its errors by kind of input. Pure.
+
+A row is made when it is asked for, so that a run of any length is shown at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from akg_tui.core.measurement import InputError
+from akg_tui.core.phases import Verdict
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import Attempt
+from akg_tui.view import formatting
+from akg_tui.view.glyphs import VERDICT
+from akg_tui.view.language import marked, retold, tr
+from akg_tui.view.lazy_rows import OnDemand
+from akg_tui.view.spans import Line, cells, cut, fit, line
+
+# Columns from the most needed on: a narrow pane leaves out the last.
+_HEADS = (
+    ("#", 2),
+    (marked("item"), 4),
+    (marked("verdict"), 9),
+    (marked("ratio"), 6),
+    (marked("interval"), 13),
+    (marked("a call"), 8),
+    (marked("error"), 5),
+    (marked("roof"), 5),
+    (marked("pairs"), 5),
+)
+
+
+class AttemptRows(OnDemand[Line]):
+    """One row an attempt under one row of heads; what room is left tells the reason.
+
+    `undone` are the numbers of those whose KEEP was taken back.
+    """
+
+    def __init__(
+        self, attempts: Sequence[Attempt], room: int, undone: Collection[int] = ()
+    ) -> None:
+        self._undone = frozenset(undone)
+        self._attempts = attempts
+        self._room = room
+        last = attempts[-1] if attempts else None
+        least = {"#": len(str(last.number)), "item": len(last.item)} if last else {}
+        self._heads: list[tuple[str, int]] = []
+        self._used = 0
+        for head, wide in _HEADS:
+            width = max(wide, least.get(head, 0), cells(_head(head)))
+            if self._used + width + 1 > room and len(self._heads) >= 4:
+                break
+            self._used += width + 1
+            self._heads.append((head, width))
+
+    def __len__(self) -> int:
+        return len(self._attempts) + 1
+
+    def attempt(self, index: int) -> Attempt | None:
+        """The attempt of a row."""
+        return self._attempts[-index] if 0 < index < len(self) else None
+
+    def _made(self, index: int) -> Line:
+        attempt = self.attempt(index)
+        if attempt is None:
+            heads = [(_head(head), width) for head, width in self._heads]
+            told = "".join(" " * (width - cells(head)) + f"{head} " for head, width in heads)
+            return fit(line((told, "faint")), self._room)
+        values = _values(attempt, undone=attempt.number in self._undone)
+        pieces: list[tuple[str, str]] = []
+        for (value, role), (_, width) in zip(values, self._heads, strict=False):
+            text = cut(value, width)
+            pieces.append((" " * (width - cells(text)) + text + " ", role))
+        if self._room - self._used > 12:
+            pieces.append((f" {retold(one_line(attempt.reason))}", "faint"))
+        return fit(tuple(pieces), self._room)
+
+
+def _head(name: str) -> str:
+    return name if name == "#" else tr(name)
+
+
+def _values(attempt: Attempt, *, undone: bool) -> list[tuple[str, str]]:
+    found = attempt.measurement
+    glyph, role = VERDICT[attempt.verdict]
+    verdict = f"{glyph} {attempt.verdict}"
+    if undone:
+        verdict, role = f"{glyph} UNDO", "note"
+    interval = found.ratio
+    off = ""
+    if found.max_error is not None and found.tolerance:
+        off = share(found.max_error / found.tolerance)
+    seed = attempt.number == 0
+    return [
+        (str(attempt.number), "number"),
+        (tr("seed") if seed else one_line(attempt.item), "muted"),
+        (verdict, role),
+        (formatting.times(interval.ratio) if interval else "", role),
+        (f"{interval.low:.3f}–{interval.high:.3f}" if interval else "", "muted"),
+        (
+            formatting.milliseconds(found.candidate_ms) if found.candidate_ms is not None else "",
+            "text",
+        ),
+        (off, "verdict.fail" if attempt.verdict is Verdict.FAIL else "muted"),
+        (f"{found.roofline.share * 100:.0f} %" if found.roofline else "", "figure"),
+        (str(found.clusters) if found.clusters else "", "muted"),
+    ]
+
+
+class InputRows(OnDemand[Line]):
+    """Kinds of input down, the newest attempts across: the error as a share of what is allowed."""
+
+    def __init__(self, attempts: Sequence[Attempt], room: int) -> None:
+        names: dict[str, None] = {}
+        told = [attempt for attempt in reversed(attempts) if attempt.measurement.errors]
+        for attempt in told[:_NEWEST]:
+            names |= dict.fromkeys(each.name for each in attempt.measurement.errors)
+        self._names = [*names]
+        self._wide = min(
+            max((cells(retold(one_line(n))) for n in names), default=0), max(6, room // 3)
+        )
+        self._shown = told[: max(1, (room - self._wide) // (_CELL + 1))]
+        self._errors = [
+            {each.name: each for each in attempt.measurement.errors} for attempt in self._shown
+        ]
+        self._room = room
+
+    def __len__(self) -> int:
+        return len(self._names) + 1
+
+    def _made(self, index: int) -> Line:
+        if index == 0:
+            cells_of = [(_name(attempt), VERDICT[attempt.verdict][1]) for attempt in self._shown]
+            none = tr("no attempt tells its errors by input")
+            name = tr("input") if self._names else none
+        else:
+            name = retold(one_line(self._names[index - 1]))
+            cells_of = [_error(errors.get(self._names[index - 1])) for errors in self._errors]
+        head = cut(name, self._wide) if self._names else name
+        spans = [(head + " " * max(0, self._wide - cells(head)), "faint" if index == 0 else "text")]
+        for text, role in cells_of:
+            short = cut(text, _CELL)
+            spans.append((" " * (_CELL + 1 - cells(short)) + short, role))
+        return fit(tuple(spans), self._room)
+
+
+_NEWEST = 64  # attempts whose inputs are shown
+_CELL = 6
+
+
+def _name(attempt: Attempt) -> str:
+    return one_line(attempt.item) or tr("seed")
+
+
+def _error(error: InputError | None) -> tuple[str, str]:
+    if error is None:
+        return "", "faint"
+    if error.error is None or not error.tolerance:
+        return retold(one_line(error.note)) or "-", "note"
+    ratio = error.error / error.tolerance
+    return (f"✗{share(ratio)}", "verdict.fail") if ratio > 1 else (share(ratio), "muted")
+
+
+def share(value: float) -> str:
+    """An error as a share of what is allowed."""
+    if value >= 10:
+        return ">10"
+    return f"{value * 100:.0f} %" if value >= 0.01 else "<1 %"

@@ -1,0 +1,554 @@
+"""The chart of a run: its attempts as series of points, drawn with braille dots.
+
+Pure but for what it has read: each attempt once, so a long run costs no more a pull than a short
+one.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from akg_tui.core.measurement import Interval
+from akg_tui.core.phases import Verdict
+from akg_tui.core.state import Attempt, Item, RunState
+from akg_tui.view import formatting
+from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.glyphs import LIVE, PROMISED, VERDICT
+from akg_tui.view.language import tr
+from akg_tui.view.plan_rows import predicted
+from akg_tui.view.spans import Line, Span, fit, line
+from akg_tui.view.status import no_attempt
+
+UNITS = ("ratio", "ms", "tokens", "roof")
+LEAST_X = 8
+NOISE_OF = 20  # the newest attempts that tell the noise
+
+
+class AttemptSeries:
+    """What was read of one run so far, in one unit."""
+
+    def __init__(self, unit: str = "ratio") -> None:
+        self.unit = unit
+        self._tokens = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._attempts: Sequence[Attempt] = ()
+        self._count = 0  # of them that there are at the moment that is looked at
+        self._undone: tuple[int, ...] = ()
+        self._series = {verdict: Series(*sign) for verdict, sign in VERDICT.items()}
+        self._promised = Series(PROMISED, "figure")
+        self._kept: list[tuple[int, int, float]] = []  # KEEPs: attempt, place, value
+        self._halves: list[tuple[int, float]] = []  # by attempt
+
+    def turn(self, unit: str) -> None:
+        """Read everything anew in another unit."""
+        self.unit = unit
+        self._clear()
+
+    @property
+    def promises(self) -> bool:
+        """Whether any item has promised a gain."""
+        return bool(len(self._promised))
+
+    @property
+    def noise(self) -> float | None:
+        """Half an interval as a share of its ratio, in the middle of the newest attempts."""
+        stop = bisect_left(self._halves, (self._count,))
+        newest = [half for _, half in self._halves[max(0, stop - NOISE_OF) : stop]]
+        return median(newest) if newest else None
+
+    def read(self, state: RunState) -> None:
+        """Read what is new. An earlier moment of the run is known already."""
+        attempts, known = state.attempts, self._attempts
+        if attempts and known and attempts[0] != known[0]:
+            self._clear()
+            known = ()
+        self._tokens = state.tokens
+        self._undone, self._count = state.undone, len(attempts)
+        fresh = attempts[len(known) :]
+        if fresh:
+            items = {item.id: item for item in state.items}
+            for attempt in fresh:
+                self._add(attempt, items.get(attempt.item))
+        if len(attempts) > len(known):
+            self._attempts = attempts
+
+    def _x(self, attempt: Attempt) -> int:
+        return attempt.tokens if self.unit == "tokens" else attempt.number
+
+    def _add(self, attempt: Attempt, item: Item | None) -> None:
+        x, y = self._x(attempt), self._y(attempt)
+        if y is not None and attempt.verdict is Verdict.KEEP:
+            self._kept.append((attempt.number, x, y))
+        if not attempt.number:
+            return
+        interval = attempt.measurement.ratio
+        low = high = None
+        if y is not None and interval is not None:
+            half = (interval.high - interval.low) / 2 / interval.ratio
+            self._halves.append((attempt.number, half))
+            low, high = y * interval.low / interval.ratio, y * interval.high / interval.ratio
+            if self.unit == "ms":
+                low, high = y * interval.ratio / interval.high, y * interval.ratio / interval.low
+        self._series[attempt.verdict].add(x, y, low, high)
+        if self.unit == "ratio" and y is not None and interval is not None:
+            promised = predicted(item.text, item.rationale) if item else None
+            if promised is not None:
+                self._promised.add(x, y / interval.ratio * promised)
+
+    def _y(self, attempt: Attempt) -> float | None:
+        found = attempt.measurement
+        match self.unit:
+            case "ms":
+                return found.candidate_ms
+            case "roof":
+                return found.roofline.share * 100 if found.roofline else None
+            case _:
+                return attempt.over_seed
+
+    def plot(self, state: RunState, running: Interval | None) -> Plot:
+        """The chart now. `running` is the estimate of the evaluation under way."""
+        series = [self._promised, *self._series.values()]
+        if self._count < len(self._attempts):
+            last = self._x(self._attempts[self._count - 1]) if self._count else -1
+            series = [each.upto(last) for each in series]
+        undone = self._undone
+        steps = [
+            (x, y) for number, x, y in self._kept if number < self._count and number not in undone
+        ]
+        now, best = _live(state, running), state.best
+        tokens = self.unit == "tokens"
+        next_x = max(self._tokens, 1) if tokens else state.next_attempt
+        if self.unit in ("ratio", "tokens") and now is not None and best is not None:
+            live = Series(LIVE, "chart.live")
+            live.add(next_x, *(best.over_seed * v for v in (now.ratio, now.low, now.high)))
+            series.append(live)
+        empty, key = no_attempt(state), way_to("chart.cycle")
+        if tokens and not self._tokens:
+            empty = tr("this agent uses no tokens: {key} shows another unit", key=key)
+        if self.unit == "roof" and self._count > 1 and not steps:
+            empty = tr("no measurement tells its share of the roofline: {key} shows another unit",
+                       key=key)  # fmt: skip
+        band, noise = None, self.noise
+        if steps and noise and self._halves[1:] and self._halves[1][0] < self._count:
+            at, value = steps[-1]
+            band = (at, value * (1 - noise), value * (1 + noise))
+        return Plot(
+            tuple(series),
+            () if tokens and not self._tokens else tuple(steps),
+            next_x if tokens else max(LEAST_X, next_x),
+            {"ms": "", "roof": "%"}.get(self.unit, "×"),
+            empty,
+            band,
+            formatting.tokens if tokens else str,
+        )
+
+
+def _live(state: RunState, running: Interval | None) -> Interval | None:
+    """The candidate that is not settled yet."""
+    if running is not None and state.running and state.running.purpose == "candidate":
+        return None if formatting.too_early(running) else running
+    if state.measured is not None and state.active is not None:
+        return state.measured.ratio
+    return None
+
+
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+_CHARS = [chr(0x2800 + bits) for bits in range(256)]
+# The dots of a cell's left or right column, from one row of it to another.
+_RUNS = [
+    [[sum(_DOTS[y][side] for y in range(a, b + 1)) for b in range(4)] for a in range(4)]
+    for side in range(2)
+]
+_LOG_FROM = 8.0
+_LABEL = 6  # columns of a label of the vertical axis
+
+CROWD = 3  # points of a kind in a column, beyond which they are drawn as one
+
+Place = Callable[[int], int]  # the dot column of an attempt
+
+
+class Series:
+    """Points of one kind, in the order of their `xs`. A `y` of None stands on the floor.
+
+    Grows only at its end, and knows its bounds, so that a long one is as fast to draw as a
+    short one is.
+    """
+
+    def __init__(self, glyph: str, role: str) -> None:
+        self.glyph, self.role = glyph, role
+        self.xs: list[int] = []
+        self.ys: list[float] = []
+        self.lows: list[float] = []
+        self.highs: list[float] = []
+        self.floor: list[int] = []
+        self.bounds: tuple[float, float] | None = None  # of the values
+        self.reach: tuple[float, float] | None = None  # of the bars too, where above zero
+
+    def __len__(self) -> int:
+        return len(self.xs) + len(self.floor)
+
+    def add(
+        self, x: int, y: float | None, low: float | None = None, high: float | None = None
+    ) -> None:
+        """A point, with the ends of its error bar where it has one."""
+        if y is None:
+            self.floor.append(x)
+            return
+        low, high = y if low is None else low, y if high is None else high
+        self.xs.append(x)
+        self.ys.append(y)
+        self.lows.append(low)
+        self.highs.append(high)
+        self.bounds = _stretched(self.bounds, y, y)
+        self.reach = _stretched(self.reach, low if low > 0 else y, high)
+
+    def upto(self, last: int) -> Series:
+        """The points up to the place `last`, as another series."""
+        cut = Series(self.glyph, self.role)
+        stop = bisect_right(self.xs, last)
+        cut.xs, cut.ys = self.xs[:stop], self.ys[:stop]
+        cut.lows, cut.highs = self.lows[:stop], self.highs[:stop]
+        cut.floor = self.floor[: bisect_right(self.floor, last)]
+        if stop:
+            cut.bounds = min(cut.ys), max(cut.ys)
+            lows = [low if low > 0 else y for low, y in zip(cut.lows, cut.ys, strict=True)]
+            cut.reach = min(lows), max(cut.highs)
+        return cut
+
+
+def _stretched(bounds: tuple[float, float] | None, low: float, high: float) -> tuple[float, float]:
+    return (low, high) if bounds is None else (min(bounds[0], low), max(bounds[1], high))
+
+
+@dataclass(frozen=True, eq=False)
+class Plot:
+    """What to draw. `steps` are the places where the line changes, first to last.
+
+    `band` is where a value is within the noise: from this x on, between these two.
+    `tell_x` writes a number of the horizontal axis.
+    """
+
+    series: tuple[Series, ...]
+    steps: tuple[tuple[int, float], ...]
+    last_x: int
+    unit: str
+    empty: str
+    band: tuple[int, float, float] | None = None
+    tell_x: Callable[[int], str] = str
+
+
+class _Canvas:
+    """Dots with a role each; in one cell the role drawn last wins, and a glyph beats dots.
+
+    Only cells with something in them are kept, a row at a time.
+    """
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self.columns, self.rows = columns, rows
+        self._cells: list[dict[int, tuple[int, str]]] = [{} for _ in range(rows)]
+        self._glyphs: list[dict[int, Span]] = [{} for _ in range(rows)]
+
+    def clear(self, first: int) -> None:
+        """Take away what is in the columns of cells from `first` on."""
+        for row in range(self.rows):
+            cells, glyphs = self._cells[row], self._glyphs[row]
+            self._cells[row] = {x: cell for x, cell in cells.items() if x < first}
+            self._glyphs[row] = {x: span for x, span in glyphs.items() if x < first}
+
+    def dot(self, x: int, y: int, role: str) -> None:
+        if 0 <= x < 2 * self.columns and 0 <= y < 4 * self.rows:
+            cells, column = self._cells[y // 4], x // 2
+            bits = cells[column][0] if column in cells else 0
+            cells[column] = bits | _DOTS[y % 4][x % 2], role
+
+    def upright(self, x: int, y0: int, y1: int, role: str) -> None:
+        """All dots of a column from one row to another, a cell at a time."""
+        top, bottom = (y0, y1) if y0 < y1 else (y1, y0)
+        column, masks = x // 2, _RUNS[x % 2]
+        first, last = top // 4, min(bottom // 4, self.rows - 1)
+        if not 0 <= column < self.columns:
+            return
+        full = masks[0][3], role
+        for row in range(max(0, first), last + 1):
+            cells = self._cells[row]
+            if first < row < last and column not in cells:
+                cells[column] = full
+                continue
+            begin = top % 4 if row == first else 0
+            end = bottom % 4 if row == bottom // 4 else 3
+            bits = cells[column][0] if column in cells else 0
+            cells[column] = bits | masks[begin][end], role
+
+    def glyph(self, x: int, y: int, text: str, role: str) -> None:
+        self._glyphs[y // 4][x // 2] = (text, role)
+
+    def row(self, number: int, under: Mapping[int, tuple[int, str]]) -> Line:
+        """A row of cells; dots of `under` shine through in cells that hold dots or nothing."""
+        cells, glyphs = self._cells[number], self._glyphs[number]
+        if under:
+            both = cells.keys() & under.keys()
+            cells = {**under, **cells}
+            cells |= {x: (cells[x][0] | under[x][0], cells[x][1]) for x in both}
+        spans: list[Span] = []
+        text, role = "", "chart.axis"
+        done = 0
+        for column in sorted(cells.keys() | glyphs.keys()):
+            if column in glyphs:
+                char, its_role = glyphs[column]
+            else:
+                bits, its_role = cells[column]
+                char = _CHARS[bits]
+            if column > done:
+                text += " " * (column - done)
+            if its_role == role:
+                text += char
+            else:
+                if text:
+                    spans.append((text, role))
+                text, role = char, its_role
+            done = column + 1
+        text += " " * (self.columns - done)
+        return (*spans, (text, role)) if text else tuple(spans)
+
+
+class Scale:
+    """From values to dots from the top; logarithmic where the values span a wide range."""
+
+    def __init__(self, values: list[float], dots: int) -> None:
+        low, high = min(values), max(values)
+        if high - low < 0.02 * abs(high):
+            low, high = low - 0.01 * abs(high), high + 0.01 * abs(high)
+        self.log = low > 0 and high / low > _LOG_FROM
+        margin = 0.06
+        low, high = self._in(low), self._in(high)
+        self._low = low - margin * (high - low)
+        self._high = high + margin * (high - low)
+        self._dots = dots
+        self._dots_each = (dots - 1) / (self._high - self._low)
+        self.key = (self.log, self._low, self._high, dots)  # alike: every value has its old place
+
+    def _in(self, value: float) -> float:
+        return math.log(value) if self.log else value
+
+    def dot(self, value: float) -> int:
+        """The dot row of a value, 0 at the top; values outside go to the edge."""
+        last = self._dots - 1
+        if self.log:
+            if value <= 0:
+                return last
+            value = math.log(value)
+        dot = round((self._high - value) * self._dots_each)
+        return 0 if dot < 0 else min(dot, last)
+
+    def ticks(self, wanted: int) -> list[float]:
+        """Round values inside the range, about `wanted` of them."""
+        if self.log:
+            return self._log_ticks(wanted)
+        span = self._high - self._low
+        rough = span / max(1, wanted)
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= rough)
+        first = math.ceil(self._low / step)
+        return [n * step for n in range(first, math.floor(self._high / step) + 1)]
+
+    def _log_ticks(self, wanted: int) -> list[float]:
+        low, high = math.exp(self._low), math.exp(self._high)
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        for factors in ((1, 2, 5), (1, 3), (1,)):
+            found = [f * 10.0**p for p in powers for f in factors if low <= f * 10.0**p <= high]
+            if len(found) <= wanted + 1:
+                return found
+        return found
+
+
+def draw(plot: Plot, width: int, height: int) -> list[Line]:
+    """The chart in `width` columns and `height` rows."""
+    return Chart().draw(plot, width, height)
+
+
+class Chart:
+    """Draws plots, one after the other, and of one that has only grown its end alone."""
+
+    def __init__(self) -> None:
+        self._canvas = _Canvas(0, 0)
+        self._key: tuple[object, ...] = ()
+        self._counts: dict[int, tuple[Series, int, int]] = {}  # of points, and on the floor
+        self._steps: tuple[tuple[int, float], ...] = ()
+        self._last_x = 0
+
+    def draw(self, plot: Plot, width: int, height: int) -> list[Line]:
+        columns, rows = width - _LABEL - 1, height - 1
+        if not plot.steps:
+            return [fit(line((plot.empty, "muted")), width)]
+        if columns < 8 or rows < 2:
+            zoom = way_to("pane.zoom")
+            told = tr("too small for a chart: {key} gives it all the room", key=zoom)
+            return [fit(line((told, "muted")), width)]
+        scale = Scale(_values(plot), 4 * rows)
+        across = (2 * columns - 3) / _room_for(plot.last_x)
+
+        def at(x: int) -> int:
+            return 1 + round(x * across)
+
+        key = (columns, rows, across, *scale.key)
+        first = self._grown(plot, at) if key == self._key else 0
+        if not first:
+            self._canvas = _Canvas(columns, rows)
+        canvas = self._canvas
+        self._key, self._steps, self._last_x = key, plot.steps, plot.last_x
+        self._counts = {id(each): (each, len(each.xs), len(each.floor)) for each in plot.series}
+        if first:
+            canvas.clear(first)
+        _draw_series(canvas, plot, scale, across, first)
+        _draw_steps(canvas, plot, scale, across, first)
+        under, labels = _band(columns, rows, plot, scale, at), _labels(plot, scale, rows)
+        drawn = [
+            ((labels.get(n, " " * _LABEL), "chart.axis"),
+             ("┤" if n in labels else "│", "chart.axis"), *canvas.row(n, under.get(n, {})))
+            for n in range(rows)
+        ]  # fmt: skip
+        drawn.append(_floor(plot, columns, at))
+        return drawn
+
+    def _grown(self, plot: Plot, at: Place) -> int:
+        """The first column of cells that may differ from what was drawn last; 0: all may.
+
+        A series is the same object as long as it only grows; those of a few points may be others.
+        """
+        fresh = {id(each) for each in plot.series}
+        others = [each for each in self._counts.values() if id(each[0]) not in fresh]
+        others += [(each, 0, 0) for each in plot.series if id(each) not in self._counts]
+        if any(len(each) > CROWD for each, _, _ in others):
+            return 0
+        if plot.steps[: len(self._steps)] != self._steps or plot.last_x < self._last_x:
+            return 0
+        moved = [self._last_x]
+        for each, _, _ in others:
+            moved += [*each.xs[:1], *each.floor[:1]]
+        for each, points, floor in self._counts.values():
+            moved += [*each.xs[points : points + 1], *each.floor[floor : floor + 1]]
+        moved += [x for x, _ in plot.steps[len(self._steps) :][:1]]
+        return max(0, at(min(moved)) // 2 - 1)
+
+
+def _room_for(last_x: int) -> int:
+    """The attempts that the axis has room for: a few more than there are where there are many,
+    so that the places of the others stay as they are when one is added.
+    """
+    step = 1 << max(0, last_x.bit_length() - 7)
+    return max(1, -(-last_x // step) * step)
+
+
+def _values(plot: Plot) -> list[float]:
+    values = [value for _, value in plot.steps]
+    for each in plot.series:
+        values += each.bounds or ()
+    low, high = min(values), max(values)
+    # A wild error bar must not flatten everything else.
+    reach = max(high - low, 0.1 * abs(high))
+    least = max(low - reach, low / 3) if low > 0 else low - reach
+    for each in plot.series:
+        if each.reach:
+            values += [max(least, each.reach[0]), min(high + reach, each.reach[1])]
+    return values
+
+
+def _band(
+    columns: int, rows: int, plot: Plot, scale: Scale, at: Place
+) -> dict[int, dict[int, tuple[int, str]]]:
+    """Two dotted lines: what lies between them does not differ from the best beyond doubt."""
+    under: dict[int, dict[int, tuple[int, str]]] = {}
+    if plot.band is None:
+        return under
+    start, low, high = plot.band
+    for value in (low, high):
+        y = scale.dot(value)
+        cells = under.setdefault(y // 4, {})
+        for x in range(at(start), min(at(plot.last_x) + 1, 2 * columns), 4):
+            bits = cells[x // 2][0] if x // 2 in cells else 0
+            cells[x // 2] = bits | _DOTS[y % 4][x % 2], "chart.axis"
+    return under
+
+
+def _columns(
+    xs: Sequence[int], columns: int, across: float, first: int
+) -> Iterator[tuple[int, int, int]]:
+    """For each column of cells from `first` on with points in it: which points those are."""
+    begin = bisect_left(xs, (2 * first - 1.5) / across) if first else 0
+    while begin < len(xs):
+        column = (1 + round(xs[begin] * across)) // 2
+        # The next column begins where the dot is at least 2 * (column + 1).
+        end = bisect_left(xs, (2 * column + 0.5) / across, begin + 1)
+        yield min(column, columns - 1), begin, end
+        begin = end
+
+
+def _draw_series(canvas: _Canvas, plot: Plot, scale: Scale, across: float, first: int) -> None:
+    """Every point by its glyph, with its bar.
+
+    Where more than a few crowd into a column, one bar stands for all their bars, and the
+    best and the worst for all of them.
+    """
+    floor = 4 * canvas.rows - 1
+    for each in plot.series:
+        for column, _, _ in _columns(each.floor, canvas.columns, across, first):
+            canvas.glyph(2 * column, floor, each.glyph, each.role)
+        for column, begin, end in _columns(each.xs, canvas.columns, across, first):
+            low, high = min(each.lows[begin:end]), max(each.highs[begin:end])
+            if low < high:
+                x = 1 + round(each.xs[begin] * across)
+                canvas.upright(x, scale.dot(low), scale.dot(high), "chart.error")
+            ys = each.ys[begin:end]
+            for y in ys if len(ys) <= CROWD else (min(ys), max(ys)):
+                canvas.glyph(2 * column, scale.dot(y), each.glyph, each.role)
+
+
+def _draw_steps(canvas: _Canvas, plot: Plot, scale: Scale, across: float, first: int) -> None:
+    """The line as it stands in each column of dots, and upright where it changes."""
+    xs = [x for x, _ in plot.steps]
+    begin, last = 1 + round(xs[0] * across), 1 + round(plot.last_x * across)
+    before = -1
+    for x in range(max(begin, 2 * first - 1), min(last + 1, 2 * canvas.columns)):
+        step = bisect_right(xs, (x - 0.5) / across) - 1
+        here = scale.dot(plot.steps[max(0, step)][1])
+        if x < 2 * first:
+            pass
+        elif x > begin and before != here:
+            canvas.upright(x, before, here, "chart.best")
+        else:
+            canvas.dot(x, here, "chart.best")
+        before = here
+
+
+def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:
+    ticks = scale.ticks(max(2, rows // 2))
+    apart = min((b - a for a, b in pairwise(ticks)), default=1.0)
+    digits = 0 if apart >= 1 and not scale.log else min(3, max(0, -math.floor(math.log10(apart))))
+    if scale.log:
+        return {scale.dot(t) // 4: f"{t:g}{plot.unit}".rjust(_LABEL)[:_LABEL] for t in ticks}
+    return {scale.dot(t) // 4: f"{t:.{digits}f}{plot.unit}".rjust(_LABEL)[:_LABEL] for t in ticks}
+
+
+def _floor(plot: Plot, columns: int, at: Place) -> Line:
+    """The horizontal axis with the numbers of attempts under their places."""
+    cells = [" "] * columns
+    free = 0
+    wanted = max(1, columns // 8)
+    step = max(1, math.ceil(plot.last_x / wanted))
+    if step > 10:
+        power = 10 ** (len(str(step)) - 1)
+        step = next(power * m for m in (1, 2, 5, 10) if power * m >= step)
+    for x in range(0, plot.last_x + 1, step):
+        label = plot.tell_x(x)
+        start = min(columns - len(label), max(free, at(x) // 2 - len(label) // 2))
+        if start >= free:
+            cells[start : start + len(label)] = label
+            free = start + len(label) + 1
+    return (("".rjust(_LABEL), "chart.axis"), ("└", "chart.axis"), ("".join(cells), "chart.axis"))

@@ -1,0 +1,374 @@
+"""Kernel lines as rows to draw: number, tag, mark, coloured code, and the item that wrote each.
+
+Pure. Builds a row only when it is asked for, so a file of any length opens at once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from akg_tui.core.phases import Verdict
+from akg_tui.core.sanitize import TAB_WIDTH, clean
+from akg_tui.core.state import RunState
+from akg_tui.hashline.tags import Tagger
+from akg_tui.view import formatting
+from akg_tui.view.diff import (
+    Hunk,
+    Kind,
+    Ranges,
+    Row,
+    changed_words,
+    compare,
+    partner,
+    side_by_side,
+    split_lines,
+)
+from akg_tui.view.language import tr
+from akg_tui.view.lazy_rows import OnDemand
+from akg_tui.view.spans import Line, Span, cells, fit, plain, width
+
+if TYPE_CHECKING:
+    from akg_tui.syntax import Highlighted
+
+Coloured = Sequence[Line]
+
+KEPT_VERSIONS = 8
+
+_GROUND = {Kind.ADDED: "diff.added", Kind.REMOVED: "diff.removed"}
+_MARK = {Kind.ADDED: "diff.added.mark", Kind.REMOVED: "diff.removed.mark", Kind.SAME: "text"}
+
+
+class Colours:
+    """The newest versions of a kernel that were parsed for colour, by blob."""
+
+    def __init__(self) -> None:
+        self._versions: OrderedDict[str, Highlighted] = OrderedDict()
+        self._newest: Highlighted | None = None
+
+    def of(self, blob: str) -> Coloured | None:
+        return self._versions.get(blob)
+
+    def keep(self, blob: str, coloured: Highlighted) -> None:
+        self._versions[blob] = self._newest = coloured
+        self._versions.move_to_end(blob)
+        while len(self._versions) > KEPT_VERSIONS:
+            self._versions.popitem(last=False)
+
+    def lex(self, text: str) -> Highlighted:
+        """Slow: for a thread. Only what differs from the version kept last is parsed."""
+        from akg_tui.syntax import highlight
+
+        return highlight(text, self._newest)
+
+
+class Texts:
+    """The newest versions of a kernel as lines, by blob, and the columns of the longest."""
+
+    def __init__(self) -> None:
+        self._versions: OrderedDict[str, tuple[tuple[str, ...], int]] = OrderedDict()
+
+    def of(self, blob: str, text: Callable[[str], str]) -> tuple[tuple[str, ...], int]:
+        """Lines and columns. Raises what `text` raises for a blob that cannot be read."""
+        known = self._versions.get(blob)
+        if known is None:
+            lines = split_lines(text(blob))
+            known = lines, max(map(columns_of, lines), default=0)
+            self._versions[blob] = known
+            while len(self._versions) > KEPT_VERSIONS:
+                self._versions.popitem(last=False)
+        return known
+
+
+class Origins(NamedTuple):
+    """Who wrote each line: an index into `labels`, each a text and its role."""
+
+    labels: Sequence[Span]
+    owners: Sequence[int]
+
+    @property
+    def columns(self) -> int:
+        return max((cells(label) for label, _ in self.labels), default=0)
+
+
+def _largest(compared: Sequence[Row]) -> int:
+    return max((max(row.old, row.new) for row in compared), default=1)
+
+
+class CodeRows(OnDemand[Line]):
+    """Rows for `compared`, built one by one. `both` shows the old and the new number.
+
+    `origins` tells for each new line who wrote it. `widest` is the columns of the longest
+    line, where that is known.
+    """
+
+    def __init__(
+        self,
+        compared: Sequence[Row],
+        tag_key: bytes,
+        *,
+        old: Coloured | None,
+        new: Coloured | None,
+        both: bool = False,
+        origins: Origins | None = None,
+        widest: int | None = None,
+    ) -> None:
+        self.compared = compared
+        self._tagger = Tagger(tag_key)
+        self._old, self._new = old, new
+        self._both = both
+        self._origins = origins
+        self._label = origins.columns if origins else 0
+        last = getattr(compared, "last", 0) or _largest(compared)
+        self._digits = max(3, len(str(last)))
+        gutter = self._digits + 6 + (self._digits + 1 if both else 0)
+        gutter += self._label + 2 if self._label else 0
+        if widest is None:
+            widest = max((columns_of(row.text) for row in compared), default=0)
+        self.columns = gutter + widest
+
+    def recolour(self, *, old: Coloured | None, new: Coloured | None) -> None:
+        self._old, self._new = old, new
+
+    def __len__(self) -> int:
+        return len(self.compared)
+
+    def _made(self, index: int) -> Line:
+        return self._row(self.compared[index])
+
+    def _row(self, row: Row) -> Line:
+        if row.kind is Kind.GAP:
+            alike = tr("{lines} alike", lines=formatting.count(row.old, "line"))
+            return ((f"   ~ {alike}", "diff.gap"),)
+        number = row.old if row.kind is Kind.REMOVED else row.new
+        tag = self._tagger.tag(number, row.text)
+        ground = _GROUND.get(row.kind, "")
+        gutter: list[Span] = [(f"{number:>{self._digits}} ", _on("number", ground))]
+        if self._both:
+            old = str(row.old) if row.old else ""
+            new = str(row.new) if row.new else ""
+            digits = self._digits
+            gutter = [(f"{old:>{digits}} {new:>{digits}} ", _on("number", ground))]
+        gutter.append((tag, _on("tag", ground)))
+        if self._label:
+            gutter.append(self._origin(row, ground))
+        gutter.append((f" {row.kind.value} ", _on(_MARK[row.kind], ground)))
+        return (*gutter, *self._code(row, number, ground))
+
+    def _origin(self, row: Row, ground: str) -> Span:
+        """Who wrote the line; a run of lines by one hand says so once."""
+        origins, width = self._origins, self._label
+        if origins is None or not 0 < row.new <= len(origins.owners):
+            return (" " * (width + 2), _on("text", ground))
+        labels, owners = origins
+        label, role = labels[owners[row.new - 1]]
+        if row.new > 1 and labels[owners[row.new - 2]] == (label, role):
+            label = "│" if label else ""
+        return (f" {label}{' ' * (width - cells(label))} ", _on(role, ground))
+
+    def _code(self, row: Row, number: int, ground: str) -> Line:
+        spans = self._spans(row, number)
+        if "\t" in row.text:
+            spans = _expanded(spans)
+        shown = tuple((clean(text), _on(role, ground)) for text, role in spans)
+        return shown or (("", _on("text", ground)),)
+
+    def _spans(self, row: Row, number: int) -> Line:
+        """The text of the row as it is in the file, coloured where that is known."""
+        coloured = self._old if row.kind is Kind.REMOVED else self._new
+        spans: Line = ((row.text, "text"),)
+        if coloured is not None and number <= len(coloured):
+            lexed = coloured[number - 1]
+            if plain(lexed) == row.text:
+                spans = lexed
+        return spans
+
+
+def _expanded(spans: Line) -> Line:
+    """Tabs reach to the stops of the whole line, not of the piece that they stand in."""
+    expanded: list[Span] = []
+    raw = done = ""
+    for text, role in spans:
+        raw += text
+        whole = raw.expandtabs(TAB_WIDTH)
+        expanded.append((whole[len(done) :], role))
+        done = whole
+    return tuple(expanded)
+
+
+def _on(role: str, ground: str) -> str:
+    return f"{role}|{ground}" if ground else role
+
+
+def columns_of(text: str) -> int:
+    """Columns that a line of a file takes on the screen."""
+    return cells(clean(text))
+
+
+LEFT_OUT = "⨯"
+_WORD_ROLE = {Kind.ADDED: "diff.added.word", Kind.REMOVED: "diff.removed.word"}
+
+
+class DiffRows(CodeRows):
+    """Unified rows. `words` says whether changed words are marked."""
+
+    def __init__(
+        self,
+        compared: Sequence[Row],
+        hunks: Sequence[Hunk],
+        tag_key: bytes,
+        *,
+        old: Coloured | None,
+        new: Coloured | None,
+        both: bool = True,
+    ) -> None:
+        super().__init__(compared, tag_key, old=old, new=new, both=both)
+        self.words = True
+        self.left_out: frozenset[int] = frozenset()
+        self._hunk_of = {row: hunk for hunk in hunks for row in range(hunk.start, hunk.stop)}
+        self._at = 0
+
+    def _made(self, index: int) -> Line:
+        self._at = index
+        row = self._row(self.compared[index])
+        return row if not self.is_left_out(index) else _without_colour(row)
+
+    def is_left_out(self, index: int) -> bool:
+        hunk = self._hunk_of.get(index)
+        return hunk is not None and hunk.number in self.left_out
+
+    def _spans(self, row: Row, number: int) -> Line:
+        spans = super()._spans(row, number)
+        if not self.words or row.kind not in _WORD_ROLE:
+            return spans
+        return _emphasised(spans, self._changed(row), _WORD_ROLE[row.kind])
+
+    def _changed(self, row: Row) -> Ranges:
+        hunk = self._hunk_of[self._at]
+        other = partner(hunk, self._at)
+        if other is None:
+            return ()
+        if row.kind is Kind.REMOVED:
+            return changed_words(row.text, self.compared[other].text)[0]
+        return changed_words(self.compared[other].text, row.text)[1]
+
+
+class SplitRows(OnDemand[Line]):
+    """The same rows, old at the left and new at the right, in `room` columns."""
+
+    def __init__(self, rows: DiffRows, hunks: Sequence[Hunk], room: int) -> None:
+        self._rows = rows
+        self._pairs = side_by_side(rows.compared, hunks)
+        self._half = max(4, (room - 1) // 2)
+        first = {left if left is not None else right: n for n, (left, right) in self._each()}
+        self.starts = {hunk.number: first[hunk.start] for hunk in hunks}
+
+    def within(self, top: int, end: int) -> list[Row]:
+        """The compared rows that stand in these rows, in the order of one column."""
+        numbers = {n for pair in self._pairs[top:end] for n in pair if n is not None}
+        return [self._rows.compared[number] for number in sorted(numbers)]
+
+    def _each(self) -> list[tuple[int, tuple[int | None, int | None]]]:
+        return list(enumerate(self._pairs))
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def _made(self, index: int) -> Line:
+        left, right = self._pairs[index]
+        if left is not None and self._rows.compared[left].kind is Kind.GAP:
+            return self._rows[left]
+        return (*self._cell(left), ("│", "phase.rule"), *self._cell(right))
+
+    def _cell(self, index: int | None) -> Line:
+        if index is None:
+            return ((" " * self._half, "text"),)
+        row = fit(self._rows[index], self._half)
+        ground = row[-1][1] if row else "text"
+        return (*row, (" " * (self._half - width(row)), ground))
+
+
+def _emphasised(spans: Line, ranges: Ranges, role: str) -> Line:
+    """`spans` with `role` over the characters of `ranges`."""
+    if not ranges:
+        return spans
+    marked: list[Span] = []
+    at = 0
+    edges = [edge for pair in ranges for edge in pair]
+    for text, base in spans:
+        cuts = sorted({0, len(text), *(e - at for e in edges if at < e < at + len(text))})
+        for begin, end in pairwise(cuts):
+            inside = any(low <= at + begin < high for low, high in ranges)
+            marked.append((text[begin:end], f"{base}|{role}" if inside else base))
+        at += len(text)
+    return tuple(marked)
+
+
+def _without_colour(row: Line) -> Line:
+    """A row that is left out: its mark says so, in the place of plus or minus."""
+    faint = [(text, "faint") for text, _ in row]
+    for number, (text, _) in enumerate(faint):
+        if text in (" + ", " - "):
+            faint[number] = (f" {LEFT_OUT} ", "note")
+            break
+    return tuple(faint)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A kernel in the line from the seed to the one shown.
+
+    `ratio` is what its item gained over the version before; None for the seed, and for a
+    candidate that is not measured yet.
+    """
+
+    blob: str
+    item: str
+    ratio: float | None
+
+
+def lineage(state: RunState, blob: str) -> tuple[Version, ...]:
+    """The seed, every version that was kept after it, and last `blob` where it is not one."""
+    versions = [Version(state.seed_blob, "", None)]
+    for attempt in state.attempts:
+        kept = attempt.verdict is Verdict.KEEP and attempt.number not in state.undone
+        if attempt.number and kept:
+            gained = attempt.measurement.ratio
+            versions.append(Version(attempt.blob, attempt.item, gained.ratio if gained else None))
+    blobs = [version.blob for version in versions]
+    if blob in blobs:
+        # The last that has this text: what came after it is not in it.
+        return tuple(versions[: len(blobs) - blobs[::-1].index(blob)])
+    measured = state.measured.ratio if state.measured else None
+    versions.append(Version(blob, state.active or "", measured.ratio if measured else None))
+    return tuple(versions)
+
+
+def carry(
+    owners: Sequence[int], old: Sequence[str], new: Sequence[str], newcomer: int
+) -> tuple[int, ...]:
+    """Who wrote each line of `new`, given that of `old`; the newcomer where it was not there."""
+    carried: list[int] = []
+    for run in compare(old, new).runs:
+        if run.kind is Kind.SAME:
+            carried += owners[run.old - 1 : run.old - 1 + run.rows]
+        elif run.kind is Kind.ADDED:
+            carried += [newcomer] * run.rows
+    return tuple(carried)
+
+
+def blame(versions: Sequence[Version], lines_of: Callable[[str], Sequence[str]]) -> tuple[int, ...]:
+    """For each line of the last version, the index of the version that wrote it.
+
+    Raises what `lines_of` raises for a blob that cannot be read.
+    """
+    lines = lines_of(versions[0].blob)
+    owners: tuple[int, ...] = (0,) * len(lines)
+    for number, version in enumerate(versions[1:], 1):
+        following = lines_of(version.blob)
+        owners = carry(owners, lines, following, number)
+        lines = following
+    return owners

@@ -1,0 +1,1 @@
+"""What a person can do and choose, without Textual: commands, keys, approvals, layout."""

@@ -1,0 +1,371 @@
+"""What waits for the person, as values: the request, what each answer does, what waiting costs.
+
+Pure: state in, requests out. Also words what the approval rules cover and did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.approval_rules import INTERPRETERS, rule_fault, scope_of, warnings
+from akg_tui.core.phases import Phase
+from akg_tui.core.sanitize import clean, one_line
+from akg_tui.core.state import Question, RunState
+from akg_tui.view import formatting
+from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.language import retold, searched, tr
+from akg_tui.view.run_snapshot import waiting
+
+MAX_SHOWN = 400
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One way to answer: by which command's key, its word, and what is sent.
+
+    `does` is what the command's id says after ``ask.``; `told` says what came of it.
+    """
+
+    does: str
+    word: str
+    command: cmd.Command
+    told: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """One open question. `ident` never comes again, so an answer can't hit the next one.
+
+    `effects` is what each answer does, exactly; `gate` its number, 0 for a question,
+    `risk` what saying yes risks.
+    `choices` are as they are sent; `first` is the one that is marked at first. `always` is what
+    a rule made of the answer would approve from here on; "" where none can be made.
+    """
+
+    ident: str
+    kind: str
+    who: str
+    title: str
+    about: str
+    effects: tuple[str, ...]
+    cost: str
+    answers: tuple[Answer, ...]
+    gate: int = 0
+    risk: str = ""
+    diff: bool = False
+    free: bool = False
+    choices: tuple[str, ...] = ()
+    first: int = 0
+    detail: str = ""
+    since: float = 0.0
+    always: str = ""
+
+
+def requests(
+    state: RunState, since: Callable[[str], float], now: float, changed: tuple[int, int] | None
+) -> tuple[Request, ...]:
+    """Everything that waits for the person now, in the order in which it was asked.
+
+    Parameters
+    ----------
+    since : callable
+        When the ask with this ident was opened, in seconds since the epoch.
+    changed : tuple of int, or None
+        Lines added and removed by the candidate against the best kernel; None where one of
+        the two cannot be read.
+    """
+    if state.finished:
+        return ()
+    found: list[Request] = []
+    gate = state.gate
+    if gate is not None and not gate.answer:
+        found.append(_gate(state, since(f"gate {gate.gate}"), now, changed))
+    question = waiting(state)
+    if question is not None:
+        found.append(_question(state, question, since(f"question {question.number}"), now))
+    return tuple(sorted(found, key=lambda ask: ask.since))
+
+
+def _waits(seconds: float, still: str) -> str:
+    return tr(
+        "The run has waited {time}: {still}.", time=formatting.short_time(seconds), still=still
+    )
+
+
+def _gate(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Request:
+    gate = state.gate
+    assert gate is not None
+    make = {"plan": _plan, "edit": _edit, "script": _script}.get(gate.kind, _keep)
+    return make(state, since, now, changed)
+
+
+def _gate_ask(
+    state: RunState,
+    since: float,
+    *,
+    who: str,
+    risk: str,
+    title: str,
+    about: str,
+    effects: tuple[str, ...],
+    cost: str,
+    answers: tuple[Answer, ...],
+    diff: bool = False,
+    detail: str = "",
+) -> Request:
+    """What is the same of every gate, around what each says of itself."""
+    gate = state.gate
+    assert gate is not None
+    return Request(
+        ident=f"gate {gate.gate}",
+        kind=gate.kind,
+        who=who,
+        risk=risk,
+        title=title,
+        about=about,
+        effects=effects,
+        cost=cost,
+        answers=answers,
+        gate=gate.gate,
+        diff=diff,
+        detail=detail,
+        since=since,
+        always=_always(state),
+    )
+
+
+def _lines(changed: tuple[int, int] | None) -> str:
+    if changed is None:
+        return tr("Its lines cannot be read.")
+    return tr("+{added} -{removed} lines.", added=changed[0], removed=changed[1])
+
+
+def _item(state: RunState) -> str:
+    item = state.item(state.active) if state.active else None
+    return f"{item.id} {one_line(item.text)}" if item else ""
+
+
+def _answers(state: RunState, yes: str, done: str) -> tuple[Answer, ...]:
+    gate = state.gate
+    assert gate is not None
+    what = formatting.attempt(gate.attempt)
+    if gate.kind not in ("keep", "edit"):
+        what = tr("the plan") if gate.kind == "plan" else tr("the script")
+    no = tr("{what}: rejected", what=what)
+    answers = (
+        Answer("keep", yes, cmd.AnswerGate(gate.gate, approve=True), f"{what}: {done}"),
+        Answer("reject", tr("reject"), cmd.AnswerGate(gate.gate, approve=False), no),
+    )
+    if rule_fault(state, gate):
+        return answers
+    learn = cmd.AnswerGate(gate.gate, approve=True, always=True)
+    then = tr(
+        "{what}: {done}; rule {number} answers from here on",
+        what=what,
+        done=done,
+        number=len(state.rules) + 1,
+    )
+    return (*answers, Answer("always", tr("always"), learn, then))
+
+
+def _always(state: RunState) -> str:
+    """What an "always" would approve, in words; "" where it cannot be said."""
+    gate = state.gate
+    assert gate is not None
+    return "" if rule_fault(state, gate) else scope(scope_of(state, gate))
+
+
+def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Request:
+    gate = state.gate
+    assert gate is not None
+    measured = state.measured.ratio if state.measured else None
+    seed = state.best.over_seed if state.best else 1.0
+    after = ""
+    told = tr("it was not timed")
+    if measured:
+        told = formatting.sure(measured)
+        after = f", {formatting.times(seed * measured.ratio)} {tr('the seed')}"
+    best = formatting.attempt(state.best.attempt if state.best else 0)
+    return _gate_ask(
+        state,
+        since,
+        who=tr("{phase} asks", phase=Phase.DECIDE),
+        risk=tr("low risk: {key} takes it back", key=way_to("run.undo")),
+        title=tr("KEEP attempt {number}?", number=gate.attempt),
+        about=_item(state),
+        effects=(
+            told,
+            tr(
+                "keep: it becomes the best{after}; reject: {best} stays the best",
+                after=after,
+                best=best,
+            ),
+            *(
+                tr("the static guard warns: {warning}", warning=one_line(retold(each), 200))
+                for each in warnings(state)
+            ),
+        ),
+        cost=f"{_lines(changed)} {_waits(now - since, tr('no work goes on'))}",
+        answers=_answers(state, tr("keep"), tr("kept")),
+        diff=True,
+    )
+
+
+def _edit(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Request:
+    gate = state.gate
+    assert gate is not None
+    return _gate_ask(
+        state,
+        since,
+        who=tr("{phase} asks for the agent", phase=Phase.EDIT),
+        risk=tr("some risk: new code runs, confined"),
+        title=tr("RUN the edit of attempt {number}?", number=gate.attempt),
+        about=_item(state),
+        effects=(
+            tr("approve: new code is built and run in the sandbox, checked, and timed"),
+            tr("reject: the edit is undone before it ever ran, and the agent edits again"),
+        ),
+        cost=f"{_lines(changed)} {_waits(now - since, tr('the code has not run yet'))}",
+        answers=_answers(state, tr("approve"), tr("approved")),
+        diff=True,
+    )
+
+
+def _plan(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Request:
+    gate = state.gate
+    assert gate is not None
+    pending = state.pending
+    first = ""
+    if pending:
+        first = tr("first {item} {text}", item=pending[0].id, text=one_line(pending[0].text))
+    free = [item.id for item in pending if not item.pinned]
+    dropped = free[0] if free else tr("nothing")
+    if len(free) > 1:
+        dropped = tr("{first} to {last}", first=free[0], last=free[-1])
+    many = formatting.count(len(pending), "item")
+    return _gate_ask(
+        state,
+        since,
+        who=tr("{phase} asks for the agent", phase=Phase.PLAN),
+        risk=tr("no risk: nothing is run"),
+        title=tr("Go on with this plan of {items}?", items=many),
+        about=first,
+        effects=(
+            tr("approve: the agent works on its items in this order"),
+            tr("reject: {items} dropped, and the agent plans anew", items=dropped),
+        ),
+        cost=_waits(now - since, tr("no item is worked on")),
+        answers=_answers(state, tr("approve"), tr("approved")),
+    )
+
+
+def _script_asker(state: RunState) -> str:
+    gate = state.gate
+    assert gate is not None
+    if gate.agent:
+        return tr("a {agent} asks in {phase}", agent=clean(gate.agent), phase=state.phase)
+    return tr("the agent asks in {phase}", phase=state.phase)
+
+
+def _script(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Request:
+    gate = state.gate
+    assert gate is not None
+    lines = formatting.count(gate.detail.count("\n") + 1, "line")
+    return _gate_ask(
+        state,
+        since,
+        who=_script_asker(state),
+        risk=tr("some risk: a script runs, confined"),
+        title=tr("RUN this script ({name})?", name=clean(gate.subject[:12])),
+        about=one_line(gate.detail, 200),
+        effects=(
+            tr("approve: these {lines} may run, confined, whenever it calls", lines=lines),
+            tr("reject: it is not run, and the agent is told so"),
+        ),
+        cost=_waits(now - since, tr("the agent is held in {phase}", phase=state.phase)),
+        answers=_answers(state, tr("approve"), tr("approved")),
+        detail=gate.detail,
+    )
+
+
+def _question(state: RunState, question: Question, since: float, now: float) -> Request:
+    answers: tuple[Answer, ...] = ()
+    told = tr("the agent goes on with your answer")
+    default = question.default
+    if question.choices:
+        # What is sent is the marked choice, known to the card alone.
+        chosen = cmd.AnswerQuestion(question.number, default or question.choices[0])
+        answers = (Answer("keep", tr("answer with this"), chosen, told),)
+    elif default is not None:
+        taken = cmd.AnswerQuestion(question.number, default)
+        take = tr("take {answer}", answer=one_line(default, 24))
+        answers = (Answer("keep", take, taken, told),)
+    return Request(
+        ident=f"question {question.number}",
+        kind="question",
+        who=tr("the agent asks in {phase}", phase=state.phase),
+        title=one_line(searched(one_line(question.text)), MAX_SHOWN),
+        about="",
+        effects=(_unanswered(question, now),),
+        cost=_waits(now - since, tr("the agent is held in {phase}", phase=state.phase)),
+        answers=answers,
+        free=not question.choices,
+        choices=question.choices,
+        first=question.choices.index(default) if question.choices and default else 0,
+        since=since,
+    )
+
+
+def _unanswered(question: Question, now: float) -> str:
+    """What comes of saying nothing."""
+    default = None if question.default is None else one_line(question.default, 60)
+    if question.until is None:
+        if not default:
+            return tr("it waits until you answer")
+        return tr("it waits until you answer; its default is {answer}", answer=default)
+    left = formatting.short_time(max(0.0, question.until - now))
+    if default is None:
+        return tr("no answer: in {time} the agent decides by itself", time=left)
+    return tr("no answer: in {time} its default is taken, {answer}", time=left, answer=default)
+
+
+def scope(covered: ev.Scope) -> str:
+    """What a rule of this scope approves, in a sentence."""
+    match covered.gate:
+        case "plan":
+            return tr("every later plan of the agent is worked on unasked")
+        case "edit":
+            return tr(
+                "every later edit of the agent is built, run in the sandbox and timed unasked"
+            )
+        case "keep":
+            return tr(
+                "every later KEEP becomes the best unasked, but for one that the static guard "
+                "warns of"
+            )
+        case _:
+            return tr(
+                "every {interpreter} script of {who} in phase {phase}, whatever its text, "
+                "arguments and input, runs confined, unasked",
+                interpreter=INTERPRETERS.get(covered.interpreter, covered.interpreter),
+                who=tr("a {agent}", agent=covered.agent) if covered.agent else tr("the agent"),
+                phase=covered.phase,
+            )
+
+
+def applied(event: ev.RuleApplied) -> str:
+    """What a rule has approved, in a line."""
+    match event.scope.gate:
+        case "plan":
+            what = tr("the plan")
+        case "edit":
+            what = tr("the edit of attempt {number}", number=event.attempt)
+        case "keep":
+            what = tr("the KEEP of attempt {number}", number=event.attempt)
+        case _:
+            first = one_line(event.detail.partition("\n")[0], 80)
+            what = tr("the script {line}", line=first)
+    return tr("rule {number} approved {what}", number=event.rule, what=what)

@@ -1,0 +1,233 @@
+"""Keymaps: TOML files that say which keys call which command, laid over the registry's own.
+
+Owns how a key is written and shown, what a file may say, and the keymap worn now. A bad
+file or line is told by name and line and costs only itself. Knows no command but by its id.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from akg_tui.view.controls.settings_file import line_of, lines_of, read_toml
+
+BUNDLED = Path(__file__).parent / "keymaps"
+DEFAULT = "default"
+
+_NAMED = frozenset(
+    ("escape", "enter", "tab", "space", "backspace", "delete", "insert", "home", "end", "pageup",
+     "pagedown", "up", "down", "left", "right", *(f"f{n}" for n in range(1, 25)))
+)  # fmt: skip
+_MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "meta", "hyper"})
+# What a terminal sends for these is another key's code.
+_SAME_CODE = {
+    "ctrl+h": "backspace", "ctrl+i": "tab", "ctrl+j": "enter", "ctrl+m": "enter",
+    "ctrl+left_square_bracket": "escape",
+}  # fmt: skip
+_UNICODE_NAMES = {
+    "solidus": "slash", "reverse_solidus": "backslash", "commercial_at": "at",
+    "hyphen_minus": "minus", "plus_sign": "plus", "low_line": "underscore",
+}  # fmt: skip
+_SHOWN = {"escape": "esc", "pagedown": "pgdn", "pageup": "pgup", "delete": "del"}
+
+
+class BadKey(ValueError):
+    """A key that no terminal sends."""
+
+
+@dataclass(frozen=True)
+class Keymap:
+    """Keys by command id. A command that is not in `keys` has those of the registry.
+
+    `lines` says where each stands in its file, for whoever finds a fault later.
+    """
+
+    name: str
+    about: str = ""
+    path: Path | None = None
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+
+_worn = Keymap(DEFAULT)
+
+
+def wear(keymap: Keymap) -> None:
+    """Give the commands these keys from now on."""
+    global _worn  # noqa: PLW0603 - one keyboard, one keymap
+    _worn = keymap
+
+
+def worn() -> Keymap:
+    return _worn
+
+
+def keys_of(command: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    """The chords that call a command now."""
+    return _worn.keys.get(command, default)
+
+
+def chord(text: str) -> str:
+    """A chord as Textual names its keys, one blank between them. Raises `BadKey`."""
+    keys = [_key(word) for word in text.split()]
+    if not keys:
+        raise BadKey("an empty key")
+    return " ".join(keys)
+
+
+def _key(word: str) -> str:
+    *modifiers, base = _parts(word)
+    if len(base) == 1:
+        base = _name_of(base)
+    elif base not in _NAMED and base not in _symbols():
+        raise BadKey(f"no key is called {word!r}")
+    if unknown := [m for m in modifiers if m not in _MODIFIERS]:
+        raise BadKey(f"no modifier is called {unknown[0]!r} (in {word!r})")
+    key = "+".join([*modifiers, base])
+    if key in _SAME_CODE:
+        raise BadKey(f"a terminal cannot tell {word} from {_SAME_CODE[key]}")
+    return key
+
+
+def _parts(word: str) -> list[str]:
+    if word == "+" or word.endswith("++"):
+        return [*word[:-1].rstrip("+").split("+"), "+"] if len(word) > 1 else ["+"]
+    return word.split("+")
+
+
+@lru_cache(maxsize=256)
+def _name_of(character: str) -> str:
+    if character.isalnum():
+        return character
+    name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
+    if not name:
+        raise BadKey(f"no key writes {character!r}")
+    return _UNICODE_NAMES.get(name, name)
+
+
+@lru_cache(maxsize=1)
+def _symbols() -> dict[str, str]:
+    """The names of the printable symbols of ASCII, and what they stand for."""
+    return {_name_of(c): c for c in map(chr, range(0x21, 0x7F)) if not c.isalnum()}
+
+
+def shown(chord_: str) -> str:
+    """A chord as a person reads it: ``^x ^c``, ``alt+y``, ``?``, ``g g``."""
+    return " ".join(_shown_key(key) for key in chord_.split(" "))
+
+
+def _shown_key(key: str) -> str:
+    *modifiers, base = key.split("+")
+    base = _symbols().get(base, _SHOWN.get(base, base))
+    if re.fullmatch(r"f\d+", base):
+        base = base.upper()
+    if modifiers == ["ctrl"]:
+        return f"^{base}"
+    return "+".join([*modifiers, base])
+
+
+def covers(one: str, other: str) -> bool:
+    """Whether two chords cannot both be had: they are alike, or one begins the other."""
+    return one == other or one.startswith(f"{other} ") or other.startswith(f"{one} ")
+
+
+def load(path: Path, known: Iterable[str], bases: Iterable[Path]) -> tuple[Keymap, list[str]]:
+    """The keymap in a file, and what is bad in it, each with its line.
+
+    `known` are the command ids; `bases` the folders where the keymap that it may be based
+    on is looked for.
+    """
+    text, raw, faults = read_toml(path)
+    if faults:
+        return Keymap(path.stem, path=path), faults
+    keys: dict[str, tuple[str, ...]] = {}
+    lines: dict[str, int] = {}
+    for name in raw:
+        if name not in ("name", "about", "base", "keys"):
+            faults.append(f"{path}: line {line_of(text, name)}: nothing is called {name!r} here")
+    base = raw.get("base")
+    if isinstance(base, str) and base != DEFAULT:
+        under = find(base, bases)
+        if under is None or under == path:
+            at = line_of(text, "base")
+            faults.append(f"{path}: line {at}: there is no keymap {base!r} to base it on")
+        else:
+            keys.update(load(under, known, ())[0].keys)
+    table = raw.get("keys", {})
+    if not isinstance(table, dict):
+        at = line_of(text, "keys")
+        return Keymap(path.stem, path=path), [*faults, f"{path}: line {at}: keys is not a table"]
+    own, lines, bad = read_keys(path, text, table, known)
+    keys.update(own)
+    about = str(raw.get("about", ""))
+    return Keymap(path.stem, about, path, keys, lines), [*faults, *bad]
+
+
+def read_keys(
+    path: Path, text: str, table: Mapping[str, object], known: Iterable[str]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, int], list[str]]:
+    """A table of keys: chords by command, the line of each, and what is bad in it."""
+    ids = set(known)
+    keys: dict[str, tuple[str, ...]] = {}
+    lines: dict[str, int] = {}
+    faults: list[str] = []
+    places = lines_of(text)
+    for command, value in table.items():
+        at = places.get(command, 1)
+        where = f"{path}: line {at}"
+        if command not in ids:
+            faults.append(f"{where}: no command is called {command!r}")
+            continue
+        wanted = [value] if isinstance(value, str) else value
+        if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
+            faults.append(f'{where}: {command} needs a key like "n", or a list of them')
+            continue
+        try:
+            keys[command] = tuple(chord(each) for each in wanted)
+        except BadKey as error:
+            faults.append(f"{where}: {command}: {error}")
+            continue
+        lines[command] = at
+    return keys, lines, faults
+
+
+def find(name: str, folders: Iterable[Path]) -> Path | None:
+    """The file of a keymap; a later folder goes before an earlier one."""
+    found = [path for folder in folders if (path := folder / f"{name}.toml").is_file()]
+    return found[-1] if found else None
+
+
+def names(folders: Iterable[Path]) -> list[str]:
+    """All keymaps that there are, the default first."""
+    found = {path.stem for folder in folders for path in folder.glob("*.toml")} - {DEFAULT}
+    return [DEFAULT, *sorted(found)]
+
+
+def as_toml(name: str, about: str, keys: Mapping[str, Iterable[str]]) -> str:
+    """A keymap file that says these keys."""
+
+    def value(chords: Iterable[str]) -> str:
+        listed = [tomlish(shown_for_file(each)) for each in chords]
+        return listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
+
+    rows = [f"{tomlish(command)} = {value(chords)}" for command, chords in keys.items()]
+    return "\n".join([f"about = {tomlish(about)}", "", "[keys]", *rows, ""])
+
+
+def shown_for_file(chord_: str) -> str:
+    """A chord as a file writes it: symbols as themselves."""
+    return " ".join(
+        "+".join(_symbols().get(part, part) for part in key.split("+")) for key in chord_.split(" ")
+    )
+
+
+def tomlish(text: str) -> str:
+    """A TOML string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    assert tomllib.loads(f'x = "{escaped}"')["x"] == text
+    return f'"{escaped}"'

@@ -1,0 +1,104 @@
+"""All commands with their keys, for the terminal, as a page of the documentation, as TOML.
+
+Made from the registry and the keymaps that ship; `docs/keys.md` is what `markdown` gives.
+"""
+
+from __future__ import annotations
+
+from akg_tui.view.controls import keymap as km
+from akg_tui.view.controls.command_registry import (
+    KEYMAPS,
+    LANGUAGES,
+    THEMES,
+    Command,
+    defaults,
+    every,
+    groups,
+)
+
+_PLACES = {"deck": "", "agents": "agents and popouts", "review": "review", "everywhere": ""}
+_KINDS = {THEMES: "a theme", KEYMAPS: "a keymap", LANGUAGES: "a language"}
+
+_HEAD = """\
+# Keys and commands
+
+Made by `akg-tui keys --markdown` from the registry of commands; do not edit it by hand.
+
+A command is called by its key, by name in the palette, or by name on the `:` line. Keys with a
+blank between them are pressed one after the other. In the workbench `?` lists the keys of now,
+and what is typed there searches. `akg-tui keys` prints them, `akg-tui keys --toml` writes a
+keymap to begin your own with ([looks.md](looks.md)).
+"""
+
+
+def _typed(command: Command) -> str:
+    name = command.label.replace(" ", "-")
+    return f":{name}{_argument(command)}"
+
+
+def _argument(command: Command) -> str:
+    argument = command.argument
+    if argument is None:
+        return ""
+    if len(argument.choices) == 1:
+        return f" {argument.name.upper()}"
+    words = "|".join(argument.choices) or argument.name.upper()
+    return f" {words}"
+
+
+def table() -> str:
+    """For a terminal: group, keys, the name on the ``:`` line, what it does."""
+    rows: list[str] = []
+    for group, members in groups().items():
+        rows += ["", group] if rows else [group]
+        for command in members:
+            keys = " ".join(f"[{km.shown(key)}]" for key in command.keys_now) or "-"
+            place = _PLACES.get(command.where, command.where)
+            about = f"in {place}: {command.help}" if place else command.help
+            rows.append(f"  {keys:<18} {_typed(command):<24} {about}")
+    return "\n".join(rows) + "\n"
+
+
+def toml() -> str:
+    """The keymap worn now as a whole file."""
+    keys = {command.id: command.keys_now for command in every()}
+    return km.as_toml(km.worn().name, km.worn().about or "all keys as they are now", keys)
+
+
+def default_toml() -> str:
+    """The file of the default keymap: the registry's own keys, whatever is worn."""
+    made = "# Made by `akg-tui keys --default`: every command with its default keys.\n"
+    about = "the keys that the documentation speaks of"
+    return made + km.as_toml(km.DEFAULT, about, defaults())
+
+
+def markdown() -> str:
+    """The page of the documentation: every command, its keys in each keymap that ships."""
+    names = km.names((km.BUNDLED,))
+    maps = {name: _keys_in(name) for name in names}
+    parts = [_HEAD]
+    for group, members in groups().items():
+        parts.append(f"\n## {group}\n")
+        parts.append(f"| What it does | `:` line | {' | '.join(names)} |")
+        parts.append(f"|---|---|{'---|' * len(names)}")
+        for command in members:
+            place = _PLACES.get(command.where, command.where)
+            about = f"In {place}: {command.help[0].lower()}{command.help[1:]}" if place else (
+                command.help
+            )  # fmt: skip
+            cells = [_cell(maps[name][command.id]) for name in names]
+            typed = _typed(command).replace("|", "\\|")
+            parts.append(f"| {about} | `{typed}` | {' | '.join(cells)} |")
+    return "\n".join(parts) + "\n"
+
+
+def _keys_in(name: str) -> dict[str, tuple[str, ...]]:
+    path = km.find(name, (km.BUNDLED,))
+    assert path is not None
+    keymap, _ = km.load(path, defaults(), (km.BUNDLED,))
+    return {**defaults(), **keymap.keys}
+
+
+def _cell(keys: tuple[str, ...]) -> str:
+    return " or ".join(f"`` {km.shown(key)} ``" if "`" in key else f"`{km.shown(key)}`" for key in
+                       keys).replace("|", "\\|")  # fmt: skip

@@ -1,0 +1,316 @@
+"""How the deck is laid out in a terminal of some size: panes, tabs, and popped-out subagents.
+
+Pure: sizes in, places out. Owns the presets; knows no widget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from akg_tui.view.controls.command_registry import key_of, named
+from akg_tui.view.language import marked, tr
+from akg_tui.view.spans import Line, Span, cells, fit, line
+
+PANES = ("plan", "source", "chart", "log", "best", "attempts", "agents", "eval")
+
+# What each pane is called, short, in the order of its tab; `pane.NAME` is the command to it.
+PANE_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "plan": marked("plan"),
+        "source": marked("kernel"),
+        "chart": marked("chart"),
+        "log": marked("log"),
+        "best": marked("best"),
+        "attempts": marked("tries"),
+        "agents": marked("agents"),
+        "eval": marked("eval"),
+    }
+)
+TABS = tuple(PANE_NAMES)
+
+LEAST = (60, 16)
+
+
+class Shape(StrEnum):
+    """From the smallest: one bare pane, one pane with tabs, three columns, five panes."""
+
+    TINY = "tiny"
+    TABS = "tabs"
+    THREE = "three"
+    FIVE = "five"
+
+
+def shape_of(width: int, height: int) -> Shape:
+    if width < LEAST[0] or height < LEAST[1]:
+        return Shape.TINY
+    if width < 100 or height < 30:
+        return Shape.TABS
+    return Shape.THREE if width < 160 else Shape.FIVE
+
+
+class Slot(NamedTuple):
+    """A pane and its rows; 0 rows: what is left, shared with the others that say so."""
+
+    pane: str
+    rows: int = 0
+
+
+class Column(NamedTuple):
+    """Panes from the top down. 0 columns: what is left, shared as rows are."""
+
+    columns: int
+    slots: tuple[Slot, ...]
+
+
+class Place(NamedTuple):
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+def _column(columns: int, *slots: Slot | str) -> Column:
+    return Column(columns, tuple(s if isinstance(s, Slot) else Slot(s) for s in slots))
+
+
+_DECK_THREE = (
+    _column(34, "plan", Slot("eval", 9)),
+    _column(0, "source", Slot("chart", 13)),
+    _column(36, "log"),
+)
+_DECK_FIVE = (
+    _column(44, "plan", Slot("attempts", 16)),
+    _column(0, "best", Slot("chart", 16)),
+    _column(0, "source", Slot("eval", 16)),
+    _column(50, "log", Slot("agents", 9)),
+)
+
+PRESETS: dict[str, dict[Shape, tuple[Column, ...]]] = {
+    "deck": {Shape.THREE: _DECK_THREE, Shape.FIVE: _DECK_FIVE},
+    "kernel": {
+        Shape.THREE: (_column(0, "best"), _column(0, "source")),
+        Shape.FIVE: (_column(0, "best"), _column(0, "source"), _column(44, "plan", "chart")),
+    },
+    "agent": {
+        Shape.THREE: (_column(0, "log"), _column(44, "plan", Slot("agents", 9))),
+        Shape.FIVE: (_column(0, "log"), _column(0, "source"), _column(56, "plan", "agents")),
+    },
+    "numbers": {
+        Shape.THREE: (_column(0, "chart", "attempts"), _column(44, "eval", "plan")),
+        Shape.FIVE: (_column(0, "chart"), _column(0, "attempts"), _column(56, "eval", "plan")),
+    },
+}
+
+# Where the active pane has no place, it takes the place of its next of kin.
+_KIN: dict[str, tuple[str, ...]] = {
+    "plan": ("attempts", "eval", "best"),
+    "source": ("best", "chart"),
+    "best": ("source", "chart"),
+    "chart": ("attempts", "eval", "best", "source"),
+    "log": ("agents", "plan", "best"),
+    "attempts": ("chart", "eval", "best"),
+    "agents": ("eval", "attempts", "log", "best"),
+    "eval": ("attempts", "agents", "chart", "best"),
+}
+
+
+def place(
+    size: tuple[int, int],
+    shape: Shape,
+    preset: str,
+    active: str,
+    *,
+    hidden: Collection[str] = (),
+    zoomed: bool = False,
+) -> dict[str, Place]:
+    """Where each pane stands in a body of `size` columns and rows.
+
+    Together the places cover the body and none covers another. The active pane is always
+    among them, so that the focus never has to leave it.
+    """
+    width, height = size
+    if zoomed or shape in (Shape.TINY, Shape.TABS):
+        return {active: Place(0, 0, width, height)}
+    columns = _without(_with(PRESETS[preset][shape], active), hidden, active)
+    places: dict[str, Place] = {}
+    x = 0
+    for column, wide in zip(columns, _share([c.columns for c in columns], width), strict=True):
+        y = 0
+        rows = _share([slot.rows for slot in column.slots], height)
+        for slot, high in zip(column.slots, rows, strict=True):
+            places[slot.pane] = Place(x, y, wide, high)
+            y += high
+        x += wide
+    return places
+
+
+def _with(columns: tuple[Column, ...], active: str) -> tuple[Column, ...]:
+    shown = [slot.pane for column in columns for slot in column.slots]
+    if active in shown:
+        return columns
+    gives_way = next((pane for pane in _KIN[active] if pane in shown), shown[0])
+    return tuple(
+        Column(
+            column.columns,
+            tuple(Slot(active, s.rows) if s.pane == gives_way else s for s in column.slots),
+        )
+        for column in columns
+    )
+
+
+def _without(
+    columns: tuple[Column, ...], hidden: Collection[str], active: str
+) -> tuple[Column, ...]:
+    left: list[Column] = []
+    for column in columns:
+        slots = tuple(s for s in column.slots if s.pane == active or s.pane not in hidden)
+        if slots:
+            left.append(Column(column.columns, slots))
+    return tuple(left)
+
+
+def _share(wanted: list[int], room: int) -> list[int]:
+    """The room in parts: the fixed ones as wanted where they fit, the rest shared equally."""
+    fixed, flexible = sum(wanted), wanted.count(0)
+    least = flexible * (room // (2 * len(wanted)))
+    if not flexible or fixed > room - least:
+        # Not as wanted: everyone gets a part, those of a fixed size by that size.
+        even = max(1, fixed // max(1, len(wanted) - flexible)) if flexible else 1
+        wanted = [w or even for w in wanted]
+        total = sum(wanted)
+        ends = [room * sum(wanted[: n + 1]) // total for n in range(len(wanted))]
+        return [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
+    rest = room - fixed
+    parts = [rest * (n + 1) // flexible - rest * n // flexible for n in range(flexible)]
+    return [w or parts.pop() for w in wanted]
+
+
+def beside(places: Mapping[str, Place], active: str, side: str) -> str | None:
+    """The pane next to the active one on a side (left, right, up, down); None where none is.
+
+    Of several, the one whose middle is nearest.
+    """
+    here = places[active]
+    middle = (here.x + here.width / 2, here.y + here.height / 2)
+    found: list[tuple[float, str]] = []
+    for name, there in places.items():
+        across = {"left": there.x + there.width <= here.x, "right": there.x >= here.x + here.width}
+        down = {"up": there.y + there.height <= here.y, "down": there.y >= here.y + here.height}
+        if name != active and {**across, **down}[side]:
+            dx = abs(there.x + there.width / 2 - middle[0])
+            dy = abs(there.y + there.height / 2 - middle[1])
+            # A cell is about twice as high as wide; what lies straight ahead comes first.
+            ahead, aside = (dx, 2 * dy) if side in across else (2 * dy, dx)
+            found.append((ahead + 2 * aside, name))
+    return min(found)[1] if found else None
+
+
+def tabs(active: str, room: int, popouts: Mapping[str, str] | None = None) -> Line:
+    """All panes on one row, the active one lit; of `popouts`, by pane, what each shows."""
+    spans: list[Span] = [(" ", "text")]
+    for name, label in _labels(active, room, popouts or {}).items():
+        role = "phase.live" if name == active else "muted"
+        spans += [(f" {label} ", role), (" ", "text")]
+    return fit(tuple(spans[:-1]), room)
+
+
+def tab_at(
+    column: int, active: str, room: int, popouts: Mapping[str, str] | None = None
+) -> str | None:
+    """The pane whose tab stands at a column of the row; None beside them all."""
+    at = 1
+    for name, label in _labels(active, room, popouts or {}).items():
+        end = at + cells(label) + 2
+        if at <= column < min(end, room):
+            return name
+        at = end + 1
+    return None
+
+
+def _labels(active: str, room: int, popouts: Mapping[str, str]) -> dict[str, str]:
+    """What each pane is called: by its name, or by its key alone where there is no room."""
+    whole = {name: named(f"pane.{name}", tr(PANE_NAMES[name])) for name in TABS}
+    short = {
+        name: label if name == active else key_of(f"pane.{name}") or label
+        for name, label in whole.items()
+    }
+    labels = whole | dict(popouts)
+    fits = sum(cells(label) + 3 for label in labels.values()) <= room
+    return labels if fits else short | dict(popouts)
+
+
+def too_small(columns: int, rows: int) -> Line:
+    """How to get on in a terminal that is too small for the deck."""
+    least = f"{LEAST[0]}×{LEAST[1]}"
+    keys = " ".join(filter(None, (key_of(f"pane.{name}") for name in TABS)))
+    text = tr("{size} is small: one pane, {keys} change it; the deck needs {least}",
+              size=f"{columns}×{rows}", keys=keys, least=least)  # fmt: skip
+    return fit(line((text, "note")), columns)
+
+
+MOST_TILES = 4
+DRAWER_LEAST = 60
+
+# Whose place the tiles take: what the log tells of a subagent they tell too.
+_GIVES_WAY = ("log", "agents", "best", "source", "chart", "attempts", "eval", "plan")
+
+
+class How(StrEnum):
+    DRAWER = "drawer"
+    TILE = "tile"
+    FULL = "full"
+
+
+@dataclass
+class Popout:
+    """`back` is what it was before it took the whole body; None where it began so."""
+
+    pane: str
+    agent: str
+    how: How
+    back: How | None = None
+
+
+def laid(
+    places: Mapping[str, Place],
+    size: tuple[int, int],
+    shape: Shape,
+    popouts: Sequence[Popout],
+    active: str,
+) -> dict[str, Place]:
+    """The places of the panes (`akg_tui.view.controls.layout.place`) with those of the popouts.
+
+    The drawer comes last and lies over others; tiles and panes cover the body together. One
+    that is full, or in a terminal with room for one pane only, is seen while it is active.
+    """
+    width, height = size
+    here = next((each for each in popouts if each.pane == active), None)
+    if here is not None and (here.how is How.FULL or shape in (Shape.TINY, Shape.TABS)):
+        return {here.pane: Place(0, 0, width, height)}
+    if shape in (Shape.TINY, Shape.TABS):
+        return dict(places)
+    tiles = [each.pane for each in popouts if each.how is How.TILE]
+    found = _tiled(places, tiles, active) if tiles else dict(places)
+    for each in popouts:
+        if each.how is How.DRAWER:
+            wide = min(width, max(DRAWER_LEAST, width * 45 // 100))
+            found[each.pane] = Place(width - wide, 0, wide, height)
+    return found
+
+
+def _tiled(places: Mapping[str, Place], tiles: Sequence[str], active: str) -> dict[str, Place]:
+    """The tiles one below the other in the place of a pane; the active pane shares its place."""
+    if len(places) == 1:  # zoomed: nothing gives way
+        return dict(places)
+    gone = next(pane for pane in _GIVES_WAY if pane in places)
+    x, y, width, height = places[gone]
+    stack = [gone, *tiles] if gone == active else list(tiles)
+    found = {pane: there for pane, there in places.items() if pane != gone}
+    for number, pane in enumerate(stack):
+        top, bottom = (y + height * n // len(stack) for n in (number, number + 1))
+        found[pane] = Place(x, top, width, bottom - top)
+    return found

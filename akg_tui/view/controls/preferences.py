@@ -1,0 +1,148 @@
+"""How a person wants the workbench: theme, keymap, language, signs, motion, layout, order.
+
+Taken from options, then the environment, then ``config.toml`` in the person's folder, each
+for itself. What is wrong there is told with file and line and costs only itself. Imports
+nothing of Textual, so that the command line can check an option at once.
+"""
+
+from __future__ import annotations
+
+import locale
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from akg_tui.view.controls.layout import PRESETS
+from akg_tui.view.controls.settings_file import line_of, read_toml
+from akg_tui.view.language import LANGUAGES, language_of, marked
+
+GLYPHS = ("unicode", "ascii")
+MOTIONS = ("full", "reduced")
+LAYOUTS = tuple(PRESETS)
+SORTS = (marked("newest"), marked("best"), marked("name"), marked("state"))
+
+VARIABLES = {
+    "theme": "AKG_TUI_THEME",
+    "keymap": "AKG_TUI_KEYMAP",
+    "lang": "AKG_TUI_LANG",
+    "glyphs": "AKG_TUI_GLYPHS",
+    "motion": "AKG_TUI_MOTION",
+    "layout": "AKG_TUI_LAYOUT",
+    "sort": "AKG_TUI_SORT",
+}
+
+
+def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where a person's own settings lie: ``config.toml``, ``themes/``, ``keymaps/``."""
+    base = environment.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(base) / "akg_tui"
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """What was asked for; an empty name leaves the choice to the workbench.
+
+    `layout` is the deck's, `sort` the order of the list of runs. `keys` is the table ``[keys]``
+    of ``config.toml``, as it stands there; `options` what was asked for on the command line,
+    which goes before whatever the file says later.
+    """
+
+    theme: str = ""
+    keymap: str = ""
+    lang: str = ""
+    glyphs: str = ""
+    motion: str = ""
+    layout: str = ""
+    sort: str = ""
+    no_colour: bool = False
+    keys: Mapping[str, object] = field(default_factory=dict)
+    config: Path | None = None
+    faults: tuple[str, ...] = ()
+    options: Mapping[str, str | None] = field(default_factory=dict)
+
+
+NAMES = tuple(f.name for f in fields(Preferences) if f.name in VARIABLES)
+_CHOICES = {
+    "lang": tuple(LANGUAGES),
+    "glyphs": GLYPHS,
+    "motion": MOTIONS,
+    "layout": LAYOUTS,
+    "sort": SORTS,
+}
+
+
+def preferences(
+    options: Mapping[str, str | None] | None = None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    utf8: bool | None = None,
+) -> Preferences:
+    """What a person prefers. `utf8`: whether the terminal's encoding is UTF-8, if known."""
+    path = config_folder(environment) / "config.toml"
+    text, raw, faults = read_toml(path) if path.is_file() else ("", {}, [])
+    chosen = _from_file(path, text, raw, faults)
+    for name, variable in VARIABLES.items():
+        value = environment.get(variable)
+        if value and (why := _refused(name, value)):
+            faults.append(f"{variable}: {why}")
+        elif value:
+            chosen[name] = value
+    chosen.update({name: value for name, value in (options or {}).items() if value})
+    if environment.get("TEXTUAL_ANIMATIONS") == "none":
+        chosen.setdefault("motion", "reduced")
+    if not (utf8_terminal(environment) if utf8 is None else utf8):
+        # What a terminal cannot show must not be sent to it, whatever is preferred.
+        chosen.update(glyphs="ascii", lang="en")
+    chosen.setdefault("lang", language_of(environment))
+    keys = raw.get("keys", {})
+    if not isinstance(keys, dict):
+        faults.append(f"{path}: line {line_of(text, 'keys')}: keys is not a table")
+        keys = {}
+    return Preferences(
+        **chosen,
+        no_colour=bool(environment.get("NO_COLOR")),
+        keys=keys,
+        config=path if path.is_file() else None,
+        faults=tuple(faults),
+        options=options or {},
+    )
+
+
+def _from_file(
+    path: Path, text: str, raw: Mapping[str, object], faults: list[str]
+) -> dict[str, str]:
+    chosen: dict[str, str] = {}
+    for name, value in raw.items():
+        where = f"{path}: line {line_of(text, name)}"
+        if name == "keys":
+            continue
+        if name not in VARIABLES:
+            faults.append(f"{where}: no setting {name!r}; there are: {', '.join(NAMES)}, keys")
+        elif not isinstance(value, str):
+            faults.append(f"{where}: {name} needs a name in quotes")
+        elif why := _refused(name, value):
+            faults.append(f"{where}: {why}")
+        else:
+            chosen[name] = value
+    return chosen
+
+
+def _refused(name: str, value: str) -> str:
+    choices = _CHOICES.get(name)
+    if choices and value not in choices:
+        return f"{name} cannot be {value!r}; it can be: {', '.join(choices)}"
+    return ""
+
+
+def utf8_terminal(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the locale says that text goes out as UTF-8."""
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        if value := environment.get(name):
+            _, _, encoding = value.partition(".")
+            if encoding:
+                return encoding.split("@")[0].lower().replace("-", "") == "utf8"
+            # ``C`` and ``POSIX`` promise ASCII, yet containers set them on UTF-8 terminals:
+            # Python's own reading of them (PEP 538, 540) is followed.
+            break
+    return locale.getpreferredencoding(do_setlocale=False).lower().replace("-", "") == "utf8"

@@ -1,0 +1,74 @@
+"""What a person's verdict in a review comes to, as commands. Pure.
+
+What was measured is what can be kept: a candidate of which hunks are left out was never
+measured, so it goes back to the agent as an item to try, and is never kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from akg_tui.core import commands as cmd
+from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_RATIONALE
+from akg_tui.core.state import RunState
+from akg_tui.view.diff import Hunk, Row
+
+Verdict = Literal["keep", "reject", "back"]
+
+MAX_SHOWN_LINES = 12
+
+
+def commands_of(
+    state: RunState, verdict: Verdict, comment: str, left_out: Sequence[Hunk], rows: Sequence[Row]
+) -> list[cmd.Command]:
+    """What to send for a verdict on the candidate of the open gate, in this order.
+
+    Parameters
+    ----------
+    left_out : sequence of Hunk
+        The hunks the person does not want; with some, the verdict is never `keep`.
+    rows : sequence of Row
+        The comparison that the hunks are of.
+    """
+    gate = state.gate
+    assert gate is not None
+    if verdict == "keep":
+        assert not left_out
+        kept: list[cmd.Command] = [cmd.AnswerGate(gate.gate, approve=True, comment=comment)]
+        return [*kept, cmd.Hint(f"On attempt {gate.attempt}: {comment}")] if comment else kept
+    if gate.kind == "edit":  # the item stays under work, and the comment opens its next visit
+        wish = " ".join(filter(None, (comment, wanted(left_out, rows))))
+        return [cmd.AnswerGate(gate.gate, approve=False, comment=wish)]
+    sent: list[cmd.Command] = [cmd.AnswerGate(gate.gate, approve=False, comment=comment)]
+    if verdict == "back" and state.active:
+        sent.append(_again(state, comment, left_out))
+    if told := " ".join(filter(None, (comment, wanted(left_out, rows)))):
+        sent.append(cmd.Hint(f"On attempt {gate.attempt}, which was rejected in review: {told}"))
+    return sent
+
+
+def _again(state: RunState, comment: str, left_out: Sequence[Hunk]) -> cmd.AddItem:
+    item = state.item(state.active or "")
+    numbers = ", ".join(str(hunk.number) for hunk in left_out)
+    what = f" without hunk {numbers}" if left_out else ""
+    gate = state.gate
+    attempt = gate.attempt if gate else 0
+    text = f"attempt {attempt} again{what}: {item.text}"
+    before = state.pending[0].id if state.pending else ""
+    return cmd.AddItem(text[:MAX_ITEM_TEXT], comment[:MAX_RATIONALE], before)
+
+
+def wanted(left_out: Sequence[Hunk], rows: Sequence[Row]) -> str:
+    """The hunks that are not wanted, in words and lines for the agent; empty for none."""
+    if not left_out:
+        return ""
+    parts = ["Make the same change again without these lines:"]
+    for hunk in left_out:
+        lines = [f"{row.kind.value}{row.text}" for row in rows[hunk.start : hunk.stop]]
+        if len(lines) > MAX_SHOWN_LINES:
+            more = len(lines) - MAX_SHOWN_LINES
+            lines = [*lines[:MAX_SHOWN_LINES], f"({more} more lines of this hunk)"]
+        at = f"line {hunk.new}" if hunk.new else f"line {hunk.old} of the best kernel"
+        parts.append(f"hunk {hunk.number}, at {at}:\n" + "\n".join(lines))
+    return "\n".join(parts)

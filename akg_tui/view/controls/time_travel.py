@@ -1,0 +1,257 @@
+"""Where in the past of a run a person stands, how the past plays, and the timeline as lines.
+
+Pure but for the place. Events are the steps; playing follows the run's clock, long waits shortened.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from akg_tui.core.events import Record
+from akg_tui.core.past_states import Past
+from akg_tui.core.phases import Verdict
+from akg_tui.view import formatting
+from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.glyphs import IDLE, VERDICT
+from akg_tui.view.language import tr
+from akg_tui.view.lazy_rows import First
+from akg_tui.view.run_snapshot import Moment, RunSnapshot
+from akg_tui.view.spans import Line, Span, fit, line, spread
+
+SPEEDS = (1, 4, 16)
+LONGEST_WAIT_S = 2.0  # of the run's time, in a play at 1×
+MOST_AT_ONCE = 2_000  # events that a play passes between two looks
+
+
+class Travel:
+    """A journey through one run. `cursor` is the event that was last to happen; None is live."""
+
+    def __init__(self, past: Past) -> None:
+        self.past = past
+        self.cursor: int | None = None
+        self.speed = 0
+        self._chosen = SPEEDS[1]
+        self._budget = 0.0
+        self._ticked = 0.0
+
+    @property
+    def last(self) -> int:
+        return len(self.past)
+
+    def go(self, seq: int) -> None:
+        """To an event; the nearest one there is. What plays stops."""
+        self.speed = 0
+        self.cursor = max(1, min(self.last, seq))
+
+    def live(self) -> None:
+        self.speed, self.cursor = 0, None
+
+    def step(self, events: int) -> None:
+        self.go((self.cursor or self.last) + events)
+
+    def to_round(self, step: int) -> None:
+        """To the end of the next round, or of the one before."""
+        self.go(self.past.next_round(self.cursor or self.last, step))
+
+    def play(self, now: float) -> None:
+        """Play on from here, or stand still. At the end it begins anew."""
+        if self.speed:
+            self.speed = 0
+            return
+        if self.cursor is None or self.cursor >= self.last:
+            self.cursor = 1
+        self.speed, self._ticked, self._budget = self._chosen, now, 0.0
+
+    def faster(self, step: int) -> int:
+        """The next speed, or the one before; it is the answer."""
+        place = SPEEDS.index(self._chosen) + step
+        self._chosen = SPEEDS[max(0, min(len(SPEEDS) - 1, place))]
+        if self.speed:
+            self.speed = self._chosen
+        return self._chosen
+
+    def tick(self, now: float) -> None:
+        """Let the time since the last tick pass."""
+        if not self.speed or self.cursor is None:
+            return
+        self._budget += max(0.0, now - self._ticked) * self.speed
+        self._ticked = now
+        records = self.past.records
+        furthest = min(self.last, self.cursor + MOST_AT_ONCE)
+        while self.cursor < furthest:
+            gap = records[self.cursor].at - records[self.cursor - 1].at
+            wait = min(LONGEST_WAIT_S, max(0.0, gap))
+            if wait > self._budget:
+                return
+            self._budget -= wait
+            self.cursor += 1
+        if self.cursor >= self.last:
+            self.speed = 0
+
+    def moment(self, *, waits: bool) -> Moment:
+        """Where it stands. `waits`: the live run asks something meanwhile."""
+        assert self.cursor is not None
+        records, marks = self.past.records, self.past.marks
+        return Moment(
+            seq=self.cursor,
+            last=self.last,
+            at=records[self.cursor - 1].at,
+            first_at=records[0].at,
+            last_at=records[-1].at,
+            mark=self.past.round_at(self.cursor),
+            rounds=marks[-1].round if marks else 0,
+            speed=self.speed,
+            waits=waits,
+            marks=marks,
+        )
+
+    def records(self) -> Sequence[Record]:
+        """The events up to here."""
+        assert self.cursor is not None
+        return First(self.past.records, self.cursor)
+
+
+def look_back(now: RunSnapshot, travel: Travel) -> RunSnapshot:
+    """What `now` would have shown at the place where `travel` stands."""
+    assert travel.cursor is not None
+    state = travel.past.at(travel.cursor)
+    records = travel.records()
+    moment = travel.moment(waits=now.waits)
+    return replace(
+        now,
+        state=state,
+        records=records,
+        activity=tr("event {number}: {kind}", number=moment.seq, kind=told(records[-1])),
+        progress=None,
+        stream="",
+        streams=lambda subagent: "",
+        live_version=-1,
+        now=moment.at,
+        past=moment,
+    )
+
+
+def told(record: Record) -> str:
+    """The kind of an event in words: ``eval finished``."""
+    name = type(record.event).__name__
+    return "".join(f" {c.lower()}" if c.isupper() and n else c for n, c in enumerate(name)).lower()
+
+
+_HERE = "▴"
+_RANK = {Verdict.DISCARD: 1, Verdict.FAIL: 2, Verdict.KEEP: 3}
+_MOST = 3
+
+
+class Strip:
+    """Draws moments as rows; what their marks come to is kept from one moment to the next."""
+
+    def __init__(self) -> None:
+        self._of: tuple[object, ...] = ()
+        self._cells: list[Span] = []  # the marks by column; "" where there is none
+        self._columns: list[int] = []  # of each mark
+
+    def rows(self, moment: Moment, room: int) -> list[Line]:
+        """Three rows: where one stands in words, the rounds by verdict, their numbers."""
+        of = (id(moment.marks), len(moment.marks), moment.last, room, IDLE, *VERDICT.values())
+        if of != self._of:
+            self._of = of
+            self._columns = _columns(moment, room)
+            self._cells = _marked(moment, room, self._columns)
+        return [_head(moment, room), self._track(moment, room), self._numbers(moment, room)]
+
+    def _track(self, moment: Moment, room: int) -> Line:
+        here = column(moment.seq, moment.last, room)
+        cells: list[Span] = [
+            cell if cell[0] else ("─", "progress" if x <= here else "progress.rest")
+            for x, cell in enumerate(self._cells)
+        ]
+        glyph, role = cells[here]
+        cells[here] = (glyph, f"{role}|phase.live")
+        return _merged(cells)
+
+    def _numbers(self, moment: Moment, room: int) -> Line:
+        cells: list[Span] = [(" ", "muted")] * room
+        here = column(moment.seq, moment.last, room)
+        cells[here] = (_HERE, "accent")
+        free = place = 0
+        while (place := bisect_left(self._columns, free, place)) < len(self._columns):
+            x, number = self._columns[place], moment.marks[place].round
+            place += 1
+            text = str(number)
+            end = x + len(text)
+            if not number or end > room:
+                continue
+            if all(cells[n][0] == " " for n in range(max(0, x - 1), min(room, end + 1))):
+                cells[x:end] = [(digit, "muted") for digit in text]
+                free = end + 1
+        return fit(_merged(cells), room)
+
+
+def column(seq: int, last: int, room: int) -> int:
+    """The column of an event in a strip of `room` columns."""
+    return (seq - 1) * (room - 1) // max(1, last - 1)
+
+
+def event_at(x: int, last: int, room: int) -> int:
+    """The event that stands in column `x`, the first one where there are several."""
+    x = max(0, min(room - 1, x))
+    return min(last, 1 + -(-x * (last - 1) // max(1, room - 1)))
+
+
+def _head(moment: Moment, room: int) -> Line:
+    clock = datetime.fromtimestamp(moment.at).strftime("%H:%M:%S")
+    before = moment.last_at - moment.at
+    place = tr("event {number} of {many}", number=f"{moment.seq:,}", many=f"{moment.last:,}")
+    rounds = tr("before the first round")
+    if moment.mark:
+        rounds = tr("after round {number} of {many}", number=moment.mark.round, many=moment.rounds)
+    playing = f" {tr('plays {speed}×', speed=moment.speed)} " if moment.speed else ""
+    ago = tr(", {time} before the last event", time=formatting.short_time(before))
+    left = line(
+        (f" {tr('PAST')} ", "phase.live"),
+        (f" {place}", "strong"),
+        (f"  {rounds}", "text"),
+        (f"  {clock}", "text"),
+        (ago if before >= 1 else "", "muted"),
+    )
+    right = line(
+        (playing, "figure"),
+        (tr("the run waits for you: ") if moment.waits else tr("not live: "), "note"),
+        (way_to("past.live"), "key"),
+        (f" {tr('live')}", "key.label"),
+    )
+    return spread(left, right, room)
+
+
+def _columns(moment: Moment, room: int) -> list[int]:
+    wide, last = room - 1, max(1, moment.last - 1)
+    return [(mark.seq - 1) * wide // last for mark in moment.marks]
+
+
+def _marked(moment: Moment, room: int, columns: Sequence[int]) -> list[Span]:
+    """What stands in each column for the rounds that ended there: the best of them."""
+    cells: list[Span] = [("", "")] * room
+    rank = [0] * room
+    for mark, x in zip(moment.marks, columns, strict=True):
+        if rank[x] == _MOST:
+            continue
+        if mark.round == 0:
+            cells[x] = (IDLE, "muted")
+        elif _RANK[mark.verdict] > rank[x]:
+            rank[x] = _RANK[mark.verdict]
+            cells[x] = VERDICT[mark.verdict]
+    return cells
+
+
+def _merged(cells: list[Span]) -> Line:
+    """Neighbours of one role as one piece."""
+    spans: list[Span] = []
+    for text, role in cells:
+        if spans and spans[-1][1] == role:
+            spans[-1] = (spans[-1][0] + text, role)
+        else:
+            spans.append((text, role))
+    return tuple(spans)

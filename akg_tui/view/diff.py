@@ -1,0 +1,417 @@
+"""Two kernel texts compared line by line: rows, hunks, side by side, and changed words.
+
+Pure. Compares whole lines as they are in the files; cleaning them for the screen is done where they
+are drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from enum import Enum
+from itertools import accumulate, zip_longest
+from typing import NamedTuple
+
+from akg_tui.hashline.document import Document
+from akg_tui.view.lazy_rows import OnDemand
+
+
+class Kind(Enum):
+    SAME = " "
+    ADDED = "+"
+    REMOVED = "-"
+    GAP = "~"
+
+
+CHANGED = (Kind.ADDED, Kind.REMOVED)
+
+
+class Row(NamedTuple):
+    """A line of the comparison. `old` and `new` are its numbers from 1, where it has one.
+
+    A GAP stands for `old` lines left out, the same in both texts.
+    """
+
+    kind: Kind
+    old: int
+    new: int
+    text: str = ""
+
+
+class Run(NamedTuple):
+    """`rows` rows of one kind, one after the other; `old` and `new` are those of the first."""
+
+    kind: Kind
+    old: int
+    new: int
+    rows: int
+
+
+class Compared(OnDemand[Row]):
+    """The rows of a comparison, made from its runs when they are asked for.
+
+    `last` is the largest number that a row may hold.
+    """
+
+    def __init__(self, old: Sequence[str], new: Sequence[str], runs: Sequence[Run]) -> None:
+        self._old, self._new = old, new
+        self.runs = tuple(runs)
+        self._ends = tuple(accumulate(run.rows for run in self.runs))
+        self.last = max(1, len(old), len(new))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[Row]:
+        for run in self.runs:
+            for offset in range(run.rows):
+                yield self._row(run, offset)
+
+    def _made(self, index: int) -> Row:
+        number = bisect_right(self._ends, index)
+        run = self.runs[number]
+        return self._row(run, index - self._ends[number] + run.rows)
+
+    def _row(self, run: Run, offset: int) -> Row:
+        kind, old, new, _ = run
+        if kind is Kind.SAME:
+            return Row(kind, old + offset, new + offset, self._new[new + offset - 1])
+        if kind is Kind.ADDED:
+            return Row(kind, 0, new + offset, self._new[new + offset - 1])
+        if kind is Kind.REMOVED:
+            return Row(kind, old + offset, 0, self._old[old + offset - 1])
+        return Row(kind, old, 0)
+
+    def texts(self) -> list[str]:
+        """The text of every row, as fast as they can be had."""
+        found: list[str] = []
+        for kind, old, new, count in self.runs:
+            if kind is Kind.GAP:
+                found += [""] * count
+            elif kind is Kind.REMOVED:
+                found += self._old[old - 1 : old - 1 + count]
+            else:
+                found += self._new[new - 1 : new - 1 + count]
+        return found
+
+    def of(self, runs: Sequence[Run]) -> Compared:
+        """Other runs of the same two texts."""
+        return Compared(self._old, self._new, runs)
+
+
+def split_lines(text: str) -> tuple[str, ...]:
+    """The lines of a kernel, as hashline counts them."""
+    return Document.from_text(text, path="").lines
+
+
+def compare(old: Sequence[str], new: Sequence[str]) -> Compared:
+    """Every line of both texts, once: same, removed or added."""
+    old, new = tuple(old), tuple(new)
+    head, foot = _ends(old, new)
+    end_old, end_new = len(old) - foot, len(new) - foot
+    runs: list[Run] = []
+    _append(runs, Kind.SAME, 1, 1, head)
+    start_old, start_new = done_old, done_new = head, head
+    for i, j in (*_anchors(old, new, head, foot), (end_old, end_new)):
+        if old[done_old:i] != new[done_new:j]:  # else the run goes on as far as the anchor
+            _append(runs, Kind.SAME, start_old + 1, start_new + 1, done_old - start_old)
+            _between(runs, old, new, (done_old, i), (done_new, j))
+            start_old, start_new = i, j
+        done_old, done_new = i + 1, j + 1
+    _append(runs, Kind.SAME, start_old + 1, start_new + 1, len(old) - start_old)
+    return Compared(old, new, runs)
+
+
+def _append(runs: list[Run], kind: Kind, old: int, new: int, count: int) -> None:
+    """Append `count` rows, to the last run where they are of its kind."""
+    if not count:
+        return
+    if runs and runs[-1].kind is kind:  # rows of one kind that follow each other are adjacent
+        runs[-1] = runs[-1]._replace(rows=runs[-1].rows + count)
+    else:
+        runs.append(Run(kind, old, new, count))
+
+
+def _ends(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[int, int]:
+    """How many lines are the same at the beginning, and how many of the others at the end."""
+    least = min(len(old), len(new))
+    head = _alike(old, new, least)
+    return head, _alike(old[::-1], new[::-1], least - head)
+
+
+def _alike(one: tuple[str, ...], other: tuple[str, ...], most: int) -> int:
+    """How many lines are the same from the beginning on, up to `most`."""
+    if one[:most] == other[:most]:
+        return most
+    low, high = 0, most  # the first `low` are alike, the first `high` are not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _between(
+    runs: list[Run],
+    old: Sequence[str],
+    new: Sequence[str],
+    in_old: tuple[int, int],
+    in_new: tuple[int, int],
+) -> None:
+    """Append what lies between two anchors."""
+    (i0, i_end), (j0, j_end) = in_old, in_new
+    matcher = SequenceMatcher(None, old[i0:i_end], new[j0:j_end])
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag == "equal":
+            _append(runs, Kind.SAME, i0 + i1 + 1, j0 + j1 + 1, i2 - i1)
+            continue
+        _append(runs, Kind.REMOVED, i0 + i1 + 1, 0, i2 - i1)
+        _append(runs, Kind.ADDED, 0, j0 + j1 + 1, j2 - j1)
+
+
+def _anchors(old: Sequence[str], new: Sequence[str], head: int, foot: int) -> list[tuple[int, int]]:
+    """Pairs of equal lines to divide the work at, between the common ends: the longest
+    rising run of lines that stand once in each text (Bram Cohen's patience diff).
+    """
+    end_old, end_new = len(old) - foot, len(new) - foot
+    once_old = _once(old, head, end_old)
+    once_new = _once(new, head, end_new)
+    unique = [(i, once_new[text]) for text, i in once_old.items() if text in once_new]
+    return _longest_rising(unique)
+
+
+def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
+    """Where each line stands that is there once, in order."""
+    part = lines[start:end]
+    last = dict(zip(part, range(start, end), strict=True))
+    if len(last) == len(part):
+        return last
+    first = dict(zip(reversed(part), range(end - 1, start - 1, -1), strict=True))
+    return {text: n for text, n in last.items() if first[text] == n}
+
+
+def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest subsequence of `pairs`, rising in the first, that rises in the second too."""
+    seconds = [j for _, j in pairs]
+    if seconds == sorted(seconds):  # nothing was moved, as after most edits
+        return list(pairs)
+    tops: list[int] = []
+    piles: list[int] = []
+    before: list[int] = []
+    for number, (_, j) in enumerate(pairs):
+        place = bisect_left(tops, j)
+        before.append(piles[place - 1] if place else -1)
+        tops[place : place + 1] = [j]
+        piles[place : place + 1] = [number]
+    rising: list[tuple[int, int]] = []
+    number = piles[-1] if piles else -1
+    while number >= 0:
+        rising.append(pairs[number])
+        number = before[number]
+    return rising[::-1]
+
+
+def folded(rows: Compared, context: int) -> Compared:
+    """The changed rows with `context` rows around them; a GAP counts what is left out."""
+    shown: list[Run] = []
+    for number, run in enumerate(rows.runs):
+        if run.kind is not Kind.SAME:
+            shown.append(run)
+            continue
+        head = min(context, run.rows) if number else 0
+        foot = min(context, run.rows - head) if number + 1 < len(rows.runs) else 0
+        hidden = run.rows - head - foot
+        if not hidden:
+            shown.append(run)
+            continue
+        _append(shown, Kind.SAME, run.old, run.new, head)
+        _append(shown, Kind.GAP, hidden, 0, 1)
+        done = head + hidden
+        _append(shown, Kind.SAME, run.old + done, run.new + done, foot)
+    return rows.of(shown)
+
+
+def hunks(rows: Compared) -> tuple[int, ...]:
+    """Where each run of changed rows begins."""
+    found: list[int] = []
+    at = 0
+    for before, run in zip((None, *rows.runs), rows.runs, strict=False):
+        if run.kind in CHANGED and (before is None or before.kind not in CHANGED):
+            found.append(at)
+        at += run.rows
+    return tuple(found)
+
+
+def size(rows: Compared) -> tuple[int, int]:
+    """Lines added and removed."""
+    return _count(rows, Kind.ADDED), _count(rows, Kind.REMOVED)
+
+
+def _count(rows: Compared, kind: Kind) -> int:
+    return sum(run.rows for run in rows.runs if run.kind is kind)
+
+
+Pair = tuple[Row | None, Row | None]
+
+
+class Pairs(OnDemand[Pair]):
+    """The rows side by side: what is the same on both, a removed run beside the added one.
+
+    `changes` are the places where runs of changed pairs begin.
+    """
+
+    def __init__(self, rows: Compared) -> None:
+        self.last = rows.last
+        self._rows = rows
+        self._parts: list[tuple[int, tuple[Pair, ...]]] = []  # a row to begin at, or the pairs
+        self._ends: list[int] = []
+        removed: list[Row] = []
+        added: list[Row] = []
+        at = 0
+        changes: list[int] = []
+        for run in rows.runs:
+            if run.kind is Kind.REMOVED:
+                removed += rows[at : at + run.rows]
+            elif run.kind is Kind.ADDED:
+                added += rows[at : at + run.rows]
+            else:
+                changes += self._flush(removed, added)
+                removed, added = [], []
+                self._append(at, (), run.rows)
+            at += run.rows
+        changes += self._flush(removed, added)
+        self.changes = tuple(changes)
+
+    def _flush(self, removed: list[Row], added: list[Row]) -> list[int]:
+        """Take a run of changed pairs in; where it begins."""
+        pairs = tuple(zip_longest(removed, added))
+        begin = len(self)
+        if pairs:
+            self._append(0, pairs, len(pairs))
+        return [begin] if pairs else []
+
+    def _append(self, start: int, pairs: tuple[Pair, ...], count: int) -> None:
+        self._ends.append(len(self) + count)
+        self._parts.append((start, pairs))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def _made(self, index: int) -> Pair:
+        number = bisect_right(self._ends, index)
+        start, pairs = self._parts[number]
+        offset = index - (self._ends[number - 1] if number else 0)
+        if pairs:
+            return pairs[offset]
+        row = self._rows[start + offset]
+        return row, row
+
+
+ALIKE = 0.4  # less of a line than this in common, and it is another line
+MAX_WORDS = 400
+
+Ranges = tuple[tuple[int, int], ...]
+
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """Rows `start` up to `stop`, of which those before `middle` were removed.
+
+    `number` counts from 1. `old` and `new` are the first line of each side, 0 where the
+    hunk has none.
+    """
+
+    number: int
+    start: int
+    middle: int
+    stop: int
+    old: int
+    new: int
+
+    @property
+    def removed(self) -> int:
+        return self.middle - self.start
+
+    @property
+    def added(self) -> int:
+        return self.stop - self.middle
+
+
+def find_hunks(rows: Compared) -> tuple[Hunk, ...]:
+    """The hunks of a comparison, in order."""
+    found: list[Hunk] = []
+    at = 0
+    before: Run | None = None
+    for run in rows.runs:
+        stop = at + run.rows
+        if run.kind is Kind.REMOVED:
+            found.append(Hunk(len(found) + 1, at, stop, stop, run.old, 0))
+        elif run.kind is Kind.ADDED and before is not None and before.kind is Kind.REMOVED:
+            found[-1] = replace(found[-1], stop=stop, new=run.new)
+        elif run.kind is Kind.ADDED:
+            found.append(Hunk(len(found) + 1, at, at, stop, 0, run.new))
+        at, before = stop, run
+    return tuple(found)
+
+
+def partner(hunk: Hunk, row: int) -> int | None:
+    """The row that `row` became, or came from; None when it has none."""
+    if row < hunk.middle:
+        other = hunk.middle + (row - hunk.start)
+        return other if other < hunk.stop else None
+    other = hunk.start + (row - hunk.middle)
+    return other if other < hunk.middle else None
+
+
+def side_by_side(
+    rows: Sequence[Row], hunks: Sequence[Hunk]
+) -> tuple[tuple[int | None, int | None], ...]:
+    """Pairs of row numbers to stand beside each other, old at the left and new at the right."""
+    pairs: list[tuple[int | None, int | None]] = []
+    at = 0
+    for hunk in hunks:
+        pairs += [(n, n) for n in range(at, hunk.start)]
+        for offset in range(max(hunk.removed, hunk.added)):
+            left = hunk.start + offset if offset < hunk.removed else None
+            right = hunk.middle + offset if offset < hunk.added else None
+            pairs.append((left, right))
+        at = hunk.stop
+    pairs += [(n, n) for n in range(at, len(rows))]
+    return tuple(pairs)
+
+
+def changed_words(old: str, new: str) -> tuple[Ranges, Ranges]:
+    """Character ranges that differ between two lines; none where they have little in common."""
+    before, after = _WORD.findall(old), _WORD.findall(new)
+    if len(before) + len(after) > MAX_WORDS:
+        return (), ()
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    same = sum(
+        len("".join(before[i : i + size]).strip()) for i, _, size in matcher.get_matching_blocks()
+    )
+    if same < ALIKE * max(len(old.strip()), len(new.strip()), 1):
+        return (), ()
+    left: list[tuple[int, int]] = []
+    right: list[tuple[int, int]] = []
+    ends_before, ends_after = _word_ends(before), _word_ends(after)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag != "equal":
+            if i2 > i1:
+                left.append((ends_before[i1], ends_before[i2]))
+            if j2 > j1:
+                right.append((ends_after[j1], ends_after[j2]))
+    return tuple(left), tuple(right)
+
+
+def _word_ends(words: Sequence[str]) -> list[int]:
+    ends = [0]
+    for word in words:
+        ends.append(ends[-1] + len(word))
+    return ends

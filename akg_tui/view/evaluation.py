@@ -1,0 +1,185 @@
+"""An evaluation under way: its stages, and the interval of its ratio as it narrows. Pure.
+
+Keeps a bounded list of the estimates it has seen; the figures that count are the journal's.
+"""
+
+from __future__ import annotations
+
+from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress, digits
+from akg_tui.core.phases import Phase
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import RunState
+from akg_tui.view import formatting
+from akg_tui.view.glyphs import DONE, IDLE, LIVE, bar
+from akg_tui.view.language import marked, retold, tr, tr_in
+from akg_tui.view.spans import BLANK, Line, Span, fit, line, spread
+
+STAGES = ("start", "reference", "build", "verify", "time", "confirm")
+_AGAINST = {
+    "baseline": marked("against the reference"),
+    "candidate": marked("against the best"),
+    "final": marked("against the seed"),
+}
+KEPT = 256
+
+
+class Narrowing:
+    """The estimates of one evaluation, oldest first; thinned when they grow many. `of` is its
+    attempt and its purpose.
+    """
+
+    def __init__(self) -> None:
+        self.of: tuple[int, str] | None = None
+        self.estimates: list[Interval] = []
+        self.progress: Progress | None = None
+
+    def see(self, state: RunState, progress: Progress | None) -> None:
+        """Take what is reported now. Another evaluation begins a new list."""
+        running = state.running
+        of = (running.attempt, running.purpose) if running else None
+        if of is not None and of != self.of:
+            self.of, self.estimates, self.progress = of, [], None
+        if of is None or progress is None:
+            return
+        self.progress = progress
+        estimate = progress.ratio
+        if estimate is not None and (not self.estimates or self.estimates[-1] != estimate):
+            self.estimates.append(estimate)
+            if len(self.estimates) > KEPT:
+                self.estimates = [*self.estimates[:-1:2], self.estimates[-1]]
+
+
+def eval_rows(state: RunState, seen: Narrowing, now: float, room: int, height: int) -> list[Line]:
+    """The evaluation under way; between two, what the last one found."""
+    running = state.running
+    if running is None:
+        return [fit(row, room) for row in _last(state, seen, room, height)]
+    what = formatting.attempt(0 if running.purpose == "baseline" else running.attempt)
+    if running.purpose == "final":
+        what = tr("the best, afresh")
+    head = spread(
+        line((what, "strong"), (f" {tr(_AGAINST[running.purpose])}", "muted")),
+        line((formatting.short_time(now - running.since), "text")),
+        room,
+    )
+    same = seen.of == (running.attempt, running.purpose)
+    rows: list[Line] = [head, *_stages(seen.progress if same else None, room)]
+    if same and seen.estimates:
+        rows += _estimate(seen.estimates[-1])
+        rows += funnel(seen.estimates, room, height - len(rows))
+    return [fit(row, room) for row in rows]
+
+
+def _stages(progress: Progress | None, room: int) -> list[Line]:
+    now = progress.stage if progress else "start"
+    stages = STAGES if now in STAGES else (*STAGES, now)
+    at = stages.index(now)
+    spans: list[Span] = []
+    for number, stage in enumerate(stages):
+        name = formatting.stage(stage)
+        if number < at:
+            spans.append((f"{DONE}{name} ", "phase.done"))
+        elif number == at:
+            spans.append((f"{LIVE}{name} ", "item.active"))
+        else:
+            spans.append((f"{IDLE}{name} ", "phase.idle"))
+    rows = [tuple(spans)]
+    if progress and progress.total:
+        full, rest = bar(progress.done, progress.total, max(4, min(24, room - 12)))
+        rows.append(
+            ((full, "progress"), (rest, "progress.rest"),
+             (f" {progress.done}/{progress.total}", "muted"))
+        )  # fmt: skip
+    elif progress and progress.message:
+        rows.append(line((retold(one_line(progress.message)), "muted")))
+    return rows
+
+
+def _estimate(interval: Interval) -> list[Line]:
+    if formatting.too_early(interval):
+        return [line((tr("too few samples to tell"), "muted"))]
+    if interval.low > 1:
+        word, role = tr_in("measured", "faster"), "verdict.keep"
+    elif interval.high < 1:
+        word, role = tr_in("measured", "slower"), "verdict.discard"
+    else:
+        word, role = tr("undecided"), "note"
+    return [
+        line(
+            (formatting.times(interval.ratio), "figure"),
+            (f" [{digits(interval.low)}, {digits(interval.high)}] ", "muted"),
+            (word, role),
+        )
+    ]
+
+
+def funnel(estimates: list[Interval], room: int, height: int) -> list[Line]:
+    """The newest intervals under each other, the newest lowest, on one axis with a mark at 1."""
+    told = [each for each in estimates if not formatting.too_early(each)]
+    if height < 2 or room < 16 or not told:
+        return []
+    shown = told[-(height - 1) :]
+    low = min(1.0, *(each.low for each in shown))
+    high = max(1.0, *(each.high for each in shown))
+    span = (high - low) or 0.02
+
+    def at(value: float) -> int:
+        return round((value - low) / span * (room - 1))
+
+    rows: list[Line] = []
+    one = at(1.0)
+    for number, each in enumerate(shown):
+        left, mid, right = at(each.low), at(each.ratio), at(each.high)
+        newest = number == len(shown) - 1
+        cells = [" "] * room
+        cells[one] = "│"
+        cells[left : right + 1] = "─" * (right + 1 - left)
+        cells[left], cells[right] = "├", "┤"
+        cells[mid] = "┼" if mid != one else "╋"
+        rows.append((("".join(cells), "chart.live" if newest else "chart.error"),))
+    axis = [" "] * room
+    for value, text in ((low, digits(low)), (high, digits(high)), (1.0, "1")):
+        start = min(room - len(text), max(0, at(value) - len(text) // 2))
+        if all(cell == " " for cell in axis[max(0, start - 1) : start + len(text) + 1]):
+            axis[start : start + len(text)] = text
+    return [*rows, (("".join(axis), "chart.axis"),)]
+
+
+def _last(state: RunState, seen: Narrowing, room: int, height: int) -> list[Line]:
+    found = state.measured or (state.attempts[-1].measurement if state.attempts else None)
+    if state.final is not None:
+        found = state.final
+    if found is None:
+        first = state.phase is Phase.INIT
+        waits = tr("the baseline comes first") if first else tr("nothing measured yet")
+        return [line((waits, "muted"))]
+    told, of = tr("the final measurement"), "final"
+    number = 0
+    if state.final is None:
+        last = state.attempts[-1] if state.attempts else None
+        settled = last is not None and (state.measured in (None, last.measurement))
+        number = last.number if settled and last is not None else state.next_attempt
+        if not state.attempts:
+            number = 0
+        told = tr("{which} was measured", which=formatting.attempt(number))
+        of = "candidate" if number else "baseline"
+    rows = [line((told, "strong")), *_found(found)]
+    attempt, purpose = seen.of or (0, "")
+    same = purpose == of and (purpose == "final" or attempt == number)
+    if same and seen.estimates and height - len(rows) > 2:
+        rows += [BLANK, *funnel(seen.estimates, room, height - len(rows) - 1)]
+    return rows
+
+
+def _found(found: Measurement) -> list[Line]:
+    if found.outcome is not Outcome.CORRECT:
+        kind = retold(str(found.failure or found.outcome))
+        return [line((kind, "verdict.fail")), line((retold(one_line(found.message)), "text"))]
+    rows = _estimate(found.ratio) if found.ratio else []
+    figures: list[str] = []
+    if found.candidate_ms is not None:
+        figures.append(tr("{time} a call", time=formatting.milliseconds(found.candidate_ms)))
+    if found.clusters:
+        figures.append(formatting.count(found.clusters, "pair"))
+    figures.append(f"{found.elapsed_s:.1f} s")
+    return [*rows, line((", ".join(figures), "muted"))]

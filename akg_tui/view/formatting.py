@@ -1,0 +1,148 @@
+"""Figures and intervals as a person reads them, in the language spoken now."""
+
+from __future__ import annotations
+
+from akg_tui.core.measurement import Interval, Measurement, Outcome, digits
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.verdict import percent
+from akg_tui.view.language import ENGLISH, catalogue, marked, retold, spoken, tr
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds, for example ``00:42:17``."""
+    whole = max(0, int(seconds))
+    return f"{whole // 3600:02d}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
+
+
+def short_time(seconds: float) -> str:
+    """A duration at a glance: ``12 s``, ``3:04``, ``1:02:33``."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02d}"
+    return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
+
+
+def hours(value: float) -> str:
+    """A budget in hours: ``90 min``, ``8 h``."""
+    return f"{value * 60:g} min" if value < 2 else f"{value:g} h"
+
+
+def times(ratio: float) -> str:
+    """A ratio: ``1.84×``; ``12.4×`` from ten on."""
+    return f"{ratio:.1f}×" if ratio >= 9.995 else f"{ratio:.2f}×"
+
+
+def milliseconds(value: float) -> str:
+    """A time a call with three figures: ``1.23 ms``, ``45.6 µs``."""
+    if value < 0.1:
+        return f"{value * 1000:.3g} µs"
+    return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
+
+
+def count(number: int, noun: str, figure: str = "") -> str:
+    """``1 line``, ``3 lines``; in another language by its pattern for the noun.
+
+    `figure` is the number as it is to be written, where that is not all its digits.
+    """
+    shown = figure or str(number)
+    if spoken() != ENGLISH:
+        pattern = catalogue(spoken()).get(f"{{n}} {noun}")
+        if pattern is not None:
+            return pattern.format(n=shown)
+    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
+
+
+def attempt(number: int) -> str:
+    """An attempt by its number; the first of all is the seed."""
+    return tr("attempt {number}", number=number) if number else tr("the seed")
+
+
+_STAGES = {
+    "start": marked("start"),
+    "reference": marked("reference"),
+    "build": marked("build"),
+    "verify": marked("verify"),
+    "time": marked("time"),
+    "confirm": marked("confirm"),
+}
+
+_ENDINGS = {
+    "working": marked("working"),
+    "idle": marked("idle"),
+    "waiting": marked("waiting"),
+    "done": marked("done"),
+    "limit": marked("at its limit"),
+    "failed": marked("failed"),
+    "cancelled": marked("cancelled"),
+    "interrupted": marked("interrupted"),
+    "stopped": marked("stopped"),
+}
+
+
+def ending(status: str) -> str:
+    """How a subagent ended, or what it does, in the language spoken now."""
+    return tr(_ENDINGS[status]) if status in _ENDINGS else one_line(status)
+
+
+def stage(name: str) -> str:
+    """A stage of an evaluation, as it is reported, in the language spoken now."""
+    return tr(_STAGES[name]) if name in _STAGES else one_line(name)
+
+
+def error_of(error: float, tolerance: float) -> str:
+    """An error and what is allowed."""
+    return tr("{error} of {tolerance} allowed", error=f"{error:.1e}", tolerance=f"{tolerance:.1e}")
+
+
+def tokens(number: int) -> str:
+    return f"{number / 1000:.1f}k" if number >= 1000 else str(number)
+
+
+_TELLING = 20.0
+"""An interval whose ends are further apart than this factor tells nothing about its middle."""
+
+
+def too_early(interval: Interval) -> bool:
+    """Whether there are too few samples yet for the ratio to mean anything."""
+    return interval.low <= 0 or interval.high > _TELLING * interval.low
+
+
+def sure(interval: Interval) -> str:
+    """A ratio with its interval in words: ``12.3 % faster (9.8 to 14.9), 95 % sure``."""
+    low, mid, high = ((v - 1) * 100 for v in (interval.low, interval.ratio, interval.high))
+    confidence = tr("{percent} % sure", percent=f"{interval.confidence * 100:g}")
+    if interval.low > 1:
+        faster = tr("{mid} % faster ({low} to {high})", **_figures(mid, low, high))
+        return f"{faster}, {confidence}"
+    if interval.high < 1:
+        slower = tr("{mid} % slower ({low} to {high})", **_figures(-mid, -high, -low))
+        return f"{slower}, {confidence}"
+    none = tr("no difference beyond doubt: {figures}", figures=percent(interval))
+    return f"{none}, {confidence}"
+
+
+def _figures(mid: float, low: float, high: float) -> dict[str, str]:
+    return {"mid": f"{mid:.1f}", "low": f"{low:.1f}", "high": f"{high:.1f}"}
+
+
+def measured(measurement: Measurement, against: str) -> str:
+    """A measurement on one line, told against `against` (the best, the seed, the reference).
+
+    `against` is in the language spoken now.
+    """
+    if measurement.outcome is not Outcome.CORRECT:
+        kind = f"{measurement.failure}: " if measurement.failure else ""
+        return retold(one_line(f"{kind}{measurement.message}"))
+    parts = [tr("correct")]
+    if measurement.ratio:
+        interval = measurement.ratio
+        parts.append(
+            f"{times(interval.ratio)} {against} [{digits(interval.low)}, {digits(interval.high)}]"
+        )
+    if measurement.candidate_ms is not None:
+        parts.append(milliseconds(measurement.candidate_ms))
+    if measurement.clusters:
+        parts.append(count(measurement.clusters, "pair"))
+    return ", ".join(parts)

@@ -1,0 +1,98 @@
+"""The signs beside words and colours, and the ASCII twin of each, as many columns wide.
+
+Pure. No meaning depends on colour alone; each sign is one column wide in every terminal.
+"""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+
+from akg_tui.core.phases import ItemState, Mode, Verdict
+
+DONE = "✓"
+LIVE = "▸"
+WAITS = "⋯"
+IDLE = "◦"
+PIN = "‣"
+PROMISED = "⋄"
+TOOL = "›"
+FOLDED = "›"
+OPEN = "▾"
+ADDED = "+"
+REMOVED = "-"
+
+VERDICT: dict[Verdict, tuple[str, str]] = {
+    Verdict.KEEP: ("✓", "verdict.keep"),
+    Verdict.DISCARD: ("▪", "verdict.discard"),
+    Verdict.FAIL: ("✗", "verdict.fail"),
+}
+
+# Glyph, word, short word, role.
+ITEM: dict[ItemState, tuple[str, str, str, str]] = {
+    ItemState.PENDING: ("◦", "PENDING", "", "item.pending"),
+    ItemState.ACTIVE: ("▸", "ACTIVE", "ACTIVE", "item.active"),
+    ItemState.KEPT: ("✓", "KEPT", "KEPT", "verdict.keep"),
+    ItemState.DISCARDED: ("▪", "DISCARDED", "DISC", "verdict.discard"),
+    ItemState.FAILED: ("✗", "FAILED", "FAIL", "verdict.fail"),
+    ItemState.SUSPENDED: ("⊟", "SUSPENDED", "SUSP", "item.suspended"),
+    ItemState.DROPPED: ("⨯", "DROPPED", "DROP", "item.dropped"),
+}
+
+MODE: dict[Mode, str] = {
+    Mode.AUTO: "mode.auto",
+    Mode.REVIEW: "mode.review",
+    Mode.STEP: "mode.step",
+}
+
+
+def bar(done: int, total: int, room: int) -> tuple[str, str]:
+    """The full and the empty part of a progress bar `room` columns long."""
+    full = room * min(done, total) // total if total else 0
+    return "⣿" * full, "⣀" * (room - full)
+
+
+_ASCII: dict[str, str] = {
+    "✓": "v", "✔": "v", "✗": "x", "✘": "x", "▪": "#", "▸": ">", "▶": ">", "▼": "v", "▾": "v",
+    "◂": "<", "◀": "<", "▲": "^", "⋯": "~", "◦": ".", "·": ".", "•": "*", "●": "*", "○": "o",
+    "◐": "o", "›": ">", "‹": "<", "⊟": "#", "⨯": "x", "×": "x", "±": "~", "→": ">", "←": "<",
+    "↑": "^", "↓": "v", "…": ".", "–": "-", "—": "-", "≤": "<", "≥": ">", "≈": "~", "µ": "u",
+    "█": "#", "▓": "#", "▒": "+", "░": ".", "▏": "|", "▎": "|", "▍": "|", "▌": "|", "▐": "|",
+    "▁": "_", "▂": "_", "▃": ".", "▄": "-", "▅": "=", "▆": "=", "▇": "#", "▀": "-", "▔": "-",
+    "⧗": "*", "⏺": "*", "␛": "^", "␇": "^", "∅": "0", "“": '"', "”": '"', "‘": "'", "’": "'",
+    "\N{NO-BREAK SPACE}": " ",
+}  # fmt: skip
+
+_CORNERS = "┌┐└┘├┤┬┴┼╭╮╰╯╔╗╚╝╠╣╦╩╬┏┓┗┛┣┫┳┻╋╴╵╶╷╸╹╺╻"
+_LEVEL, _UPRIGHT = "─━═╌┄┈╍┅┉⎯", "│┃║╎┆┊╏┇┋"
+_ASCII.update(dict.fromkeys(_CORNERS, "+"))
+_ASCII.update(dict.fromkeys(_LEVEL, "-"))
+_ASCII.update(dict.fromkeys(_UPRIGHT, "|"))
+
+
+def _braille(bits: int) -> str:
+    """The nearest sign for the dots of one cell: where they lie, then how many."""
+    if not bits:
+        return " "
+    if bits & ~0x36 == 0 and bits.bit_count() <= 2:
+        return "-"
+    if bits & ~0x09 == 0:
+        return "'"
+    if bits & ~0xC0 == 0:
+        return "_"
+    if bits & ~0x47 == 0 or bits & ~0xB8 == 0:
+        return "|"
+    return "#" if bits == 0xFF else "*" if bits.bit_count() >= 4 else "."
+
+
+_ASCII.update({chr(0x2800 + bits): _braille(bits) for bits in range(256)})
+_TABLE = str.maketrans(_ASCII)
+
+
+def ascii_twin(text: str) -> str:
+    """`text` in ASCII, as many columns wide: signs by their twins, the rest as ``?``."""
+    if text.isascii():
+        return text
+    text = text.translate(_TABLE)
+    if text.isascii():
+        return text
+    return "".join(c if c.isascii() else "?" * cell_len(c) for c in text)

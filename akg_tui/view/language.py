@@ -1,0 +1,294 @@
+"""The language of the screens: `tr` gives a sentence of English in the language in use.
+
+Catalogues are TOML files keyed by the English text. Sentences that the floors below wrote in
+English are found again by their templates.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
+from pathlib import Path
+from types import MappingProxyType
+
+FOLDER = Path(__file__).parent / "i18n"
+LANGUAGES: Mapping[str, str] = MappingProxyType({"en": "English", "zh": "中文"})
+ENGLISH = "en"
+
+_spoken = ENGLISH
+
+
+def speak(language: str) -> None:
+    """Show everything in this language from now on."""
+    global _spoken  # noqa: PLW0603 - one screen, one language
+    if language not in LANGUAGES:
+        raise ValueError(f"no language {language!r}; there are: {', '.join(LANGUAGES)}")
+    _spoken = language
+
+
+def spoken() -> str:
+    return _spoken
+
+
+@lru_cache(maxsize=8)
+def catalogue(language: str) -> Mapping[str, str]:
+    """What each English text is in a language; empty for English."""
+    if language == ENGLISH:
+        return {}
+    texts: dict[str, str] = tomllib.loads((FOLDER / f"{language}.toml").read_text("utf-8"))
+    return texts
+
+
+def tr(text: str, /, **values: object) -> str:
+    """`text`, which is English, in the language spoken now, with its ``{values}`` put in."""
+    said = text if _spoken == ENGLISH else catalogue(_spoken).get(text, text)
+    return said.format(**values) if values else said
+
+
+def tr_in(context: str, text: str, /) -> str:
+    """A word that means something else elsewhere: ``context|text`` in a catalogue."""
+    return text if _spoken == ENGLISH else catalogue(_spoken).get(f"{context}|{text}", text)
+
+
+def retold(text: str, /) -> str:
+    """What a floor below wrote in English, a refusal or a reason, in the language spoken now."""
+    if _spoken == ENGLISH or not text:
+        return text
+    # Here, so that a workbench that speaks English never reads it.
+
+    return said_in(_spoken, text)
+
+
+def searched(text: str, /) -> str:
+    """What an agent wrote, in the language spoken now where it is the built-in search's.
+
+    A language model's words are its own and stay as they are: the search's few sentences
+    are taken as wholes, and are nobody else's.
+    """
+    if _spoken == ENGLISH or not text:
+        return text
+
+    return said_in(_spoken, text, "search")
+
+
+def lined(text: str, /) -> str:
+    """A line that `headless.narrate` tells of an event, in the language spoken now."""
+    if _spoken == ENGLISH or not text:
+        return text
+
+    return said_in(_spoken, text, "lines")
+
+
+def marked(text: str) -> str:
+    """`text` as it is: marks a text that is put through `tr` elsewhere."""
+    return text
+
+
+def language_of(environment: Mapping[str, str] = os.environ) -> str:
+    """The language that a person's locale asks for, as far as it is known."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        if value := environment.get(name):
+            code = value.split("_")[0].split(".")[0].lower()
+            return code if code in LANGUAGES else ENGLISH
+    return ENGLISH
+
+
+LONGEST = 1_000  # characters; a longer text is nobody's sentence
+DEPTH = 5  # of sentences in sentences
+KEPT = 4096  # texts whose saying is remembered: a screen asks for the same ones at each tick
+
+_HOLE = re.compile(r"\{([a-z]+\d?)\}")
+# By the name of a hole without its digit. What stands in `more` must be a sentence, or nothing.
+_TOLD = frozenset({"why", "what", "who", "how", "more"})
+_FORMS: Mapping[str, re.Pattern[str]] = {
+    "n": re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?%?|nan|[-+]?inf"),
+    "item": re.compile(r"p\d+"),
+    "phase": re.compile(r"[A-Z_]+"),
+    "name": re.compile(r"\S+"),
+    "kind": re.compile(r"[\w.]+"),
+    "where": re.compile(r"\[[\d, ]*\]"),
+    "value": re.compile(r"\S+|\[[\d, ]*\]"),
+    "s": re.compile(r"s?"),
+}
+_MAY_BE_EMPTY = frozenset({"more", "s"})
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """A sentence: the texts between its holes, the names of these, and what is said instead."""
+
+    rank: int  # the more telling first
+    texts: tuple[str, ...]
+    holes: tuple[str, ...]
+    kinds: tuple[str, ...]  # the holes without their digits
+    said: tuple[str, ...]  # texts and, at odd places, names of holes
+
+    @property
+    def is_mere_marks(self) -> bool:
+        """Whether it says nothing by itself, as a colon between two sentences does."""
+        return not any(map(str.isalpha, "".join(self.texts)))
+
+    def values(self, text: str) -> list[str] | None:
+        """What stands in the holes of `text`, or None where it is another sentence.
+
+        Each hole ends where the text after it first comes, so the time is linear.
+        """
+        if not self.holes:
+            return [] if text == self.texts[0] else None
+        first, *between, last = self.texts
+        at, end = len(first), len(text) - len(last)
+        if at > end or not text.startswith(first) or not text.endswith(last):
+            return None
+        found: list[str] = []
+        for after in between:
+            until = text.find(after, at, end)
+            if until < 0:
+                return None
+            found.append(text[at:until])
+            at = until + len(after)
+        found.append(text[at:end])
+        return found if all(map(_fits, self.kinds, found)) else None
+
+
+def _fits(kind: str, value: str) -> bool:
+    form = _FORMS.get(kind)
+    if form is not None:
+        return form.fullmatch(value) is not None
+    return bool(value) or kind in _MAY_BE_EMPTY
+
+
+def _taken_apart(catalogue: Mapping[str, str]) -> list[Saying]:
+    def weight(english: str) -> int:
+        return len(_HOLE.sub("", english))
+
+    found: list[Saying] = []
+    for rank, english in enumerate(sorted(catalogue, key=weight, reverse=True)):
+        parts = _HOLE.split(english)
+        holes = tuple(parts[1::2])
+        kinds = tuple(hole.rstrip("0123456789") for hole in holes)
+        said = tuple(_HOLE.split(catalogue[english]))
+        found.append(Saying(rank, tuple(parts[::2]), holes, kinds, said))
+    return found
+
+
+# The parts of one text that were looked up already, each with whether it was in a `more`.
+_Known = dict[tuple[str, bool], str | None]
+
+
+class Sayings:
+    """The sentences of a language, so that a text is held against few of them.
+
+    By their first word, or by their last where a value stands first; few have neither.
+    """
+
+    def __init__(self, catalogue: Mapping[str, str], replies: Sayings | None = None) -> None:
+        self._replies = replies
+        self._first: dict[str, list[Saying]] = {}
+        self._last: dict[str, list[Saying]] = {}
+        self._loose: list[Saying] = []
+        for one in _taken_apart(catalogue):
+            head, ends, _ = one.texts[0].partition(" ")
+            _, begins, tail = one.texts[-1].rpartition(" ")
+            if ends or not one.holes:
+                self._first.setdefault(head, []).append(one)
+            elif begins:
+                self._last.setdefault(tail, []).append(one)
+            else:
+                self._loose.append(one)
+
+    def near(self, text: str) -> list[Saying]:
+        """The sentences that `text` may be, the most telling first."""
+        first = self._first.get(text.partition(" ")[0], ())
+        last = self._last.get(text.rpartition(" ")[2], ())
+        return sorted((*first, *last, *self._loose), key=attrgetter("rank"))
+
+    def said(self, text: str) -> str | None:
+        """`text` in the language, or None where no sentence is known."""
+        return self._said(text, "", DEPTH, {})
+
+    def _said(self, text: str, kind: str, depth: int, known: _Known) -> str | None:
+        """As `said`, of what stands in a hole of this kind; "" for the whole text."""
+        if not text or depth == 0:
+            return None
+        part = text, kind == "more"
+        if part not in known:
+            known[part] = None
+            known[part] = self._first_that_fits(text, kind, depth, known)
+        return known[part]
+
+    def _first_that_fits(self, text: str, kind: str, depth: int, known: _Known) -> str | None:
+        more = kind == "more"
+        for one in self.near(text):
+            values = one.values(text)
+            # What is more goes on with a mark or a word that is always the same.
+            if values is None or (more and not one.texts[0]):
+                continue
+            told = self._told(one, values, depth, known)
+            if told is None or not (told or more or not one.is_mere_marks):
+                continue
+            return _filled(one.said, dict(zip(one.holes, values, strict=True)) | told)
+        return None
+
+    def _told(
+        self, one: Saying, values: Sequence[str], depth: int, known: _Known
+    ) -> dict[str, str] | None:
+        """The holes whose value is a sentence too, and what that is; None where it has to be."""
+        told: dict[str, str] = {}
+        for hole, kind, value in zip(one.holes, one.kinds, values, strict=True):
+            said = None
+            if kind in _TOLD:
+                said = self._said(value, kind, depth - 1, known)
+            elif kind == "reply" and self._replies is not None:
+                said = self._replies.said(value)
+            if said is not None:
+                told[hole] = said
+            elif value and kind == "more":
+                return None
+        return told
+
+
+def _filled(said: Sequence[str], known: Mapping[str, str]) -> str:
+    """The parts put together, with a blank where a Chinese word meets a Latin one or a number."""
+    whole = ""
+    for at, part in enumerate(said):
+        text = known[part] if at % 2 else part
+        if whole and text and _meet(whole[-1], text[0]):
+            whole += " "
+        whole += text
+    return whole
+
+
+def _meet(left: str, right: str) -> bool:
+    chinese = "一" <= left <= "鿿", "一" <= right <= "鿿"
+    plain = left.isascii() and left.isalnum(), right.isascii() and right.isalnum()
+    return (chinese[0] and plain[1]) or (plain[0] and chinese[1])
+
+
+def sentences(language: str, whose: str) -> dict[str, str]:
+    """The sentences of the floors below (``told``), of the built-in search (``search``), or the
+    lines of a run that is told event by event (``lines``).
+    """
+    path = FOLDER / f"{language}-{whose}.toml"
+    texts: dict[str, str] = tomllib.loads(path.read_text("utf-8"))
+    return texts
+
+
+@lru_cache(maxsize=4)
+def _sayings(language: str, whose: str) -> Sayings:
+    replied = {"told": "search", "lines": "told"}.get(whose)
+    replies = _sayings(language, replied) if replied else None
+    return Sayings(sentences(language, whose), replies)
+
+
+@lru_cache(maxsize=KEPT)
+def said_in(language: str, text: str, whose: str = "told") -> str:
+    """`text` in a language, as far as it is known there."""
+    if len(text) > LONGEST:
+        return text
+    said = _sayings(language, whose).said(text)
+    return text if said is None else said

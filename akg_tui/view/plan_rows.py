@@ -1,0 +1,294 @@
+"""The plan as rows: an item in one or two, with its evidence and its promised gain. Pure."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from akg_tui.core.measurement import digits
+from akg_tui.core.phases import ItemState, Phase
+from akg_tui.core.sanitize import one_line, split_clean
+from akg_tui.core.state import Attempt, Item, RunState
+from akg_tui.view import formatting
+from akg_tui.view.glyphs import ITEM, PIN
+from akg_tui.view.language import retold, searched, tr
+from akg_tui.view.lazy_rows import OnDemand
+from akg_tui.view.spans import INDENT, Line, fit, hang, line, spread
+
+# From this many columns on, a row has room for words in full and for the reason.
+ROOMY = 64
+MAX_DETAIL = 12
+
+
+class PlanRows(OnDemand[Line]):
+    """The rows of a plan: those of an unfolded item are there, any other is made when it is
+    asked for, as a long run has thousands.
+    """
+
+    def __init__(
+        self, items: Sequence[Item], each: int, room: int, unfolded: Mapping[int, list[Line]]
+    ) -> None:
+        self._items, self._each, self._room = items, each, room
+        self._digits = _digits_of_id(items)
+        # Places of the unfolded items, and the first row after each.
+        self._unfolded = unfolded
+        self._places = sorted(unfolded)
+        self._ends: list[int] = []
+        for number, place in enumerate(self._places):
+            grown = self._ends[-1] - self._places[number - 1] * each - each if number else 0
+            self._ends.append(place * each + grown + len(unfolded[place]))
+
+    def span(self, place: int) -> range:
+        """The rows of an item."""
+        before = bisect_left(self._places, place)
+        grown = (
+            self._ends[before - 1] - (self._places[before - 1] + 1) * self._each if before else 0
+        )
+        begin = place * self._each + grown
+        here = self._unfolded.get(place)
+        return range(begin, begin + (self._each if here is None else len(here)))
+
+    def __len__(self) -> int:
+        return self.span(len(self._items)).start
+
+    def _made(self, index: int) -> Line:
+        place = self._place(index)
+        row = index - self.span(place).start
+        unfolded = self._unfolded.get(place)
+        if unfolded is not None:
+            return unfolded[row]
+        item = self._items[place]
+        if self._each == 2:
+            return _two_rows(item, self._digits, self._room)[row]
+        return _one_row(item, self._digits, self._room)
+
+    def _place(self, row: int) -> int:
+        """The place of the item that a row is of."""
+        before = bisect_right(self._ends, row)
+        if before:
+            last = self._places[before - 1]
+            place = last + 1 + (row - self._ends[before - 1]) // self._each
+        else:
+            place = row // self._each
+        return min(place, self._places[before]) if before < len(self._places) else place
+
+
+class PlanSpans(Mapping[str, range]):
+    """Which rows are of which item. A long plan is looked through when an item is asked for."""
+
+    def __init__(self, items: Sequence[Item], rows: PlanRows) -> None:
+        self._items = items
+        self._rows = rows
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {item.id: place for place, item in enumerate(self._items)}
+
+    def __getitem__(self, name: str) -> range:
+        return self._rows.span(self._places[name])
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """`rows` to draw, which of them are of which item, and the row that work is at."""
+
+    rows: Sequence[Line]
+    spans: Mapping[str, range]
+    at: int
+
+
+def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] = ()) -> PlanView:
+    """Glyph, id, text, ratio and the word for its state: one row an item.
+
+    Where `page` rows have room for it, an item has two: its text, and below it what became
+    of it and why. Work is at the active item, else at the first to come.
+    """
+    if not state.items:
+        return PlanView([fit(line((text, "muted")), room) for text in _no_plan(state)], {}, 0)
+    items: Sequence[Item] = state.items
+    pending = state.pending if state.queue or not state.active else ()
+    if state.queue:
+        # The pending ones in the order in which they will be worked on, where that is not theirs.
+        coming = iter(pending)
+        items = [next(coming) if i.state is ItemState.PENDING else i for i in items]
+    found = {
+        place: evidence(state, item, _digits_of_id(items), room)
+        for place, item in enumerate(items if unfolded else ())
+        if item.id in unfolded
+    }
+    double = room < ROOMY and 2 * len(items) <= page
+    rows = PlanRows(items, 2 if double else 1, room, found)
+    here = state.active or (pending[0].id if pending else "")
+    # Work is near the end of a long plan.
+    place = next((n for n in range(len(items) - 1, -1, -1) if items[n].id == here), None)
+    at = rows.span(place).start if place is not None else len(rows) - 1
+    return PlanView(rows, PlanSpans(items, rows), at)
+
+
+def _digits_of_id(items: Sequence[Item]) -> int:
+    """The columns of the longest id: that of the newest item, which is p and their number."""
+    return len(f"p{len(items)}")
+
+
+def plan_subtitle(state: RunState) -> str:
+    pending = len(state.pending)
+    return tr("{number} to come", number=pending) if pending else ""
+
+
+def _no_plan(state: RunState) -> tuple[str, ...]:
+    if state.phase in (Phase.INIT, Phase.BASELINE):
+        return tr("no plan yet:"), tr("the baseline comes first")
+    return tr("no plan yet:"), tr("the agent is to write one")
+
+
+def _head(item: Item, digits_of_id: int) -> Line:
+    glyph, _, _, role = ITEM[item.state]
+    roles = {ItemState.ACTIVE: "item.active", ItemState.PENDING: "text"}
+    text_role = roles.get(item.state, "muted")
+    return line(
+        (f"{glyph} {item.id:<{digits_of_id}} ", role),
+        (f"{PIN} " if item.pinned and item.state is ItemState.PENDING else "", "note"),
+        (one_line(item.text), text_role),
+    )
+
+
+def _words(item: Item) -> tuple[str, str, str]:
+    """Its state in a word, in a short one, and their role."""
+    _, _, short, role = ITEM[item.state]
+    return (item.word, "UNDO", "note") if item.undone else (item.word, short, role)
+
+
+def _promise(item: Item) -> str:
+    promised = predicted(item.text, item.rationale)
+    return "" if promised is None else f"~{formatting.times(promised)}"
+
+
+def _why(item: Item) -> str:
+    """What became of it, or why it is tried."""
+    return retold(one_line(item.reason)) or searched(one_line(item.rationale))
+
+
+def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
+    word, _, role = _words(item)
+    ratio = f"{formatting.times(item.ratio.ratio)} " if item.ratio else ""
+    told = "" if item.state is ItemState.PENDING else f"{ratio}{word} "
+    promise = "" if item.ratio else _promise(item)
+    why = _why(item)
+    below = line(
+        " " * (digits_of_id + 3),
+        (told, role),
+        (f"{promise} " if promise else "", "figure"),
+        (why, "faint"),
+    )
+    return [fit(_head(item, digits_of_id), room), fit(below, room)]
+
+
+def _one_row(item: Item, digits_of_id: int, room: int) -> Line:
+    word, short, role = _words(item)
+    ratio = formatting.times(item.ratio.ratio) if item.ratio else _promise(item)
+    roomy = room >= ROOMY
+    left = _head(item, digits_of_id)
+    why = _why(item)
+    if roomy and why:
+        left = (*left, (f"  {why}", "faint"))
+    if not ratio and not short and not roomy:
+        return fit(left, room)
+    interval = item.ratio
+    bounds = f"[{digits(interval.low)}, {digits(interval.high)}] " if interval and roomy else ""
+    right = line(
+        (f"{ratio:>6} ", role), (bounds, "muted"), (f"{word:<9}" if roomy else f"{short:<4}", role)
+    )
+    return spread(left, right, room)
+
+
+def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[Line]:
+    """All that speaks for and against an item: its words, its measurement, its verdict."""
+    glyph = ITEM[item.state][0]
+    word, _, role = _words(item)
+    lead = line((f"{glyph} {item.id:<{digits_of_id}} ", role))
+    rows = hang(one_line(item.text), room, lead, "strong")
+    pad = " " * INDENT
+
+    def add(label: str, text: str, ink: str = "text") -> None:
+        if text:
+            rows.extend(hang(text, room, line((f"{pad}{label} ", "faint")), ink))
+
+    add(tr("why"), searched(one_line(item.rationale)))
+    if promised := _promise(item):
+        add(tr("promised"), promised, "figure")
+    if item.state is not ItemState.PENDING:
+        told = tr("{word} in round {number}", word=word, number=item.round) if item.round else word
+        add(tr("state"), told, role)
+    attempt = next((a for a in state.attempts if a.item == item.id), None)
+    if item.ratio:
+        add(tr("measured"), formatting.sure(item.ratio), role)
+    if attempt is not None:
+        for label, text in _figures(attempt):
+            add(label, text)
+    add(tr("verdict"), retold(one_line(item.reason)), role)
+    if attempt is not None:
+        lines = [each for each in split_clean(attempt.measurement.detail) if each.strip()]
+        for each in lines[:MAX_DETAIL]:
+            rows += hang(retold(each), room, line((pad * 2, "text")), "faint")
+        told = tr("{number}, commit {commit}", number=attempt.number, commit=attempt.commit[:10])
+        add(tr("attempt"), told, "muted")
+    return [fit(row, room) for row in rows]
+
+
+def _figures(attempt: Attempt) -> list[tuple[str, str]]:
+    found = attempt.measurement
+    told: list[tuple[str, str]] = []
+    if found.candidate_ms is not None and found.baseline_ms is not None:
+        before, after = map(formatting.milliseconds, (found.baseline_ms, found.candidate_ms))
+        pairs = f", {formatting.count(found.clusters, 'pair')}" if found.clusters else ""
+        times = f"{before} → {tr('{time} a call', time=after)}"
+        told.append((tr("time"), f"{times}{pairs}"))
+    if found.deviation is not None and found.detectable is not None:
+        spread, gain = (f"{value * 100:.1f} %" for value in (found.deviation, found.detectable))
+        seen = tr("pairs differ by {spread}, {gain} faster would be seen", spread=spread, gain=gain)
+        told.append((tr("noise"), seen))
+    if found.max_error is not None and found.tolerance is not None:
+        told.append((tr("error"), formatting.error_of(found.max_error, found.tolerance)))
+    if attempt.over_seed is not None:
+        told.append((tr("overall"), f"{formatting.times(attempt.over_seed)} {tr('the seed')}"))
+    return told
+
+
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_HOPE = r"(?:expect\w*|predict\w*|promis\w*|should give|hope\w*|gain\w*|up to|about)"
+_PERCENT = re.compile(
+    rf"(?:[~≈]\s*)?(?<![\d.])([+\-−]|[~≈]|{_HOPE}\s+)\s*[~≈]?\s*{_NUMBER}\s*%", re.I
+)
+_FACTOR = re.compile(rf"(?:[~≈]|{_HOPE})\s*{_NUMBER}\s*(?:x\b|×)", re.I)
+_SLOWER = re.compile(r"^\s*(?:slower|worse)", re.I)
+_MOST = 100.0
+
+
+@lru_cache(maxsize=4096)
+def predicted(*texts: str) -> float | None:
+    """The promised ratio against the best, above 1 for faster; None where none is promised.
+
+    The first of `texts` that promises one counts: ``+6 %`` and ``expect 6 %`` are 1.06,
+    ``~1.2x`` is 1.2.
+    """
+    for text in texts:
+        if found := _PERCENT.search(text):
+            share = float(found[2]) / 100
+            less = found[1] in "-−" or _SLOWER.match(text[found.end() :])
+            ratio = 1 - share if less else 1 + share
+        elif found := _FACTOR.search(text):
+            ratio = float(found[1])
+        else:
+            continue
+        if 0 < ratio <= _MOST:
+            return ratio
+    return None

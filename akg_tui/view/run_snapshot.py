@@ -1,0 +1,109 @@
+"""What one pull sees of a run: taken once, handed to every pane, never changed.
+
+Reads a run handle and nothing else. Panes compare looks to know whether to redraw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from akg_tui.core.phases import Phase
+
+if TYPE_CHECKING:
+    from akg_tui.core.events import Record
+    from akg_tui.core.measurement import Progress
+    from akg_tui.core.past_states import Mark
+    from akg_tui.core.state import Question, RunState
+    from akg_tui.engine.run_handle import RunHandle
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A place in the past: after event `seq` of `last`.
+
+    `at`, `first_at` and `last_at` are times of events, in seconds since the epoch. `speed` is
+    0 where nothing plays. `grew` says whether the run went on since it was left.
+    """
+
+    seq: int
+    last: int
+    at: float
+    first_at: float
+    last_at: float
+    mark: Mark | None
+    rounds: int
+    speed: int
+    waits: bool
+    marks: Sequence[Mark] = field(compare=False)
+
+
+@dataclass(frozen=True)
+class RunSnapshot:
+    """The run at one moment. `trouble` is what went wrong outside the run itself.
+
+    With `past` the moment is gone: `records` are those up to it, and may be fewer than in
+    the look before. `streams` gives what a subagent is writing.
+    """
+
+    state: RunState
+    records: Sequence[Record]
+    activity: str
+    progress: Progress | None
+    stream: str
+    live_version: int
+    now: float
+    tag_key: bytes
+    kernel: Callable[[str], str]
+    streams: Callable[[str], str] = lambda subagent: ""
+    trouble: str = ""
+    past: Moment | None = None
+
+    @property
+    def gate_waits(self) -> bool:
+        """Whether a gate waits for the person: none does in the past."""
+        gate = self.state.gate
+        asks = gate is not None and not gate.answer and not self.state.finished
+        return asks and self.past is None
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything waits for the person; in the past, whether something does meanwhile."""
+        if self.past is not None:
+            return self.past.waits
+        return self.gate_waits or waiting(self.state) is not None
+
+    @property
+    def candidate(self) -> str | None:
+        """The blob under work where it differs from the best kernel."""
+        best = self.state.best
+        if best is None or best.blob == self.state.work_blob:
+            return None
+        return self.state.work_blob
+
+
+def waiting(state: RunState) -> Question | None:
+    """The question of the agent that waits for the person."""
+    question = state.question
+    if question is None or not question.attended or state.finished:
+        return None
+    return None if state.phase is Phase.DONE else question
+
+
+def snapshot_of(handle: RunHandle, now: float, trouble: str) -> RunSnapshot:
+    """The run as it is now. Only what lies in memory is read."""
+    live = handle.live
+    return RunSnapshot(
+        state=handle.state,
+        records=handle.records,
+        activity=live.activity,
+        progress=live.progress,
+        stream=live.stream,
+        live_version=live.version,
+        now=now,
+        tag_key=handle.tag_key,
+        kernel=handle.kernel,
+        streams=live.subagents.stream,
+        trouble=trouble,
+    )

@@ -1,0 +1,428 @@
+"""The runs below a folder: found and read by a thread, and told as lines.
+
+Owns that thread, and the process that reads for it where there are many runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+
+from akg_tui.core.sanitize import one_line
+from akg_tui.store.errors import RunFolderError
+from akg_tui.store.run_list import JOURNAL, Reader, RunSummary, find_runs, summarize_run
+from akg_tui.view import formatting
+from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.glyphs import DONE, IDLE, LIVE
+from akg_tui.view.language import marked, retold, tr, tr_in
+from akg_tui.view.lazy_rows import OnDemand
+from akg_tui.view.spans import ELLIPSIS, Line, cells, cut, fit, line
+
+LOOK_AGAIN_S = 1.0
+SEARCH_AGAIN = 5  # of every so many looks, one searches the folders too
+BREATH_S = 0.002  # between two journals, for the screen
+MANY = 40  # unread journals from which on a process reads them
+BATCH = 32  # journals that it is asked for at once
+
+
+@dataclass
+class Found:
+    """A run: where it is, how its journal was when it was read, and what it told."""
+
+    path: Path
+    name: str  # the path from the folder that is listed
+    size: int
+    at: float  # seconds since the epoch: the journal's last change
+    summary: RunSummary | None = None
+    read: tuple[int, float, int | None] | None = None
+    words: tuple[RunSummary, str] | None = None  # what a filter looks at, for this summary
+
+
+class Catalogue:
+    """`version` grows with every change."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.version = 0
+        self.searched = False
+        self.trouble = ""
+        self._found: dict[Path, Found] = {}
+        self.unread = 0
+        self._order: list[Found] = []  # unread ones, the newest last
+        self._wanted: tuple[Path, ...] = ()
+        self._reader = Reader()
+        self._stop = threading.Event()
+        self._again = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="catalogue", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._again.set()
+        self._reader.close()
+
+    @property
+    def runs(self) -> Sequence[Found]:
+        """All that were found so far."""
+        return list(self._found.values())
+
+    @property
+    def many(self) -> int:
+        """How many were found so far."""
+        return len(self._found)
+
+    def want(self, paths: Sequence[Path]) -> None:
+        """Which runs are in sight: they are read first, and looked at again and again."""
+        self._wanted = tuple(paths)
+
+    def refresh(self) -> None:
+        """Search and look again now."""
+        self._again.set()
+
+    def _work(self) -> None:
+        looks = 0
+        while not self._stop.is_set():
+            forced = self._again.is_set()
+            self._again.clear()
+            trouble = ""
+            try:
+                if forced or self.trouble or looks % SEARCH_AGAIN == 0:
+                    self._search()
+                self._look_again()
+                self._read_all()
+            except OSError as error:
+                trouble = f"{self.folder}: {error.strerror or error}"
+            except Exception as error:  # noqa: BLE001 - the list tells it, and is looked at again
+                trouble = str(error) or type(error).__name__
+            if trouble != self.trouble:
+                self.trouble = trouble
+                self.version += 1
+            looks += 1
+            self._again.wait(LOOK_AGAIN_S)
+
+    def _search(self) -> None:
+        if not self.folder.is_dir():
+            self._found.clear()
+            self.unread = 0
+            raise RunFolderError(f"{self.folder}: is not a folder")
+        there: set[Path] = set()
+        for path in find_runs(self.folder):
+            if self._stop.is_set():
+                return
+            there.add(path)
+            if path not in self._found and (found := self._stat(path)):
+                self._found[path] = found
+                self.unread += 1
+                self.version += 1
+        for gone in self._found.keys() - there:
+            self.unread -= self._found.pop(gone).summary is None
+            self.version += 1
+        self.searched = True
+        self.version += 1
+
+    def _stat(self, path: Path) -> Found | None:
+        try:
+            told = (path / JOURNAL).stat()
+        except OSError:
+            return None
+        name = str(path.relative_to(self.folder)) if path != self.folder else path.name
+        return Found(path, name, told.st_size, told.st_mtime)
+
+    def _look_again(self) -> None:
+        """Notice what has changed of the runs in sight, and of those at work."""
+        live = [p for p, f in self._found.items() if f.summary and f.summary.status == "running"]
+        for path in dict.fromkeys((*self._wanted, *live)):
+            found, now = self._found.get(path), self._stat(path)
+            if found is None or now is None:
+                continue
+            found.size, found.at = now.size, now.at
+            if found.summary is not None and found.read != self._print(found):
+                self._read(found)
+
+    def _read_all(self) -> None:
+        while not self._stop.is_set() and not self._again.is_set():
+            found = self._next()
+            if found is None:
+                self._reader.close()
+                return
+            if self.unread >= MANY and found.path not in self._wanted:
+                self._read_batch(found)
+            else:
+                self._read(found)
+            self._stop.wait(BREATH_S)
+
+    def _read_batch(self, first: Found) -> None:
+        """Let the process read this one and those after it; what it does not tell is read here."""
+        batch = [first]
+        while len(batch) < BATCH and (found := self._next()) is not None:
+            if found in batch:
+                break
+            batch.append(found)
+        told = self._reader.read([found.path for found in batch])
+        for found in batch:
+            summary = told.get(str(found.path))
+            self._take(found, summary if summary is not None else summarize_run(found.path))
+
+    def _next(self) -> Found | None:
+        for path in self._wanted:
+            found = self._found.get(path)
+            if found is not None and found.summary is None:
+                return found
+        while self._order:
+            found = self._order.pop()
+            if found.summary is None and found.path in self._found:
+                return found
+        if self.unread:
+            unread = [found for found in self._found.values() if found.summary is None]
+            self._order = sorted(unread, key=attrgetter("at"))
+            return self._order.pop() if self._order else None
+        return None
+
+    def _print(self, found: Found) -> tuple[int, float, int | None]:
+        from akg_tui.store.lock import holder
+
+        finished = found.summary is not None and found.summary.finished
+        return found.size, found.at, None if finished else holder(found.path)
+
+    def _read(self, found: Found) -> None:
+        self._take(found, summarize_run(found.path))
+
+    def _take(self, found: Found, summary: RunSummary) -> None:
+        self.unread -= found.summary is None
+        found.summary = summary
+        found.read = self._print(found)
+        self.version += 1
+
+
+# How a run is: in the language spoken now.
+_STATUS = {
+    "running": marked("running"),
+    "finished": marked("finished"),
+    "failed": marked("failed"),
+    "damaged": marked("damaged"),
+}
+
+_STATE = {
+    "running": (LIVE, "accent"),
+    "open": (IDLE, "text"),
+    "finished": (DONE, "verdict.keep"),
+    "failed": ("✗", "verdict.fail"),
+    "damaged": ("⨯", "log.error"),
+    "": ("⋯", "faint"),
+}
+_ORDER = {name: place for place, name in enumerate(_STATE)}
+_LEVELS = "▁▂▃▄▅▆▇█"
+_SPARK = 12
+
+
+def chosen(runs: Sequence[Found], words_wanted: str, sort: str) -> list[Found]:
+    """The runs that hold all the words, in the order asked for. Those not read come last."""
+    found = list(runs)
+    for word in words_wanted.lower().split():
+        found = [run for run in found if word in _text(run)]
+    # Sorted by one plain key after the other, as ten thousand of them are sorted while a person
+    # waits.
+    if sort in ("best", "name"):
+        found.sort(key=attrgetter("name"))
+    else:
+        found.sort(key=attrgetter("at"), reverse=True)
+    if sort == "best":
+        found.sort(key=_rank)
+    elif sort == "state":
+        found.sort(key=_place)
+    return found
+
+
+def _rank(run: Found) -> float:
+    return -(run.summary.over_seed or 0) if run.summary else 1
+
+
+def _place(run: Found) -> int:
+    return _ORDER[run.summary.status] if run.summary else _ORDER[""]
+
+
+def _text(run: Found) -> str:
+    told = run.summary
+    if told is None:
+        return run.name.lower()
+    if run.words is None or run.words[0] is not told:
+        text = f"{run.name} {told.op} {told.agent} {told.status} {told.mode}".lower()
+        run.words = told, text
+    return run.words[1]
+
+
+def age(seconds: float) -> str:
+    """How long ago: ``now``, ``12 min``, ``3 h``, ``5 d``."""
+    if seconds < 60:
+        return tr("now")
+    for size, limit, unit in ((60, 3600, "min"), (3600, 86400, "h"), (86400, 86400e4, "d")):
+        if seconds < limit:
+            return f"{int(seconds // size)} {unit}"
+    return tr("long ago")
+
+
+def spark(climb: Sequence[float], room: int) -> str:
+    """How the best rose, a column a round; the last `room` rounds."""
+    shown = climb[-room:]
+    if not shown:
+        return ""
+    top = max(shown) - 1.0 or 1.0
+    return "".join(_LEVELS[max(0, min(7, round((v - 1.0) / top * 7)))] for v in shown)
+
+
+class RunRows(OnDemand[Line]):
+    """A row for each run, made when it is drawn."""
+
+    def __init__(
+        self,
+        runs: Sequence[Found],
+        *,
+        now: float,
+        room: int,
+        cursor: int = -1,
+        marked: frozenset[str] = frozenset(),
+    ) -> None:
+        self.runs = runs
+        self._now, self._room, self.cursor, self._marked = now, room, cursor, marked
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def _made(self, index: int) -> Line:
+        run = self.runs[index]
+        row = row_of(run, self._now, self._room - 3)
+        mark = "+" if str(run.path) in self._marked else " "
+        if index != self.cursor:
+            return (("  ", "text"), (mark, "accent"), *row)
+        lit = tuple((text, f"{role}|diff.gap") for text, role in row)
+        return ((f"{LIVE} ", "accent"), (mark, "accent"), *lit)
+
+
+def heads(room: int) -> Line:
+    """The names of the columns."""
+    names = [(tr(_HEADS[name]), size) for name, size in _columns(room - 3)]
+    padded = (name + " " * (size - cells(name)) for name, size in names)
+    return fit(tuple((name, "muted") for name in (" " * 3, *padded)), room)
+
+
+_HEADS = {
+    "state": marked("state"),
+    "task": marked("task"),
+    "best": marked("best"),
+    "rise": marked("rise"),
+    "rounds": marked("rounds"),
+    "age": marked("age"),
+    "agent": marked("agent"),
+    "mode": marked("mode"),
+    "run": marked("run"),
+}
+
+
+def _columns(room: int) -> list[tuple[str, int]]:
+    columns = [("state", 11), ("task", 18), ("best", 7)]
+    if room >= 74:
+        columns.append(("rise", _SPARK + 2))
+    columns.append(("rounds", 8))
+    columns.append(("age", 8))
+    if room >= 100:
+        columns += [("agent", 9), ("mode", 8)]
+    return [*columns, ("run", 0)]
+
+
+def _word(status: str) -> str:
+    """How a run is, in a word."""
+    if not status:
+        return tr("reading")
+    return tr(_STATUS[status]) if status in _STATUS else tr_in("state", "open")
+
+
+def row_of(run: Found, now: float, room: int) -> Line:
+    """A run on one row."""
+    told = run.summary
+    status = told.status if told else ""
+    glyph, role = _STATE[status]
+    if told is not None and told.damaged:
+        why = told.damaged.partition("events.jsonl")[2].lstrip(":") or told.damaged
+        name = last_part(one_line(run.name), max(20, room // 3))
+        word = _word(status)
+        lead = line((f"{glyph} {word}{' ' * (9 - cells(word))}", role), (f"{name}  ", "text"))
+        return fit((*lead, (retold(one_line(why)), "muted")), room)
+    values: dict[str, tuple[str, str]] = {
+        "state": (f"{glyph} {_word(status)}", role),
+        "age": (age(now - run.at), "muted"),
+        "run": (one_line(run.name), "muted"),
+    }
+    if told is not None:
+        best = formatting.times(told.over_seed) if told.over_seed is not None else "-"
+        values |= {
+            "task": (one_line(told.op), "strong"),
+            "best": (best, "figure"),
+            "rise": (spark(told.climb, _SPARK), "chart.best"),
+            "rounds": (f"{told.rounds}/{told.max_rounds}", "text"),
+            "agent": (one_line(told.agent), "text"),
+            "mode": (told.mode, "text"),
+        }
+    spans: list[tuple[str, str]] = []
+    for name, size in _columns(room):
+        text, role = values.get(name, ("", "text"))
+        if size:
+            text = cut(text, size - 1)
+            text += " " * (size - cells(text))
+        elif name == "run":
+            text = last_part(text, room - sum(cells(t) for t, _ in spans))
+        spans.append((text, role))
+    return fit(tuple(spans), room)
+
+
+def last_part(text: str, room: int) -> str:
+    """The end of `text` in at most `room` columns: what tells runs apart stands there."""
+    if cells(text) <= room:
+        return text
+    while text and cells(text) > room - 1:
+        text = text[1:]
+    return ELLIPSIS + text if room > 0 else ""
+
+
+def place(path: Path) -> str:
+    """A path for a person to read: what lies in their home begins with ``~``."""
+    with suppress(ValueError, RuntimeError):  # elsewhere, or nobody's home
+        inside = path.relative_to(Path.home())
+        return one_line(str(Path("~") / inside))
+    return one_line(str(path))
+
+
+def about(run: Found, now: float, room: int) -> list[Line]:
+    """What more there is to tell of a run, in three rows."""
+    told = run.summary
+    where = line((f"{tr('run')}  ", "muted"), (place(run.path), "text"))
+    if told is None:
+        return [fit(where, room), line((tr("it is being read"), "muted")), ()]
+    if told.damaged:
+        damage = line((retold(one_line(told.damaged)), "log.error"))
+        return [fit(where, room), fit(damage, room), ()]
+    verdicts = ", ".join(f"{count} {name}" for name, count in told.verdicts.items() if count)
+    working = told.status == "running"
+    facts = line(
+        (f"{told.phase}", "strong"),
+        (f"  {tr('{done} of {many} rounds', done=told.rounds, many=told.max_rounds)}", "text"),
+        (f"  {verdicts}" if verdicts else "", "muted"),
+        (f"  {tr('worked on by process {pid}', pid=told.pid)}" if working else "", "accent"),
+    )
+    return [fit(where, room), fit(facts, room), fit(line((_next(told), "muted")), room)]
+
+
+def _next(told: RunSummary) -> str:
+    """What can be done with it."""
+    open_ = way_to("runs.open")
+    if told.status == "running":
+        return tr("{key} watches and steers it", key=open_)
+    if told.finished:
+        return tr("over: {why}; {key} looks at it", why=retold(one_line(told.finished)), key=open_)
+    resume = way_to("runs.resume")
+    return tr("it can go on: {resume} resumes it, {key} looks at it", resume=resume, key=open_)

@@ -1,0 +1,333 @@
+"""What header, rail, plan and card show of a run, as lines. Pure: state in, words out.
+
+Holds no widget, no clock and no colour. Text of the task, the agent or a kernel is cleaned
+here already, so that its width is known.
+"""
+
+from __future__ import annotations
+
+from akg_tui.core.effects import Hold, due, in_sight
+from akg_tui.core.measurement import Progress
+from akg_tui.core.phases import MODE_GATES, Overlay, Phase, Verdict
+from akg_tui.core.sanitize import clean, one_line
+from akg_tui.core.state import RunState
+from akg_tui.view import formatting
+from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.glyphs import DONE, IDLE, LIVE, MODE, VERDICT, WAITS, bar
+from akg_tui.view.language import retold, searched, tr
+from akg_tui.view.spans import Line, Span, cells, cut, fit, join, line, spread, width
+
+_SEPARATOR: Span = (" │ ", "phase.rule")
+_ROAD = (Phase.INIT, Phase.BASELINE, Phase.PLAN, Phase.EDIT, Phase.EVAL, Phase.DECIDE)
+_SHORT = {Phase.BASELINE: "BASE", Phase.DECIDE: "DECIDE", Phase.DIAGNOSE: "DIAG"}
+_FULL_RAIL = 100
+
+
+def header(state: RunState, now: float, room: int) -> Line:
+    """One row: what is tuned, how far, how good, in which mode, at what cost."""
+    task = state.task
+    where = f"{task.target.backend} {one_line(task.target.arch)}".strip()
+    target = tr("{dsl} on {target}", dsl=task.target.dsl, target=where)
+    spent = formatting.clock(state.worked(now))
+    limit = task.policy.max_hours
+    parts: list[tuple[int, Line]] = [
+        (0, line((clean(task.op), "strong"))),
+        (4, line((target, "muted"))),
+        (
+            1,
+            line(
+                (f"{tr('round')} ", "muted"), (f"{_round(state)}/{task.policy.max_rounds}", "text")
+            ),
+        ),
+        (1, _best(state)),
+        (2, _mode(state)),
+        (3, _verdict_counts(state)),
+        (5, _tokens(state)),
+    ]
+    right = line(
+        (f"{tr('worked')} ", "muted") if room >= _FULL_RAIL else "",
+        (spent, "text"),
+        (f" {tr('of {limit}', limit=formatting.hours(limit))}" if limit else "", "muted"),
+    )
+    brand = line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()
+    # Leave out the least needed parts until the row holds.
+    for least in (9, 5, 4, 3, 2, 1):
+        left = join([brand, *(part for rank, part in parts if rank < least)], _SEPARATOR)
+        if width(left) + width(right) + 3 <= room:
+            break
+    return spread((("", "text"), *left), right, room)
+
+
+def _mode(state: RunState) -> Line:
+    """The mode, the gates that were set or taken beside it, and how many rules answer."""
+    usual = MODE_GATES[state.mode]
+    beside = [f"+{gate}" for gate in state.gates if gate not in usual]
+    beside += [f"-{gate}" for gate in usual if gate not in state.gates]
+    told = f" {' '.join(beside)}" if beside else ""
+    rules = len(state.rules_in_force)
+    said = f", {formatting.count(rules, 'rule')}" if rules else ""
+    mode = line((f"{tr('mode')} ", "muted"), (state.mode.value, MODE[state.mode]))
+    return line(*mode, (told + said, "note"))
+
+
+def _round(state: RunState) -> int:
+    under_way = state.active is not None or state.phase is Phase.EVAL
+    return state.settled + 1 if under_way and not state.finished else state.settled
+
+
+def _best(state: RunState) -> Line:
+    if verified_only(state):
+        return line((tr("verified only"), "note"))
+    if state.best is None:
+        return line((tr("no baseline yet"), "muted"))
+    final = state.final.ratio if state.final else None
+    ratio = final.ratio if final else state.best.over_seed
+    which = formatting.attempt(state.best.attempt)
+    return line(
+        (f"{tr('best')} ", "muted"), (formatting.times(ratio), "figure"), (f" {which}", "muted")
+    )
+
+
+def verified_only(state: RunState) -> bool:
+    """Whether the kernel is right and has no time: an interpreter stood in for the device."""
+    return state.baseline is not None and not state.baseline.timed
+
+
+def _verdict_counts(state: RunState) -> Line:
+    if not state.settled:
+        return ()
+    spans: list[Span] = []
+    for verdict, (glyph, role) in VERDICT.items():
+        spans += [(f"{' ' if spans else ''}{glyph}{state.count(verdict)}", role)]
+    return tuple(spans)
+
+
+def _tokens(state: RunState) -> Line:
+    total = state.input_tokens + state.output_tokens
+    return (
+        line((formatting.count(total, "token", formatting.tokens(total)), "muted")) if total else ()
+    )
+
+
+def rail(state: RunState, now: float, room: int) -> Line:
+    """One row: the phases, the live one lit, with the time in it."""
+    full = room >= _FULL_RAIL
+    passed = _passed(state)
+    road = (*_ROAD, Phase.DIAGNOSE, Phase.DONE)
+    following = upcoming(state, now)
+    rule = " ── " if full else " "
+    spans: list[Span] = []
+    for phase in road:
+        name = phase.value if full else _SHORT.get(phase, phase.value)
+        if spans:
+            spans.append((rule, "phase.rule"))
+        if phase is state.phase:
+            spans.append(_live(state, now, name, full))
+        elif phase is following:
+            spans.append((f"{IDLE}{name}", "phase.next"))
+        elif phase in passed:
+            spans.append((f"{DONE}{name}", "phase.done"))
+        else:
+            spans.append((f"{IDLE}{name}", "phase.idle"))
+    return fit(tuple(spans), room)
+
+
+def _live(state: RunState, now: float, name: str, full: bool) -> Span:
+    if state.finished:
+        return f" {DONE if state.ok else '✗'} {name} ", "phase.live"
+    held = isinstance(in_sight(state, now), Hold)
+    spent = f" {formatting.short_time(now - state.phase_since)}" if full or not held else ""
+    return f" {WAITS if held else LIVE} {name}{spent} ", "phase.wait" if held else "phase.live"
+
+
+def _passed(state: RunState) -> frozenset[Phase]:
+    if state.phase is Phase.DIAGNOSE:
+        return frozenset(_ROAD)
+    if state.phase is Phase.DONE:
+        return frozenset(_ROAD if state.settled else _ROAD[:2])
+    return frozenset(_ROAD[: _ROAD.index(state.phase)])
+
+
+def upcoming(state: RunState, now: float) -> Phase | None:
+    """The phase that comes next as far as can be told now; None when the run is over."""
+    if state.finished or state.phase is Phase.DONE:
+        return None
+    if ready := due(state, now):
+        return ready[0]
+    match state.phase:
+        case Phase.INIT:
+            return Phase.BASELINE
+        case Phase.BASELINE | Phase.DIAGNOSE:
+            return Phase.PLAN
+        case Phase.PLAN:
+            return Phase.EDIT
+        case Phase.EDIT:
+            return Phase.EVAL
+        case Phase.EVAL:
+            return Phase.DECIDE
+        case _ if state.settled + 1 >= state.task.policy.max_rounds:
+            return Phase.DONE
+        case _:
+            return Phase.EDIT if state.pending else Phase.PLAN
+
+
+def status(
+    state: RunState,
+    activity: str,
+    progress: Progress | None,
+    now: float,
+    room: int,
+    *,
+    past: bool = False,
+) -> Line:
+    """One row under the rail: what is being done, or what waits and how to go on; in the past
+    no key answers what waited.
+    """
+    if state.finished:
+        role = "verdict.keep" if state.ok else "verdict.fail"
+        end = line((tr("the run is over: "), role), (retold(one_line(state.finished)), "text"))
+        if state.final and state.final.ratio:
+            low, high = state.final.ratio.low, state.final.ratio.high
+            afresh = tr(
+                "; measured afresh {ratio}", ratio=formatting.times(state.final.ratio.ratio)
+            )
+            end = (
+                *end,
+                (afresh, "figure"),
+                (f" {tr('the seed')} [{low:.2f}, {high:.2f}]", "muted"),
+            )
+        return spread(end, line((tr("{key} leaves", key=way_to("app.quit")), "muted")), room)
+    effect = in_sight(state, now)
+    if isinstance(effect, Hold) and not past:
+        return fit(_held(state, effect), room)
+    doing = retold(one_line(activity)) or tr("working")
+    if isinstance(effect, Hold):
+        return fit(line((f"{effect.overlay}  ", "note"), (doing, "text")), room)
+    left = line((doing, "text"))
+    if progress is not None:
+        left = (*left, *_progress(progress, doing))
+    following = upcoming(state, now)
+    right = line((f"{tr('then')} ", "muted"), (following.value, "phase.next")) if following else ()
+    return spread(left, right, room)
+
+
+def _held(state: RunState, hold: Hold) -> Line:
+    to = tr(" to {phase}", phase=hold.due) if hold.due else ""
+    on, step, mode = (way_to(f"run.{name}") for name in ("pause", "step", "mode"))
+    granted = state.granted and hold.overlay is not Overlay.WAIT_USER
+    match hold.overlay:
+        case Overlay.PAUSED:
+            how = tr("PAUSED: {on} goes on, {step} takes one step{to}", on=on, step=step, to=to)
+        case Overlay.WAIT_STEP:
+            how = tr("WAIT_STEP: {step} takes one step{to}, {mode} changes the mode",
+                     step=step, to=to, mode=mode)  # fmt: skip
+        case Overlay.WAIT_USER:
+            how = f"WAIT_USER: {_asked(state)}"
+        case Overlay.WAIT_API:
+            how = f"WAIT_API: {_waiting_api(state)}"
+    return line((how, "note"), (f" ({tr('granted')})" if granted else "", "muted"))
+
+
+def _asked(state: RunState) -> str:
+    """What waits for the person, and the key for it."""
+    if state.question is not None:
+        asked = searched(one_line(state.question.text))
+        return tr("the agent asks, its card says how to answer: {text}", text=asked)
+    number = state.gate.attempt if state.gate else state.next_attempt
+    review, see = way_to("review.open"), way_to("ask.see")
+    yes, no = way_to("ask.keep"), way_to("ask.reject")
+    match state.gate.kind if state.gate else "keep":
+        case "plan":
+            return tr("the plan waits for you, {yes} goes on, {no} wants another", yes=yes, no=no)
+        case "edit":
+            return tr("the edit of attempt {number} waits for you before it runs, {key} shows it",
+                      number=number, key=review)  # fmt: skip
+        case "script":
+            return tr("a script waits for your leave to run, {key} shows it", key=see)
+        case _:
+            return tr("the KEEP of attempt {number} waits for you, {key} shows it",
+                      number=number, key=review)  # fmt: skip
+
+
+def _waiting_api(state: RunState) -> str:
+    if state.api_failure:
+        why = retold(one_line(state.api_failure))
+        return tr("{why}; {key} tries again", why=why, key=way_to("run.pause"))
+    wait = state.api_wait
+    if wait is None:
+        return tr("the model's server")
+    return tr(
+        "try {number} in {time}: {why}",
+        number=wait.attempt + 1,
+        time=formatting.short_time(wait.seconds),
+        why=retold(one_line(wait.reason)),
+    )
+
+
+def _progress(progress: Progress, doing: str) -> Line:
+    spans: list[Span] = [(f": {formatting.stage(progress.stage)} ", "text")]
+    if progress.total:
+        full, rest = bar(progress.done, progress.total, 12)
+        spans += [(full, "progress"), (rest, "progress.rest")]
+        spans.append((f" {progress.done}/{progress.total}", "muted"))
+    if progress.ratio and not formatting.too_early(progress.ratio):
+        interval = progress.ratio
+        spans.append((f"  {formatting.times(interval.ratio)}", "figure"))
+        spans.append((f" [{interval.low:.2f}, {interval.high:.2f}]", "muted"))
+    message = retold(one_line(progress.message))
+    if message and message not in doing:
+        spans.append((f"  {message}", "muted"))
+    return tuple(spans)
+
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(state: RunState, room: int) -> Line:
+    """The whole chart on one row: how the best rose, and the last attempt."""
+    attempts = [a for a in state.attempts if a.number]
+    if not attempts:
+        return fit(line((no_attempt(state), "muted")), room)
+    best = 1.0
+    climb: list[float] = []
+    for attempt in attempts:
+        kept = attempt.verdict is Verdict.KEEP and attempt.number not in state.undone
+        if kept and attempt.over_seed:
+            best = attempt.over_seed
+        climb.append(best)
+    last = attempts[-1]
+    glyph, role = VERDICT[last.verdict]
+    tail = line(
+        (f" 1.00× → {formatting.times(best)}", "figure"),
+        (f"  {tr('last {item}', item=last.item)} ", "muted"),
+        (f"{glyph} {last.verdict}", role),
+        (f" {formatting.times(last.over_seed)}" if last.over_seed else "", role),
+    )
+    shown = climb[-max(4, room - width(tail)) :]
+    top = max(shown) - 1.0 or 1.0
+    levels = "".join(_LEVELS[round((value - 1.0) / top * 7)] for value in shown)
+    return fit(((levels, "chart.best"), *tail), room)
+
+
+def no_attempt(state: RunState) -> str:
+    if verified_only(state):
+        return tr("verified only: there are no times to draw")
+    if state.phase in (Phase.INIT, Phase.BASELINE):
+        return tr("no attempt yet: the baseline is being measured")
+    return tr("no attempt yet: the first candidate is to come")
+
+
+def keys_line(pairs: list[tuple[str, str]], room: int, more: str) -> Line:
+    """Keys and what they do, as many as fit; the rest is counted, never cut in silence."""
+    spans: list[Span] = []
+    left = room
+    for number, (key, label) in enumerate(pairs):
+        hidden = len(pairs) - number
+        reserve = 0 if hidden == 1 else cells(f"+{hidden - 1} {more}")
+        need = cells(key) + cells(label) + 3
+        if need + reserve > left:
+            tail = f"+{hidden} {more}"
+            return (*spans, (cut(tail, max(0, left)), "note"))
+        spans += [(key, "key"), (f" {label}  ", "key.label")]
+        left -= need
+    return tuple(spans)

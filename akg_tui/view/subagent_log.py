@@ -1,0 +1,209 @@
+"""One subagent's part of a run, and its telling: the log's words, without its name on each.
+
+Pure but for what was read of it. What the journal holds of a call is cut; where the
+subagent's conversation on disk is known, an unfolded call is told from there.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from akg_tui.core import events as ev
+from akg_tui.core.sanitize import one_line
+from akg_tui.view import formatting
+from akg_tui.view.agent_log import MAX_ENTRIES, SLICE, AgentLog, Entry, Paragraphs
+from akg_tui.view.agents import MOST, Agent, cost_of, sign_of, state_told
+from akg_tui.view.event_words import call_words, paragraphs, tell
+from akg_tui.view.language import tr
+from akg_tui.view.lazy_rows import OnDemand
+from akg_tui.view.spans import Line, fit, line, width
+
+MAX_PROMPT_LINES = 400
+ARGUMENT_CHARS, CALL_CHARS = 40, 100
+JOURNALED_OUTPUT = 2_000  # characters of an answer that the journal holds
+
+_SAID = (ev.ModelReplied, ev.ToolCalled, ev.ToolAnswered)
+_OF_IT = (ev.SubagentStarted, ev.SubagentEnded, ev.SubagentHinted, ev.SubagentStopped)
+# What a visit to a phase has beside: a subagent that is one has them too.
+_OF_A_VISIT = (
+    ev.DiagnosisReported,
+    ev.VisitFailed,
+    ev.ApiWaiting,
+    ev.ApiFailed,
+    ev.CallRefused,
+    ev.TurnInterrupted,
+)
+
+
+class Conversation(Protocol):
+    """A subagent's conversation on disk (`akg_tui.agent.tools.call_record.TranscriptTail`)."""
+
+    @property
+    def prompt(self) -> str: ...
+
+    def arguments(self, call: str) -> dict[str, object] | None: ...
+
+    def answer(self, call: str) -> tuple[str, str] | None: ...
+
+
+class Part:
+    """Where among the records those of one subagent stand: it grows as the run does."""
+
+    def __init__(self) -> None:
+        self._places = array("Q")
+        self._read = 0
+        self._of: tuple[str, int] | None = None
+
+    def read(self, records: Sequence[ev.Record], agent: Agent | None) -> Sequence[ev.Record]:
+        """Its records among `records`; of an earlier moment of the run, fewer.
+
+        Of those that are new at most `MOST` are looked at, so that no reading holds the screen.
+        """
+        if agent is None:
+            return ()
+        if (agent.key, agent.first) != self._of:
+            self._of = agent.key, agent.first
+            self._places, self._read = array("Q"), agent.first
+        stop = len(records) if agent.last is None else min(agent.last, len(records))
+        stop = min(stop, self._read + MOST)
+        for index, record in enumerate(records[self._read : stop], self._read):
+            if _own(record, agent) is not None:
+                self._places.append(index)
+        self._read = max(self._read, stop)
+        count = bisect_left(self._places, len(records))
+        return _Own(records, self._places, count, agent)
+
+
+class _Own(OnDemand[ev.Record]):
+    """The records at `count` places, as the subagent's own."""
+
+    def __init__(
+        self, records: Sequence[ev.Record], places: Sequence[int], count: int, agent: Agent
+    ) -> None:
+        self._records = records
+        self._places = places
+        self._count = count
+        self._agent = agent
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _made(self, index: int) -> ev.Record:
+        record = self._records[self._places[index]]
+        return _own(record, self._agent) or record
+
+
+def _own(record: ev.Record, agent: Agent) -> ev.Record | None:
+    """The record as the subagent's own; None where it is another's."""
+    event = record.event
+    if isinstance(event, _SAID):
+        if event.source != agent.ident:
+            return None
+        return (
+            ev.Record(record.seq, record.at, replace(event, source="")) if agent.ident else record
+        )
+    if isinstance(event, _OF_IT):
+        return record if agent.ident and event.subagent == agent.ident else None
+    return record if agent.visit and isinstance(event, _OF_A_VISIT) else None
+
+
+class ChildChronicle(AgentLog):
+    """The telling of one subagent. `known` gives its conversation on disk, once it was read."""
+
+    output_lines = 5_000
+
+    def __init__(
+        self,
+        room: int = 40,
+        newest: int = MAX_ENTRIES,
+        known: Callable[[], Conversation | None] = lambda: None,
+        *,
+        at_once: int = SLICE,
+    ) -> None:
+        super().__init__(room, newest, at_once=at_once)
+        self._known = known
+
+    @property
+    def unfolded(self) -> bool:
+        """Whether any entry is told in full."""
+        return any(entry.unfolded for entry in self._entries)
+
+    def _entry(self, event: ev.AnyEvent) -> Entry | None:
+        match event:
+            case ev.SubagentStarted(prompt=prompt):
+                brief: Paragraphs = [(_asked_lead(), one_line(prompt) or tr("(no prompt)"), "text")]
+                return Entry(brief, partial(self._asked, brief))
+            case ev.SubagentHinted(text=text):
+                return Entry(_you(one_line(text)))
+            case ev.SubagentStopped(reason=reason):
+                why = f": {one_line(reason)}" if reason else ""
+                return Entry(_you(f"{tr('stop')}{why}"))
+            case ev.SubagentEnded():
+                return Entry([((), told, role) for _, told, role in tell(event)])
+        return super()._entry(event)
+
+    def call_told(self, call: ev.ToolCalled) -> str:
+        plain = [str(v) for v in call.arguments.values() if isinstance(v, str | int | float)]
+        given = " ".join(one_line(each, ARGUMENT_CHARS) for each in plain)
+        return one_line(f"{call_words(call)} {given}", CALL_CHARS)
+
+    def size_told(self, answer: ev.ToolAnswered) -> str:
+        many = answer.output.strip().count("\n") + 1
+        more = "+" if len(answer.output) >= JOURNALED_OUTPUT else ""
+        return f", {formatting.count(many, 'line')}{more}" if many > 1 else ""
+
+    def _asked(self, brief: Paragraphs) -> Paragraphs:
+        known = self._known()
+        if known is None or not known.prompt.strip():
+            return brief
+        told = paragraphs(known.prompt, "text", most=MAX_PROMPT_LINES)
+        return [(_asked_lead(), *told[0][1:]), *told[1:]]
+
+    def whole(
+        self, call: ev.ToolCalled | None, answer: ev.ToolAnswered
+    ) -> tuple[ev.ToolCalled | None, ev.ToolAnswered]:
+        ident = answer.call.partition("/")[2] or answer.call
+        known = self._known()
+        found = known.answer(ident) if known is not None else None
+        if known is None or found is None:
+            if len(answer.output) >= JOURNALED_OUTPUT:
+                cut = tr("(cut here: the rest is not at hand)")
+                answer = replace(answer, output=f"{answer.output}\n{cut}")
+            return call, answer
+        output, why = found
+        given = known.arguments(ident)
+        if call is not None and given is not None:
+            call = replace(call, arguments=given)
+        return call, replace(answer, output=output, error_information=why)
+
+
+def _asked_lead() -> Line:
+    return ((f"{tr('asked')} ", "log.you"),)
+
+
+def _you(text: str) -> Paragraphs:
+    """What a person did, with the lead that the log has for it."""
+    ((lead, _, role),) = tell(ev.HintGiven(text=text))
+    return [(lead, text, role)]
+
+
+def title_of(agent: Agent | None, key: str, now: float, room: int) -> Line:
+    """Who it is, in which state, at what cost; the cost gives way."""
+    if agent is None:
+        return line((one_line(key), "strong"))
+    glyph, role = sign_of(agent)
+    head = line(
+        (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
+    )
+    unread = f"  {formatting.count(agent.unread, 'message')} {tr('unread')}" if agent.unread else ""
+    for most in (3, 2, 1):
+        cost = line((f"  {cost_of(agent, now, most)}", "muted"), (unread, "note"))
+        if width(head) + width(cost) <= room:
+            return (*head, *cost)
+    return fit((*head, (unread, "note")), room)

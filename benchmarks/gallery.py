@@ -1,0 +1,233 @@
+"""The pictures of the gallery: every screen, replayed without a terminal from recorded runs.
+
+What a picture shows is what the journal of a recording tells; nothing is made up but the
+moment at which it is looked at. Writes SVG files and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from akg_tui.core import events as ev
+from akg_tui.core.measurement import Progress
+from akg_tui.tui.app import WorkbenchApp
+from akg_tui.tui.export import picture
+from akg_tui.tui.screens.deck import Deck
+from akg_tui.tui.screens.runs import Runs
+from akg_tui.view.controls.preferences import Preferences
+from benchmarks.recorded_run import Recorded, Recording
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+COMPACT, WIDE = (120, 40), (200, 60)
+LOOKED_S = 2.0  # after the event at which a run is looked at
+STEPS = 400  # looks at what is being opened or read, before it is given up
+
+
+# Where a run is looked at: while the last kept attempt is evaluated, when it is asked about, at
+# the end; or not at all, but listed.
+WORKING, ASKED, OVER, LISTED = "working", "asked", "over", "listed"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A picture: at which moment, after which keys, and how it looks."""
+
+    name: str
+    size: tuple[int, int]
+    theme: str
+    keys: tuple[str, ...] = ()
+    at: str = OVER
+    lang: str = "en"
+
+
+def scenes() -> tuple[Scene, ...]:
+    """All pictures."""
+    return (
+        Scene("deck", WIDE, "ember", at=WORKING),
+        Scene("deck-compact", COMPACT, "tide", at=WORKING),
+        Scene("deck-chinese", COMPACT, "ember", at=ASKED, lang="zh"),
+        Scene("ask", COMPACT, "okabe", at=ASKED),
+        Scene("review", COMPACT, "ember", ("r",), at=ASKED),
+        Scene("review-unified", COMPACT, "paper", ("r", "s"), at=ASKED),
+        Scene("past", WIDE, "chalk", ("T", *("shift+left",) * 5)),
+        Scene("compare", WIDE, "tide", ("v", "z")),
+        Scene("runs", COMPACT, "ember", ("down",), at=LISTED),
+        Scene("wizard", COMPACT, "ember", ("n", "enter"), at=LISTED),
+        Scene("help", COMPACT, "paper", ("question_mark",), at=WORKING),
+        Scene("palette", COMPACT, "ember", ("ctrl+p", *"theme", "down"), at=WORKING),
+    )
+
+
+def moment(recording: Recording, at: str) -> int:
+    """The number of the event that a scene is looked at after.
+
+    Raises `ValueError` where in that run nothing was asked and kept.
+    """
+    records = recording.records
+    if at not in (WORKING, ASKED):
+        return len(records)
+    answers = [r.event for r in records if isinstance(r.event, ev.GateAnswered)]
+    approved = [event.gate for event in answers if event.answer == "approve"]
+    if not approved:
+        raise ValueError(f"{recording.path}: in this run nothing was asked and kept")
+    asked = next(
+        r for r in records if isinstance(r.event, ev.GateOpened) and r.event.gate == approved[-1]
+    )
+    if at == ASKED:
+        return asked.seq
+    begun = [r.seq for r in records[: asked.seq] if isinstance(r.event, ev.EvalStarted)]
+    return begun[-1]
+
+
+async def shown(recordings: Sequence[Recording], folder: Path, scene: Scene) -> str:
+    """A scene as SVG. `folder` holds the runs to be listed."""
+    recording = recordings[0]
+    upto = moment(recording, scene.at)
+    now = recording.records[upto - 1].at + LOOKED_S
+    wanted = Preferences(theme=scene.theme, lang=scene.lang, motion="reduced")
+
+    async def open_run() -> Recorded:
+        handle = Recorded(recording, upto, path="runs")
+        _under_way(handle, recording, upto)
+        return handle
+
+    if scene.at == LISTED:
+        now += 60 * 12
+        app = WorkbenchApp(None, browse=folder, wanted=wanted, clock=lambda: now)
+    else:
+        app = WorkbenchApp(open_run, wanted=wanted, clock=lambda: now)
+    async with app.run_test(size=scene.size) as pilot:
+        for key in ("", *scene.keys):
+            if key:
+                await pilot.press(key)
+            await settled(app, pilot)
+        now += 1.0  # the keys of a card count from now on
+        await settled(app, pilot)
+        return picture(app, None)
+
+
+async def settled(app: WorkbenchApp, pilot: Pilot[int]) -> None:
+    """Wait until the screen shows all that it was started to show."""
+    await opened(app, pilot)
+    for _ in range(2):
+        await pulled(app, pilot)
+    for screen in app.screen_stack:
+        if isinstance(screen, Runs):
+            await _read(screen)
+            app.pull_now()
+            await pilot.pause()
+
+
+async def opened(app: WorkbenchApp, pilot: Pilot[int]) -> None:
+    """Wait until a run or the list of runs stands: on a machine that stalls, that may be late.
+
+    Raises `RuntimeError` where neither comes.
+    """
+    for _ in range(STEPS):
+        if any(isinstance(s, (Deck, Runs)) and s.is_mounted for s in app.screen_stack):
+            return
+        await pulled(app, pilot)
+    raise RuntimeError("neither a run nor the list of runs was opened")
+
+
+async def pulled(app: WorkbenchApp, pilot: Pilot[int]) -> None:
+    """Let the screen catch up with the run, and wait for all that this started."""
+    app.pull_now()
+    await app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+async def _read(screen: Runs) -> None:
+    """Wait until every run of the list was read, and put them in their order."""
+    for _ in range(STEPS):
+        if screen.catalogue.searched and not screen.catalogue.unread:
+            break
+        screen.pull_runs(screen.steering.wall_clock())
+        await asyncio.sleep(0.01)
+    screen._sort()
+
+
+def _under_way(handle: Recorded, recording: Recording, upto: int) -> None:
+    """What was going on: the evaluation under way, near its end as the journal tells it."""
+    running = handle.state.running
+    if running is None:
+        return
+    following = (record.event for record in recording.records[upto:])
+    found = next(event for event in following if isinstance(event, ev.EvalFinished)).measurement
+    many = found.clusters or 1
+    handle.live.show(f"{running.purpose} evaluation")
+    handle.live.report(Progress("time", max(1, many - 2), many, ratio=found.ratio))
+
+
+def run_folders(recordings: Sequence[Recording], home: Path) -> Path:
+    """A folder with the recorded runs, as they ended and one cut off, to be listed."""
+    kernels = home / "kernels"
+    for number, recording in enumerate(recordings):
+        created = recording.records[0].event
+        assert isinstance(created, ev.RunCreated)
+        cuts = [len(recording.records)] if number else [len(recording.records), _middle(recording)]
+        for place, upto in enumerate(cuts):
+            folder = kernels / created.task.op / "runs" / f"{created.run_id}{'-r8' * place}"
+            folder.mkdir(parents=True)
+            journal = folder / "events.jsonl"
+            journal.write_bytes(recording.journal(upto))
+            at = recording.records[upto - 1].at
+            os.utime(journal, (at, at))
+    return kernels
+
+
+def _middle(recording: Recording) -> int:
+    """The end of the round in the middle."""
+    settled = [r.seq for r in recording.records if isinstance(r.event, ev.Decided)]
+    return settled[len(settled) // 3]
+
+
+@contextmanager
+def nobodys_own(home: Path) -> Iterator[None]:
+    """Nothing of whoever makes the pictures in them: no settings, no folder, no time zone."""
+    mine = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "TZ": "UTC"}
+    before = {name: os.environ.get(name) for name in (*mine, "NO_COLOR")}
+    os.environ.update(mine)
+    os.environ.pop("NO_COLOR", None)
+    time.tzset()
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        time.tzset()
+
+
+def paint(recordings: Sequence[Recording], out: Path) -> Iterator[Path]:
+    """Write every picture; each is told when it is there.
+
+    Raises
+    ------
+    ValueError
+        If the first recording is of a run in which nothing was asked and kept.
+    OSError
+        If a picture cannot be written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="akg-gallery-") as scratch:
+        home = Path(scratch).resolve()
+        with nobodys_own(home):
+            folder = run_folders(recordings, home)
+            for scene in scenes():
+                path = out / f"{scene.name}.svg"
+                drawn = asyncio.run(shown(recordings, folder, scene))
+                path.write_text(drawn, encoding="utf-8")
+                yield path
