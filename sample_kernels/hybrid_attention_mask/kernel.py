@@ -1,23 +1,23 @@
-"""Attention with a hybrid mask in PyTorch: written plainly, and the knobs to tune it."""
+"""Attention with a hybrid mask: a plain PyTorch kernel, and the knobs to tune it."""
 
 import math
 
 import torch
 from torch import nn
 
-# How often the mask is made: for every head, for every call, or once for a length.
+# How often the mask is made: for every head, for every call, or once per length.
 MASK_MADE = "per_head"  # tune: ["per_head", "per_call", "once"]
-# What it is made from: index arithmetic in 64-bit integers, or triangles of ones.
+# How the mask is made: index arithmetic in 64-bit integers, or triangles of ones.
 MASK_FROM = "arange"  # tune: ["arange", "triangle"]
-# How it meets the scores: one `where` a condition, one fill in place, or one addition of -inf.
+# How the mask is applied: one `where` per condition, one in-place fill, or one addition of -inf.
 MASK_BY = "where"  # tune: ["where", "fill", "add"]
-# How q, k and v leave the packed tensor: three copies, one merged copy, or strided views.
+# How q, k and v are unpacked: three copies, one merged copy, or strided views.
 LOADS = "separate"  # tune: ["separate", "merged", "views"]
 # The product of queries and keys: scaled afterwards, scaled beforehand, or in 16 bits.
 SCORES = "scale_after"  # tune: ["scale_after", "scale_before", "bfloat16"]
-# The softmax: step by step, the library's, or with the division put off until after the values.
+# The softmax: step by step, `torch.softmax`, or with the division after the values.
 SOFTMAX = "steps"  # tune: ["steps", "library", "divide_last"]
-# Queries handled together, against the keys that they can see; 0 is all against all.
+# Queries processed together, against the keys that they can see; 0: all queries and all keys.
 BLOCK = 0  # tune: [0, 32, 64, 128, 256]
 
 
@@ -62,7 +62,7 @@ class ModelNew(nn.Module):
                 keys, values = k[:, :last], v[:, :last]
                 part = tuple(m[first:last, :last] for m in mask)
             else:
-                # The prefix and the window of the block, with nothing computed for the gap.
+                # Only the prefix and the window of the block; the gap is not computed.
                 keys = torch.cat((k[:, : self.prefix], k[:, near:last]), dim=1)
                 values = torch.cat((v[:, : self.prefix], v[:, near:last]), dim=1)
                 part = tuple(
@@ -92,7 +92,7 @@ class ModelNew(nn.Module):
         return self.kept_masks[length]
 
     def make_mask(self, length: int) -> tuple[torch.Tensor, ...]:
-        """Return what `masked` wants: two conditions, or one mask that holds both."""
+        """Return the mask for `masked`: two conditions, or one tensor that combines both."""
         if MASK_FROM == "arange":
             row = torch.arange(length)[:, None]
             column = torch.arange(length)[None, :]

@@ -1,4 +1,4 @@
-"""Attention with a hybrid mask: causal, and near or in a global prefix."""
+"""Attention with a hybrid mask: causal, within a window or in a global prefix."""
 
 import math
 
@@ -16,7 +16,7 @@ PREFIX = 32
 class Model(nn.Module):
     """Query `i` sees key `j` if `j <= i` and (`i - j < window` or `j < prefix`).
 
-    `qkv` has shape (batch, length, 3, heads, width), as one projection leaves it; the result
+    `qkv` has shape (batch, length, 3, heads, width), the output of one projection; the result
     has shape (batch, heads, length, width).
     """
 
@@ -35,7 +35,7 @@ class Model(nn.Module):
 
 
 def get_inputs() -> list[torch.Tensor]:
-    """Return queries, keys and values packed as one projection leaves them."""
+    """Return queries, keys and values packed in one tensor, the output of one projection."""
     return [torch.randn(BATCH, LENGTH, 3, HEADS, WIDTH)]
 
 

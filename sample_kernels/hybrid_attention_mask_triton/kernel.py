@@ -1,4 +1,4 @@
-"""Attention with a hybrid mask in Triton: online softmax, blocks that nobody sees left out."""
+"""Attention with a hybrid mask in Triton: online softmax, invisible blocks are skipped."""
 
 import math
 
@@ -7,12 +7,12 @@ import triton
 import triton.language as tl
 from torch import nn
 
-# Queries of one program, and keys that it takes at a time.
+# Queries of one program, and keys per step.
 BLOCK_QUERIES = 32  # tune: [16, 32, 64]
 BLOCK_KEYS = 32  # tune: [16, 32, 64]
-# Blocks of keys in the gap between prefix and window are passed over, or masked like any other.
+# Blocks of keys in the gap between prefix and window are skipped, or masked like the others.
 SKIP_GAP = True  # tune: [True, False]
-# Warps of a program, and loads in flight. Only a GPU knows the difference.
+# Warps per program, and pipeline stages. They matter only on a GPU.
 WARPS = 4  # tune: [2, 4, 8]
 STAGES = 2  # tune: [1, 2, 3]
 
@@ -37,7 +37,7 @@ def attend(
     head = tl.program_id(1) * length * WIDTH
     first = tl.program_id(0) * BLOCK_QUERIES
     row = first + tl.arange(0, BLOCK_QUERIES)
-    # Blocks have powers of two: columns beyond the width are zero, and add nothing.
+    # Block sizes are powers of two: columns beyond the width are zero and add nothing.
     width = tl.arange(0, PADDED)[None, :]
     inside = width < WIDTH
     mine = (row < length)[:, None] & inside
@@ -54,13 +54,13 @@ def attend(
             theirs = columns_in[:, None] & inside
             k = tl.load(k_ptr + where, mask=theirs, other=0.0)
             v = tl.load(v_ptr + where, mask=theirs, other=0.0)
-            # The full precision of float32; tensor cores would round to TF32 otherwise.
+            # Full float32 precision; tensor cores round to TF32 otherwise.
             scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
             behind = row[:, None] - column[None, :]
             seen = (behind >= 0) & ((behind < window) | (column[None, :] < prefix))
             scores = tl.where(seen & columns_in[None, :], scores, -float("inf"))
             higher = tl.maximum(high, tl.max(scores, axis=1))
-            # A row that has seen nothing yet keeps -inf, and -inf - -inf is not a number.
+            # A row without a visible key so far keeps -inf, and -inf - -inf is NaN.
             base = tl.where(higher == -float("inf"), 0.0, higher)
             powers = tl.exp(scores - base[:, None])
             shrink = tl.exp(high - base)
@@ -91,7 +91,7 @@ class ModelNew(nn.Module):
             self.prefix,
             1.0 / math.sqrt(width),
             WIDTH=width,
-            # The smallest side that tensor cores take is 16.
+            # The smallest side that tensor cores accept is 16.
             PADDED=max(16, triton.next_power_of_2(width)),
             BLOCK_QUERIES=BLOCK_QUERIES,
             BLOCK_KEYS=BLOCK_KEYS,

@@ -1,4 +1,4 @@
-"""Attention with a hybrid mask: causal, and near or in a global prefix."""
+"""Attention with a hybrid mask: causal, within a window or in a global prefix."""
 
 import math
 
@@ -16,7 +16,7 @@ PREFIX = 8
 class Model(nn.Module):
     """Query `i` sees key `j` if `j <= i` and (`i - j < window` or `j < prefix`).
 
-    `q`, `k` and `v` have shape (batch, heads, length, width), and so has the result.
+    `q`, `k` and `v` have shape (batch, heads, length, width); the result has it too.
     """
 
     def __init__(self, window: int, prefix: int) -> None:

@@ -7,13 +7,13 @@ from torch import nn
 
 from akg_tui.dsl import compile_cpp, pointer
 
-# What the compiler may do.
+# Compiler options.
 FLAGS = "-O1"  # tune: ["-O1", "-O3", "-O3 -march=native", "-O3 -march=native -ffast-math"]
-# Neighbouring positions handled together: 1 jumps a whole row of memory at every step.
+# Neighbouring positions processed together: with 1, every step jumps a whole row of memory.
 TILE = 1  # tune: [1, 8, 16, 32, 64]
-# Channels added in one pass over the tile's sums.
+# Channels added per update of the tile's sums.
 UNROLL = 1  # tune: [1, 2, 4, 8]
-# The type that squares are summed in.
+# The type of the sum of squares.
 SUM = "double"  # tune: ["double", "float", "bfloat16"]
 # When the root is taken and how it is applied.
 SCALE = "root_each"  # tune: ["root_each", "divide", "multiply"]

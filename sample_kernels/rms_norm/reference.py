@@ -22,7 +22,7 @@ class Model(nn.Module):
 
 
 def get_inputs() -> list[torch.Tensor]:
-    """Return activations and one weight a channel."""
+    """Return activations and one weight per channel."""
     return [torch.randn(BATCH, CHANNELS, POSITIONS), torch.randn(CHANNELS)]
 
 

@@ -7,9 +7,9 @@ from torch import nn
 
 from akg_tui.dsl import compile_cpp, pointer
 
-# What the compiler may do.
+# Compiler options.
 FLAGS = "-O1"  # tune: ["-O1", "-O3", "-O3 -march=native", "-O3 -march=native -ffast-math"]
-# How often a row is read, and whether an exponential is kept or computed again.
+# Passes over a row, and whether an exponential is stored or computed again.
 PASSES = "recompute"  # tune: ["recompute", "keep", "online"]
 # The exponential: the C library's in 64 or 32 bits, or a polynomial of this degree.
 EXP = "libm64"  # tune: ["libm64", "libm32", "poly3", "poly5", "poly6"]

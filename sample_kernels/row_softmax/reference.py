@@ -15,7 +15,7 @@ class Model(nn.Module):
 
 
 def get_inputs() -> list[torch.Tensor]:
-    """Return logits with the spread of a trained network's."""
+    """Return logits with a standard deviation of 3, as in a trained network."""
     return [3.0 * torch.randn(ROWS, COLUMNS)]
 
 

@@ -5,11 +5,11 @@ import triton
 import triton.language as tl
 from torch import nn
 
-# Columns that a program holds at a time; a row that does not fit is passed over in blocks.
+# Columns per step of a program; a row that does not fit is processed in blocks.
 BLOCK = 128  # tune: [64, 128, 256, 512, 1024]
-# Rows that one program handles, one after the other.
+# Rows that one program processes, one after the other.
 ROWS_EACH = 1  # tune: [1, 2, 4]
-# Warps of a program. Only a GPU knows the difference.
+# Warps per program. They matter only on a GPU.
 WARPS = 4  # tune: [1, 2, 4, 8]
 
 
@@ -18,7 +18,7 @@ def softmax_rows(x_ptr, y_ptr, rows, columns, stride, ROWS_EACH: tl.constexpr, B
     first = tl.program_id(0) * ROWS_EACH
     for row in range(first, tl.minimum(first + ROWS_EACH, rows)):
         offsets = tl.arange(0, BLOCK)
-        # Maximum and sum of what has been seen so far; the sum is rescaled as the maximum grows.
+        # Maximum and sum so far; the sum is rescaled when the maximum grows.
         high = tl.full((), -float("inf"), tl.float32)
         total = tl.zeros((), tl.float32)
         for start in range(0, columns, BLOCK):
