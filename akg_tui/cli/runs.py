@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.appearance import add_looks, wanted
+from akg_tui.cli.serve import is_served
 from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError, fail
 
 if TYPE_CHECKING:
@@ -110,8 +111,6 @@ def add_watching(add: Callable[..., Any]) -> None:
 
 def browse(arguments: argparse.Namespace) -> int:
     """`akg-tui` without a command: the runs below this folder."""
-    from akg_tui.cli.serve import is_served
-
     if not (is_served() or (sys.stdout.isatty() and sys.stdin.isatty())):
         raise UsageError(
             "there is no terminal to show the runs on; list them with: akg-tui runs, "
