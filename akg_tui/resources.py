@@ -1,4 +1,4 @@
-"""Finds the folders that ship with the program: themes/ and sample_kernels/.
+"""Finds the folders that ship with the program: themes/, sample_kernels/ and benchmarks/.
 
 In an installed wheel they lie inside the package (`akg_tui/_data/`); in a checkout they lie
 beside it. This module only looks for paths: it reads no file and must never write one.
@@ -37,6 +37,11 @@ def sample(name: str) -> Path:
             f"no sample kernel is called {name!r}; there are: {', '.join(sample_names())}"
         )
     return sample_kernels() / name
+
+
+def benchmarks() -> Path:
+    """Return the folder of the package `benchmarks`; its parent belongs on `sys.path`."""
+    return _folder("benchmarks")
 
 
 def _folder(name: str) -> Path:

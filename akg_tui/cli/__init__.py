@@ -30,9 +30,9 @@ DECLARED = (
     ("doctor", "add_health", ("doctor", "salvage")),
     ("appearance", "add_keys", ("keys",)),
     ("serve", "add_serving", ("serve",)),
-    ("gallery", "add_gallery", ("gallery",)),
+    ("benches", "add_gallery", ("gallery",)),
+    ("benches", "add_benches", ("bench",)),
 )
-BENCH = "bench"
 
 
 def parser(asked: str | None = None) -> argparse.ArgumentParser:
@@ -62,28 +62,9 @@ def parser(asked: str | None = None) -> argparse.ArgumentParser:
         return command
 
     only = [each for each in DECLARED if asked in each[2]]
-    for module, function, _ in only or (DECLARED if asked != BENCH else ()):
+    for module, function, _ in only or DECLARED:
         getattr(import_module(f"akg_tui.cli.{module}"), function)(add)
-    if not only:
-        _add_benches(commands)
     return top
-
-
-def _add_benches(commands: Any) -> None:
-    from akg_tui.cli.benches import add_judge_benches
-    from akg_tui.cli.hashline_files import add_file_benches
-
-    about = "measure a part of the workbench"
-    bench = commands.add_parser(BENCH, help=about, description=about)
-    subjects = bench.add_subparsers(dest="subject", metavar="SUBJECT", required=True)
-
-    def add_bench(name: str, run: Callable[[argparse.Namespace], int], about: str) -> Any:
-        subject = subjects.add_parser(name, help=about, description=about)
-        subject.set_defaults(run=run)
-        return subject
-
-    add_file_benches(add_bench)
-    add_judge_benches(add_bench)
 
 
 def _browse(arguments: argparse.Namespace) -> int:

@@ -1,142 +1,50 @@
-"""The benchmarks of the judge: how often it errs, and what it finds."""
+"""`bench` and `gallery`: commands whose work and options live in benchmarks/.
+
+That folder lies beside the package in a checkout and inside it in a wheel. This module makes it
+importable and lets its command modules declare their options; it measures and draws nothing.
+"""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
-from akg_tui.cli.run_options import positive
-from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK, UsageError, fail
+from akg_tui.cli.usage_error import EXIT_BAD_INPUT
+from akg_tui.resources import benchmarks
 
-if TYPE_CHECKING:
-    from benchmarks.judge.records import Summary, Trial
-
-KERNELS = ("compute", "mixed", "memory")
-FALSE_KEEPS = 0.01
-FOUND = 0.95
+# The modules of benchmarks/ that declare the subjects of `bench`, in the order of its help.
+SUBJECTS = ("edit_formats.command", "judge.command")
 
 
-def add_judge_benches(add: Callable[..., Any]) -> None:
-    """Declare `bench aa` and `bench power`."""
-    aa = add("aa", _aa, "a kernel against itself: how often the judge would keep it")
-    _common(aa, trials=500)
-    power = add("power", _power, "a planted gain: how often and how soon the judge finds it")
-    _common(power, trials=100)
-    power.add_argument(
-        "--gain", type=_gain, default=0.03, metavar="G", help="0.03 for 3 %% (default)"
-    )
+def add_benches(add: Callable[..., Any]) -> None:
+    """Declare `bench` with its subjects; `add` makes one command."""
+    about = "measure a part of the workbench"
+    bench = add("bench", lambda _: EXIT_BAD_INPUT, about)
+    subjects = bench.add_subparsers(dest="subject", metavar="SUBJECT", required=True)
+
+    def add_subject(name: str, run: Callable[[argparse.Namespace], int], about: str) -> Any:
+        subject = subjects.add_parser(name, help=about, description=about)
+        subject.set_defaults(run=run)
+        return subject
+
+    for module in SUBJECTS:
+        _benchmark(module).add_commands(add_subject)
 
 
-def _common(command: argparse.ArgumentParser, *, trials: int) -> None:
-    command.add_argument(
-        "--trials", type=positive, default=trials, metavar="N", help=f"a kernel (default: {trials})"
-    )
-    command.add_argument(
-        "--kernel", choices=KERNELS, action="append", default=[], help="one of three (default: all)"
-    )
-    command.add_argument(
-        "--load", action="store_true", help="beside a noisy neighbour, which the benchmark makes"
-    )
-    command.add_argument(
-        "--resume", type=Path, metavar="FILE", help="keep trials in FILE, and do only those missing"
-    )
-    command.add_argument("--json", action="store_true", help="print one JSON object a line")
+def add_gallery(add: Callable[..., Any]) -> None:
+    """Declare `gallery`; `add` makes one command."""
+    _benchmark("gallery.command").add_commands(add)
 
 
-def _gain(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.001 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a gain from 0.001 to 1")
-    return value
+def _benchmark(module: str) -> Any:
+    """Import a module of benchmarks/ from the folder that belongs to this program.
 
-
-def _aa(arguments: argparse.Namespace) -> int:
-    cells = _run("aa", arguments, 0.0)
-    held = all(not cell.failed and cell.kept <= FALSE_KEEPS * cell.trials for cell in cells)
-    return EXIT_OK if held else EXIT_NOT_CORRECT
-
-
-def _power(arguments: argparse.Namespace) -> int:
-    cells = _run("power", arguments, arguments.gain)
-    held = all(not cell.failed and _keeps_promise(cell) for cell in cells)
-    return EXIT_OK if held else EXIT_NOT_CORRECT
-
-
-def _keeps_promise(cell: Summary) -> bool:
-    # Where processes differ more than it allows for, or by less than it names, nothing is promised.
-    return cell.promised_s is None or cell.alike_in_time >= FOUND * cell.alike
-
-
-def _run(bench: str, arguments: argparse.Namespace, gain: float) -> list[Summary]:
-    import asyncio
-
-    import msgspec
-
-    from akg_tui.cli.evaluate_kernel import seen_of
-    from benchmarks.judge.records import BadRecords, summarize
-    from benchmarks.judge.trials import CannotPlant, run_cell
-
-    def tell(trial: Trial) -> None:
-        if not arguments.json:
-            took = trial.measurement.elapsed_s
-            verdict = "KEEP" if trial.kept else "-"
-            print(f"{trial.kernel:8} {verdict:5} {took:5.1f} s  {trial.reason}")
-            if not trial.kept and (seen := seen_of(trial.measurement)):
-                print(f"{'':24}({seen})")
-
-    cells: list[Summary] = []
-    for kernel in arguments.kernel or KERNELS:
-        try:
-            done = asyncio.run(
-                run_cell(
-                    bench=bench,
-                    kernel=kernel,
-                    load=arguments.load,
-                    gain=gain,
-                    trials=arguments.trials,
-                    path=arguments.resume,
-                    tell=tell,
-                )
-            )
-        except BadRecords as error:
-            fail(error)
-        except OSError as error:
-            raise UsageError(f"cannot keep trials in {arguments.resume}: {error}") from error
-        except CannotPlant as error:
-            raise UsageError(f"no gain could be planted: {error}") from error
-        cells += summarize(done)
-        summary = cells[-1]
-        print(msgspec.json.encode(summary).decode() if arguments.json else _line(summary))
-    return cells
-
-
-def _line(cell: Summary) -> str:
-    load = "beside a neighbour" if cell.load else "no neighbour made"
-    return (
-        f"{cell.bench} {cell.kernel}, {load}, true gain {cell.gain:.1%}: "
-        f"{cell.kept} of {cell.trials} kept, with 95 % confidence a rate of {cell.rate_low:.1%} or "
-        f"more and of {cell.rate_high:.1%} or less; ratios {cell.ratio_lowest:.3f} to "
-        f"{cell.ratio_highest:.3f}, median {cell.ratio_median:.3f}; {cell.seconds_median:.1f} s "
-        f"a trial (95 %: {cell.seconds_p95:.1f} s, worst {cell.seconds_worst:.1f} s), "
-        f"{cell.clusters_median:.0f} clusters; disturbed {cell.disturbed}; a gain of "
-        f"{cell.detectable_median:.1%} could be seen; {cell.failed} failed{_promise(cell)}"
-    )
-
-
-def _promise(cell: Summary) -> str:
-    """Say what came of the promise, for a benchmark and a gain that have one."""
-    from benchmarks.judge.records import ALIKE
-
-    if cell.bench != "power":
-        return ""
-    found = (
-        f"; where processes differ by at most {ALIKE:.1%}: {cell.alike_kept} of {cell.alike} kept"
-    )
-    if cell.promised_s is None:
-        return found
-    return f"{found}, {cell.alike_in_time} within {cell.promised_s:.0f} s (promised: {FOUND:.0%})"
+    Raises `akg_tui.resources.ResourceMissing` where an install has no such folder.
+    """
+    parent = str(benchmarks().parent)
+    if parent not in sys.path:
+        sys.path.insert(0, parent)
+    return import_module(f"benchmarks.{module}")

@@ -1,19 +1,17 @@
 """Hashline: a kernel file shown with a tag on every line, and edited by those tags.
 
 Owns every change to kernel text. It works on values in memory; its one effect is the
-final file swap in `swap`. It never guesses: a stale or doubtful edit changes nothing.
+final file swap in `file_swap`. It never guesses: a stale or doubtful edit changes nothing.
 """
 
 from akg_tui.hashline.document import Document, NotText
 from akg_tui.hashline.file_swap import FileChanged, swap_file
-from akg_tui.hashline.ops import BadEdit, Op, parse_ops
+from akg_tui.hashline.ops import EDIT_SCHEMA, BadEdit, Op, edit_schema, parse_ops
 from akg_tui.hashline.rejection import EditRejected, Problem
-from akg_tui.hashline.schema import EDIT_SCHEMA, edit_schema
 from akg_tui.hashline.session import EditRequest, EditSession, Proposal, apply
 from akg_tui.hashline.splice import EditResult, Hunk
 from akg_tui.hashline.tagged_view import (
     BadRange,
-    Fold,
     TaggedLine,
     render,
     render_result,
@@ -31,7 +29,6 @@ __all__ = [
     "EditResult",
     "EditSession",
     "FileChanged",
-    "Fold",
     "Hunk",
     "NotText",
     "Notation",

@@ -1,7 +1,7 @@
-"""What is wrong with an edit whose addresses are right: conflicts, echoes and no-ops.
+"""Checks of a batch whose anchors are right: conflicts, repeated boundary lines, no-ops.
 
-Owns the algebra of a batch's intervals, and the two things a model repeats by mistake:
-the row beside its range, and the tags of the view. Pure; it decides and writes nothing.
+Owns the overlap of a batch's intervals, and two mistakes of models: a new line that repeats the
+line beside its range, and text that carries the tags of the view. Pure; it writes nothing.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def conflicts(spans: Sequence[Span]) -> Iterator[Problem]:
 
 
 def boundary_echoes(document: Document, ops: Sequence[Op], spans: Sequence[Span]) -> list[Problem]:
-    """New lines that repeat the row beside their range, as if the range had included it.
+    """New lines that repeat the line beside their range, as if the range had included it.
 
-    Rows without a letter or digit are left to the parse gate: braces and blank lines
-    repeat in honest edits. A range that ended in such a row before may end in it again.
+    Lines without a letter or digit are left to the parse gate: correct edits repeat braces and
+    blank lines. A range whose old text already repeated that line may repeat it again.
     """
     taken = {line for span in spans for line in range(span.start, span.stop)}
     return [
@@ -76,10 +76,10 @@ def _echo(document: Document, span: Span, beside: int, position: int) -> Problem
 
 
 def without_prefixes(op: Op, is_shown: Callable[[int, str], bool]) -> Op | None:
-    """The operation without the tags that its writer copied from the view into the text.
+    """The operation without tags that were copied from the view into its text.
 
-    None where there is nothing to strip: every row that is not blank must begin with the
-    number and tag of a line that was shown, or none of them is touched.
+    None where there is nothing to strip: unless every line that is not blank begins with the
+    number and tag of a line that was shown, the text stays as it is.
     """
     if not isinstance(op, Replace | Insert | InsertAtEdge):
         return None
@@ -94,7 +94,7 @@ def without_prefixes(op: Op, is_shown: Callable[[int, str], bool]) -> Op | None:
 
 
 def no_op(document: Document, result: EditResult, spans: Sequence[Span]) -> Problem | None:
-    """An edit after which the file reads as it did."""
+    """The problem of an edit that leaves every byte of the file as it was."""
     if result.document.data != document.data:
         return None
     near = tuple(number for span in spans for number in (span.start + 1, span.stop))

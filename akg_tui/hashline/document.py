@@ -20,7 +20,7 @@ class NotText(ValueError):
     path : str
         The file, as the caller named it.
     offset : int
-        Bytes before the first one that cannot be decoded.
+        Position of the first byte that cannot be decoded.
     """
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
@@ -91,7 +91,7 @@ class Document:
 
     @property
     def ends_with_newline(self) -> bool:
-        """True for an empty file too: what is added to it shall end well."""
+        """True for an empty file too: a line added to it gets a newline."""
         return not self.endings or self.endings[-1] != ""
 
 

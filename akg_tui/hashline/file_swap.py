@@ -1,7 +1,7 @@
-"""The one effect of hashline: putting new bytes in the place of a file, whole or not at all.
+"""Atomic replacement of a file's content: the only effect of hashline.
 
-Compare-and-swap on the content's sha256 under a lock, so of two writers who saw the same
-bytes one wins and the other is told. A crash leaves the old file or the new one.
+Compares and swaps by the content's sha256 under a lock: of two writers that saw the same bytes one
+succeeds and the other gets `FileChanged`. A crash leaves the old file or the new one.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def swap_file(path: Path, data: bytes, *, expected_sha256: str) -> None:
 
 @contextlib.contextmanager
 def _locked(target: Path) -> Iterator[int]:
-    """Hold the lock of the file that bears this name now.
+    """Hold the lock of the file that has this name now.
 
-    A writer who waited may hold the lock of a file that has been swapped out meanwhile,
-    so the name is looked up again until both agree.
+    After a wait the lock may belong to a file that has been replaced meanwhile, so the name is
+    looked up again until both agree.
     """
     while True:
         descriptor = os.open(target, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -1,7 +1,7 @@
-"""Where each line of an older revision stands now: the record of the reader's own edits.
+"""The revisions of a file, and the current number of each line of an older one.
 
-Owns the line maps and their composition. A map is exact or absent, never a guess: a
-revision that came from outside has no map from the one before it. Pure.
+Owns the line maps and their composition. A map is exact or absent, never a guess: a revision that
+came from outside has no map from the revision before it. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class LineMap:
     Attributes
     ----------
     to : tuple of int
-        For each line its number in the later revision, 0 if an edit was aimed at it.
+        For each line its number in the later revision, 0 if an edit named it.
     count : int
         Lines of the later revision.
     """
@@ -36,8 +36,8 @@ class LineMap:
     def of_spans(cls, spans: Sequence[Span], count: int) -> LineMap:
         """The map of an edit of `count` lines by disjoint `spans`.
 
-        A line that an edit was aimed at is lost even where the payload repeats it: which of
-        several equal lines it became, nobody can tell. Lines of a move are followed.
+        A line that an edit named is lost even where the new text repeats it, because it can't be
+        known which of several equal lines it became. Moved lines are followed.
         """
         to = [0] * count
         done = written = 0
@@ -50,30 +50,30 @@ class LineMap:
                 to[here] = range(written + 1, written + len(span.lines) + 1)
             written += len(span.lines)
             done = span.stop
-            # What stood here is gone, unless a move has carried it off already.
+            # The lines of this span are lost, unless a move has given them a new place already.
         kept = count - done
         to[done:] = range(written + 1, written + kept + 1)
         return cls(tuple(to), written + kept)
 
     def then(self, later: LineMap) -> LineMap:
-        """Both maps, one after the other."""
+        """The composition of this map and a later one."""
         follow = (0, *later.to)
         return LineMap(tuple(follow[number] for number in self.to), later.count)
 
     def line(self, number: int) -> int | None:
-        """Where a line stands now; None if it was edited or taken away."""
+        """The new number of a line; None if it was edited or removed."""
         return self.to[number - 1] or None
 
     def run(self, first: int, last: int) -> int | None:
-        """Where lines `first` to `last` begin now, if all survive and still stand together."""
+        """The new number of line `first`, if lines `first` to `last` survive and stay adjacent."""
         start = self.to[first - 1]
         whole = self.to[first - 1 : last] == tuple(range(start, start + last - first + 1))
         return start if start and whole else None
 
     def gap(self, above: int) -> int | None:
-        """Lines that stand above a gap now, if its two neighbours are still neighbours.
+        """The new number of lines above a gap, if the lines on its two sides are still adjacent.
 
-        `above` counts the lines over the gap; the edges of the file count as neighbours.
+        `above` counts the lines over the gap; the edges of the file count as lines.
         """
         upper = self.to[above - 1] if above else 0
         lower = self.to[above] if above < len(self.to) else self.count + 1
@@ -83,7 +83,7 @@ class LineMap:
 
 
 class Lineage:
-    """Every revision a reader can name, oldest first, and the maps between them."""
+    """Every revision that a reader can name, oldest first, and the maps between them."""
 
     def __init__(self, first: Document) -> None:
         self._documents = [first]

@@ -1,7 +1,7 @@
-"""What an edit request says: the operations, and the strict reading of their JSON form.
+"""The edit operations: their values, the strict reading of their JSON form, its JSON schema.
 
-Owns the grammar only. Whether an anchor fits a file is for `anchors`; nothing here
-looks at one. A field is never guessed, mended or ignored.
+Owns the grammar only, and the words that a model sees beside each field. It looks at no file:
+`anchors` decides whether an anchor fits one. It never guesses, repairs or ignores a field.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from akg_tui.hashline.tags import TAG_PATTERNS
+from akg_tui.hashline.tags import TAG_PATTERNS, Notation
 
 NUMBER_PATTERN: Final = "[1-9][0-9]{0,8}"
 _ANCHOR: Final = re.compile(f"({NUMBER_PATTERN})({'|'.join(TAG_PATTERNS.values())})", re.ASCII)
-_PLACES: Final = ("after", "before", "at")
-_SIDES: Final = ("after", "before")
+Side: TypeAlias = Literal["after", "before"]
+
+_SIDES: Final[tuple[Side, ...]] = ("after", "before")
 _FIELDS: Final[dict[str, frozenset[str]]] = {
     "replace": frozenset({"op", "from", "to", "lines"}),
     "delete": frozenset({"op", "from", "to"}),
-    "insert": frozenset({"op", "lines", *_PLACES}),
+    "insert": frozenset({"op", "lines", "at", *_SIDES}),
     "sub": frozenset({"op", "at", "find", "with"}),
     "move": frozenset({"op", "from", "to", *_SIDES}),
     "copy": frozenset({"op", "from", "to", *_SIDES}),
@@ -58,7 +59,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Lines `start` to `stop`, both included, give way to `lines`."""
+    """`lines` replace lines `start` to `stop`, both included."""
 
     start: Anchor
     stop: Anchor
@@ -67,7 +68,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Lines `start` to `stop`, both included, go."""
+    """Lines `start` to `stop`, both included, are removed."""
 
     start: Anchor
     stop: Anchor
@@ -75,16 +76,16 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """`lines` come in on one side of an anchor."""
+    """`lines` are inserted on one side of an anchor."""
 
-    side: Literal["after", "before"]
+    side: Side
     anchor: Anchor
     lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class InsertAtEdge:
-    """`lines` come in before the first line or after the last one."""
+    """`lines` are inserted before the first line or after the last one."""
 
     edge: Literal["head", "tail"]
     lines: tuple[str, ...]
@@ -92,7 +93,7 @@ class InsertAtEdge:
 
 @dataclass(frozen=True, slots=True)
 class Sub:
-    """Within one line, `find` gives way to `instead`; it must stand there exactly once."""
+    """Within one line, `instead` replaces `find`, which must occur exactly once."""
 
     anchor: Anchor
     find: str
@@ -101,15 +102,12 @@ class Sub:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Lines `start` to `stop`, both included, come in on one side of an anchor.
-
-    A ``move`` takes them away from where they stood, a ``copy`` leaves them there.
-    """
+    """Lines `start` to `stop`, both included, are moved or copied to one side of an anchor."""
 
     kind: Literal["move", "copy"]
     start: Anchor
     stop: Anchor
-    side: Literal["after", "before"]
+    side: Side
     anchor: Anchor
 
 
@@ -117,7 +115,7 @@ Op: TypeAlias = Replace | Delete | Insert | InsertAtEdge | Sub | Transfer
 
 
 def parse_ops(raw: object) -> tuple[Op, ...]:
-    """Read the JSON value that `akg_tui.hashline.schema` describes.
+    """Read the JSON value that `edit_schema` describes.
 
     Raises
     ------
@@ -161,21 +159,16 @@ def _parse_op(index: int, item: object) -> Op:
 
 
 def _parse_insert(index: int, item: Mapping[object, object]) -> Op:
-    places = [field for field in _PLACES if field in item]
-    if len(places) != 1:
+    if sum(field in item for field in ("at", *_SIDES)) != 1:
         raise BadEdit(index, "", "an insert has exactly one of after, before and at")
-    match places[0]:
-        case "after":
-            return Insert("after", _parse_anchor(index, "after", item), _parse_lines(index, item))
-        case "before":
-            return Insert("before", _parse_anchor(index, "before", item), _parse_lines(index, item))
-    match item["at"]:
+    match item.get("at", item):
         case "head":
             return InsertAtEdge("head", _parse_lines(index, item))
         case "tail":
             return InsertAtEdge("tail", _parse_lines(index, item))
-        case other:
-            raise BadEdit(index, "at", f"head or tail, not {_quoted(other)}")
+    if "at" in item:
+        raise BadEdit(index, "at", f"head or tail, not {_quoted(item['at'])}")
+    return Insert(*_parse_side(index, item), _parse_lines(index, item))
 
 
 def _parse_sub(index: int, item: Mapping[object, object]) -> Sub:
@@ -186,14 +179,11 @@ def _parse_sub(index: int, item: Mapping[object, object]) -> Sub:
     return Sub(anchor, find, _parse_line(index, "with", item.get("with")))
 
 
-def _parse_side(
-    index: int, item: Mapping[object, object]
-) -> tuple[Literal["after", "before"], Anchor]:
-    if ("after" in item) == ("before" in item):
+def _parse_side(index: int, item: Mapping[object, object]) -> tuple[Side, Anchor]:
+    sides = [side for side in _SIDES if side in item]
+    if len(sides) != 1:
         raise BadEdit(index, "", f"a {item['op']} has exactly one of after and before")
-    if "after" in item:
-        return "after", _parse_anchor(index, "after", item)
-    return "before", _parse_anchor(index, "before", item)
+    return sides[0], _parse_anchor(index, sides[0], item)
 
 
 def _parse_anchor(index: int, field: str, item: Mapping[object, object]) -> Anchor:
@@ -202,11 +192,8 @@ def _parse_anchor(index: int, field: str, item: Mapping[object, object]) -> Anch
     value = item[field]
     found = _ANCHOR.fullmatch(value) if isinstance(value, str) else None
     if found is None:
-        raise BadEdit(
-            index,
-            field,
-            f"a line number and its tag, such as 42sr, not {_quoted(value)}",
-        )
+        detail = f"a line number and its tag, such as 42sr, not {_quoted(value)}"
+        raise BadEdit(index, field, detail)
     return Anchor(int(found[1]), found[2])
 
 
@@ -235,3 +222,87 @@ def _quoted(value: object) -> str:
     """Short and printable, whatever a model sent."""
     text = ascii(value)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+_EXAMPLES: Final[dict[Notation, str]] = {"bigram": "42sr", "two bigrams": "42srab", "hex": "42:f1"}
+_ONE_LINE: Final = {"type": "string", "pattern": "^[^\\r\\n]*$"}
+_LINES: Final[dict[str, object]] = {
+    "type": "array",
+    "minItems": 1,
+    "items": _ONE_LINE,
+    "description": "New lines, one string each, indent included, without tags or line breaks.",
+}
+
+
+def edit_schema(notation: Notation = "bigram") -> dict[str, object]:
+    """Schema of a list of operations whose anchors are in `notation`."""
+    pattern = f"^{NUMBER_PATTERN}{TAG_PATTERNS[notation]}$"
+
+    def anchor(description: str) -> dict[str, object]:
+        return {"type": "string", "pattern": pattern, "description": description}
+
+    lines_from_to: dict[str, object] = {
+        "from": anchor(
+            f"First line, as the view names it: number and tag, such as {_EXAMPLES[notation]}."
+        ),
+        "to": anchor("Last line, included. Left out: the same as from."),
+    }
+    return {
+        "type": "array",
+        "minItems": 1,
+        "description": (
+            "Operations on the lines as shown, applied all together or not at all. "
+            "Ranges must not overlap; numbers refer to the file before the edit."
+        ),
+        "items": {
+            "anyOf": [
+                _shape("replace", ("from", "lines"), {**lines_from_to, "lines": _LINES}),
+                _shape("delete", ("from",), dict(lines_from_to)),
+                *(
+                    _shape(
+                        "insert",
+                        (side, "lines"),
+                        {side: anchor(f"Insert {side} this line."), "lines": _LINES},
+                    )
+                    for side in _SIDES
+                ),
+                _shape(
+                    "insert",
+                    ("at", "lines"),
+                    {"at": {"enum": ["head", "tail"]}, "lines": _LINES},
+                ),
+                _shape("sub", ("at", "find", "with"), _sub_fields(anchor("The line to change."))),
+                *(
+                    _shape(
+                        kind, ("from", side), {**lines_from_to, side: anchor(f"{side} this line.")}
+                    )
+                    for kind in ("move", "copy")
+                    for side in _SIDES
+                ),
+            ]
+        },
+    }
+
+
+def _sub_fields(anchor: dict[str, object]) -> dict[str, object]:
+    return {
+        "at": anchor,
+        "find": {
+            "type": "string",
+            "pattern": "^[^\\r\\n]+$",
+            "description": "Text that stands in the line exactly once.",
+        },
+        "with": {**_ONE_LINE, "description": "What takes its place."},
+    }
+
+
+def _shape(op: str, required: tuple[str, ...], fields: dict[str, object]) -> dict[str, object]:
+    return {
+        "type": "object",
+        "properties": {"op": {"const": op}, **fields},
+        "required": ["op", *required],
+        "additionalProperties": False,
+    }
+
+
+EDIT_SCHEMA: Final[dict[str, object]] = edit_schema()

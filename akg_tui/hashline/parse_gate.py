@@ -1,8 +1,8 @@
 """The parse gate: a file that parsed before an edit must parse after it.
 
-Knows Python by its own parser, C++ and CUDA by tree-sitter, and C++ that stands in the
-string literals of a Python file. It only judges; a file that did not parse before may be
-mended in steps. tree-sitter is imported when a file needs it.
+Parses Python with Python's own parser, and C++ and CUDA, also C++ in the string literals of a
+Python file, with tree-sitter, imported when a file needs it. A file that did not parse before an
+edit may stay broken. It decides, and changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LANGUAGES: Final[dict[str, Language]] = {
     **dict.fromkeys((".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp"), "cpp"),
     **dict.fromkeys((".cu", ".cuh"), "cuda"),
 }
-# A string literal counts as C++ if it parses and says at least one of these at its top level.
+# A string literal counts as C++ if it parses and has one of these at its top level.
 _CPP_ITEMS: Final = frozenset(
     {
         "declaration",
@@ -48,7 +48,7 @@ _LONG_STRINGS: Final = ('"""', "'''", r"\n")  # without these no literal has sev
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The first thing a parser stumbled over; `line` counts from 1."""
+    """The first syntax error of a file; `line` counts from 1."""
 
     line: int
     message: str
@@ -85,12 +85,12 @@ def fault_in(data: bytes, language: Language) -> Fault | None:
 
 @functools.lru_cache(maxsize=4)
 def _tree(data: bytes, language: Literal["cpp", "cuda"]) -> Tree:
-    """Kept for a few files, as the next edit of a file starts from the same text."""
+    """The syntax tree; cached, because the next edit of a file starts from the same text."""
     return parser_of(language).parse(data.removeprefix(BOM))
 
 
 def _still_parses(before: bytes, after: bytes, language: Literal["cpp", "cuda"]) -> bool:
-    """Parse again what the edit changed. False may be wrong, and is checked by a whole parse."""
+    """Parse only the changed part. After False, the caller must parse the whole file."""
     old, new = before.removeprefix(BOM), after.removeprefix(BOM)
     tree = edited(_tree(before, language), old, new)
     return not parser_of(language).parse(new, tree).root_node.has_error
@@ -110,7 +110,7 @@ def _first_error(root: Node) -> Fault:
 
 
 def _python_fault(data: bytes) -> Fault | None:
-    """By the compiler's table of symbols: its parser, without a tree or code to make."""
+    """Uses `symtable`, which parses without building a syntax tree or code for Python."""
     try:
         with warnings.catch_warnings():
             # The parser warns of odd escapes on stderr, which may be the workbench's screen.
@@ -125,24 +125,21 @@ def _python_fault(data: bytes) -> Fault | None:
     return None
 
 
-def _python_tree(data: bytes) -> ast.Module | None:
-    """None for what does not parse."""
-    if _python_fault(data) is not None:
-        return None
+def _python_tree(data: bytes) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(data)
 
 
 def _newly_broken_string(before: Document, result: EditResult) -> Fault | None:
-    """C++ inside a string literal that parsed, and no longer does."""
+    """The fault of a string literal that was C++ and no longer parses."""
     after = result.document
     if not any(mark in after.text for mark in _LONG_STRINGS):
         return None
     touched = [(hunk.new_start, hunk.new_start + len(hunk.added)) for hunk in result.hunks]
-    new, old = _python_tree(after.data), _python_tree(before.data)
-    if new is None or old is None:
+    if _python_fault(before.data) is not None:
         return None
+    new, old = _python_tree(after.data), _python_tree(before.data)
     broken = {
         key: fault
         for key, literal in _code_literals(new)
@@ -160,9 +157,9 @@ def _is_touched(literal: ast.Constant, touched: Sequence[tuple[int, int]]) -> bo
 
 
 def _code_literals(tree: ast.Module) -> Iterator[tuple[tuple[str, int], ast.Constant]]:
-    """String literals of several lines that may hold code, each with a name that lasts.
+    """String literals of several lines that may hold code, each with a key that edits keep.
 
-    The name is what the literal is assigned to, and how many of that name came before.
+    The key is the name that the literal is assigned to, and how many of that name came before.
     """
     counts: dict[str, int] = {}
     waiting: list[tuple[str, ast.AST]] = [("", tree)]
@@ -181,8 +178,12 @@ def _code_literals(tree: ast.Module) -> Iterator[tuple[tuple[str, int], ast.Cons
             waiting += [(name, child) for child in reversed(children)]
 
 
+def _cpp_root(literal: ast.Constant) -> Node:
+    return parser_of("cpp").parse(str(literal.value).encode("utf-8", "replace")).root_node
+
+
 def _cpp_fault(literal: ast.Constant) -> Fault | None:
-    root = parser_of("cpp").parse(str(literal.value).encode("utf-8", "replace")).root_node
+    root = _cpp_root(literal)
     if not root.has_error:
         return None
     fault = _first_error(root)
@@ -191,5 +192,5 @@ def _cpp_fault(literal: ast.Constant) -> Fault | None:
 
 
 def _is_cpp(literal: ast.Constant) -> bool:
-    root = parser_of("cpp").parse(str(literal.value).encode("utf-8", "replace")).root_node
+    root = _cpp_root(literal)
     return not root.has_error and any(child.type in _CPP_ITEMS for child in root.children)

@@ -1,7 +1,7 @@
-"""Why an edit was refused, told so that the next one can succeed.
+"""The reasons and the text of a refused edit, written so that the next edit can succeed.
 
-Owns the wording. The first words say that nothing was written, because a weaker model
-takes "line changed" for a warning; the last lines can be used as anchors verbatim.
+Owns the wording. The first words say that nothing was written, because a weaker model reads
+"line changed" as a warning; the last lines can be used as anchors verbatim.
 """
 
 from __future__ import annotations
@@ -35,18 +35,16 @@ Reason: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with an edit that is in the grammar.
+    """One fault of an edit that is in the grammar.
 
     Attributes
     ----------
-    reason : str
-        The kind of fault, for code that must tell them apart.
     where : str
         The operation or anchor, such as ``ops[0].from 12sr``.
     detail : str
         The rest of the sentence.
     near : tuple of int
-        Numbers of current lines the writer should look at.
+        Numbers of current lines that the rejection quotes.
     """
 
     reason: Reason
@@ -63,7 +61,6 @@ class EditRejected(Exception):
 
     def __init__(self, document: Document, tagger: Tagger, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        self.path = document.path
         self.revision = document.revision
         rows = [
             f"REJECTED, nothing was written: {header_name(document)} stands as it was.",

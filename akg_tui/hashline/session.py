@@ -1,8 +1,8 @@
 """One reader of one file: what it was shown, what it changed, and what it may change now.
 
-Owns the served ledger (which lines of which revision were shown) and the lineage. An edit
-names a revision; the reader's own earlier edits are followed exactly, a change from
-outside is refused with fresh anchors. Holds text in memory; reads and writes no file.
+Owns the record of lines shown, by revision, and the lineage. An edit names a revision: the
+session follows the reader's own earlier edits exactly, and refuses an edit after a change from
+outside, with fresh anchors. It holds text in memory and reads or writes no file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from akg_tui.hashline.anchors import Reading
+from akg_tui.hashline.anchors import ShownRevision
 from akg_tui.hashline.batch_checks import boundary_echoes, conflicts, no_op, without_prefixes
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.lineage import Lineage, LineMap
@@ -18,10 +18,10 @@ from akg_tui.hashline.ops import InsertAtEdge, Op
 from akg_tui.hashline.parse_gate import newly_broken
 from akg_tui.hashline.rejection import EditRejected, Problem
 from akg_tui.hashline.splice import EditResult, Span, Unwritable, splice
-from akg_tui.hashline.tagged_view import Fold, around, render, render_result, rendered, result_lines
+from akg_tui.hashline.tagged_view import around, render, render_result, rendered, result_lines
 from akg_tui.hashline.tags import Tagger
 
-_NO_OPS_BORNE = 2  # the third identical one is a loop that only a hard word can end
+_NO_OPS_ALLOWED = 2  # in a row; a third identical one is a loop, and its refusal says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,11 @@ class EditRequest:
 
     Attributes
     ----------
-    ops : tuple of Op
     revision : int or None
-        The revision whose numbers and tags the operations use. None if the writer did not
-        say; then every revision it was shown must lead to the same edit.
+        The revision whose numbers and tags the operations use. None if the call names none;
+        then every revision that the reader was shown must lead to the same edit.
     allow_dup : bool
-        New lines may repeat the row beside their range.
+        New lines may repeat the line beside their range.
     allow_broken : bool
         The file may stop parsing.
     """
@@ -48,15 +47,10 @@ class EditRequest:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An edit that may be made; nothing has happened yet.
+    """A checked edit of the revision `base` that has not been made yet.
 
-    Attributes
-    ----------
-    base : Document
-        The revision it was checked against.
-    result : EditResult
-    notes : tuple of str
-        What was done beyond the letter of the request, for its writer to know.
+    `step` maps the lines of `base` to those of the result; `notes` tell the model where the edit
+    differs from its request.
     """
 
     base: Document
@@ -66,20 +60,20 @@ class Proposal:
 
 
 class EditSession:
-    """See the module's words. One per reader; not for use by several threads at once.
+    """The edits of one reader of one file. Not for use by several threads at once.
 
     Parameters
     ----------
     document : Document
         The file as it stands; nothing of it has been shown yet.
     tagger : Tagger
-        Its key should be this session's own, so that tags of another are refused.
+        Its key should be this session's own: tags of other sessions are then refused.
     """
 
     def __init__(self, document: Document, tagger: Tagger) -> None:
         self._tagger = tagger
         self._lineage = Lineage(document)
-        self._seen: dict[int, frozenset[int]] = {}
+        self._shown: dict[int, frozenset[int]] = {}
         self._last_no_op: tuple[EditRequest, int] | None = None
 
     @property
@@ -87,58 +81,43 @@ class EditSession:
         """The newest revision known."""
         return self._lineage.newest
 
-    def revision(self, number: int) -> Document | None:
-        """An older revision, None if there never was one of that number."""
-        return self._lineage.revision(number)
-
-    @property
-    def has_shown(self) -> bool:
-        """Whether the reader has been shown anything at all."""
-        return bool(self._seen)
-
     def observe(self, current: Document) -> Document:
-        """Take note of the file as it stands; other bytes become a revision from outside."""
+        """Compare with the file as it stands; other bytes become a revision from outside."""
         if current.sha256 == self.document.sha256:
             return self.document
         return self._lineage.extend(current, None)
 
-    def view(self, *, first: int = 1, last: int | None = None, fold: Sequence[Fold] = ()) -> str:
-        """Render the newest revision and remember what was shown.
-
-        Raises
-        ------
-        BadRange
-            As `render` does.
-        """
-        text = render(self.document, self._tagger, first=first, last=last, fold=fold)
-        self._show(rendered(self.document, first, last, fold))
+    def view(self, *, first: int = 1, last: int | None = None) -> str:
+        """Render the newest revision and record what was shown. Raises `BadRange`."""
+        text = render(self.document, self._tagger, first=first, last=last)
+        self._record_shown(rendered(self.document, first, last))
         return text
 
-    def trust(self) -> None:
-        """Take it that the reader has seen the whole newest revision, by other means."""
-        self._show(range(1, len(self.document.lines) + 1))
+    def assume_shown(self) -> None:
+        """Record that the reader has seen the whole newest revision, by other means."""
+        self._record_shown(range(1, len(self.document.lines) + 1))
 
     def check(self, request: EditRequest, *, current: Document | None = None) -> Proposal:
-        """Decide about an edit; `accept` makes it.
+        """Check an edit and compute its result; `accept` makes it.
 
         Parameters
         ----------
         current : Document, optional
-            The file as it stands, where others can write to it too.
+            The file as it stands, where other programs can write to it too.
 
         Raises
         ------
         EditRejected
-            With every problem found. What it quotes counts as shown.
+            With every problem found. Lines that it quotes count as shown.
         """
         if current is not None:
             self.observe(current)
-        problems, reading = self._reading_for(request)
+        problems, shown = self._revision_for(request)
         notes: tuple[str, ...] = ()
         spans: list[Span] = []
-        if reading is not None:
-            request, notes = _stripped(request, reading)
-            spans, problems = _placed(request.ops, reading)
+        if shown is not None:
+            request, notes = _without_copied_tags(request, shown)
+            spans, problems = _place_all(request.ops, shown)
         problems += conflicts(spans)
         if not problems and not request.allow_dup:
             problems += boundary_echoes(self.document, request.ops, spans)
@@ -153,54 +132,53 @@ class EditSession:
         return Proposal(self.document, result, step, notes)
 
     def accept(self, proposal: Proposal) -> str:
-        """Make the proposed revision the newest; the answer for its writer."""
+        """Make the proposed revision the newest, and return the answer for the model."""
         if proposal.base is not self.document:
             raise ValueError("the proposal was checked against an older revision")
-        base = self._seen.get(self.document.revision, frozenset())
+        base = self._shown.get(self.document.revision, frozenset())
         carried = frozenset(filter(None, map(proposal.step.line, base)))
         made = self._lineage.extend(proposal.result.document, proposal.step)
         self._last_no_op = None
         result = replace(proposal.result, document=made)
-        self._show(carried | frozenset(result_lines(result)))
+        self._record_shown(carried | frozenset(result_lines(result)))
         answer = render_result(result, self._tagger)
         return "\n".join([answer, *(f"Note: {note}" for note in proposal.notes)])
 
-    def _show(self, numbers: Iterable[int]) -> None:
+    def _record_shown(self, numbers: Iterable[int]) -> None:
         revision = self.document.revision
-        seen = self._seen.setdefault(revision, frozenset())
-        new = [number for number in numbers if number not in seen]
-        if new:
-            self._seen[revision] = seen.union(new)
+        self._shown[revision] = self._shown.get(revision, frozenset()).union(numbers)
 
-    def _reading(self, revision: int) -> Reading | None:
-        served = self._lineage.revision(revision)
-        if served is None or revision not in self._seen:
+    def _shown_revision(self, revision: int) -> ShownRevision | None:
+        document = self._lineage.revision(revision)
+        if document is None or revision not in self._shown:
             return None
-        way = self._lineage.to_newest(revision)
-        return Reading(served, self._seen[revision], way, self.document, self._tagger)
+        line_map = self._lineage.to_newest(revision)
+        return ShownRevision(document, self._shown[revision], line_map, self.document, self._tagger)
 
-    def _reading_for(self, request: EditRequest) -> tuple[list[Problem], Reading | None]:
-        """The revision the request speaks of, or why none can be told."""
+    def _revision_for(self, request: EditRequest) -> tuple[list[Problem], ShownRevision | None]:
+        """The revision that the request refers to, or why it can't be determined."""
         if request.revision is not None:
-            reading = self._reading(request.revision)
-            if reading is not None:
-                return [], reading
+            shown = self._shown_revision(request.revision)
+            if shown is not None:
+                return [], shown
             detail = f"no line of a revision r{request.revision} was ever shown to you"
             return [Problem("unknown revision", "rev", detail)], None
-        readings = [r for each in sorted(self._seen, reverse=True) if (r := self._reading(each))]
-        if not readings:
+        revisions = [
+            r for each in sorted(self._shown, reverse=True) if (r := self._shown_revision(each))
+        ]
+        if not revisions:
             detail = "no line of the file was ever shown to you; read it first"
             return [Problem("never shown", "ops", detail)], None
         if all(isinstance(op, InsertAtEdge) for op in request.ops):
-            return [], readings[0]
-        fitting = [r for r in readings if all(map(r.fits, request.ops))]
-        placements = [_placed(request.ops, reading) for reading in fitting]
+            return [], revisions[0]
+        fitting = [r for r in revisions if all(map(r.has_anchors, request.ops))]
+        placements = [_place_all(request.ops, shown) for shown in fitting]
         accepted = [spans for spans, problems in placements if not problems]
         if accepted and any(placed != (accepted[0], []) for placed in placements):
-            names = ", ".join(f"r{r.served.revision}" for r in fitting)
+            names = ", ".join(f"r{r.document.revision}" for r in fitting)
             detail = f"these anchors fit {names} and mean different lines; name the revision"
             return [Problem("ambiguous", "rev", detail)], None
-        return [], (fitting or readings)[0]
+        return [], (fitting or revisions)[0]
 
     def _spliced(self, spans: Sequence[Span]) -> EditResult:
         try:
@@ -212,7 +190,7 @@ class EditSession:
         last, times = self._last_no_op or (None, 0)
         times = times + 1 if last == request else 1
         self._last_no_op = (request, times)
-        if times <= _NO_OPS_BORNE:
+        if times <= _NO_OPS_ALLOWED:
             return problem
         detail = (
             f"the same edit changed nothing {times} times in a row. Stop sending it: the file "
@@ -224,7 +202,7 @@ class EditSession:
         near = sorted({number for problem in problems for number in problem.near})
         shown = around(self.document, near)
         if shown:
-            self._show(shown)
+            self._record_shown(shown)
         return EditRejected(self.document, self._tagger, problems)
 
 
@@ -236,12 +214,12 @@ def apply(
     allow_dup: bool = False,
     allow_broken: bool = False,
 ) -> EditResult:
-    """Apply `ops` to a document that its writer has seen whole, as it stands.
+    """Apply `ops` to a document whose writer has seen all of it as it stands.
 
     Raises
     ------
     EditRejected
-        With every problem found. `document` is a value and stays what it was.
+        With every problem found.
 
     Notes
     -----
@@ -250,27 +228,29 @@ def apply(
     usual line ending; a missing final newline stays missing.
     """
     session = EditSession(document, tagger)
-    session.trust()
+    session.assume_shown()
     request = EditRequest(tuple(ops), document.revision, allow_dup, allow_broken)
     return session.check(request).result
 
 
-def _placed(ops: Sequence[Op], reading: Reading) -> tuple[list[Span], list[Problem]]:
+def _place_all(ops: Sequence[Op], shown: ShownRevision) -> tuple[list[Span], list[Problem]]:
     spans: list[Span] = []
     problems: list[Problem] = []
     for index, op in enumerate(ops):
-        placed, wrong = reading.place(index, op)
+        placed, wrong = shown.place(index, op)
         spans += placed
         problems += wrong
     return spans, problems
 
 
-def _stripped(request: EditRequest, reading: Reading) -> tuple[EditRequest, tuple[str, ...]]:
-    """The request without tags copied into its text, and a note of each such operation."""
+def _without_copied_tags(
+    request: EditRequest, shown: ShownRevision
+) -> tuple[EditRequest, tuple[str, ...]]:
+    """The request without tags copied into its text, and a note for each such operation."""
     ops: list[Op] = []
     notes: list[str] = []
     for index, op in enumerate(request.ops):
-        bare = without_prefixes(op, reading.is_shown)
+        bare = without_prefixes(op, shown.is_shown)
         ops.append(op if bare is None else bare)
         if bare is not None:
             notes.append(

@@ -1,7 +1,7 @@
-"""Putting accepted operations into a document: spans, hunks, and the bytes that result.
+"""Applying checked spans to a document: the hunks and the bytes that result.
 
-Owns the arithmetic of lines and line endings. It trusts that the spans were checked;
-whether an edit is allowed is for `edits` and `anchors`.
+Owns the arithmetic of lines and line endings. It relies on `anchors` and `batch_checks` for
+whether an edit is allowed.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from akg_tui.hashline.document import Document
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Lines ``start`` to ``stop`` (half open, from 0) give way to `lines`.
+    """Lines ``start`` to ``stop`` (half open, from 0) are replaced by `lines`.
 
-    An empty span is a gap: `start` lines stand above it.
+    An empty span is a gap, with `start` lines above it.
 
     Attributes
     ----------
     index : int
         Of the operation in its request.
     endings : tuple of str
-        Of the lines, where they bring their own; empty for the file's usual one.
+        Of moved or copied lines; empty for the file's usual ending.
     moved_from : int or None
-        Where the lines stood before (from 0), for the half of a move that puts them down.
+        Old position of the first line (from 0), for the half of a move that inserts.
     """
 
     start: int
@@ -43,10 +43,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One run of changed lines, trimmed of lines that stayed the same.
+    """One run of changed lines, without lines that stayed the same.
 
-    `old_start` and `new_start` are the numbers, from 1, of the first line removed and the
-    first added; where there is none, of the line that now follows the seam.
+    `old_start` and `new_start` are the numbers, from 1, of the first line removed and the first
+    line added; where there is none, of the line that follows the hunk.
     """
 
     old_start: int
@@ -95,11 +95,11 @@ def splice(document: Document, spans: Sequence[Span]) -> EditResult:
 
 
 class Unwritable(ValueError):
-    """The lines asked for can't be told apart once they are bytes."""
+    """The bytes that result would be read back as other lines."""
 
 
 def _pieces(document: Document, spans: Sequence[Span]) -> list[Span]:
-    """The spans joined where they touch and trimmed of lines that stay the same."""
+    """The spans, joined where they touch and without lines that stay the same."""
     joined: list[Span] = []
     for span in in_order(spans):
         whole = replace(span, endings=span.endings or (document.newline,) * len(span.lines))
@@ -126,7 +126,7 @@ def _pieces(document: Document, spans: Sequence[Span]) -> list[Span]:
 
 
 def _unchanged_edges(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """How many lines at the top, then at the bottom, are the same on both sides."""
+    """Numbers of equal lines at the top and at the bottom."""
     most = min(len(old), len(new))
     top = 0
     while top < most and old[top] == new[top]:
@@ -147,7 +147,8 @@ def _assemble(document: Document, pieces: Sequence[Span]) -> Document:
         endings += document.endings[done : piece.start]
         lines += piece.lines
         endings += [
-            _after(line, ending) for line, ending in zip(piece.lines, piece.endings, strict=True)
+            _ending_of(line, ending)
+            for line, ending in zip(piece.lines, piece.endings, strict=True)
         ]
         done = piece.stop
     lines += document.lines[done:]
@@ -160,20 +161,20 @@ def _assemble(document: Document, pieces: Sequence[Span]) -> Document:
     return made
 
 
-def _after(line: str, ending: str) -> str:
-    """After a stray "\\r", "\\n" alone would make one ending of the two."""
+def _ending_of(line: str, ending: str) -> str:
+    """The ending of a line; after a lone "\\r", "\\n" would form one ending with it."""
     return "\r\n" if ending == "\n" and line.endswith("\r") else ending
 
 
 def _settle_last_ending(lines: list[str], endings: list[str], document: Document) -> None:
-    """A file keeps or keeps lacking its final newline, whichever line is now the last.
+    """Keep the presence or absence of the final newline, whichever line is the last now.
 
-    One exception: an empty last line only exists by its newline, so it has one.
+    An exception is an empty last line, which only exists by its newline.
     """
     if document.ends_with_newline or not lines:
         return
     for position, ending in enumerate(endings):
         if not ending:
-            endings[position] = _after(lines[position], document.newline)
+            endings[position] = _ending_of(lines[position], document.newline)
     if lines[-1]:
         endings[-1] = ""

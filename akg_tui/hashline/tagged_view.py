@@ -1,12 +1,12 @@
-"""The tagged view: how a reader sees a document and learns the anchors to edit it by.
+"""The tagged view: a document as text in which every line carries its anchor.
 
-Pure rendering. Content follows ``|`` exactly as it is in the file, tabs and control
-characters too, so whoever prints a view on a terminal must make it safe first.
+Pure rendering. Content follows ``|`` exactly as it is in the file, tabs and control characters
+too: code that prints a view on a terminal must sanitize it first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from akg_tui.hashline.document import Document
@@ -37,83 +37,36 @@ def tagged_lines(document: Document, tagger: Tagger) -> list[TaggedLine]:
     ]
 
 
-class Fold(NamedTuple):
-    """Lines `first` to `last`, both included, that a view leaves out and says so."""
+def render(document: Document, tagger: Tagger, *, first: int = 1, last: int | None = None) -> str:
+    """The view that a model reads: a header, then ``42sr|text`` a line.
 
-    first: int
-    last: int
+    Parameters
+    ----------
+    first, last : int
+        Numbers of the first and last line to show, both included. A `last` beyond the end of
+        the file stands for its last line.
 
-
-def render(
-    document: Document,
-    tagger: Tagger,
-    *,
-    first: int = 1,
-    last: int | None = None,
-    fold: Sequence[Fold] = (),
-) -> str:
-    """The view a model reads: a header, then ``42sr|text`` a line.
-
-        Parameters
-        ----------
-        first, last : int
-            Numbers of the first and last line to show, both included. A `last` beyond the
-    XX
-        ------
-        BadRange
-            Where no line lies between `first` and `last`. An empty file has its header only.
+    Raises
+    ------
+    BadRange
+        Where no line lies between `first` and `last`. An empty file has its header only.
     """
     count = len(document.lines)
-    end = _end(document, first, last)
+    numbers = rendered(document, first, last)
     header = f"@{header_name(document)} sha={document.sha256[:8]} {_count(count)}"
-    if (first, end) != (1, count):
-        header += f", {first} to {end} shown"
-    rows: list[str] = [header]
-    expected = first
-    for run in _runs(rendered(document, first, last, fold)):
-        if run.start > expected:
-            rows.append(_folded(run.start - expected))
-        rows += _rows(document, tagger, run)
-        expected = run.stop
-    if expected <= end:
-        rows.append(_folded(end + 1 - expected))
-    return "\n".join(rows)
+    if len(numbers) != count:
+        header += f", {first} to {numbers.stop - 1} shown"
+    return "\n".join([header, *_rows(document, tagger, numbers)])
 
 
-def _folded(count: int) -> str:
-    return f"... {_count(count)} folded: read them before editing them"
-
-
-def _runs(numbers: Sequence[int]) -> Iterator[range]:
-    """Ascending numbers as ranges without a gap."""
-    if isinstance(numbers, range):
-        yield from (numbers,) if numbers else ()
-        return
-    start = 0
-    for at in range(1, len(numbers) + 1):
-        if at == len(numbers) or numbers[at] != numbers[at - 1] + 1:
-            yield range(numbers[start], numbers[at - 1] + 1)
-            start = at
-
-
-def rendered(
-    document: Document, first: int, last: int | None, fold: Sequence[Fold] = ()
-) -> Sequence[int]:
-    """Numbers of the lines that `render` shows with their tags."""
-    end = _end(document, first, last)
-    if not fold:
-        return range(first, end + 1)
-    hidden = {number for span in fold for number in range(span.first, min(span.last, end) + 1)}
-    return [number for number in range(first, end + 1) if number not in hidden]
-
-
-def _end(document: Document, first: int, last: int | None) -> int:
+def rendered(document: Document, first: int, last: int | None) -> range:
+    """Numbers of the lines that `render` shows. Raises `BadRange` as `render` does."""
     count = len(document.lines)
     end = count if last is None else min(last, count)
     if first < 1 or (end < first and (count or first > 1)):
         asked = f"{first} to {'the end' if last is None else last}"
         raise BadRange(f"{document.path} has {_count(count)}; there is none from {asked}")
-    return end
+    return range(first, end + 1)
 
 
 def render_around(
@@ -142,7 +95,7 @@ def around(document: Document, numbers: Iterable[int], *, context: int = 2) -> l
 
 
 def render_result(result: EditResult, tagger: Tagger) -> str:
-    """What the writer of an edit reads next: the changed lines and two on either side."""
+    """The answer to an accepted edit: the changed lines and two on either side."""
     document = result.document
     header = (
         f"OK {header_name(document)} sha={document.sha256[:8]} {_count(len(document.lines))}, "
@@ -163,7 +116,7 @@ def _changed(result: EditResult) -> list[int]:
         for hunk in result.hunks
         for number in range(hunk.new_start, hunk.new_start + max(1, len(hunk.added)))
     ]
-    # A hunk that only takes lines away leaves a seam: show both sides of it.
+    # A hunk that only removes lines has none to show: show the lines on both sides of it.
     near += [hunk.new_start - 1 for hunk in result.hunks if not hunk.added]
     return near
 

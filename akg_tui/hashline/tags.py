@@ -1,7 +1,7 @@
-"""The tag that stands beside a line number, in one of three notations.
+"""The tag beside a line number, in one of three notations.
 
-A tag catches an address slip: the right tag with the number off by a few. It is never
-proof that a line is unchanged; `anchors` compares the text itself for that.
+A tag catches a wrong line number beside a right tag. It never proves that a line is unchanged: the
+line maps of `lineage` do.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ TAG_PATTERNS: Final[dict[Notation, str]] = {
     "hex": ":[0-9a-f]{2}",
 }
 
-# Left out are the pairs that cost two tokens, after a line number and before "|", in any of
-# four published vocabularies: cl100k (GPT-4), Qwen, DeepSeek and the public one of Claude 2.
-# What remains is one token in all four, and lets a slip through once in 600; see `Tagger`.
+# These pairs cost two tokens between a line number and "|" in at least one of four published
+# vocabularies: cl100k (GPT-4), Qwen, DeepSeek and the public one of Claude 2. Each of the other
+# 600 pairs is one token in all four.
 _TWO_TOKENS = (
     "bqbwfjfqfzgjgkgqgvgxhjhqhxjfjgjqjvjwjxjyjzkfkqkxkzlqlwlzmhmznqnwnzoqpjpzqfqg"
     "qjqkqoqyqzrjrqsxtjtquqvjvqvxvzwjwqwvwzxgxhxjxkxqxrxuxvxwyfyhyjyqyvzgzjzqzrzv"
@@ -41,15 +41,15 @@ class Tagger:
         1 to 64 bytes, drawn once a run. The same key gives the same tags; without the key
         a tag can't be computed, only copied from a view.
     notation : Notation
-        ``bigram`` shows ``2sr|``; ``two bigrams`` shows ``2srab|`` and lets a slip through
-        once in 360,000 times for about one more token a line; ``hex`` shows ``2:f1|``, the
-        form in which hashline was first published, with one of 256 tags.
+        ``bigram`` shows ``2sr|``; ``two bigrams`` shows ``2srab|``, one of 360,000 tags, for about
+        one more token a line; ``hex`` shows ``2:f1|``, one of 256 tags, the form in which
+        hashline was first published.
 
     Notes
     -----
     The line number is hashed along with the text, so the many textual twins in a kernel
     (``}``, blank lines, unrolled loops) carry different tags. Indent and trailing blanks
-    count. A wrong number meets the tag by chance once in 600 times.
+    count. A wrong number has the same tag by chance once in 600 times.
     """
 
     __slots__ = ("_keyed", "notation")

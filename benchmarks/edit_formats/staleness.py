@@ -145,7 +145,7 @@ def _attempt(form: str, task: Task, current: Document, tagger: Tagger) -> Sequen
 
 def _attempt_own(task: Task, step: Step, tagger: Tagger) -> Sequence[str] | None:
     session = EditSession(task.document, tagger)
-    session.trust()
+    session.assume_shown()
     _make_own(session, step, tagger)
     call = CALLS["hashline"](task.document, task.start, task.stop, task.new, tagger)
     request = EditRequest(parse_ops(call["ops"]), task.document.revision, allow_broken=True)
@@ -160,7 +160,7 @@ def _make_own(session: EditSession, step: Step, tagger: Tagger) -> bool:
     operation = as_operation(step, session.document, tagger)
     if operation is None:
         return False
-    session.trust()
+    session.assume_shown()
     ops = parse_ops([operation])
     request = EditRequest(ops, session.document.revision, allow_dup=True, allow_broken=True)
     try:
@@ -200,7 +200,7 @@ def fuzz(tasks: Tasks, rng: Random, trials: int, tagger: Tagger) -> Fuzz:
         document, start, stop = _slice(tasks, rng)
         rows = now = list(map(Row, document.lines))
         session = EditSession(document, tagger)
-        session.trust()
+        session.assume_shown()
         outside = trial % 2 == 0
         for _ in range(rng.randint(1, 3)):
             low = min(start, len(now) - 1)

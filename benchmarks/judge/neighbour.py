@@ -24,7 +24,7 @@ def noisy(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Keep `count` neighbours at work while the block runs; yield their processes."""
     made = [
         subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, str(number)],
+            [sys.executable, "-P", __file__, str(number)],
             stdin=subprocess.PIPE,
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )

@@ -139,8 +139,3 @@ def _decided(found: Measurement) -> tuple[bool, str]:
         return False, f"error: {found.message}"
     decision = decide_verdict(found, Timing().min_gain)
     return decision.verdict is Verdict.KEEP, decision.reason
-
-
-def names(chosen: Sequence[str]) -> list[str]:
-    """Return the kernels to run: the chosen ones, or all."""
-    return list(chosen) or list(KERNELS)

@@ -134,7 +134,7 @@ def test_a_proposal_that_is_not_accepted_changes_nothing(form: str) -> None:
     document = Document.from_text("a = 1\nb = 2\n", path="k.py")
     reader = open_reader(form, Tagger(b"-"))
     assert isinstance(reader, Guarded)
-    reader.trust(document)
+    reader.assume_shown(document)
     edit = CALLS[form](document, 1, 2, ["b = 7"], Tagger(b"-"))
     assert isinstance(reader.propose(document, edit), Proposed)
     second = reader.propose(document, edit)
@@ -146,7 +146,7 @@ def test_a_proposal_that_is_not_accepted_changes_nothing(form: str) -> None:
 def test_an_edit_that_changes_nothing_is_refused() -> None:
     document = Document.from_text("a = 1\n", path="k.py")
     reader = open_reader("str_replace", Tagger(b"-"))
-    reader.trust(document)
+    reader.assume_shown(document)
     refused = reader.propose(document, {"old": "a = 1", "new": "a = 1"})
     assert isinstance(refused, Refusal)
     assert "changes nothing" in refused.message

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.misbehave import KERNEL, write_task
+from benchmarks.workbench.misbehave import KERNEL, write_task
 
 
 def test_each_misbehaviour_gets_its_verdict_and_the_best_kernel_is_back(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.soak import figures, soak
+from benchmarks.judge.soak import figures, soak
 
 
 async def test_thirty_evaluations_leave_no_process_memory_or_descriptor_behind(

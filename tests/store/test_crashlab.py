@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import disk_faults
-from benchmarks.disk_faults import Step
-from benchmarks.power_loss import Disk
+from benchmarks.crashlab import disk_faults
+from benchmarks.crashlab.disk_faults import Step
+from benchmarks.crashlab.power_loss import Disk
 from tests.store import scripted
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ import os, sys
 from pathlib import Path
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_folder import RunFolder, read_state
-from benchmarks import disk_faults
+from benchmarks.crashlab import disk_faults
 from tests.store import scripted
 run, error = Path(sys.argv[1]), int(sys.argv[2])
 disk_faults.arm(run, disk_faults.How.FAIL_FROM_HERE, 1, error=error)

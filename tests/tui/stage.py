@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.deck import Deck
-from benchmarks import gallery
+from benchmarks.gallery import pictures as gallery
 
 from .script import FakeHandle
 

@@ -15,7 +15,8 @@ from akg_tui.core.fold import evolve
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.run_folder import read_state
 from akg_tui.tui.app import WorkbenchApp
-from benchmarks import gallery, recorded_run
+from benchmarks.gallery import pictures as gallery
+from benchmarks.gallery import recorded_run
 from tests.engine.runs import create, engine
 
 ROOT = Path(__file__).parents[2]

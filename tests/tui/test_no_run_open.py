@@ -13,7 +13,8 @@ from textual.widgets import Input
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
-from benchmarks import gallery, recorded_run
+from benchmarks.gallery import pictures as gallery
+from benchmarks.gallery import recorded_run
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 NEED_A_RUN = ("stop", "tell use q4", "mode-to auto", "revoke 1", "copy-kernel", "copy 3-4")

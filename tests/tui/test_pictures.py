@@ -15,7 +15,8 @@ from akg_tui.core.measurement import Interval, Progress
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.view.controls.preferences import Preferences
-from benchmarks import gallery, recorded_run
+from benchmarks.gallery import pictures as gallery
+from benchmarks.gallery import recorded_run
 
 from .script import FakeHandle
 from .stage import workbench

@@ -26,7 +26,8 @@ from akg_tui.view.controls import command_registry, keys_page
 from akg_tui.view.controls.command_registry import Argument, Command, Where, at, every
 from akg_tui.view.controls.preferences import config_folder
 from akg_tui.view.spans import cells, plain
-from benchmarks import gallery, recorded_run
+from benchmarks.gallery import pictures as gallery
+from benchmarks.gallery import recorded_run
 
 from .script import FakeHandle
 from .stage import Stage, on_stage

@@ -31,7 +31,7 @@ class KernelTools:
     def recall(self) -> Document:
         """The kernel as it stands, which the agent was shown whole before: it may be edited."""
         document = self._document()
-        self._reader.trust(document)
+        self._reader.assume_shown(document)
         return document
 
     @property

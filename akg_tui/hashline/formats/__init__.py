@@ -4,11 +4,18 @@ Hashline is the one that can't change the wrong line; the others are here for mo
 were trained on them, and to be measured against it.
 """
 
-from akg_tui.hashline.formats.apply_patch import ApplyPatch
-from akg_tui.hashline.formats.contract import EditFormat, EditReader, Guarded, Proposed, Refusal
+from akg_tui.hashline.formats.apply_patch import apply_patch_spans
+from akg_tui.hashline.formats.contract import (
+    EditFormat,
+    EditReader,
+    Guarded,
+    PatchFormat,
+    Proposed,
+    Refusal,
+)
 from akg_tui.hashline.formats.str_replace import StrReplace
 from akg_tui.hashline.formats.tagged import Hashline
-from akg_tui.hashline.formats.unified_diff import UnifiedDiff
+from akg_tui.hashline.formats.unified_diff import unified_diff_spans
 from akg_tui.hashline.tags import Tagger
 
 FORMATS = ("hashline", "str_replace", "str_replace lines", "apply_patch", "unified diff")
@@ -30,9 +37,9 @@ def open_format(name: str, tagger: Tagger) -> EditFormat:
         case "str_replace lines":
             return StrReplace(whole_lines=True)
         case "apply_patch":
-            return ApplyPatch()
+            return PatchFormat(name, "patch", apply_patch_spans)
         case "unified diff":
-            return UnifiedDiff()
+            return PatchFormat(name, "diff", unified_diff_spans)
     raise ValueError(f"no edit format {name!r}; there are: {', '.join(FORMATS)}")
 
 
@@ -41,17 +48,4 @@ def open_reader(name: str, tagger: Tagger) -> EditReader:
     return Hashline(tagger) if name == "hashline" else Guarded(open_format(name, tagger))
 
 
-__all__ = [
-    "FORMATS",
-    "ApplyPatch",
-    "EditFormat",
-    "EditReader",
-    "Guarded",
-    "Hashline",
-    "Proposed",
-    "Refusal",
-    "StrReplace",
-    "UnifiedDiff",
-    "open_format",
-    "open_reader",
-]
+__all__ = ["FORMATS", "EditFormat", "Guarded", "Proposed", "Refusal", "open_format", "open_reader"]

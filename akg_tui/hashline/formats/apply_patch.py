@@ -1,19 +1,19 @@
 """The patch envelope of Codex, for one file: context and changed lines without numbers.
 
-Follows the published matching rules: each chunk goes to the first place at or after the
-one before it where its old lines stand exactly, else without trailing blanks, else
-without any blanks at the ends, else with typographic characters made plain.
+Follows the published matching rules: each chunk goes to the first place at or after the chunk
+before it where its old lines stand exactly, else without trailing blanks, else without blanks at
+either end, else with typographic characters replaced by ASCII.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from akg_tui.hashline.document import BOM, Document
-from akg_tui.hashline.formats.contract import Refusal, object_schema, text_argument
-from akg_tui.hashline.splice import Span, Unwritable, splice
+from akg_tui.hashline.document import Document
+from akg_tui.hashline.formats.contract import BadPatch
+from akg_tui.hashline.splice import Span
 
 _BEGIN, _END, _EOF = "*** Begin Patch", "*** End Patch", "*** End of File"
 _UPDATE = "*** Update File: "
@@ -33,10 +33,6 @@ _READINGS: Final[tuple[Callable[[str], str], ...]] = (
 )
 
 
-class BadPatch(ValueError):
-    """The text is not a patch in this form."""
-
-
 @dataclass(slots=True)
 class _Chunk:
     header: str = ""
@@ -45,28 +41,12 @@ class _Chunk:
     at_end: bool = False
 
 
-@dataclass(frozen=True)
-class ApplyPatch:
-    """Only ``Update File`` of the file at hand is taken."""
+def apply_patch_spans(document: Document, patch: str) -> list[Span]:
+    """Where a patch changes the document; only ``Update File`` of this file is taken.
 
-    name = "apply_patch"
-
-    @property
-    def schema(self) -> dict[str, object]:
-        return object_schema(patch={"type": "string"})
-
-    def render(self, document: Document) -> str:
-        return document.text.removeprefix(BOM)
-
-    def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
-        patch = text_argument(call, "patch")
-        if isinstance(patch, Refusal):
-            return patch
-        try:
-            chunks = _parse(patch, document.path)
-            return splice(document, _spans(document.lines, chunks)).document
-        except (BadPatch, Unwritable) as error:
-            return Refusal(f"nothing was written: {error}")
+    Raises `BadPatch`.
+    """
+    return _spans(document.lines, _parse(patch, document.path))
 
 
 def _parse(patch: str, path: str) -> list[_Chunk]:

@@ -1,7 +1,7 @@
-"""What an edit format is: a way to show a file, and a way to say a change to it.
+"""The interface of an edit format: a way to show a file, and a way to say a change to it.
 
-Owns the interface, the reading of its plain arguments, and the rule that no file is edited that the
-reader was not shown.
+Owns what the formats share: reading of plain arguments, application of a patch, and the rule that
+a file can be edited only in the state in which its reader was shown it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Protocol
 
-from akg_tui.hashline.document import Document
+from akg_tui.hashline.document import BOM, Document
+from akg_tui.hashline.splice import Span, Unwritable, splice
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Refusal:
 
 
 class EditFormat(Protocol):
-    """One reader's use of a format on one file."""
+    """A format that one reader uses on one file."""
 
     @property
     def name(self) -> str: ...
@@ -55,17 +56,14 @@ class Proposed:
 
 
 class EditReader(Protocol):
-    """A format as a run uses it: it knows what its reader was shown, and proposes first."""
-
-    @property
-    def name(self) -> str: ...
+    """A format as a run uses it: it records what its reader was shown, and proposes an edit."""
 
     def render(self, document: Document) -> str:
         """The file as the reader is shown it now."""
         ...
 
-    def trust(self, document: Document) -> None:
-        """Take note that the reader was shown this very document, whole, before."""
+    def assume_shown(self, document: Document) -> None:
+        """Record that the reader was shown this document, whole, by other means."""
         ...
 
     def propose(self, document: Document, call: Mapping[str, object]) -> Proposed | Refusal:
@@ -74,13 +72,13 @@ class EditReader(Protocol):
 
 
 def text_argument(call: Mapping[str, object], name: str) -> str | Refusal:
-    """A string among the arguments of a call."""
+    """A string argument of a call, or why it is none."""
     value = call.get(name)
     return value if isinstance(value, str) else Refusal(f"{name}: a string is needed")
 
 
-def object_schema(**properties: dict[str, object]) -> dict[str, object]:
-    """Schema of an object of which every property is needed."""
+def object_schema(**properties: Mapping[str, object]) -> dict[str, object]:
+    """JSON schema of an object whose properties are all required."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -89,26 +87,55 @@ def object_schema(**properties: dict[str, object]) -> dict[str, object]:
     }
 
 
+class BadPatch(ValueError):
+    """The text is no patch in this form, or a part of it fits nowhere in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchFormat:
+    """A format whose call is one text of changed lines and their context.
+
+    Attributes
+    ----------
+    argument : str
+        Name of the call's only argument.
+    spans : callable
+        Places a patch in a document; raises `BadPatch`.
+    """
+
+    name: str
+    argument: str
+    spans: Callable[[Document, str], list[Span]]
+
+    @property
+    def schema(self) -> dict[str, object]:
+        return object_schema(**{self.argument: {"type": "string"}})
+
+    def render(self, document: Document) -> str:
+        return document.text.removeprefix(BOM)
+
+    def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
+        patch = text_argument(call, self.argument)
+        if isinstance(patch, Refusal):
+            return patch
+        try:
+            return splice(document, self.spans(document, patch)).document
+        except (BadPatch, Unwritable) as error:
+            return Refusal(f"nothing was written: {error}")
+
+
 class Guarded:
-    """`form` for one reader of one file. Implements `EditReader`."""
+    """An `EditFormat` as an `EditReader`: it refuses a file that its reader was not shown."""
 
     def __init__(self, form: EditFormat) -> None:
         self._form = form
         self._shown = ""
 
-    @property
-    def name(self) -> str:
-        return self._form.name
-
-    @property
-    def schema(self) -> dict[str, object]:
-        return self._form.schema
-
     def render(self, document: Document) -> str:
         self._shown = document.sha256
         return self._form.render(document)
 
-    def trust(self, document: Document) -> None:
+    def assume_shown(self, document: Document) -> None:
         self._shown = document.sha256
 
     def propose(self, document: Document, call: Mapping[str, object]) -> Proposed | Refusal:
@@ -122,7 +149,7 @@ class Guarded:
             return made
         if made.sha256 == document.sha256:
             return Refusal("nothing was written: the edit changes nothing")
-        added, removed = _counted(document, made)
+        added, removed = _line_counts(document, made)
 
         def accept() -> str:
             self._shown = made.sha256
@@ -131,7 +158,7 @@ class Guarded:
         return Proposed(made, added, removed, accept)
 
 
-def _counted(before: Document, after: Document) -> tuple[int, int]:
+def _line_counts(before: Document, after: Document) -> tuple[int, int]:
     """Lines added and lines removed."""
     codes = SequenceMatcher(None, before.lines, after.lines, autojunk=False).get_opcodes()
     changed = [code for code in codes if code[0] != "equal"]

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.formats.contract import Proposed, Refusal
-from akg_tui.hashline.ops import BadEdit, parse_ops
+from akg_tui.hashline.ops import BadEdit, edit_schema, parse_ops
 from akg_tui.hashline.rejection import EditRejected
-from akg_tui.hashline.schema import edit_schema
 from akg_tui.hashline.session import EditRequest, EditSession
 from akg_tui.hashline.tags import Tagger
 
 
 class Hashline:
-    """See `akg_tui.hashline.session`."""
+    """An `EditSession` for each reader. Implements `EditFormat` and `EditReader`."""
 
     name = "hashline"
 
@@ -42,9 +41,9 @@ class Hashline:
         self._session.observe(document)
         return self._session.view()
 
-    def trust(self, document: Document) -> None:
+    def assume_shown(self, document: Document) -> None:
         self._session = EditSession(document, self._tagger)
-        self._session.trust()
+        self._session.assume_shown()
 
     def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
         proposed = self.propose(document, call)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from akg_tui.hashline.document import BOM, Document
-from akg_tui.hashline.formats.contract import Refusal, object_schema, text_argument
-from akg_tui.hashline.splice import Span, Unwritable, splice
+from akg_tui.hashline.document import Document
+from akg_tui.hashline.formats.contract import BadPatch
+from akg_tui.hashline.splice import Span
 
+_FUZZ: Final = 2  # rows of context at either end that may differ, as with ``patch -F``
 _HUNK: Final = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+\d+(?:,\d+)? @@.*", re.ASCII)
-
-
-class BadDiff(ValueError):
-    """The text is no unified diff, or a hunk of it fits nowhere."""
 
 
 @dataclass(slots=True)
@@ -31,59 +28,38 @@ class _HunkRows:
         return top, bottom
 
 
-@dataclass(frozen=True)
-class UnifiedDiff:
-    """`fuzz` rows of context at either end may differ, as with ``patch -F``."""
+def unified_diff_spans(document: Document, diff: str) -> list[Span]:
+    """Where a unified diff changes the document. Raises `BadPatch`."""
+    spans: list[Span] = []
+    offset = done = 0
+    for hunk in _parse(diff):
+        found = _find(document.lines, hunk, hunk.start + offset, done)
+        if found is None:
+            raise BadPatch(f"the hunk at line {hunk.start + 1} fits nowhere")
+        at, rows = found
+        spans += _changes(rows, at, len(spans))
+        done = at + sum(sign != "+" for sign, _ in rows)
+        skipped = min(_FUZZ, hunk.context()[0]) if len(rows) < len(hunk.rows) else 0
+        offset = at - hunk.start - skipped
+    return spans
 
-    fuzz: int = 2
-    name = "unified diff"
 
-    @property
-    def schema(self) -> dict[str, object]:
-        return object_schema(diff={"type": "string"})
-
-    def render(self, document: Document) -> str:
-        return document.text.removeprefix(BOM)
-
-    def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
-        diff = text_argument(call, "diff")
-        if isinstance(diff, Refusal):
-            return diff
-        try:
-            return splice(document, self._spans(document.lines, _parse(diff))).document
-        except (BadDiff, Unwritable) as error:
-            return Refusal(f"nothing was written: {error}")
-
-    def _spans(self, lines: Sequence[str], hunks: Sequence[_HunkRows]) -> list[Span]:
-        spans: list[Span] = []
-        offset = done = 0
-        for hunk in hunks:
-            found = self._find(lines, hunk, hunk.start + offset, done)
-            if found is None:
-                raise BadDiff(f"the hunk at line {hunk.start + 1} fits nowhere")
-            at, rows = found
-            spans += _changes(rows, at, len(spans))
-            done = at + sum(sign != "+" for sign, _ in rows)
-            skipped = min(self.fuzz, hunk.context()[0]) if len(rows) < len(hunk.rows) else 0
-            offset = at - hunk.start - skipped
-        return spans
-
-    def _find(
-        self, lines: Sequence[str], hunk: _HunkRows, expected: int, done: int
-    ) -> tuple[int, list[tuple[str, str]]] | None:
-        """The nearest place that fits, with as little fuzz as it takes."""
-        top, bottom = hunk.context()
-        for fuzz in range(self.fuzz + 1):
-            skip, drop = min(fuzz, top), min(fuzz, bottom)
-            rows = hunk.rows[skip : len(hunk.rows) - drop]
-            old = tuple(text for sign, text in rows if sign != "+")
-            places = range(done, len(lines) - len(old) + 1)
-            wanted = expected + skip
-            fitting = (at for at in places if tuple(lines[at : at + len(old)]) == old)
-            nearest = min(fitting, key=lambda at: abs(at - wanted), default=None)
-            if nearest is not None:
-                return nearest, rows
-        return None
+def _find(
+    lines: Sequence[str], hunk: _HunkRows, expected: int, done: int
+) -> tuple[int, list[tuple[str, str]]] | None:
+    """The nearest place that fits, with as little fuzz as it takes."""
+    top, bottom = hunk.context()
+    for fuzz in range(_FUZZ + 1):
+        skip, drop = min(fuzz, top), min(fuzz, bottom)
+        rows = hunk.rows[skip : len(hunk.rows) - drop]
+        old = tuple(text for sign, text in rows if sign != "+")
+        places = range(done, len(lines) - len(old) + 1)
+        wanted = expected + skip
+        fitting = (at for at in places if tuple(lines[at : at + len(old)]) == old)
+        nearest = min(fitting, key=lambda at: abs(at - wanted), default=None)
+        if nearest is not None:
+            return nearest, rows
+    return None
 
 
 def _parse(diff: str) -> list[_HunkRows]:
@@ -92,14 +68,14 @@ def _parse(diff: str) -> list[_HunkRows]:
         if row.startswith("@@"):
             match = _HUNK.fullmatch(row)
             if match is None:
-                raise BadDiff(f"a hunk begins like @@ -3,7 +3,8 @@, not {row[:40]!r}")
+                raise BadPatch(f"a hunk begins like @@ -3,7 +3,8 @@, not {row[:40]!r}")
             hunks.append(_HunkRows(max(0, int(match[1]) - 1)))
         elif hunks and row[:1] in (" ", "+", "-", ""):
             hunks[-1].rows.append((row[:1] or " ", row[1:]))
         elif hunks and not row.startswith("\\"):
-            raise BadDiff(f"a line begins with a blank, + or -: {row[:40]!r}")
+            raise BadPatch(f"a line begins with a blank, + or -: {row[:40]!r}")
     if not hunks:
-        raise BadDiff("there is no hunk in it")
+        raise BadPatch("there is no hunk in it")
     return hunks
 
 

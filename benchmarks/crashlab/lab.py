@@ -26,11 +26,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import disk_faults
-from benchmarks.disk_faults import How
+from benchmarks.crashlab import disk_faults
+from benchmarks.crashlab.disk_faults import How
 
 POINTS, KILLS, LOSSES = 400, 500, 100
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class Case(NamedTuple):
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> bool:
     # In memory where there is one: a fsync's time is no part of what is asked here.
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="akg-crashlab-", dir=place) as folder:
-        command = [sys.executable, "-m", "benchmarks.crashlab", folder]
+        command = [sys.executable, "-m", "benchmarks.crashlab.lab", folder]
         command += [f"--{name}={value}" for name, value in vars(options).items()]
         environment = disk_faults.environment(Path(folder))
         done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
@@ -102,7 +102,7 @@ def _progress(total: int) -> Iterator[None]:
 
 def work(folder: Path, options: argparse.Namespace) -> bool:
     """In the watched process: make the scenes, do every case, print the figures."""
-    from benchmarks.crash_victims import Lab
+    from benchmarks.crashlab.victims import Lab
 
     began = time.monotonic()
     dice = random.Random(options.seed)

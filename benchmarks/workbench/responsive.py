@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.misbehave import write_task
-from benchmarks.terminal import Terminal
+from benchmarks.workbench.misbehave import write_task
+from benchmarks.workbench.terminal import Terminal
 
 EVERY_S = 0.15
 QUIET_KEYS = 40

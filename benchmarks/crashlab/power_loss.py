@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.disk_faults import Step
+from benchmarks.crashlab.disk_faults import Step
 
 
 @dataclass

@@ -1,4 +1,7 @@
-"""`gallery`: the pictures of the documentation, made from recorded runs. For who works on them."""
+"""`akg-tui gallery`: its options, and what it prints.
+
+It is hidden from the help: only those who work on the documentation need it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ RECORDED = Path("tests") / "recorded"
 PICTURES = Path("docs") / "gallery"
 
 
-def add_gallery(add: Callable[..., Any]) -> None:
+def add_commands(add: Callable[..., Any]) -> None:
     """Declare `gallery`; `add` makes one command."""
     gallery = add("gallery", _gallery, "make the pictures of the documentation", hidden=True)
     gallery.add_argument(
@@ -28,7 +31,7 @@ def add_gallery(add: Callable[..., Any]) -> None:
 
 def _gallery(arguments: argparse.Namespace) -> int:
     from akg_tui.store.errors import StoreError
-    from benchmarks import recorded_run
+    from benchmarks.gallery import recorded_run
 
     archives: list[Path] = arguments.recordings
     try:
@@ -45,7 +48,7 @@ def _gallery(arguments: argparse.Namespace) -> int:
     except StoreError as error:
         raise UsageError(str(error)) from error
 
-    from benchmarks.gallery import paint
+    from benchmarks.gallery.pictures import paint
 
     try:
         for path in paint(read, arguments.out):

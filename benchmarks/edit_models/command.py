@@ -1,4 +1,4 @@
-"""`bench edits --model`: the edit formats in the hands of a model."""
+"""`akg-tui bench edits --model`: its options, and what it prints."""
 
 from __future__ import annotations
 

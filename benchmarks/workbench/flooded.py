@@ -1,6 +1,6 @@
-"""A workbench under a flood of events, for `benchmarks.workbench`: a run played by hand.
+"""A workbench under a flood of events, for `benchmarks.workbench.views`: a run played by hand.
 
-`python -m benchmarks.flooded RATE` shows a long run whose journal grows by RATE events a
+`python -m benchmarks.workbench.flooded RATE` shows a long run whose journal grows by RATE events a
 second, until it is killed. What the events say is what an agent would: replies, tool calls
 and their answers. Besides, it writes the worst stall of its event loop and its own cost to
 the file named by `FLOODED_REPORT`, twice a second.

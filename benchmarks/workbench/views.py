@@ -27,8 +27,8 @@ from akg_tui.view.agents import AgentList
 from akg_tui.view.chart import Chart, Plot, Series, draw
 from akg_tui.view.code_rows import Version, blame
 from akg_tui.view.lazy_rows import OnDemand
-from benchmarks.flooded import Flood, event
-from benchmarks.terminal import Terminal
+from benchmarks.workbench.flooded import Flood, event
+from benchmarks.workbench.terminal import Terminal
 
 LINES = 100_000
 POINTS = 10_000
@@ -208,7 +208,7 @@ def _rss_mib(pid: int) -> float:
 def _flooded(events: int, report: Path, *, long: bool = False, rate: int = 0) -> Terminal:
     """The flooded workbench in a pseudo-terminal that takes `rate` bytes a second, 0 for all."""
     more = ["long"] if long else []
-    command = [sys.executable, "-m", "benchmarks.flooded", str(events), *more]
+    command = [sys.executable, "-m", "benchmarks.workbench.flooded", str(events), *more]
     return Terminal(command, rate=rate, FLOODED_REPORT=str(report))
 
 

@@ -3,7 +3,8 @@
 A jump is what a key does: another state, every pane and the timeline drawn, until the
 screen's rows are there; headless, at 120×40, to random events, in time of the processor.
 The list is opened on a folder of copies of one short journal; its stalls are how late the
-loop was while keys were pressed and the runs were being read. Memory is `benchmarks.flat`.
+loop was while keys were pressed and the runs were being read. Memory is
+`benchmarks.workbench.flat`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from akg_tui.store.history import History
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.garbage_collection import Sweeper
 from akg_tui.tui.screens.runs import Runs
-from benchmarks import flat, fold
+from benchmarks import fold
+from benchmarks.workbench import flat
 
 EVENTS = 100_000
 JUMPS = 60

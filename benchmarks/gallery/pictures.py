@@ -23,7 +23,7 @@ from akg_tui.tui.export import picture
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.runs import Runs
 from akg_tui.view.controls.preferences import Preferences
-from benchmarks.recorded_run import Recorded, Recording
+from benchmarks.gallery.recorded_run import Recorded, Recording
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot

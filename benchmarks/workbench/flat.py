@@ -229,7 +229,7 @@ async def _attached(folder: Path, whole: Path, stops: Sequence[int]) -> dict[str
 
 def _measured(*words: str) -> dict[str, float]:
     """What a fresh process found."""
-    command = [sys.executable, "-m", "benchmarks.flat", *words]
+    command = [sys.executable, "-m", "benchmarks.workbench.flat", *words]
     done = subprocess.run(command, check=True, capture_output=True)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures

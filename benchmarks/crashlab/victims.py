@@ -27,12 +27,12 @@ from akg_tui.store.errors import StoreError
 from akg_tui.store.journal import Journal
 from akg_tui.store.journal_format import Prepared
 from akg_tui.store.run_folder import read_state
-from benchmarks import disk_faults
-from benchmarks.crash_scenes import find_run, make_task, open_run, outcome, session, spoil
-from benchmarks.crash_steps import faults_of, of_step, recovered
-from benchmarks.crashlab import Case
-from benchmarks.disk_faults import How, Step
-from benchmarks.power_loss import Disk
+from benchmarks.crashlab import disk_faults
+from benchmarks.crashlab.disk_faults import How, Step
+from benchmarks.crashlab.lab import Case
+from benchmarks.crashlab.power_loss import Disk
+from benchmarks.crashlab.scenes import find_run, make_task, open_run, outcome, session, spoil
+from benchmarks.crashlab.steps import faults_of, of_step, recovered
 
 STOPPED, BROKEN = 10, 11
 Fault = tuple[str, str]

@@ -6,7 +6,7 @@ import errno
 import json
 from pathlib import Path
 
-from benchmarks.disk_faults import How, Step
+from benchmarks.crashlab.disk_faults import How, Step
 
 RECOVERY = {"SessionOpened", "EvalInterrupted", "ToolAnswered", "TurnInterrupted", "PlanEdited"}
 
