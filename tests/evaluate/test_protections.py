@@ -180,7 +180,7 @@ asyncio.run(main())
     before, after = done.stdout.splitlines()
     assert before == "failed"
     assert after.startswith("error judge the judge's own files changed since it started")
-    assert "evaluate/timing.py" in after
+    assert "evaluate/timing_samples.py" in after
 
 
 async def test_a_judge_that_holds_another_reference_refuses(tmp_path: Path) -> None:
@@ -378,8 +378,9 @@ def test_landlock_s_version_is_known_or_nothing() -> None:
 def test_trying_the_protections_leaves_no_process_to_who_adopts_orphans() -> None:
     script = (
         "import os\n"
-        "from akg_tui.evaluate import process_tree, protections, sandbox\n"
-        "sandbox.adopt_orphans()\n"
+        "from akg_tui.evaluate.processes import process_tree\n"
+        "from akg_tui.evaluate.sandbox import confinement, protections\n"
+        "confinement.adopt_orphans()\n"
         # All on one CPU: whoever is woken runs before the one that was to end.
         "os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])\n"
         "for _ in range(20):\n"
