@@ -43,7 +43,7 @@ def _eval(arguments: argparse.Namespace) -> int:
             folder.reference,
             Path(scratch),
             on_progress=lambda _: None,
-            ahead=False,
+            prefetch=False,
         )
         try:
             return await judge.evaluate(kernel, None, precise=PRECISE)

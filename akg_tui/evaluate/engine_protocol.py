@@ -27,7 +27,7 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
     engine: int
     """The engine's process id."""
 
-    ahead: bool = True
+    prefetch: bool = True
     """Whether to make things ready for an evaluation while there is none."""
 
     def sha256(self) -> str:
@@ -48,7 +48,7 @@ class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
     kernel: str
     incumbent: str | None
     label: str
-    terms: str
+    task_sha256: str
     """Digest of the task and the reference that the engine holds (`Begin.sha256`)."""
 
     precise: float | None = None
@@ -81,20 +81,20 @@ ToJudge: TypeAlias = Begin | Evaluate | Cancel
 ToEngine: TypeAlias = Step | Result
 
 _encoder = msgspec.json.Encoder()
-_judge: msgspec.json.Decoder[ToJudge] = msgspec.json.Decoder(ToJudge)
-_engine: msgspec.json.Decoder[ToEngine] = msgspec.json.Decoder(ToEngine)
+_judge_decoder: msgspec.json.Decoder[ToJudge] = msgspec.json.Decoder(ToJudge)
+_engine_decoder: msgspec.json.Decoder[ToEngine] = msgspec.json.Decoder(ToEngine)
 
 
-def line(message: ToJudge | ToEngine) -> bytes:
+def encode(message: ToJudge | ToEngine) -> bytes:
     """Return a message as one line."""
     return _encoder.encode(message) + b"\n"
 
 
-def for_judge(text: bytes) -> ToJudge:
+def decode_for_judge(text: bytes) -> ToJudge:
     """Return what the engine said."""
-    return _judge.decode(text)
+    return _judge_decoder.decode(text)
 
 
-def for_engine(text: bytes) -> ToEngine:
+def decode_for_engine(text: bytes) -> ToEngine:
     """Return what the judge said."""
-    return _engine.decode(text)
+    return _engine_decoder.decode(text)

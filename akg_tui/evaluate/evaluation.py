@@ -23,22 +23,22 @@ from akg_tui.evaluate.child.protocol import Plan
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.engine_protocol import Begin, Evaluate
 from akg_tui.evaluate.prefetch import Prefetched
-from akg_tui.evaluate.processes.child_pool import ChildPool, Misjudged
+from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
 from akg_tui.evaluate.processes.worker import ChildFailed, Zygote
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.sandbox.protections import Protection
-from akg_tui.evaluate.timing import SPARES, Contender, Timed, TimingStage
+from akg_tui.evaluate.timing import SPARES, KernelPair, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Memory
 from akg_tui.evaluate.verification import Errors, Verification
 
-VERIFYING_SPARES = 2
+VERIFICATION_SPARES = 2
 """Children that verification needs: one to build in, one to compare in."""
 
 RESERVED = 2
 """Clusters whose children settle while the candidate is verified. Fewer decide nothing, and more
 are often not needed: who is far slower is given up then."""
 
-READY_SPARES = VERIFYING_SPARES + SPARES
+READY_SPARES = VERIFICATION_SPARES + SPARES
 """Children that an evaluation needs at least, if all that is drawn is there already."""
 
 
@@ -50,55 +50,55 @@ class Evaluations:
     ) -> None:
         # A second thread of ours would keep spinning beside the kernel being timed.
         torch.set_num_threads(1)
-        self._nursery = ChildPool(begin.task, scratch, zygote, offered)
-        self._reference = Reference(self._nursery, begin.reference, begin.task.files.reference)
-        self._stock = Prefetched(self._nursery, self._reference)
+        self._pool = ChildPool(begin.task, scratch, zygote, offered)
+        self._reference = Reference(self._pool, begin.reference, begin.task.files.reference)
+        self._prefetched = Prefetched(self._pool, self._reference)
         self._memory = Memory()
         self._spares = 0
 
     def prepare(self) -> None:
         """Make ready what the next evaluation will need; may be broken off at any point."""
         # A reference that fails now will fail then, and be told of it.
-        self._nursery.tidy()
-        with contextlib.suppress(Misjudged):
-            self._stock.fill(self._spares)
+        self._pool.release_reserved()
+        with contextlib.suppress(EvaluationError):
+            self._prefetched.fill(self._spares)
 
     def run(
         self, request: Evaluate, report: Callable[[Progress], None], started: float
     ) -> Measurement:
         """Return what one evaluation found, however it ended."""
         evaluation = Evaluation(
-            self._nursery,
+            self._pool,
             self._reference,
-            self._stock,
+            self._prefetched,
             request,
             memory=self._memory,
             report=report,
             started=started,
         )
-        self._nursery.tidy()
-        self._spares = READY_SPARES if evaluation.timed else VERIFYING_SPARES
+        self._pool.release_reserved()
+        self._spares = READY_SPARES if evaluation.timed else VERIFICATION_SPARES
         return evaluation.run()
 
-    def expect(self) -> None:
+    def fork_next(self) -> None:
         """Have a child made for the next kernel, while those that have seen one are taken down."""
-        self._nursery.stock(1)
+        self._pool.fork_spares(1)
 
-    def rest(self, *, keep: bool) -> None:
+    def clean_up(self, *, keep: bool) -> None:
         """Return when no process is left that has seen a kernel.
 
         With `keep`, those that have not seen one go on waiting for the next evaluation, and
         what takes its time to be put away waits for the idle time after this one.
         """
         if keep:
-            self._nursery.await_gone()
+            self._pool.await_gone()
         else:
-            self._nursery.clear()
-            self._stock.tidy()
+            self._pool.clear()
+            self._prefetched.free_used()
 
 
 @dataclass
-class Findings:
+class PartialResult:
     """What is known so far; a failure reports what was found before it."""
 
     started: float
@@ -106,7 +106,7 @@ class Findings:
     sandbox: tuple[str, ...] = ()
     sandbox_missing: tuple[str, ...] = ()
     errors: Errors = field(default_factory=Errors)
-    timed: Timed = field(default_factory=Timed)
+    timed: TimingResult = field(default_factory=TimingResult)
     held: list[Bound] = field(default_factory=list)
 
 
@@ -115,47 +115,47 @@ class Evaluation:
 
     def __init__(
         self,
-        nursery: ChildPool,
+        pool: ChildPool,
         reference: Reference,
-        stock: Prefetched,
+        prefetched: Prefetched,
         request: Evaluate,
         *,
         memory: Memory,
         report: Callable[[Progress], None],
         started: float,
     ) -> None:
-        self._nursery = nursery
-        self._task = nursery.task
-        self._target, self._dsl = adapters(nursery.task)
+        self._pool = pool
+        self._task = pool.task
+        self._target, self._dsl = adapters(pool.task)
         self._untimed = self._dsl.untimed(self._target.name)
         self.timed = request.timed and not self._untimed
         """Whether it has a timing stage, if the candidate gets so far."""
         self._reference = reference
-        self._stock = stock
+        self._prefetched = prefetched
         self._kernel = request.kernel
         self._request = request
         self._memory = memory
         self._report = report
-        self._dice = random.Random(secrets.randbits(64))
-        self._found = Findings(started)
+        self._rng = random.Random(secrets.randbits(64))
+        self._found = PartialResult(started)
 
     def run(self) -> Measurement:
         """Return what was found, however it ended."""
         try:
             self._stage("reference")
-            self._nursery.stock(1)
+            self._pool.fork_spares(1)
             self._reference.examine()
-            self._nursery.reserve([self._kernel], builds=True)
+            self._pool.reserve([self._kernel], builds=True)
             verification = self._build()
             if self.timed:
                 # Made on another CPU while the candidate is at work.
-                self._nursery.stock(SPARES)
+                self._pool.fork_spares(SPARES)
             call_s = self._verify(verification)
             if self.timed:
                 self._time(call_s)
         except ChildFailed as failed:
             return self._failed(failed)
-        except Misjudged as broken:
+        except EvaluationError as broken:
             return self._measurement(Outcome.ERROR, broken.kind, broken.message, broken.detail)
         return self._measurement(Outcome.CORRECT, message=self._untimed)
 
@@ -164,26 +164,26 @@ class Evaluation:
         self._stage("build")
         start = time.monotonic()
         verification = Verification(
-            self._nursery,
+            self._pool,
             self._reference,
             self._plan(),
             self._found.errors,
             self._stage,
-            beside=self._reserve,
+            meanwhile=self._reserve,
             warmups=self._request.warmups,
         )
         try:
-            verification.build(beside=self._reserve_verifying)
+            verification.build(meanwhile=self._reserve_verifier)
         finally:
             self._found.sandbox = verification.sandbox
-            self._found.sandbox_missing = self._nursery.sandbox_missing
+            self._found.sandbox_missing = self._pool.sandbox_missing
             self._found.build_s = time.monotonic() - start
         return verification
 
-    def _reserve_verifying(self) -> None:
+    def _reserve_verifier(self) -> None:
         """Have a child ready to verify in: only now, for many a kernel can't even be loaded."""
-        self._nursery.stock(1)
-        self._nursery.reserve([self._kernel])
+        self._pool.fork_spares(1)
+        self._pool.reserve([self._kernel])
 
     def _reserve(self) -> None:
         """Give spares that wait already their places for the timing."""
@@ -193,14 +193,14 @@ class Evaluation:
         incumbent = self._request.incumbent
         pair = [self._kernel, self._reference.source if incumbent is None else incumbent]
         for _ in range(RESERVED):
-            self._dice.shuffle(pair)
+            self._rng.shuffle(pair)
             wanted += pair
-        self._nursery.reserve(wanted)
+        self._pool.reserve(wanted)
 
     def _verify(self, verification: Verification) -> float:
         """Compare the candidate on fresh inputs; return about how long one call takes."""
         self._stage("verify", 0, self._task.correctness.trials)
-        with contextlib.closing(self._stock.trials()) as drawn:
+        with contextlib.closing(self._prefetched.verification_inputs()) as drawn:
             call_s = verification.verify(drawn)
         self._found.held = verification.held
         return call_s
@@ -209,18 +209,18 @@ class Evaluation:
         def report(stage: str, done: int, total: int, ratio: Interval | None) -> None:
             self._stage(stage, done, total, ratio)
 
-        contender = Contender(self._kernel, self._request.incumbent, self._found.held, candidate_s)
+        kernels = KernelPair(self._kernel, self._request.incumbent, self._found.held, candidate_s)
         TimingStage(
-            self._nursery,
+            self._pool,
             self._reference,
-            self._stock,
-            contender,
+            self._prefetched,
+            kernels,
             self._found.timed,
             levels=self._target.levels(),
             report=report,
             precise=self._request.precise,
             samples=self._request.samples,
-            dice=self._dice,
+            rng=self._rng,
             memory=self._memory,
         ).run()
 
@@ -241,7 +241,7 @@ class Evaluation:
                 Outcome.ERROR, FailureKind.TOOLCHAIN, failed.message, failed.detail
             )
         kind = FailureKind.BUILD if failed.kind is FailureKind.TOOLCHAIN else failed.kind
-        if kind not in CANDIDATES_OWN:
+        if kind not in CANDIDATE_FAILURES:
             kind = FailureKind.CALL
         return self._measurement(Outcome.FAILED, kind, failed.message, failed.detail)
 
@@ -288,7 +288,7 @@ class Evaluation:
         return described | self._dsl.versions(self._target.name)
 
 
-CANDIDATES_OWN = frozenset(
+CANDIDATE_FAILURES = frozenset(
     {
         FailureKind.SYNTAX,
         FailureKind.BUILD,

@@ -61,7 +61,7 @@ def with_extents(shapes: Shapes, extents: Sequence[tuple[Dimension, int]]) -> Sh
     return tuple(tuple(shape) for shape in changed)
 
 
-def hidden_shapes(shapes: Shapes, free: Sequence[Dimension], dice: random.Random) -> list[Shapes]:
+def hidden_shapes(shapes: Shapes, free: Sequence[Dimension], rng: random.Random) -> list[Shapes]:
     """Return shapes to try: odd ones, one with an extent of 1, one larger than declared.
 
     All but the longest dimension are made short, so that they cost little and the longest
@@ -69,15 +69,15 @@ def hidden_shapes(shapes: Shapes, free: Sequence[Dimension], dice: random.Random
     """
     if not free:
         return []
-    found = [small(shapes, [(d, _odd(d.extent, dice)) for d in free])]
+    found = [small(shapes, [(d, _odd(d.extent, rng)) for d in free])]
     several = [d for d in free if d.extent > 1]
     if several:
-        one = dice.choice(several)
-        rest = [(d, _odd(d.extent, dice)) for d in free if d is not one]
+        one = rng.choice(several)
+        rest = [(d, _odd(d.extent, rng)) for d in free if d is not one]
         found.append(small(shapes, [*rest, (one, 1)]))
-    grown = dice.choice(free)
-    rest = [(d, _odd(d.extent, dice)) for d in free if d is not grown]
-    larger = grown.extent + (dice.randint(1, GROWTH) if grown.extent > 1 else 1)
+    grown = rng.choice(free)
+    rest = [(d, _odd(d.extent, rng)) for d in free if d is not grown]
+    larger = grown.extent + (rng.randint(1, GROWTH) if grown.extent > 1 else 1)
     found.append(small(shapes, [*rest, (grown, larger)], keep=grown))
     return [other for index, other in enumerate(found) if other not in found[:index]]
 
@@ -97,6 +97,6 @@ def small(
     return with_extents(shapes, list(wanted.items()))
 
 
-def _odd(extent: int, dice: random.Random) -> int:
+def _odd(extent: int, rng: random.Random) -> int:
     """Return an odd extent of at least half of `extent`: no multiple of any vector's width."""
-    return dice.randint((extent + 1) // 2, max(extent - 1, 1)) | 1 if extent > 2 else extent
+    return rng.randint((extent + 1) // 2, max(extent - 1, 1)) | 1 if extent > 2 else extent

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from akg_tui.evaluate.evaluation import Evaluations
 
 
-TELLING_S = 0.05
+PROGRESS_INTERVAL_S = 0.05
 """How far a stage has come is told no oftener."""
 
 
-MOMENT_S = 0.02
+IDLE_GRACE_S = 0.02
 """Who wants something at once has it sooner if nothing else was begun."""
 
 
@@ -45,11 +45,11 @@ class EngineGone(Exception):
     """The engine closed its end."""
 
 
-class Wanted(Exception):
+class RequestArrived(Exception):
     """The engine has something for the judge to do, which was making things ready."""
 
 
-class Line:
+class EngineChannel:
     """The socket to the engine."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -67,12 +67,12 @@ class Line:
 
     def interrupts(self) -> Interrupts:
         """Return what lets any wait notice the engine."""
-        return Interrupts(self._connection.fileno(), self._notice)
+        return Interrupts(self._connection.fileno(), self._check_messages)
 
     def answer(self, message: engine_protocol.ToEngine) -> None:
         """Send a message; a lost engine shows at the next read."""
         try:
-            self._connection.sendall(engine_protocol.line(message))
+            self._connection.sendall(engine_protocol.encode(message))
         except OSError as error:
             raise EngineGone from error
 
@@ -84,30 +84,30 @@ class Line:
         """Ignore cancellations of what is done."""
         self._current = None
 
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Return whether nothing was said and not heard, nor is in the next moment."""
-        return not self._waiting and not select.select([self._connection], [], [], MOMENT_S)[0]
+        return not self._waiting and not select.select([self._connection], [], [], IDLE_GRACE_S)[0]
 
     @contextlib.contextmanager
-    def unless_wanted(self) -> Iterator[None]:
+    def until_request(self) -> Iterator[None]:
         """Break the block off as soon as the engine asks for anything."""
         self._idle = True
         try:
             yield
-        except Wanted:
+        except RequestArrived:
             return
         finally:
             self._idle = False
 
-    def pulse(self) -> None:
+    def check_messages(self) -> None:
         """Notice what the engine has said, without waiting."""
         if select.select([self._connection], [], [], 0)[0]:
-            self._notice()
+            self._check_messages()
 
-    def _notice(self) -> None:
+    def _check_messages(self) -> None:
         self._read()
         if self._idle and self._waiting:
-            raise Wanted
+            raise RequestArrived
         for message in self._waiting:
             if isinstance(message, Cancel) and message.number == self._current:
                 raise Cancelled
@@ -120,16 +120,16 @@ class Line:
         if not data:
             raise EngineGone
         *lines, self._partial = (self._partial + data).split(b"\n")
-        self._waiting.extend(engine_protocol.for_judge(line) for line in lines)
+        self._waiting.extend(engine_protocol.decode_for_judge(line) for line in lines)
 
 
 def main(arguments: list[str]) -> None:
     """Serve on the inherited socket whose descriptor is the first argument."""
-    line = Line(socket.socket(fileno=int(arguments[0])))
+    channel = EngineChannel(socket.socket(fileno=int(arguments[0])))
     confinement.hide_memory()
     confinement.adopt_orphans()
     try:
-        _serve(line)
+        _serve(channel)
     except EngineGone:
         return
 
@@ -145,7 +145,7 @@ def _refusal(begin: Begin, message: str) -> Measurement:
 
 
 def _evaluate(
-    line: Line,
+    channel: EngineChannel,
     request: Evaluate,
     begin: Begin,
     sources: integrity.Sources,
@@ -156,35 +156,35 @@ def _evaluate(
     Else those that are left have been killed, and the caller waits for them.
     """
     started = time.monotonic()
-    if request.terms != begin.sha256():
+    if request.task_sha256 != begin.sha256():
         return _refusal(begin, "the judge holds another task or reference than the run does")
-    line.begin(request.number)
+    channel.begin(request.number)
 
-    told: dict[str, float] = {}
+    sent_at: dict[str, float] = {}
 
     def report(progress: Progress) -> None:
-        line.pulse()
+        channel.check_messages()
         now = time.monotonic()
         # Who reads it takes time on a CPU that the candidate is to have.
-        if progress.done and now - told.get(progress.stage, 0.0) < TELLING_S:
+        if progress.done and now - sent_at.get(progress.stage, 0.0) < PROGRESS_INTERVAL_S:
             return
-        told[progress.stage] = now
-        line.answer(Step(request.number, progress))
+        sent_at[progress.stage] = now
+        channel.answer(Step(request.number, progress))
 
     try:
         found = evaluations.run(request, report, started)
     except Cancelled:
-        evaluations.rest(keep=False)
+        evaluations.clean_up(keep=False)
         return None
     finally:
-        line.finish()
+        channel.finish()
     changed = sources.difference()
     return _refusal(begin, changed) if changed else found
 
 
-def _serve(line: Line) -> None:
+def _serve(channel: EngineChannel) -> None:
     sources = integrity.Sources()
-    begin = line.next()
+    begin = channel.next()
     if not isinstance(begin, Begin):
         raise TypeError(f"the first message must be Begin, got {type(begin).__name__}")
     if not confinement.die_with_parent(begin.engine):
@@ -198,28 +198,28 @@ def _serve(line: Line) -> None:
     target, dsl = adapters(begin.task)
     environment = target.zygote_environment(begin.task.timing.threads, home)
     environment |= dsl.environment(target.name)
-    zygote = Zygote(environment, line.interrupts(), target.name, dsl.name)
+    zygote = Zygote(environment, channel.interrupts(), target.name, dsl.name)
     try:
         # Only now: both processes load torch, and do so side by side.
         from akg_tui.evaluate.evaluation import Evaluations
 
         evaluations = Evaluations(begin, scratch, zygote, offered)
         while True:
-            request = line.next()
+            request = channel.next()
             if not isinstance(request, Evaluate):
                 continue
-            found = _evaluate(line, request, begin, sources, evaluations)
-            if found is not None and not begin.ahead:
-                evaluations.rest(keep=False)
-            line.answer(Result(request.number, found))
+            found = _evaluate(channel, request, begin, sources, evaluations)
+            if found is not None and not begin.prefetch:
+                evaluations.clean_up(keep=False)
+            channel.answer(Result(request.number, found))
             # After a cancellation another evaluation is less likely, and quiet is wanted.
-            ahead = begin.ahead and found is not None
-            if ahead:
-                evaluations.expect()
+            prefetch = begin.prefetch and found is not None
+            if prefetch:
+                evaluations.fork_next()
             # Those that have seen a kernel were killed; they are gone before there is another.
-            evaluations.rest(keep=True)
-            if ahead and line.is_quiet():
-                with line.unless_wanted():
+            evaluations.clean_up(keep=True)
+            if prefetch and channel.is_idle():
+                with channel.until_request():
                     evaluations.prepare()
     finally:
         zygote.close()

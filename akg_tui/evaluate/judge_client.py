@@ -70,15 +70,15 @@ class Judge:
         scratch: Path,
         *,
         on_progress: Callable[[Progress], None] | None = None,
-        ahead: bool = True,
+        prefetch: bool = True,
     ) -> None:
         self._task = task
-        self._ahead = ahead
+        self._prefetch = prefetch
         self._reference = reference
         self._scratch = scratch.absolute()
         self._on_progress = on_progress
         self._numbers = itertools.count(1)
-        self._turn = asyncio.Lock()
+        self._evaluating = asyncio.Lock()
         self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.StreamReader | None = None
@@ -144,7 +144,7 @@ class Judge:
         return await self._evaluate(
             Evaluate(
                 number=next(self._numbers),
-                terms=self._begin().sha256(),
+                task_sha256=self._begin().sha256(),
                 kernel=kernel,
                 incumbent=incumbent,
                 label=label,
@@ -164,7 +164,7 @@ class Judge:
         return await self._evaluate(
             Evaluate(
                 number=next(self._numbers),
-                terms=self._begin().sha256(),
+                task_sha256=self._begin().sha256(),
                 kernel=kernel,
                 incumbent=None,
                 label="probe",
@@ -206,8 +206,8 @@ class Judge:
                 threads=self._task.timing.threads,
                 elapsed_s=time.monotonic() - start,
             )
-        async with self._turn:
-            self._tell(Progress(stage="start", message=request.label))
+        async with self._evaluating:
+            self._report(Progress(stage="start", message=request.label))
             try:
                 await self._ensure()
                 found = await self._ask(request)
@@ -230,7 +230,7 @@ class Judge:
         if self._current is None or self._writer is None:
             return
         with contextlib.suppress(ConnectionError):
-            self._writer.write(engine_protocol.line(Cancel(self._current)))
+            self._writer.write(engine_protocol.encode(Cancel(self._current)))
             await self._writer.drain()
 
     async def close(self) -> None:
@@ -264,7 +264,7 @@ class Judge:
         self._reader, self._writer = await asyncio.open_connection(
             sock=ours, limit=engine_protocol.LINE_LIMIT
         )
-        self._writer.write(engine_protocol.line(self._begin()))
+        self._writer.write(engine_protocol.encode(self._begin()))
 
     def _begin(self) -> Begin:
         return Begin(
@@ -272,7 +272,7 @@ class Judge:
             reference=self._reference,
             scratch=str(self._scratch),
             engine=os.getpid(),
-            ahead=self._ahead,
+            prefetch=self._prefetch,
         )
 
     async def _ask(self, request: Evaluate) -> Measurement | None:
@@ -281,11 +281,11 @@ class Judge:
             raise JudgeLost("the judge is not running")
         self._current = number
         try:
-            self._writer.write(engine_protocol.line(request))
+            self._writer.write(engine_protocol.encode(request))
             await self._writer.drain()
             return await self._result(number)
         except asyncio.CancelledError:
-            await self._withdraw(number)
+            await self._cancel_and_wait(number)
             raise
         finally:
             self._current = None
@@ -298,9 +298,9 @@ class Judge:
                 if message.number == number:
                     return message.measurement
             elif message.number == number:
-                self._tell(message.progress)
+                self._report(message.progress)
 
-    def _tell(self, progress: Progress) -> None:
+    def _report(self, progress: Progress) -> None:
         if self._on_progress is not None:
             self._on_progress(progress)
 
@@ -309,13 +309,13 @@ class Judge:
             raise JudgeLost("the judge is not running")
         try:
             text = await self._reader.readuntil(b"\n")
-            return engine_protocol.for_engine(text)
+            return engine_protocol.decode_for_engine(text)
         except asyncio.IncompleteReadError as error:
             raise JudgeLost("the judge's process ended") from error
         except (asyncio.LimitOverrunError, msgspec.MsgspecError) as error:
             raise JudgeLost(f"the judge said what can't be read: {error}") from error
 
-    async def _withdraw(self, number: int) -> None:
+    async def _cancel_and_wait(self, number: int) -> None:
         """Cancel in the judge and wait until its children are gone, or else end it too."""
         try:
             await self.cancel()

@@ -79,12 +79,12 @@ class Watch:
         self._machine = machine
         self._first = machine.counters()
         self._clocks: list[int] = []
-        self._waited_s = 0.0
+        self._cpu_wait_s = 0.0
         self._sampled_s = 0.0
 
-    def cluster(self, waited_s: float, sampled_s: float) -> None:
+    def cluster(self, cpu_wait_s: float, sampled_s: float) -> None:
         """Take note of a cluster; `waited_s` is its own, `sampled_s` what all samples took."""
-        self._waited_s += waited_s
+        self._cpu_wait_s += cpu_wait_s
         self._sampled_s = sampled_s
         clock = self._machine.clock_khz()
         if clock is not None:
@@ -105,7 +105,7 @@ class Watch:
         if self._clocks and max(self._clocks) > (1 + CLOCK_RANGE) * min(self._clocks):
             low, high = (value / 1e6 for value in (min(self._clocks), max(self._clocks)))
             told.append(f"the CPU's clock moved between {low:.2f} and {high:.2f} GHz")
-        share = self._waited_s / self._sampled_s if self._sampled_s else 0.0
+        share = self._cpu_wait_s / self._sampled_s if self._sampled_s else 0.0
         if share > WAITED:
             told.append(f"the kernels waited for a CPU {min(share, 1):.0%} of the time")
         moved = drift(baseline_s)

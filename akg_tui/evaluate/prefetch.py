@@ -17,22 +17,27 @@ from akg_tui.evaluate import verification_inputs
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.shared_memory import SharedMemoryPool
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
-from akg_tui.evaluate.verification_inputs import DRAW_S, UNUSUAL_AHEAD_S, UNUSUAL_S, Trials
+from akg_tui.evaluate.verification_inputs import (
+    DRAW_S,
+    UNUSUAL_CPU_S,
+    UNUSUAL_IDLE_CPU_S,
+    VerificationInputs,
+)
 
-AHEAD = 2
+DRAWS_AHEAD = 2
 """Draws for timing: one for the comparison and one for its confirmation."""
 
-AHEAD_BYTES = 64 << 20
+DRAWS_AHEAD_BYTES = 64 << 20
 """Beyond this for both, one is kept, of the size that was needed the last time."""
 
-ROOM = 1.25
+SPARE_SHARE = 1.25
 """More inputs than were needed the last time: a candidate that is faster needs more."""
 
-POOLED = 16
+POOL_BLOCKS = 16
 """Pieces of memory for the clusters of a comparison: inputs and results of both sides, for as
 many clusters as the first look that can tell a gain needs."""
 
-POOLED_BYTES = 128 << 20
+POOL_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -44,24 +49,24 @@ class Need:
     at_least: int
 
     @property
-    def roomier(self) -> Need:
+    def with_spare(self) -> Need:
         """The same with some to spare."""
-        return Need(int(ROOM * self.count), int(ROOM * self.checkable), self.at_least)
+        return Need(int(SPARE_SHARE * self.count), int(SPARE_SHARE * self.checkable), self.at_least)
 
 
 class Prefetched:
     """Draws for the evaluations of one judge, ahead where it can."""
 
-    def __init__(self, nursery: ChildPool, reference: Reference) -> None:
-        self._nursery = nursery
+    def __init__(self, pool: ChildPool, reference: Reference) -> None:
+        self._pool = pool
         self._reference = reference
-        self._dice = random.Random(secrets.randbits(64))
-        self._trials: Trials | None = None
+        self._rng = random.Random(secrets.randbits(64))
+        self._verification_inputs: VerificationInputs | None = None
         self._timed: deque[Draw] = deque()
         self._need: Need | None = None
-        self.pool = SharedMemoryPool(POOLED, POOLED_BYTES)
+        self.memory_pool = SharedMemoryPool(POOL_BLOCKS, POOL_BYTES)
         """Memory for the clusters of a comparison."""
-        self._used: list[Trials | Draw] = []
+        self._used: list[VerificationInputs | Draw] = []
         """Kept until there is time to give so much memory back."""
 
     def fill(self, spares: int) -> None:
@@ -69,31 +74,31 @@ class Prefetched:
 
         Can be broken off at any point, and keeps what is whole by then.
         """
-        self.tidy()
+        self.free_used()
         if not self._reference.examined:
             return
-        self.pool.fill()
-        if self._trials is None or self._lacks_timed():
+        self.memory_pool.fill()
+        if self._verification_inputs is None or self._lacks_timed():
             self._draw_missing()
-        self._nursery.stock_idly(spares)
+        self._pool.fork_spares_singly(spares)
 
     def _draw_missing(self) -> None:
         with self._reference.loaded() as loaded:
             while self._need is not None and self._lacks_timed():
-                need = self._need.roomier if self._ahead > 1 else self._need
+                need = self._need.with_spare if self._draws_ahead > 1 else self._need
                 self._timed.append(self._draw_timed(loaded, need))
-            if self._trials is None:
-                self._trials = verification_inputs.draw(
-                    self._reference, loaded, self._dice, UNUSUAL_AHEAD_S
+            if self._verification_inputs is None:
+                self._verification_inputs = verification_inputs.draw(
+                    self._reference, loaded, self._rng, UNUSUAL_IDLE_CPU_S
                 )
 
-    def trials(self) -> Trials:
+    def verification_inputs(self) -> VerificationInputs:
         """Return fresh trials, which the caller closes."""
-        self.tidy()
-        drawn, self._trials = self._trials, None
+        self.free_used()
+        drawn, self._verification_inputs = self._verification_inputs, None
         if drawn is None:
             with self._reference.loaded() as loaded:
-                drawn = verification_inputs.draw(self._reference, loaded, self._dice, UNUSUAL_S)
+                drawn = verification_inputs.draw(self._reference, loaded, self._rng, UNUSUAL_CPU_S)
         self._used.append(drawn)
         return drawn
 
@@ -112,21 +117,21 @@ class Prefetched:
         self._used.append(drawn)
         return drawn
 
-    def tidy(self) -> None:
+    def free_used(self) -> None:
         """Give back the memory of what was handed out and closed."""
         self._used.clear()
 
     def _lacks_timed(self) -> bool:
-        return len(self._timed) < self._ahead
+        return len(self._timed) < self._draws_ahead
 
     @property
-    def _ahead(self) -> int:
+    def _draws_ahead(self) -> int:
         """How many draws for timing are worth having."""
         if self._need is None:
             return 0
         known = self._reference.description
         each = known.inputs.size * self._need.count + known.outputs.size * self._need.checkable
-        return AHEAD if AHEAD * each <= AHEAD_BYTES else 1
+        return DRAWS_AHEAD if DRAWS_AHEAD * each <= DRAWS_AHEAD_BYTES else 1
 
     def _draw_timed(self, loaded: Loaded, need: Need) -> Draw:
         drawn = self._reference.draw_from(

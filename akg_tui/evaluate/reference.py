@@ -21,10 +21,10 @@ from akg_tui.evaluate import correctness, hidden_shapes, task_lint
 from akg_tui.evaluate.child import layout as layouts
 from akg_tui.evaluate.child.layout import Layout
 from akg_tui.evaluate.child.protocol import REPORT_BYTES, Description, Op, Plan, Variation, Want
-from akg_tui.evaluate.child.unusual_values import Case
+from akg_tui.evaluate.child.unusual_values import ValueKind
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.hidden_shapes import Dimension, Shapes
-from akg_tui.evaluate.processes.child_pool import ChildPool, Misjudged, blamed_on
+from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 
@@ -58,19 +58,19 @@ class Draw:
         """Return the results in double precision, where the reference has such a form."""
         if self.exact is None:
             return None
-        layout = layouts.results_in(self.description.outputs, exact=True)
+        layout = layouts.result_layout(self.description.outputs, exact=True)
         return layouts.views(layout, self.exact.map, item * layout.size)
 
     @property
     def fds(self) -> tuple[int, ...]:
         """The descriptors that a DRAW needs."""
-        return tuple(region.fd for region in (self.inputs, self.outputs, self.exact) if region)
+        return tuple(block.fd for block in (self.inputs, self.outputs, self.exact) if block)
 
     def close(self) -> None:
         """Give the memory back."""
-        for region in (self.inputs, self.outputs, self.exact):
-            if region is not None:
-                region.close()
+        for block in (self.inputs, self.outputs, self.exact):
+            if block is not None:
+                block.close()
 
 
 @dataclass(frozen=True)
@@ -116,23 +116,23 @@ def declared_in(description: Description) -> Shapes:
 class Reference:
     """Makes reference children, and remembers what the first one said of itself."""
 
-    def __init__(self, nursery: ChildPool, source: str, filename: str) -> None:
-        self._nursery = nursery
+    def __init__(self, pool: ChildPool, source: str, filename: str) -> None:
+        self._pool = pool
         self.source = source
         self._filename = filename
         self._seed = secrets.randbits(63)
         self._description: Description | None = None
         self._state: SharedMemory | None = None
         self._sample: Draw | None = None
-        self._refused: Misjudged | None = None
-        self.rules = nursery.task.correctness
+        self._refused: EvaluationError | None = None
+        self.rules = pool.task.correctness
         self.sample_held: list[Bound] = []
         """What a candidate's results for the sample are held to."""
         self.is_finite = True
         """Whether ordinary inputs give finite results."""
-        self.barred: set[Case] = set()
+        self.excluded_kinds: set[ValueKind] = set()
         """Values on which the reference's process ended: asking again would cost another."""
-        self.free: list[Dimension] = []
+        self.free_dimensions: list[Dimension] = []
         """The dimensions that can differ; none if the task fixes its shape."""
 
     @property
@@ -143,7 +143,7 @@ class Reference:
     @property
     def threads(self) -> int:
         """How many threads its processes may use."""
-        return self._nursery.task.timing.threads
+        return self._pool.task.timing.threads
 
     @property
     def shapes(self) -> Shapes:
@@ -154,21 +154,21 @@ class Reference:
     def description(self) -> Description:
         """How inputs, results, weights and constructor arguments lie in memory."""
         if self._description is None:
-            raise Misjudged(FailureKind.JUDGE, "the reference was not examined")
+            raise EvaluationError(FailureKind.JUDGE, "the reference was not examined")
         return self._description
 
     @property
     def state(self) -> SharedMemory:
         """The constructor's arguments, then the weights."""
         if self._state is None:
-            raise Misjudged(FailureKind.JUDGE, "the reference was not examined")
+            raise EvaluationError(FailureKind.JUDGE, "the reference was not examined")
         return self._state
 
     @property
     def sample(self) -> Draw:
         """One item that is never timed nor compared: for building and warming up."""
         if self._sample is None:
-            raise Misjudged(FailureKind.JUDGE, "the reference was not examined")
+            raise EvaluationError(FailureKind.JUDGE, "the reference was not examined")
         return self._sample
 
     def plan(self, **bound: Layout | int) -> Plan:
@@ -218,8 +218,8 @@ class Reference:
             # The sample, its second result, and two more to tell what a cheat could get by with.
             sample = self._memory(description, 4, exact=True)
             wanted = Want.EXACT if sample.exact is not None else 0
-            made = self._ask(worker, 0, 1, Want.OUTPUT | Want.TWICE | wanted, sample.fds)
-            made &= self._ask(worker, 2, 2, Want.OUTPUT | wanted, ())
+            made = self._draw_batch(worker, 0, 1, Want.OUTPUT | Want.TWICE | wanted, sample.fds)
+            made &= self._draw_batch(worker, 2, 2, Want.OUTPUT | wanted, ())
             if not made & Want.EXACT:
                 sample = dataclasses.replace(sample, exact=None)
             self._lint(sample)
@@ -227,9 +227,9 @@ class Reference:
                 sample.results(0), sample.exact_results(0), self.rules.tolerance
             )
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
-            free = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
+            free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
         # All at once, at the end: it may be broken off anywhere above, and begins anew then.
-        self.sample_held, self.free = held, free
+        self.sample_held, self.free_dimensions = held, free_dimensions
         self.is_finite = correctness.all_finite(inexact)
         self._description, self._state, self._sample = description, state, sample
 
@@ -246,7 +246,7 @@ class Reference:
         fault = task_lint.fault(drawn, sample.results(1), self.rules.tolerance)
         if fault is not None:
             message = f"{self._filename}: {fault.reason}"
-            self._refused = Misjudged(FailureKind.REFERENCE, message, fault.detail)
+            self._refused = EvaluationError(FailureKind.REFERENCE, message, fault.detail)
             raise self._refused
 
     def _free_dimensions(self, loaded: Loaded) -> list[Dimension]:
@@ -260,19 +260,19 @@ class Reference:
             seed = secrets.randbits(63)
             return loaded.vary(Variation(other), seed, self.call_s) is not None
 
-        free: list[Dimension] = []
+        free_dimensions: list[Dimension] = []
         try:
             for dimension in hidden_shapes.dimensions(declared):
                 if accepts(dimension):
-                    free.append(dimension)
+                    free_dimensions.append(dimension)
                 else:
-                    free += [
+                    free_dimensions += [
                         part for part in hidden_shapes.parts(dimension)[:PARTS] if accepts(part)
                     ]
         except ChildFailed:
             # A reference that dies of another shape has declared its own, in its way.
-            return free
-        return free
+            return free_dimensions
+        return free_dimensions
 
     def draw_from(
         self,
@@ -292,7 +292,7 @@ class Reference:
         """
         worker, description = loaded.worker, loaded.description
         if description != self.description:
-            raise Misjudged(
+            raise EvaluationError(
                 FailureKind.REFERENCE,
                 f"{self._filename}: get_inputs() must return the same shapes, dtypes and "
                 "constants every time",
@@ -311,7 +311,7 @@ class Reference:
                 batch = min(batch, checkable - done)
                 wanted = Want.OUTPUT | (Want.EXACT if memory.exact is not None else 0)
                 with_results = done + batch
-            made = self._ask(worker, done, batch, wanted, fds)
+            made = self._draw_batch(worker, done, batch, wanted, fds)
             every, fds = every and made == wanted, ()
             done += batch
             if time.monotonic() - start - spent < BATCH_S:
@@ -330,14 +330,14 @@ class Reference:
         with (
             closing(SharedMemory(REPORT_BYTES)) as report,
             blamed_on(FailureKind.REFERENCE, self._filename),
-            self._nursery.child(self.source, builds=builds) as worker,
+            self._pool.child(self.source, builds=builds) as worker,
         ):
-            self._nursery.send_plan(worker, self.plan(), report)
-            size = self._nursery.await_load(worker)
+            self._pool.send_plan(worker, self.plan(), report)
+            size = self._pool.await_load(worker)
             try:
                 description = described_in(report, size)
             except msgspec.MsgspecError as error:
-                raise Misjudged(
+                raise EvaluationError(
                     FailureKind.REFERENCE, f"{self._filename}: it describes itself wrongly: {error}"
                 ) from error
             yield Loaded(worker, description, report)
@@ -346,10 +346,10 @@ class Reference:
     def call_s(self) -> float:
         """How long drawing one item may take."""
         # Drawing makes inputs and calls the model up to three times, once in double precision.
-        return 4 * self._nursery.task.timing.call_timeout_s + 10.0
+        return 4 * self._pool.task.timing.call_timeout_s + 10.0
 
     def _memory(self, description: Description, count: int, *, exact: bool) -> Draw:
-        wide = layouts.results_in(description.outputs, exact=True).size
+        wide = layouts.result_layout(description.outputs, exact=True).size
         return Draw(
             description,
             count,
@@ -359,7 +359,9 @@ class Reference:
             SharedMemory(count * wide) if exact and description.has_floats else None,
         )
 
-    def _ask(self, worker: Worker, item: int, count: int, wanted: int, fds: tuple[int, ...]) -> int:
+    def _draw_batch(
+        self, worker: Worker, item: int, count: int, wanted: int, fds: tuple[int, ...]
+    ) -> int:
         seed = secrets.randbits(63)
         worker.send(Op.DRAW, count=count, seed=seed, item=item, wanted=wanted, fds=fds)
         # No candidate lives now, so there is nobody to be protected by stopping this one.

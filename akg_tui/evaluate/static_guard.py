@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from akg_tui.core.measurement import Finding
 from akg_tui.core.task import Task
-from akg_tui.evaluate import kernel_text as words
+from akg_tui.evaluate import kernel_text as tables
 from akg_tui.evaluate.dsls import dsl_named
 from akg_tui.evaluate.kernel_text import Kernel, Remark
 
@@ -47,7 +47,7 @@ def _remarks(kernel: Kernel, task: Task) -> Iterator[Remark]:
         yield from _results(kernel.entry)
     if not task.guard.allow_compile:
         for call, name in kernel.calls(kernel.tree):
-            if name in words.COMPILERS_OF_TORCH:
+            if name in tables.COMPILERS_OF_TORCH:
                 yield Remark(
                     "torch-compile", call.lineno, f"{name} compiles torch's own ops", cheat=False
                 )
@@ -63,7 +63,7 @@ def _imported(kernel: Kernel, task: Task) -> Iterator[Remark]:
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module or ''}.{alias.name}" for alias in node.names]
             names.append(node.module or "")
-        elif isinstance(node, ast.Call) and kernel.name(node.func) in words.IMPORTERS:
+        elif isinstance(node, ast.Call) and kernel.name(node.func) in tables.IMPORTERS:
             given = [a.value for a in node.args[:1] if isinstance(a, ast.Constant)]
             names = [name for name in given if isinstance(name, str)]
         line = getattr(node, "lineno", 1)
@@ -73,7 +73,7 @@ def _imported(kernel: Kernel, task: Task) -> Iterator[Remark]:
                 yield Remark("reference", line, "imports the reference", cheat=True)
             elif root == "akg_tui" and not name.startswith("akg_tui.dsl") and name != "akg_tui":
                 yield Remark("judge", line, f"imports {name}, a part of the judge", cheat=True)
-            elif root in words.NETWORK:
+            elif root in tables.NETWORK:
                 yield Remark("network", line, f"imports {root}: a kernel needs no network", False)
             elif root == "__main__":
                 yield Remark("look-around", line, "imports the harness's main module", cheat=True)
@@ -85,12 +85,12 @@ def _everywhere(kernel: Kernel) -> Iterator[Remark]:
         line = getattr(node, "lineno", 1)
         if isinstance(node, ast.Attribute):
             name = kernel.name(node)
-            if name in words.LOOKING_AROUND or node.attr in words.FRAME_PARTS:
-                what = name if name in words.LOOKING_AROUND else node.attr
+            if name in tables.LOOKING_AROUND or node.attr in tables.FRAME_PARTS:
+                what = name if name in tables.LOOKING_AROUND else node.attr
                 yield Remark("look-around", line, f"{what} looks into the harness", cheat=True)
-            elif name in words.ENDING:
+            elif name in tables.ENDING:
                 yield Remark("process", line, f"{name} ends or replaces the process", cheat=False)
-        elif isinstance(node, ast.Name) and kernel.name(node) in words.LOOKING_AROUND:
+        elif isinstance(node, ast.Name) and kernel.name(node) in tables.LOOKING_AROUND:
             name = kernel.name(node)
             yield Remark("look-around", line, f"{name} looks into the harness", cheat=True)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -100,7 +100,7 @@ def _everywhere(kernel: Kernel) -> Iterator[Remark]:
             if any(kernel.name(base) == "torch.Tensor" for base in node.bases):
                 what = f"{node.name} is a tensor that may compute when it is looked at"
                 yield Remark("lazy-tensor", line, what, cheat=True)
-        elif isinstance(node, ast.Call) and kernel.name(node.func) in words.LATER:
+        elif isinstance(node, ast.Call) and kernel.name(node.func) in tables.LATER:
             what = f"{kernel.name(node.func)} runs code after the kernel's end"
             yield Remark("later", line, what, cheat=False)
     yield from _patches(kernel)
@@ -114,7 +114,7 @@ def _patches(kernel: Kernel) -> Iterator[Remark]:
             targets = node.targets
         elif isinstance(node, ast.AugAssign | ast.AnnAssign):
             targets = [node.target]
-        elif isinstance(node, ast.Call) and kernel.name(node.func) in words.SETTERS:
+        elif isinstance(node, ast.Call) and kernel.name(node.func) in tables.SETTERS:
             targets = node.args[:1]
         for target in targets:
             owner = target.value if isinstance(target, ast.Attribute) else target
@@ -122,9 +122,9 @@ def _patches(kernel: Kernel) -> Iterator[Remark]:
             root = name.partition(".")[0]
             if not isinstance(node, ast.Call) and owner is target:
                 continue
-            if root not in words.MODULES or not _is_imported(kernel, owner):
+            if root not in tables.MODULES or not _is_imported(kernel, owner):
                 continue
-            if name.startswith(words.SETTINGS):
+            if name.startswith(tables.SETTINGS):
                 continue
             line = getattr(node, "lineno", 1)
             yield Remark("patch", line, f"changes {name}, which others rely on", cheat=True)
@@ -143,19 +143,19 @@ def _in_forward(
     for call, name in kernel.calls(function):
         root = name.partition(".")[0]
         line = call.lineno
-        if name in words.THREADS:
+        if name in tables.THREADS:
             yield Remark("threads", line, f"{name} in forward: join it before returning", False)
-        elif root in words.PROCESSES or name in words.FORKS:
+        elif root in tables.PROCESSES or name in tables.FORKS:
             yield Remark("process", line, f"{name} starts a process in forward", cheat=False)
-        elif name in words.FILES:
+        elif name in tables.FILES:
             yield Remark("files", line, f"{name} touches files in forward", cheat=False)
-        elif name in words.MEMORY:
+        elif name in tables.MEMORY:
             yield Remark("memory", line, f"{name} reads memory by address in forward", cheat=False)
-        elif name in words.CODE:
+        elif name in tables.CODE:
             yield Remark("code", line, f"{name} makes code in forward", cheat=False)
         elif root == "time":
             yield Remark("clock", line, f"{name} reads or spends time in forward", cheat=False)
-        elif name in words.SETTING_THREADS:
+        elif name in tables.SETTING_THREADS:
             yield Remark("threads", line, f"{name}: the number of threads is the task's", False)
     for node in ast.walk(function):
         if isinstance(node, ast.ExceptHandler) and any(
@@ -214,7 +214,7 @@ def _is_nothing(value: ast.expr | None, arguments: set[str]) -> bool:
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         inner = [a for a in value.args if not _is_number(a)]
         plain = all(isinstance(a, ast.Name) and a.id in arguments for a in inner)
-        return plain and value.func.attr in words.FILLERS
+        return plain and value.func.attr in tables.FILLERS
     return False
 
 
@@ -227,10 +227,10 @@ def _is_number(value: ast.expr) -> bool:
 
 def _work(kernel: Kernel, task: Task) -> Iterator[Remark]:
     """Whether the kernel's own code does the work."""
-    must = task.guard.kernel_must_do_the_work
+    must_do_work = task.guard.kernel_must_do_the_work
     dsl = dsl_named(task.target.dsl)
-    yield from dsl.remarks(kernel, must=must)
-    if not must:
+    yield from dsl.remarks(kernel, must_do_work=must_do_work)
+    if not must_do_work:
         return
     built = dsl.built(kernel)
     for function in kernel.reached:
@@ -243,7 +243,7 @@ def _work(kernel: Kernel, task: Task) -> Iterator[Remark]:
                 yield Remark("library", getattr(node, "lineno", 1), what, cheat=True)
     for node in ast.walk(kernel.tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            for match in words.ATEN.finditer(node.value):
+            for match in tables.ATEN.finditer(node.value):
                 line = node.lineno + node.value.count("\n", 0, match.start())
                 what = f"{match[0]} calls the framework's own op in C++"
                 yield Remark("library", line, what, cheat=True)
@@ -255,14 +255,14 @@ def _compute_op(kernel: Kernel, node: ast.AST, built: set[str]) -> str:
     if not isinstance(node, ast.Call):
         return ""
     name = kernel.name(node.func)
-    if name.startswith(words.OP_NAMESPACES):
+    if name.startswith(tables.OP_NAMESPACES):
         return name
     last = name.rpartition(".")[2]
     if name.startswith("torch."):
-        return name if last not in words.TORCH_WITHOUT_WORK else ""
+        return name if last not in tables.TORCH_WITHOUT_WORK else ""
     if name.startswith("math."):
         return ""
-    if not isinstance(node.func, ast.Attribute) or node.func.attr not in words.COMPUTE_METHODS:
+    if not isinstance(node.func, ast.Attribute) or node.func.attr not in tables.COMPUTE_METHODS:
         return ""
     # A function of the kernel's own library may be called softmax.
     owner = node.func.value

@@ -49,20 +49,20 @@ STEADY_CLUSTERS = 12
 DISTURBED_MARGIN = 0.2
 """On a machine that was disturbed, fewer clusters than this prove only a larger gain."""
 
-PERSISTENCE_LEAST = 6
-PERSISTENCE_DEVIATIONS = 1.0
-PERSISTENCE_MOST = 0.8
+AUTOCORRELATION_LEAST = 6
+AUTOCORRELATION_DEVIATIONS = 1.0
+AUTOCORRELATION_MOST = 0.8
 
-ALONE_SHARE = 0.25
-ALONE_ALPHA = 0.01
-ALONE_SHOWN = 0.2
+SINGLE_CALL_SHARE = 0.25
+SINGLE_CALL_ALPHA = 0.01
+SINGLE_CALL_PROOF = 0.2
 """What of a gain must be left where inputs come one at a time; how sure it must be that it is not;
 and the part of a look's error rate that is spent on showing that it is, so that in all looks of a
 confirmation together a gain of several inputs at once passes for one in a hundred times."""
 
-ALONE_PROVED_FROM = 0.1
+SINGLE_CALL_PROVED_FROM = 0.1
 TOGETHER_PROVED_FROM = 0.15
-ALONE_DOUBT = 0.1
+SINGLE_CALL_DOUBT = 0.1
 """A gain of which single calls should show so much, or whole samples do, must be shown one input at
 a time. What the first is less than the second is what a call takes longer when it is alone; on a
 disturbed machine that can be anything, so the first can't be asked by itself. A smaller gain must
@@ -155,17 +155,17 @@ CONFIRMING = Schedule(
 
 
 @dataclass(frozen=True)
-class Spread:
+class TrimmedMean:
     """A trimmed mean of `count` values with its standard error and degrees of freedom."""
 
     count: int
     mean: float
     error: float
-    freedom: int
+    dof: int
 
     def reach(self, alpha: float) -> float:
         """Return how far a one-sided bound at level `alpha` lies from the mean."""
-        return float(stdtrit(self.freedom, 1 - alpha)) * self.error
+        return float(stdtrit(self.dof, 1 - alpha)) * self.error
 
     @property
     def deviation(self) -> float:
@@ -173,7 +173,7 @@ class Spread:
         return self.error * math.sqrt(self.count)
 
 
-def spread(values: Sequence[float]) -> Spread:
+def trimmed_mean(values: Sequence[float]) -> TrimmedMean:
     """Return the trimmed mean of `values` with its standard error.
 
     Tukey and McLaughlin's trimmed t: ``g`` values are cut from each end, the standard error
@@ -195,10 +195,10 @@ def spread(values: Sequence[float]) -> Spread:
     centre = math.fsum(winsorized) / count
     variance = math.fsum((value - centre) ** 2 for value in winsorized) / (count - 1)
     error = math.sqrt(variance) / ((1 - 2 * cut / count) * math.sqrt(count))
-    return Spread(count, mean, error * persistence(values), len(kept) - 1)
+    return TrimmedMean(count, mean, error * autocorrelation_factor(values), len(kept) - 1)
 
 
-def persistence(values: Sequence[float]) -> float:
+def autocorrelation_factor(values: Sequence[float]) -> float:
     """Return the factor by which neighbours that resemble each other widen an interval.
 
     Noise that lasts longer than a cluster makes values depend on the ones before, and their
@@ -207,7 +207,7 @@ def persistence(values: Sequence[float]) -> float:
     median deviations, and a correlation that chance alone would give counts as none.
     """
     count = len(values)
-    if count < PERSISTENCE_LEAST:
+    if count < AUTOCORRELATION_LEAST:
         return 1.0
     middle = statistics.median(values)
     reach = 3 * 1.4826 * statistics.median(abs(value - middle) for value in values)
@@ -218,9 +218,9 @@ def persistence(values: Sequence[float]) -> float:
     if square == 0:
         return 1.0
     found = math.fsum(a * b for a, b in itertools.pairwise(steps)) / square + 1 / count
-    if found < PERSISTENCE_DEVIATIONS / math.sqrt(count):
+    if found < AUTOCORRELATION_DEVIATIONS / math.sqrt(count):
         return 1.0
-    found = min(found, PERSISTENCE_MOST)
+    found = min(found, AUTOCORRELATION_MOST)
     return math.sqrt((1 + found) / (1 - found))
 
 
@@ -232,7 +232,7 @@ def trimmed_bounds(values: Sequence[float], alpha: float) -> tuple[float, float,
     ValueError
         Fewer than two values, or `alpha` outside (0, 0.5).
     """
-    found = spread(values)
+    found = trimmed_mean(values)
     if not 0 < alpha < 0.5:
         raise ValueError(f"alpha must lie between 0 and 0.5, got {alpha}")
     reach = found.reach(alpha)
@@ -265,7 +265,7 @@ def standing(
     last look will not find it so even if all values to come lie at the upper bound.
     """
     goal = math.log1p(min_gain)
-    found = spread(log_ratios)
+    found = trimmed_mean(log_ratios)
     margin = look.margin if look.clusters >= least else max(look.margin, DISTURBED_MARGIN)
     if found.mean - found.reach(look.alpha) > goal + math.log1p(margin):
         return Standing.FASTER
@@ -287,7 +287,7 @@ def is_faster_so_far(log_ratios: Sequence[float], min_gain: float) -> bool:
 
     Its few clusters need no margin here, as they would at a look: the confirming ones have theirs.
     """
-    found = spread(log_ratios)
+    found = trimmed_mean(log_ratios)
     return found.mean - found.reach(SPENT_ALPHA) > math.log1p(min_gain)
 
 
@@ -295,18 +295,18 @@ def is_hopeless(log_ratios: Sequence[float], min_gain: float) -> bool:
     """Say whether a comparison can be given up before its first look: the gain is far off."""
     if len(log_ratios) not in HOPELESS_CLUSTERS:
         return False
-    found = spread(log_ratios)
+    found = trimmed_mean(log_ratios)
     return found.mean + _early_reach(found) < math.log1p(min_gain)
 
 
 def early_interval(log_ratios: Sequence[float]) -> Interval:
     """Return the ratio of a comparison that `is_hopeless`; `HOPELESS_ALPHA` is one-sided."""
-    found = spread(log_ratios)
+    found = trimmed_mean(log_ratios)
     reach = _early_reach(found)
     return _interval(found.mean, found.mean - reach, found.mean + reach, HOPELESS_ALPHA)
 
 
-def _early_reach(found: Spread) -> float:
+def _early_reach(found: TrimmedMean) -> float:
     """Return how far a bound at level `HOPELESS_ALPHA` lies from the mean of two or three values.
 
     By a normal distribution as wide as they show, and at least as `KNOWN_DEVIATION`; or, of three,
@@ -324,7 +324,7 @@ def confirms(log_ratios: Sequence[float], look: Look, *, least: int = 0) -> Stan
     return standing(log_ratios, look, 0.0, CONFIRMING, least=least)
 
 
-def standing_alone(
+def single_call_standing(
     found: Sequence[float],
     expected: Sequence[float],
     together: Sequence[float],
@@ -339,15 +339,15 @@ def standing_alone(
     """
     if len(found) < 2:
         return Standing.FASTER
-    left = [f - ALONE_SHARE * max(e, 0.0) for f, e in zip(found, expected, strict=True)]
-    kept = spread(left)
-    if kept.mean + kept.reach(ALONE_ALPHA) < 0:
+    left = [f - SINGLE_CALL_SHARE * max(e, 0.0) for f, e in zip(found, expected, strict=True)]
+    kept = trimmed_mean(left)
+    if kept.mean + kept.reach(SINGLE_CALL_ALPHA) < 0:
         return Standing.FUTILE
-    if kept.mean - kept.reach(ALONE_SHOWN * alpha) > 0:
+    if kept.mean - kept.reach(SINGLE_CALL_PROOF * alpha) > 0:
         return Standing.FASTER
-    small = statistics.median(expected) < math.log1p(ALONE_PROVED_FROM)
+    small = statistics.median(expected) < math.log1p(SINGLE_CALL_PROVED_FROM)
     small = small and statistics.median(together) < math.log1p(TOGETHER_PROVED_FROM)
-    likely = kept.mean + kept.reach(ALONE_DOUBT) >= 0
+    likely = kept.mean + kept.reach(SINGLE_CALL_DOUBT) >= 0
     return Standing.FASTER if small and likely else Standing.OPEN
 
 
@@ -358,7 +358,7 @@ def half_width(interval: Interval) -> float:
 
 def detectable_gain(log_ratios: Sequence[float], alpha: float, min_gain: float) -> float:
     """Return the gain that this many clusters of this spread would find 95 times in 100."""
-    found = spread(log_ratios)
+    found = trimmed_mean(log_ratios)
     far = math.log1p(min_gain) + found.reach(alpha) + POWER_DEVIATIONS * found.error
     return _exp(far) - 1
 

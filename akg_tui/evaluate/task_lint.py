@@ -126,11 +126,11 @@ def _too_loose(item: Item, given: float | None) -> Fault | None:
         return None
     held = correctness.bounds(item.results, item.exact, given)
     widest = max(bound.tolerance for bound in held)
-    trials = [
+    weakened = [
         ("is wrong by 10 %", [_scaled(r) for r in item.results]),
         ("has only 16 bits of the result", [_halved(r) for r in item.results]),
     ]
-    for what, results in trials:
+    for what, results in weakened:
         if correctness.compare(results, item.results, item.exact, held).message:
             continue
         lost = correctness.compare(results, item.results, None, held).error

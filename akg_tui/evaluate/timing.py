@@ -24,10 +24,10 @@ from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.statistics import CONFIRMING, MAIN, Schedule, Standing
 from akg_tui.evaluate.targets import roofline
 from akg_tui.evaluate.targets.roofline import Level
-from akg_tui.evaluate.timing_samples import Alone, Contest, Memory, Side
+from akg_tui.evaluate.timing_samples import ClusterRunner, Memory, Side, SingleCalls
 
 LEAST_CLUSTERS = 4
-ALONE_CLUSTERS = 12
+SINGLE_CALL_CLUSTERS = 12
 CALIBRATING_CALLS = 3
 CHECKABLE = 0.3
 """Of the inputs: those that have results beside them, so that a timed call can be checked."""
@@ -42,7 +42,7 @@ going takes some percent of a sample, and of the calls of one side more."""
 UNSHOWN = "one input at a time the gain was not shown beyond doubt, so it does not count"
 
 PRECISE_EVERY = 4
-RESTOCKED = 8
+FORKED_AHEAD = 8
 """Clusters that children are made for at once, when a look has left the ratio open."""
 
 SPARES = 2 * MAIN.looks[0].clusters
@@ -50,7 +50,7 @@ SPARES = 2 * MAIN.looks[0].clusters
 
 
 @dataclass
-class Timed:
+class TimingResult:
     """What the stage has found so far."""
 
     candidate_ms: float | None = None
@@ -67,7 +67,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Contender:
+class KernelPair:
     """The two kernels of a comparison; without an incumbent the reference is the baseline."""
 
     kernel: str
@@ -92,33 +92,33 @@ class TimingStage:
 
     def __init__(
         self,
-        nursery: ChildPool,
+        pool: ChildPool,
         reference: Reference,
-        stock: Prefetched,
-        contender: Contender,
-        found: Timed,
+        prefetched: Prefetched,
+        kernels: KernelPair,
+        found: TimingResult,
         *,
         levels: Sequence[Level],
         report: Callable[[str, int, int, Interval | None], None],
         precise: float | None,
         samples: int = 0,
-        dice: random.Random,
+        rng: random.Random,
         memory: Memory,
     ) -> None:
-        self._nursery = nursery
-        self._timing = nursery.task.timing
+        self._pool = pool
+        self._timing = pool.task.timing
         self._reference = reference
-        self._stock = stock
-        self._contender = contender
+        self._prefetched = prefetched
+        self._kernels = kernels
         self._levels = levels
         self._found = found
         self._report = report
         self._precise = precise
         self._samples = samples
         self._goal = self._timing.min_gain
-        self._dice = dice
+        self._rng = rng
         self._memory = memory
-        self._alone: list[Alone] = []
+        self._single_calls: list[SingleCalls] = []
         self._candidate_s: list[float] = []
         self._baseline_s: list[float] = []
 
@@ -131,22 +131,26 @@ class TimingStage:
             The candidate failed in a timed call, or is faster than memory allows.
         """
         self._report("time", 0, MAIN.looks[0].clusters, None)
-        calls, pairs = self._sizes((self._baseline_seconds(), self._contender.call_s))
+        calls, pairs = self._sizes((self._baseline_seconds(), self._kernels.call_s))
         if calls[0] != calls[1]:
             calls, pairs = self._sized_again(calls, pairs)
         if calls[0] != calls[1]:
             self._goal = max(self._goal, UNEQUAL_GAIN)
-        with self._arena(calls, pairs, strict=self._precise is not None) as contest:
-            found = self._sharpen(contest) if self._precise else self._decide(contest)
-        self._weigh()
+        with self._cluster_runner(calls, pairs, strict=self._precise is not None) as runner:
+            found = (
+                self._run_until_precise(runner)
+                if self._precise
+                else self._run_until_decided(runner)
+            )
+        self._check_roofline()
         low = self._found.ratio.low if self._found.ratio is not None else 0.0
         if found is Standing.FASTER:
-            with self._arena(calls, pairs, strict=True) as contest:
-                self._confirm(contest)
+            with self._cluster_runner(calls, pairs, strict=True) as runner:
+                self._confirm(runner)
         elif self._precise is None and low > 1 + self._timing.min_gain:
             # Nobody takes a bound for a gain that no second measurement has agreed to.
             self._found.confirmation = Confirmation(None, agrees=False)
-        self._insist_alone()
+        self._require_single_call_gain()
 
     def _sized_again(self, calls: tuple[int, int], pairs: int) -> tuple[tuple[int, int], int]:
         """Return sizes by what a cluster shows, of which nothing else is kept.
@@ -155,28 +159,28 @@ class TimingStage:
         an input that comes again can be looked up. Who is thought to be fast has more calls in a
         sample, and what a sample takes to get going is then shared by more of them.
         """
-        with self._arena(calls, pairs, strict=False) as contest:
-            cluster = contest.run_cluster()
-            self._found.sampled_s += contest.sampled_s
+        with self._cluster_runner(calls, pairs, strict=False) as runner:
+            cluster = runner.run_cluster()
+            self._found.sampled_s += runner.sampled_s
         return self._sizes((cluster.baseline_s, cluster.candidate_s))
 
-    def _decide(self, contest: Contest) -> Standing:
+    def _run_until_decided(self, runner: ClusterRunner) -> Standing:
         """Run clusters until the ratio is decided or the budget is spent."""
         stop = time.monotonic() + self._timing.budget_s
         watch = Watch(Machine())
         values: list[float] = []
         while True:
-            spent = self._step(contest, watch, values, MAIN, stop)
+            spent = self._run_cluster(runner, watch, values, MAIN, stop)
             count = len(values)
             self._report("time", count, MAIN.next(count).clusters, self._found.ratio)
             if statistics.is_hopeless(values, self._goal):
                 self._found.ratio = statistics.early_interval(values)
-                self._note(watch, values)
+                self._record_noise(watch, values)
                 return Standing.FUTILE
             look = MAIN.final(count) if spent else MAIN.at(count)
             if look is None:
                 continue
-            self._note(watch, values)
+            self._record_noise(watch, values)
             least = statistics.STEADY_CLUSTERS if self._found.noise else 0
             standing = statistics.standing(values, look, self._goal, least=least)
             if standing is Standing.FASTER:
@@ -186,9 +190,9 @@ class TimingStage:
                 return Standing.FASTER
             if standing is Standing.FUTILE or spent or look is MAIN.last:
                 return standing
-            self._restock(MAIN.next(count).clusters - count)
+            self._fork_ahead(MAIN.next(count).clusters - count)
 
-    def _confirm(self, contest: Contest) -> None:
+    def _confirm(self, runner: ClusterRunner) -> None:
         """Measure a gain again; it holds if the lower bound is above 1 in time."""
         stop = time.monotonic() + CONFIRM_SHARE * self._timing.budget_s
         watch = Watch(Machine())
@@ -196,7 +200,7 @@ class TimingStage:
         least = statistics.STEADY_CLUSTERS if self._found.noise else 0
         self._found.confirmation = Confirmation(None, agrees=False)
         while True:
-            spent = self._step(contest, watch, values, CONFIRMING, stop)
+            spent = self._run_cluster(runner, watch, values, CONFIRMING, stop)
             count = len(values)
             self._report("confirm", count, CONFIRMING.next(count).clusters, self._found.ratio)
             look = CONFIRMING.final(count) if spent else CONFIRMING.at(count)
@@ -205,55 +209,59 @@ class TimingStage:
             standing = statistics.confirms(values, look, least=0 if spent else least)
             agreed = standing is Standing.FASTER
             if agreed:
-                standing = self._standing_alone(look.alpha)
+                standing = self._single_call_standing(look.alpha)
             interval = statistics.ratio_interval(values, look.alpha)
             self._found.confirmation = Confirmation(interval, standing is Standing.FASTER)
             # Single calls are few and noisy: a gain that lacks nothing else is given some more.
-            waits = agreed and count < ALONE_CLUSTERS
+            waits = agreed and count < SINGLE_CALL_CLUSTERS
             if standing is not Standing.OPEN or (spent and not waits) or look is CONFIRMING.last:
                 if agreed and standing is Standing.OPEN:
                     self._found.noise += (UNSHOWN,)
                 return
-            self._restock(CONFIRMING.next(count).clusters - count)
+            self._fork_ahead(CONFIRMING.next(count).clusters - count)
 
-    def _sharpen(self, contest: Contest) -> Standing:
+    def _run_until_precise(self, runner: ClusterRunner) -> Standing:
         """Run clusters until the interval is narrow enough, or the budget is spent."""
         stop = time.monotonic() + self._timing.budget_s
         watch = Watch(Machine())
         values: list[float] = []
         while True:
-            spent = self._step(contest, watch, values, None, stop)
+            spent = self._run_cluster(runner, watch, values, None, stop)
             count = len(values)
             due = max(statistics.PRECISE_LEAST, -(-count // PRECISE_EVERY) * PRECISE_EVERY)
             self._report("time", count, due, self._found.ratio)
             if count == due or spent:
-                self._note(watch, values)
+                self._record_noise(watch, values)
                 ratio = self._found.ratio
                 sharp = ratio is not None and statistics.half_width(ratio) <= (self._precise or 0)
                 steady = not self._found.noise or count >= statistics.STEADY_CLUSTERS
                 if (sharp and steady) or spent or count >= statistics.PRECISE_MOST:
                     return Standing.OPEN
 
-    def _restock(self, clusters: int) -> None:
+    def _fork_ahead(self, clusters: int) -> None:
         """Have children made for clusters to come, many at once: it takes them less time."""
-        self._nursery.stock(2 * min(clusters, RESTOCKED))
+        self._pool.fork_spares(2 * min(clusters, FORKED_AHEAD))
 
-    def _standing_alone(self, alpha: float = statistics.CONFIRM_ALPHA) -> Standing:
-        return statistics.standing_alone(
-            [each.log_ratio for each in self._alone],
-            [each.expected for each in self._alone],
-            [each.together for each in self._alone],
+    def _single_call_standing(self, alpha: float = statistics.CONFIRM_ALPHA) -> Standing:
+        return statistics.single_call_standing(
+            [each.log_ratio for each in self._single_calls],
+            [each.expected for each in self._single_calls],
+            [each.together for each in self._single_calls],
             alpha,
         )
 
-    def _insist_alone(self) -> None:
+    def _require_single_call_gain(self) -> None:
         """Let the ratio of single calls count, if a gain of whole samples is not theirs."""
         found = self._found
         gains = found.ratio is not None and found.ratio.ratio > 1
-        if not gains or not self._alone or self._standing_alone() is not Standing.FUTILE:
+        if (
+            not gains
+            or not self._single_calls
+            or self._single_call_standing() is not Standing.FUTILE
+        ):
             return
-        single = [each.log_ratio for each in self._alone]
-        ratio = statistics.ratio_interval(single, statistics.ALONE_ALPHA)
+        single = [each.log_ratio for each in self._single_calls]
+        ratio = statistics.ratio_interval(single, statistics.SINGLE_CALL_ALPHA)
         if found.ratio is not None:
             found.noise = (
                 *found.noise,
@@ -265,25 +273,25 @@ class TimingStage:
         if again is not None:
             found.confirmation = Confirmation(ratio, again.low > 1 and ratio.low > 1)
 
-    def _step(
+    def _run_cluster(
         self,
-        contest: Contest,
+        runner: ClusterRunner,
         watch: Watch,
         values: list[float],
         schedule: Schedule | None,
         stop: float,
     ) -> bool:
         """Run one cluster; return whether the budget is spent."""
-        before = contest.sampled_s
-        cluster = contest.run_cluster()
+        before = runner.sampled_s
+        cluster = runner.run_cluster()
         values.append(cluster.log_ratio)
-        if cluster.alone is not None:
-            self._alone.append(cluster.alone)
-        watch.cluster(cluster.waited_s, contest.sampled_s)
+        if cluster.single_calls is not None:
+            self._single_calls.append(cluster.single_calls)
+        watch.cluster(cluster.cpu_wait_s, runner.sampled_s)
         found = self._found
         found.clusters += 1
         found.samples += cluster.pairs
-        found.sampled_s += contest.sampled_s - before
+        found.sampled_s += runner.sampled_s - before
         self._candidate_s.append(cluster.candidate_s)
         self._baseline_s.append(cluster.baseline_s)
         found.candidate_ms = median(self._candidate_s) * 1e3
@@ -294,15 +302,15 @@ class TimingStage:
         enough = time.monotonic() >= stop or 0 < self._samples <= found.samples
         return len(values) >= LEAST_CLUSTERS and enough
 
-    def _note(self, watch: Watch, values: Sequence[float]) -> None:
+    def _record_noise(self, watch: Watch, values: Sequence[float]) -> None:
         """Write down what disturbed the machine, and how large a gain could be seen."""
         found = self._found
-        found.deviation = statistics.spread(values).deviation
+        found.deviation = statistics.trimmed_mean(values).deviation
         alpha = MAIN.final(len(values)).alpha
         found.detectable = statistics.detectable_gain(values, alpha, self._timing.min_gain)
         found.noise = watch.disturbances(self._baseline_s)
 
-    def _weigh(self) -> None:
+    def _check_roofline(self) -> None:
         """Compare the candidate's time with what memory allows; refuse the impossible."""
         found, known = self._found, self._reference.description
         if found.candidate_ms is None or not self._levels:
@@ -318,39 +326,41 @@ class TimingStage:
         found.roofline = roofline.share(self._levels, moved=moved, seconds=seconds, threads=threads)
 
     @contextlib.contextmanager
-    def _arena(self, calls: tuple[int, int], pairs: int, *, strict: bool) -> Iterator[Contest]:
+    def _cluster_runner(
+        self, calls: tuple[int, int], pairs: int, *, strict: bool
+    ) -> Iterator[ClusterRunner]:
         """Yield a contest on inputs that were drawn for it alone."""
-        self._nursery.stock(SPARES, reserved=True)
+        self._pool.fork_spares(SPARES, reserved=True)
         turns = pairs + timing_samples.WARMUPS_MOST
-        count = turns * max(calls) + (timing_samples.ALONE if max(calls) > 1 else 0)
+        count = turns * max(calls) + (timing_samples.SINGLE_CALLS if max(calls) > 1 else 0)
         need = Need(
             count,
             # Each sample has one known result, and it can't tell which that is.
             checkable=max(turns, int(CHECKABLE * count)),
             at_least=(timing_samples.PAIRS_LEAST + timing_samples.WARMUPS) * max(calls),
         )
-        draw = self._stock.timed(need)
+        draw = self._prefetched.timed(need)
         with contextlib.ExitStack() as stack:
             stack.enter_context(contextlib.closing(draw))
             baseline = stack.enter_context(contextlib.closing(self._baseline_side(calls[0])))
-            plan = self._reference.kernel_plan(self._contender.kernel, self._filename, calls[1])
+            plan = self._reference.kernel_plan(self._kernels.kernel, self._filename, calls[1])
             candidate = timing_samples.make_side("candidate", plan, calls[1])
             stack.enter_context(contextlib.closing(candidate))
-            contest = Contest(
-                self._nursery,
+            runner = ClusterRunner(
+                self._pool,
                 draw,
-                self._contender.held,
+                self._kernels.held,
                 baseline=baseline,
                 candidate=candidate,
                 state=self._reference.state,
                 pairs=pairs,
                 strict=strict,
-                dice=self._dice,
+                rng=self._rng,
                 memory=self._memory,
-                pool=self._stock.pool,
+                memory_pool=self._prefetched.memory_pool,
             )
-            contest.measure_fixed_cost()
-            yield contest
+            runner.measure_fixed_cost()
+            yield runner
 
     def _sizes(self, seconds: tuple[float, float]) -> tuple[tuple[int, int], int]:
         """Return the calls in a sample of either side, and the sample pairs in a cluster.
@@ -365,17 +375,17 @@ class TimingStage:
         return calls, timing_samples.pairs_per_cluster(pair_s, max(calls), item_bytes)
 
     def _baseline_side(self, calls: int) -> Side:
-        if self._contender.incumbent is None:
+        if self._kernels.incumbent is None:
             known = self._reference.description
             plan = self._reference.plan(inputs=known.inputs, outputs=known.outputs)
             return timing_samples.make_side("reference", plan, calls, FailureKind.REFERENCE)
         # The same name as the candidate's: nothing but their text may tell the sides apart.
-        plan = self._reference.kernel_plan(self._contender.incumbent, self._filename, calls)
+        plan = self._reference.kernel_plan(self._kernels.incumbent, self._filename, calls)
         return timing_samples.make_side("incumbent", plan, calls, FailureKind.JUDGE)
 
     def _baseline_seconds(self) -> float:
         """Return about how long the baseline takes: only to size samples, so any day's will do."""
-        text = self._contender.incumbent
+        text = self._kernels.incumbent
         if text not in self._memory.call_s:
             self._memory.call_s[text] = self._call_baseline()
         return self._memory.call_s[text]
@@ -386,10 +396,10 @@ class TimingStage:
             contextlib.closing(side),
             side.blamed(),
             # Nobody may have built it since this judge began.
-            self._nursery.child(side.plan.source, builds=True) as worker,
+            self._pool.child(side.plan.source, builds=True) as worker,
         ):
-            timing_samples.load_side(self._nursery, worker, side, self._reference.state)
-            self._nursery.await_load(worker)
+            timing_samples.load_side(self._pool, worker, side, self._reference.state)
+            self._pool.await_load(worker)
             sample = self._reference.sample
             limit_s = self._timing.call_timeout_s
             return min(
@@ -399,4 +409,4 @@ class TimingStage:
 
     @property
     def _filename(self) -> str:
-        return self._nursery.task.files.editable
+        return self._pool.task.files.editable

@@ -49,7 +49,7 @@ POOL_BYTES = 256 << 20
 RETURNED_BYTES = 32 << 20
 """How much of what timed calls returned is kept until a pair of processes is done with."""
 
-ALONE = 7
+SINGLE_CALLS = 7
 """Pairs of samples of a single call, where a sample has several: see `Alone`."""
 
 COLD_S = 1e-4
@@ -101,7 +101,7 @@ class Side:
     calls: int
     report: SharedMemory
     inputs: SharedMemory
-    places: SharedMemory
+    addresses: SharedMemory
     results: Results
     fault: FailureKind | None = None
 
@@ -113,17 +113,20 @@ class Side:
                 stack.enter_context(blamed_on(self.fault, self.name))
             yield
 
-    def move(self, pool: SharedMemoryPool) -> None:
+    def move(self, memory_pool: SharedMemoryPool) -> None:
         """Take other memory: where it lies favours one side, and must not do so twice."""
         self.close()
         # These too: what the last process left in them is not for the next.
-        self.report, self.places = SharedMemory(self.report.size), SharedMemory(self.places.size)
-        self.inputs = pool.take(self.inputs.size)
+        self.report, self.addresses = (
+            SharedMemory(self.report.size),
+            SharedMemory(self.addresses.size),
+        )
+        self.inputs = memory_pool.take(self.inputs.size)
 
     def close(self) -> None:
         """Give the memory back."""
-        for region in (self.report, self.inputs, self.places):
-            region.close()
+        for block in (self.report, self.inputs, self.addresses):
+            block.close()
 
 
 def make_side(name: str, plan: Plan, calls: int, fault: FailureKind | None = None) -> Side:
@@ -133,14 +136,14 @@ def make_side(name: str, plan: Plan, calls: int, fault: FailureKind | None = Non
         raise ValueError("a plan without arguments can't be called")
     report = SharedMemory(REPORT_BYTES if plan.kind == "reference" else 0)
     inputs = SharedMemory(calls * plan.inputs.size)
-    places = SharedMemory(calls * layouts.places(outputs).size)
+    addresses = SharedMemory(calls * layouts.address_format(outputs).size)
     plan = msgspec.structs.replace(plan, slots=calls)
-    return Side(name, plan, calls, report, inputs, places, Results(outputs, plan.strides), fault)
+    return Side(name, plan, calls, report, inputs, addresses, Results(outputs, plan.strides), fault)
 
 
-def load_side(nursery: ChildPool, worker: Worker, side: Side, state: SharedMemory) -> None:
+def load_side(pool: ChildPool, worker: Worker, side: Side, state: SharedMemory) -> None:
     """Send a side's plan to its child, without waiting for it to be loaded."""
-    nursery.send_plan(worker, side.plan, side.report, state, side.inputs, side.places)
+    pool.send_plan(worker, side.plan, side.report, state, side.inputs, side.addresses)
 
 
 def fill(side: Side, slot: int, draw: Draw, item: int) -> None:
@@ -156,7 +159,7 @@ def results(side: Side, worker: Worker, slot: int) -> list[torch.Tensor]:
 
     Their shapes and dtypes are the reference's.
     """
-    return side.results.read(worker, side.places, slot)
+    return side.results.read(worker, side.addresses, slot)
 
 
 def call_once(side: Side, worker: Worker, draw: Draw, item: int, limit_s: float) -> float:
@@ -174,14 +177,14 @@ def keeps_arguments(side: Side, slot: int, draw: Draw, item: int) -> bool:
     return np.array_equal(side.inputs.bytes[slot * size : (slot + 1) * size], given)
 
 
-def insist_on_arguments(*, kept: bool) -> None:
+def require_unchanged_arguments(*, kept: bool) -> None:
     """Raise ChildFailed if a call changed its arguments."""
     if not kept:
         raise ChildFailed(FailureKind.WRONG, "the kernel changed its inputs")
 
 
 @contextlib.contextmanager
-def apart(workers: Sequence[Worker], cpus: Sequence[int]) -> Iterator[None]:
+def pinned(workers: Sequence[Worker], cpus: Sequence[int]) -> Iterator[None]:
     """Confine children to `cpus`, and keep the judge off these where there are others.
 
     A judge that wakes beside the kernel which has just answered would wait for it, or make it wait.
@@ -222,14 +225,14 @@ class Cluster:
     candidate_s: float
     """Median times of a call, fixed cost taken off."""
 
-    waited_s: float
+    cpu_wait_s: float
     """How long the two, and the judge that times them, waited for a CPU meanwhile."""
 
-    alone: Alone | None = None
+    single_calls: SingleCalls | None = None
 
 
 @dataclass(frozen=True)
-class Alone:
+class SingleCalls:
     """What calls showed whose input was the only one there.
 
     The inputs of a sample lie in memory together, and a kernel could do at its first call what
@@ -262,12 +265,12 @@ class Memory:
         return measured[0]
 
 
-class Contest:
+class ClusterRunner:
     """Runs clusters of a candidate and a baseline on one draw of inputs."""
 
     def __init__(
         self,
-        nursery: ChildPool,
+        pool: ChildPool,
         draw: Draw,
         held: Sequence[Bound],
         *,
@@ -276,25 +279,27 @@ class Contest:
         state: SharedMemory,
         pairs: int,
         strict: bool,
-        dice: random.Random,
+        rng: random.Random,
         memory: Memory,
-        pool: SharedMemoryPool,
+        memory_pool: SharedMemoryPool,
     ) -> None:
         """`strict`: check a result of every sample, and time single calls too."""
-        self._nursery = nursery
+        self._pool = pool
         self._draw = draw
         self._held = correctness.loosened(held)
         self._baseline = baseline
         self._candidate = candidate
         self._state = state
         self._strict = strict
-        self._alone = ALONE if strict and max(baseline.calls, candidate.calls) > 1 else 0
-        turns = (draw.count - self._alone) // max(baseline.calls, candidate.calls)
+        self._single_calls = (
+            SINGLE_CALLS if strict and max(baseline.calls, candidate.calls) > 1 else 0
+        )
+        turns = (draw.count - self._single_calls) // max(baseline.calls, candidate.calls)
         self._pairs = max(1, min(pairs, turns - WARMUPS))
         self._warmups = min(WARMUPS_MOST, turns - self._pairs)
-        self._dice = dice
+        self._rng = rng
         self._memory = memory
-        self._pool = pool
+        self._memory_pool = memory_pool
         self._returned: list[Returned] = []
         self.sampled_s = 0.0
 
@@ -303,18 +308,20 @@ class Contest:
 
         It is the machine's and the data's, not the kernels': one of a short while ago will do.
         """
-        wanted = {self._baseline.calls, self._candidate.calls} | ({1} if self._alone else set())
+        wanted = {self._baseline.calls, self._candidate.calls} | (
+            {1} if self._single_calls else set()
+        )
         wanted = {calls for calls in wanted if self._memory.fixed(calls) is None}
         if not wanted:
             return
         wide = max(self._baseline, self._candidate, key=lambda side: side.calls)
         plan = msgspec.structs.replace(wide.plan, kind="idle", source="")
         idle = dataclasses.replace(wide, name="idle process", plan=plan, fault=FailureKind.JUDGE)
-        with idle.blamed(), self._nursery.child("") as worker:
-            load_side(self._nursery, worker, idle, self._state)
-            self._nursery.await_load(worker)
-            self._nursery.quiet()
-            with self._apart([worker]):
+        with idle.blamed(), self._pool.child("") as worker:
+            load_side(self._pool, worker, idle, self._state)
+            self._pool.await_load(worker)
+            self._pool.await_idle()
+            with self._pinned([worker]):
                 for calls in wanted:
                     taken = [
                         worker.timed_call(calls, self._limit_s(calls)) for _ in range(FIXED_SAMPLES)
@@ -325,43 +332,43 @@ class Contest:
     def run_cluster(self) -> Cluster:
         """Fork both sides, time them in random order, and return what they showed."""
         sides = [self._baseline, self._candidate]
-        self._dice.shuffle(sides)
+        self._rng.shuffle(sides)
         for side in sides:
-            side.move(self._pool)
-        with self._nursery.children([side.plan.source for side in sides]) as children:
+            side.move(self._memory_pool)
+        with self._pool.children([side.plan.source for side in sides]) as children:
             workers = {side.name: child for side, child in zip(sides, children, strict=True)}
             # Both load at once; from then on one runs at a time.
             for side in sides:
                 with side.blamed():
-                    load_side(self._nursery, workers[side.name], side, self._state)
+                    load_side(self._pool, workers[side.name], side, self._state)
             orders = {side.name: self._order(side.calls) for side in sides}
             for side in sides:
                 with side.blamed():
-                    self._nursery.await_load(workers[side.name])
+                    self._pool.await_load(workers[side.name])
             for side in sides:
                 with side.blamed():
                     workers[side.name].await_stop()
-            self._nursery.quiet()
-            with self._apart(children):
-                waited_s = -_waited_s(children)
+            self._pool.await_idle()
+            with self._pinned(children):
+                cpu_wait_s = -_cpu_wait_s(children)
                 taken, warm = self._alternate(sides, workers, orders)
-                single = self._one_by_one(sides, workers, orders)
+                single = self._time_single_calls(sides, workers, orders)
                 for side in sides:
                     with side.blamed():
-                        workers[side.name].check_still()
-                waited_s += _waited_s(children)
+                        workers[side.name].check_stopped()
+                cpu_wait_s += _cpu_wait_s(children)
         # While the two are taken down, for which the next pair would wait.
         self._compare()
         ours, theirs = taken[self._candidate.name][warm:], taken[self._baseline.name][warm:]
-        return self._summary(theirs, ours, waited_s, single)
+        return self._summary(theirs, ours, cpu_wait_s, single)
 
-    def _one_by_one(
+    def _time_single_calls(
         self, sides: list[Side], workers: dict[str, Worker], orders: dict[str, list[int]]
     ) -> dict[str, list[float]]:
         """Time single calls of both sides in turns; return what they took."""
         taken: dict[str, list[float]] = {side.name: [] for side in sides}
-        for _ in range(self._alone):
-            self._dice.shuffle(sides)
+        for _ in range(self._single_calls):
+            self._rng.shuffle(sides)
             for side in sides:
                 items = [orders[side.name].pop()]
                 with side.blamed():
@@ -381,7 +388,7 @@ class Contest:
         due = {side.name: self._due(0, WARMUPS + self._pairs) for side in sides}
         turn = warm = 0
         while turn < warm + self._pairs:
-            self._dice.shuffle(sides)
+            self._rng.shuffle(sides)
             for side in sides:
                 items = [orders[side.name].pop() for _ in range(side.calls)]
                 checked = self._checkable(items) if turn >= due[side.name] else None
@@ -393,7 +400,7 @@ class Contest:
                 self.sampled_s += seconds
             self._compare(above=RETURNED_BYTES)
             turn += 1
-            if turn == warm + 1 and warm < self._warmups and _warms(taken, turn):
+            if turn == warm + 1 and warm < self._warmups and _is_warming(taken, turn):
                 warm = turn
                 # A sample that counts is checked, however long a kernel makes its warm-up last.
                 due = {side.name: self._due(turn, self._pairs) for side in sides}
@@ -401,12 +408,12 @@ class Contest:
 
     def _due(self, turn: int, span: int) -> int:
         """Return from which turn on a sample of a side is to be checked."""
-        return 0 if self._strict else turn + self._dice.randrange(span)
+        return 0 if self._strict else turn + self._rng.randrange(span)
 
     def _checkable(self, items: Sequence[int]) -> int | None:
         """Return one of the slots whose results are known, or None."""
         known = [slot for slot, item in enumerate(items) if item < self._draw.checkable]
-        return self._dice.choice(known) if known else None
+        return self._rng.choice(known) if known else None
 
     def _sample(
         self, side: Side, worker: Worker, items: Sequence[int], checked: int | None
@@ -441,36 +448,36 @@ class Contest:
                 if found.message:
                     message = f"{found.message} (in a timed call)"
                     raise ChildFailed(FailureKind.WRONG, message, found.detail)
-                insist_on_arguments(kept=each.kept_arguments)
+                require_unchanged_arguments(kept=each.kept_arguments)
 
     def _summary(
         self,
         baseline: list[float],
         candidate: list[float],
-        waited_s: float,
+        cpu_wait_s: float,
         single: dict[str, list[float]],
     ) -> Cluster:
-        ours = [self._own(value, self._candidate.calls) for value in candidate]
-        theirs = [self._own(value, self._baseline.calls) for value in baseline]
+        ours = [self._net_call_s(value, self._candidate.calls) for value in candidate]
+        theirs = [self._net_call_s(value, self._baseline.calls) for value in baseline]
         logs = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
         baseline_s, candidate_s = statistics.median(theirs), statistics.median(ours)
-        log_ratio, alone = statistics.median(logs), None
-        if self._alone:
+        log_ratio, single_calls = statistics.median(logs), None
+        if self._single_calls:
             ours, theirs = (
-                [self._own(value, 1) for value in single[side.name]]
+                [self._net_call_s(value, 1) for value in single[side.name]]
                 for side in (self._candidate, self._baseline)
             )
-            alone_s = statistics.median(theirs)
-            cold_s = max(alone_s - baseline_s, COLD_S)
+            single_call_s = statistics.median(theirs)
+            cold_s = max(single_call_s - baseline_s, COLD_S)
             honest_s = candidate_s + cold_s
             # Not all of the fixed cost is taken off where there is little else.
-            honest_s = self._own(honest_s + self._memory.fixed_s[1][0], 1)
-            expected = math.log(max(alone_s, baseline_s + cold_s) / honest_s)
+            honest_s = self._net_call_s(honest_s + self._memory.fixed_s[1][0], 1)
+            expected = math.log(max(single_call_s, baseline_s + cold_s) / honest_s)
             ratios = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
-            alone = Alone(statistics.median(ratios), expected, log_ratio)
-        return Cluster(log_ratio, len(logs), baseline_s, candidate_s, waited_s, alone)
+            single_calls = SingleCalls(statistics.median(ratios), expected, log_ratio)
+        return Cluster(log_ratio, len(logs), baseline_s, candidate_s, cpu_wait_s, single_calls)
 
-    def _own(self, sample_s: float, calls: int) -> float:
+    def _net_call_s(self, sample_s: float, calls: int) -> float:
         fixed = min(self._memory.fixed_s[calls][0], FIXED_SHARE * sample_s)
         return (sample_s - fixed) / calls
 
@@ -480,40 +487,40 @@ class Contest:
         As far as there are known ones; where in a sample, and in which samples, is left to chance.
         """
         known = list(range(self._draw.checkable))
-        self._dice.shuffle(known)
+        self._rng.shuffle(known)
         samples = self._warmups + self._pairs
         leading, rest = known[:samples], known[samples:]
         rest += range(self._draw.checkable, self._draw.count)
-        self._dice.shuffle(rest)
+        self._rng.shuffle(rest)
         grouped: list[list[int]] = []
         for number in range(samples):
             lead = leading[number : number + 1]
             grouped.append(lead + [rest.pop() for _ in range(calls - len(lead))])
-            self._dice.shuffle(grouped[-1])
-        self._dice.shuffle(grouped)
+            self._rng.shuffle(grouped[-1])
+        self._rng.shuffle(grouped)
         return rest + [item for sample in grouped for item in sample]
 
     @contextlib.contextmanager
-    def _apart(self, workers: Sequence[Worker]) -> Iterator[None]:
+    def _pinned(self, workers: Sequence[Worker]) -> Iterator[None]:
         """Give children the CPUs of a cluster.
 
         The same CPUs for both sides, others next time: neither side owns the better ones.
         """
         usable = processors()
-        cpus = self._dice.sample(usable, min(self._nursery.task.timing.threads, len(usable)))
-        with apart(workers, cpus):
+        cpus = self._rng.sample(usable, min(self._pool.task.timing.threads, len(usable)))
+        with pinned(workers, cpus):
             yield
 
     def _limit_s(self, calls: int) -> float:
-        return calls * self._nursery.task.timing.call_timeout_s
+        return calls * self._pool.task.timing.call_timeout_s
 
 
-def _waited_s(workers: Sequence[Worker]) -> float:
+def _cpu_wait_s(workers: Sequence[Worker]) -> float:
     """Return how long children and the calling thread have waited for a CPU in their lives."""
-    return sum(worker.waited_s() for worker in workers) + process_tree.waited_s("thread-self")
+    return sum(worker.cpu_wait_s() for worker in workers) + process_tree.cpu_wait_s("thread-self")
 
 
-def _warms(taken: dict[str, list[float]], turn: int) -> bool:
+def _is_warming(taken: dict[str, list[float]], turn: int) -> bool:
     """Say whether a side still becomes faster from sample to sample, after `turn` of them."""
     if turn <= WARMUPS:
         return True
@@ -529,7 +536,7 @@ class Results:
     def __init__(self, outputs: Layout, strides: Sequence[str] = ()) -> None:
         self._outputs = outputs
         self._worst = strides or (layouts.STRIDE_CLASSES[-1],) * len(outputs.tensors)
-        self._places = layouts.places(outputs)
+        self._address_format = layouts.address_format(outputs)
         self._read = np.empty(max(outputs.size, 1), dtype=np.uint8)
 
     def read(self, worker: Worker, told: SharedMemory, slot: int) -> list[torch.Tensor]:
@@ -541,7 +548,7 @@ class Results:
             There is nothing to be read where they are said to lie, or not in one piece; or one lies
             worse than it may, which a kernel's own process may have been kept from seeing.
         """
-        claimed = self._places.unpack_from(told.map, slot * self._places.size)
+        claimed = self._address_format.unpack_from(told.map, slot * self._address_format.size)
         found: list[torch.Tensor] = []
         position = 0
         for index, tensor in enumerate(self._outputs.tensors):
@@ -555,8 +562,8 @@ class Results:
         tensor, worst = self._outputs.tensors[index], self._worst[index]
         if tensor.bytes and not layouts.is_dense(tensor.shape, strides):
             raise ChildFailed(FailureKind.WRONG, "a result has strides that have no meaning")
-        if lies := layouts.lies_worse(tensor.shape, strides, worst):
-            raise ChildFailed(FailureKind.WRONG, layouts.complaint(index, lies, worst))
+        if lies := layouts.worse_stride_class(tensor.shape, strides, worst):
+            raise ChildFailed(FailureKind.WRONG, layouts.stride_complaint(index, lies, worst))
 
     def _one(
         self, worker: Worker, tensor: TensorSlot, address: int, strides: Sequence[int]

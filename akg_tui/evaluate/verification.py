@@ -23,7 +23,7 @@ from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.targets.cpu import processors
 from akg_tui.evaluate.timing_samples import Side
-from akg_tui.evaluate.verification_inputs import Group, Trial, Trials
+from akg_tui.evaluate.verification_inputs import Group, VerificationInput, VerificationInputs
 
 DRAWN = "as drawn"
 AGAIN = "the same input again"
@@ -62,7 +62,7 @@ class Errors:
 class Returned:
     """What a call on a trial gave back."""
 
-    trial: Trial
+    given: VerificationInput
     results: list[torch.Tensor]
     kept_arguments: bool
 
@@ -76,28 +76,28 @@ class Verification:
 
     def __init__(
         self,
-        nursery: ChildPool,
+        pool: ChildPool,
         reference: Reference,
         plan: Plan,
         errors: Errors,
         stage: Callable[[str, int, int], None],
         *,
-        beside: Callable[[], None],
+        meanwhile: Callable[[], None],
         warmups: int,
     ) -> None:
-        self._nursery = nursery
+        self._pool = pool
         self._reference = reference
         self._plan = plan
         self._errors = errors
         self._stage = stage
-        self._rules = nursery.task.correctness
-        self._beside = beside
+        self._rules = pool.task.correctness
+        self._meanwhile = meanwhile
         self._warmups = warmups
         self._first: list[torch.Tensor] = []
         self.held: list[Bound] = []
         self.sandbox: tuple[str, ...] = ()
 
-    def build(self, *, beside: Callable[[], None]) -> None:
+    def build(self, *, meanwhile: Callable[[], None]) -> None:
         """Load the candidate and call it once on the sample, giving a compiler its time.
 
         `beside` is done while it is called.
@@ -105,47 +105,47 @@ class Verification:
         # In memory full of rubbish, which would take time where calls are timed.
         with self._loaded(builds=True) as (worker, side):
             self._begin(worker, side, self._sample)
-            beside()
+            meanwhile()
             returned = self._finish(worker, side, self._sample, compiles=True)
             self._compare(returned)
             self._first = [result.clone() for result in returned.results]
 
-    def verify(self, drawn: Trials) -> float:
+    def verify(self, drawn: VerificationInputs) -> float:
         """Compare the candidate on every trial; return about how long one call takes."""
-        ordinary = drawn.ordinary.trials
-        self.held = correctness.widest([trial.held for trial in ordinary])
+        ordinary = drawn.ordinary.inputs
+        self.held = correctness.widest([given.held for given in ordinary])
         for name, why in drawn.skipped.items():
             self._errors.skip(name, why)
         with self._loaded() as (worker, side):
-            self._beside()
+            self._meanwhile()
             self._try_each(worker, side, ordinary)
             self._stage("verify", len(ordinary), drawn.count)
             taken = self._repeat(worker, side, ordinary[0])
             done = len(ordinary)
             for group in drawn.unusual:
                 self._try_group(worker, group)
-                done += len(group.trials)
+                done += len(group.inputs)
                 self._stage("verify", done, drawn.count)
         return min(taken)
 
     @property
-    def _sample(self) -> Trial:
-        return Trial(DRAWN, self._reference.sample, 0, self._reference.sample_held)
+    def _sample(self) -> VerificationInput:
+        return VerificationInput(DRAWN, self._reference.sample, 0, self._reference.sample_held)
 
-    def _repeat(self, worker: Worker, side: Side, trial: Trial) -> list[float]:
+    def _repeat(self, worker: Worker, side: Side, given: VerificationInput) -> list[float]:
         """Call again on the sample, tried in another process, and on a trial of this one."""
         taken = []
         sample = self._sample
         for where in ("in another process", "at the next call"):
             taken.append(self._call(worker, side, sample))
             self._check_bits(self._check_again(worker, sample, side, where), where)
-        taken.append(self._call(worker, side, trial))
-        self._check_again(worker, trial, side, "after other inputs")
-        taken += [self._call(worker, side, trial) for _ in range(self._warmups - len(taken))]
+        taken.append(self._call(worker, side, given))
+        self._check_again(worker, given, side, "after other inputs")
+        taken += [self._call(worker, side, given) for _ in range(self._warmups - len(taken))]
         return taken
 
     def _check_again(
-        self, worker: Worker, trial: Trial, side: Side, where: str
+        self, worker: Worker, given: VerificationInput, side: Side, where: str
     ) -> list[torch.Tensor]:
         """Hold a repeated result to the reference, and return it.
 
@@ -153,8 +153,8 @@ class Verification:
         must be right within the tolerance each time.
         """
         results = timing_samples.results(side, worker, 0)
-        exact = trial.draw.exact_results(trial.item)
-        found = correctness.compare(results, trial.draw.results(trial.item), exact, trial.held)
+        exact = given.draw.exact_results(given.item)
+        found = correctness.compare(results, given.draw.results(given.item), exact, given.held)
         self._errors.add(AGAIN, found)
         if found.message:
             what = "a moving result, probably a race or memory that was not written"
@@ -175,7 +175,7 @@ class Verification:
 
     def _try_group(self, worker: Worker, group: Group) -> None:
         """Call the candidate on inputs of other shapes, in the process that it has."""
-        if not group.trials:
+        if not group.inputs:
             return
         known = group.draw.description
         plan = msgspec.structs.replace(
@@ -187,13 +187,18 @@ class Verification:
         )
         side = timing_samples.make_side("candidate", plan, 1)
         with contextlib.closing(side):
-            regions = (side.report, self._reference.state, side.inputs, side.places)
-            self._nursery.send_plan(worker, side.plan, *regions, op=Op.BIND)
-            worker.answer(self._nursery.task.timing.call_timeout_s, "taking other shapes")
-            self._try_each(worker, side, group.trials, names=True)
+            blocks = (side.report, self._reference.state, side.inputs, side.addresses)
+            self._pool.send_plan(worker, side.plan, *blocks, op=Op.BIND)
+            worker.answer(self._pool.task.timing.call_timeout_s, "taking other shapes")
+            self._try_each(worker, side, group.inputs, names=True)
 
     def _try_each(
-        self, worker: Worker, side: Side, trials: Sequence[Trial], *, names: bool = False
+        self,
+        worker: Worker,
+        side: Side,
+        inputs: Sequence[VerificationInput],
+        *,
+        names: bool = False,
     ) -> None:
         """Call the candidate on each; what it returned is compared while it is at the next.
 
@@ -201,49 +206,51 @@ class Verification:
         input it was.
         """
         returned: Returned | None = None
-        for trial in trials:
-            with _named(trial.name if names else ""):
-                self._begin(worker, side, trial)
+        for given in inputs:
+            with _named(given.name if names else ""):
+                self._begin(worker, side, given)
             if returned is not None:
                 self._compare(returned, names=names)
-            with _named(trial.name if names else ""):
-                returned = self._finish(worker, side, trial, compiles=names)
+            with _named(given.name if names else ""):
+                returned = self._finish(worker, side, given, compiles=names)
         if returned is not None:
             self._compare(returned, names=names)
 
-    def _begin(self, worker: Worker, side: Side, trial: Trial) -> None:
+    def _begin(self, worker: Worker, side: Side, given: VerificationInput) -> None:
         """Have the candidate called, without waiting for it."""
-        timing_samples.fill(side, 0, trial.draw, trial.item)
+        timing_samples.fill(side, 0, given.draw, given.item)
         worker.send(Op.CALL, count=1)
 
-    def _finish(self, worker: Worker, side: Side, trial: Trial, *, compiles: bool) -> Returned:
+    def _finish(
+        self, worker: Worker, side: Side, given: VerificationInput, *, compiles: bool
+    ) -> Returned:
         """Wait for the call, with time for a compiler: at first, and for another shape.
 
         What it returned is there until another call's is read.
         """
-        limits = self._nursery.task.timing
-        compiling_s = limits.build_timeout_s if compiles else 0.0
-        worker.answer(limits.call_timeout_s, "being called", compiling_s=compiling_s)
+        limits = self._pool.task.timing
+        compile_s = limits.build_timeout_s if compiles else 0.0
+        worker.answer(limits.call_timeout_s, "being called", compile_s=compile_s)
         worker.await_stop()
         results = timing_samples.results(side, worker, 0)
         return Returned(
-            trial, results, timing_samples.keeps_arguments(side, 0, trial.draw, trial.item)
+            given, results, timing_samples.keeps_arguments(side, 0, given.draw, given.item)
         )
 
     def _compare(self, returned: Returned, *, names: bool = False) -> None:
         """Raise ChildFailed if results do not match, or arguments were changed."""
-        trial = returned.trial
-        expected, exact = trial.draw.results(trial.item), trial.draw.exact_results(trial.item)
-        found = correctness.compare(returned.results, expected, exact, trial.held)
-        self._errors.add(trial.name, found)
-        with _named(trial.name if names else ""):
+        given = returned.given
+        expected, exact = given.draw.results(given.item), given.draw.exact_results(given.item)
+        found = correctness.compare(returned.results, expected, exact, given.held)
+        self._errors.add(given.name, found)
+        with _named(given.name if names else ""):
             if found.message:
                 raise ChildFailed(FailureKind.WRONG, found.message, found.detail)
-            timing_samples.insist_on_arguments(kept=returned.kept_arguments)
+            timing_samples.require_unchanged_arguments(kept=returned.kept_arguments)
 
-    def _call(self, worker: Worker, side: Side, trial: Trial) -> float:
-        timing_samples.fill(side, 0, trial.draw, trial.item)
-        nanoseconds = worker.timed_call(1, self._nursery.task.timing.call_timeout_s)
+    def _call(self, worker: Worker, side: Side, given: VerificationInput) -> float:
+        timing_samples.fill(side, 0, given.draw, given.item)
+        nanoseconds = worker.timed_call(1, self._pool.task.timing.call_timeout_s)
         worker.await_stop()
         return nanoseconds / 1e9
 
@@ -251,17 +258,17 @@ class Verification:
     def _loaded(self, *, builds: bool = False) -> Iterator[tuple[Worker, Side]]:
         plan = msgspec.structs.replace(self._plan, poisoned=builds)
         side = timing_samples.make_side("candidate", plan, 1)
-        child = self._nursery.child(self._plan.source, builds=builds)
+        child = self._pool.child(self._plan.source, builds=builds)
         with contextlib.closing(side), child as worker:
             self.sandbox = worker.sandbox
-            timing_samples.load_side(self._nursery, worker, side, self._reference.state)
-            self._nursery.await_load(worker)
+            timing_samples.load_side(self._pool, worker, side, self._reference.state)
+            self._pool.await_load(worker)
             usable = processors()
-            if builds or len(usable) <= self._nursery.task.timing.threads:
+            if builds or len(usable) <= self._pool.task.timing.threads:
                 yield worker, side
                 return
             # The judge compares what a call returned while the candidate is at the next.
-            with timing_samples.apart([worker], usable[1:]):
+            with timing_samples.pinned([worker], usable[1:]):
                 yield worker, side
 
 

@@ -16,8 +16,8 @@ from akg_tui.evaluate import correctness
 from akg_tui.evaluate.child import layout as layouts
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.layout import DTYPES
-from akg_tui.evaluate.child.protocol import CASE_SHIFT, Description, Op, Variation, Want
-from akg_tui.evaluate.child.unusual_values import SPECIAL, WORDS, Case
+from akg_tui.evaluate.child.protocol import KIND_SHIFT, Description, Op, Variation, Want
+from akg_tui.evaluate.child.unusual_values import SPECIAL, WORDS, ValueKind
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.hidden_shapes import hidden_shapes
 from akg_tui.evaluate.processes.process_watch import CpuDeadline
@@ -28,12 +28,12 @@ from akg_tui.evaluate.reference import Draw, Loaded, Reference
 DRAW_S = 1.0
 """How long drawing inputs may take; with fewer of them a cluster has fewer samples."""
 
-UNUSUAL_S = 0.5
+UNUSUAL_CPU_S = 0.5
 """After so much work of the reference's, for each of its threads, no further unusual case is
 drawn while an evaluation waits. They come in random order, so that over several evaluations of a
 slow reference all have their turn."""
 
-UNUSUAL_AHEAD_S = 5.0
+UNUSUAL_IDLE_CPU_S = 5.0
 """The same while nobody waits."""
 
 ANOTHER_KIND = 0.25
@@ -44,7 +44,7 @@ DECLARED_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
-class Trial:
+class VerificationInput:
     """One input: what it is called, where it lies, and what the result is held to."""
 
     name: str
@@ -58,11 +58,11 @@ class Group:
     """Trials whose inputs have the same shapes."""
 
     draw: Draw
-    trials: list[Trial] = field(default_factory=list)
+    inputs: list[VerificationInput] = field(default_factory=list)
 
 
 @dataclass
-class Trials:
+class VerificationInputs:
     """All that one verification needs. `skipped` has names of trials, and why."""
 
     ordinary: Group
@@ -72,7 +72,7 @@ class Trials:
     @property
     def count(self) -> int:
         """The number of trials."""
-        return len(self.ordinary.trials) + sum(len(group.trials) for group in self.unusual)
+        return len(self.ordinary.inputs) + sum(len(group.inputs) for group in self.unusual)
 
     def close(self) -> None:
         """Give the memory back."""
@@ -92,7 +92,9 @@ class TwiceExact(Draw):
         return super().exact_results(2 * item + 1)
 
 
-def draw(reference: Reference, loaded: Loaded, dice: random.Random, work_s: float) -> Trials:
+def draw(
+    reference: Reference, loaded: Loaded, rng: random.Random, cpu_s: float
+) -> VerificationInputs:
     """Return fresh trials, drawn from secret seeds by a child of the reference.
 
     Afterwards the child draws inputs of other shapes, and is good for nothing else. `work_s` is
@@ -111,51 +113,55 @@ def draw(reference: Reference, loaded: Loaded, dice: random.Random, work_s: floa
         correctness.bounds(ordinary.results(item), ordinary.exact_results(item), rules.tolerance)
         for item in range(ordinary.count)
     ]
-    known = [Trial(WORDS[Case.DRAWN], ordinary, *each) for each in enumerate(held)]
-    trials = Trials(Group(ordinary, known))
-    unusual = _Unusual(reference, loaded, trials, work_s)
-    for variation, wanted in _plan(reference, dice):
+    known = [VerificationInput(WORDS[ValueKind.DRAWN], ordinary, *each) for each in enumerate(held)]
+    inputs = VerificationInputs(Group(ordinary, known))
+    unusual = _Unusual(reference, loaded, inputs, cpu_s)
+    for variation, wanted in _plan(reference, rng):
         unusual.add(variation, wanted)
-    return trials
+    return inputs
 
 
-def _plan(reference: Reference, dice: random.Random) -> list[tuple[Variation | None, list[Case]]]:
+def _plan(
+    reference: Reference, rng: random.Random
+) -> list[tuple[Variation | None, list[ValueKind]]]:
     """Return groups of cases: shapes (None for the declared ones) and which values."""
     dtypes = [DTYPES[slot.dtype] for slot in reference.description.inputs.tensors]
     possible = unusual_values.possible(reference.rules.values, dtypes)
-    values = [case for case in possible if case not in reference.barred]
-    dice.shuffle(values)
-    hidden = hidden_shapes(reference.shapes, reference.free, dice)
-    plan: list[tuple[Variation | None, list[Case]]] = []
+    values = [kind for kind in possible if kind not in reference.excluded_kinds]
+    rng.shuffle(values)
+    hidden = hidden_shapes(reference.shapes, reference.free_dimensions, rng)
+    plan: list[tuple[Variation | None, list[ValueKind]]] = []
     if reference.rules.noncontiguous:
         at = hidden[0] if hidden else reference.shapes
-        plan.append((Variation(at, strided=True), [Case.DRAWN]))
+        plan.append((Variation(at, strided=True), [ValueKind.DRAWN]))
     if hidden:
-        plan += [(Variation(other), [Case.DRAWN]) for other in hidden[1:]]
+        plan += [(Variation(other), [ValueKind.DRAWN]) for other in hidden[1:]]
         # Small, and so the cheapest to try all values on.
-        plan.append((Variation(hidden[0]), [Case.DRAWN, *values]))
-        if declared := _at_declared(reference, values, dice):
+        plan.append((Variation(hidden[0]), [ValueKind.DRAWN, *values]))
+        if declared := _at_declared(reference, values, rng):
             plan.append((Variation(reference.shapes), declared))
     elif values:
         plan.append((None, values))
     return plan
 
 
-def _at_declared(reference: Reference, values: Sequence[Case], dice: random.Random) -> list[Case]:
+def _at_declared(
+    reference: Reference, values: Sequence[ValueKind], rng: random.Random
+) -> list[ValueKind]:
     """Return which values are tried in the declared shape itself, as a kernel may know it.
 
     What counts is what it does there, so it must not get by with care elsewhere alone. All of them
     would take too long: one input has rows of many kinds, and now and then another is of one kind
     throughout.
     """
-    floating = [case for case in values if case in unusual_values.FLOATING]
-    wanted = [Case.PATCHWORK] if floating else list(values[:1])
-    if floating and dice.random() < ANOTHER_KIND:
+    floating = [kind for kind in values if kind in unusual_values.FLOATING]
+    wanted = [ValueKind.PATCHWORK] if floating else list(values[:1])
+    if floating and rng.random() < ANOTHER_KIND:
         wanted.append(floating[0])
     known = reference.description
-    wide = layouts.results_in(known.outputs, exact=True).size
+    wide = layouts.result_layout(known.outputs, exact=True).size
     item = known.inputs.size + known.outputs.size + 2 * wide
-    return [case for case in wanted if case not in reference.barred][
+    return [kind for kind in wanted if kind not in reference.excluded_kinds][
         : max(1, DECLARED_BYTES // max(item, 1))
     ]
 
@@ -163,17 +169,19 @@ def _at_declared(reference: Reference, values: Sequence[Case], dice: random.Rand
 class _Unusual:
     """Draws groups of unusual inputs from a reference child, as long as there is time."""
 
-    def __init__(self, reference: Reference, loaded: Loaded, trials: Trials, work_s: float) -> None:
+    def __init__(
+        self, reference: Reference, loaded: Loaded, inputs: VerificationInputs, cpu_s: float
+    ) -> None:
         self._reference = reference
         self._loaded = loaded
-        self._trials = trials
-        self._patience = CpuDeadline(loaded.worker.pid, work_s * reference.threads)
+        self._inputs = inputs
+        self._deadline = CpuDeadline(loaded.worker.pid, cpu_s * reference.threads)
         self._lost = False
 
-    def add(self, variation: Variation | None, wanted: Sequence[Case]) -> None:
+    def add(self, variation: Variation | None, wanted: Sequence[ValueKind]) -> None:
         """Draw one group into the trials; what was not drawn is told there, with the reason."""
-        reference, skipped = self._reference, self._trials.skipped
-        case = wanted[0]
+        reference, skipped = self._reference, self._inputs.skipped
+        kind = wanted[0]
         if self._skip(variation, wanted):
             return
         try:
@@ -182,53 +190,53 @@ class _Unusual:
                 seed = secrets.randbits(63)
                 known = self._loaded.vary(variation, seed, reference.call_s)
             if known is None:
-                skipped[self._name(case, variation)] = "the reference refuses this shape"
+                skipped[self._name(kind, variation)] = "the reference refuses this shape"
                 return
             drawn = _memory(known, len(wanted))
             group = Group(drawn)
-            self._trials.unusual.append(group)
+            self._inputs.unusual.append(group)
             fds = drawn.fds
-            for item, case in enumerate(wanted):
+            for item, kind in enumerate(wanted):
                 if self._skip(variation, wanted[item:]):
                     return
-                name = self._name(case, variation)
-                made = self._ask(drawn, item, case, fds)
+                name = self._name(kind, variation)
+                made = self._draw_batch(drawn, item, kind, fds)
                 fds = ()
-                held = self._fair(drawn, item, case, made)
+                held = self._fair(drawn, item, kind, made)
                 if isinstance(held, str):
                     skipped[name] = held
                 else:
-                    group.trials.append(Trial(name, drawn, item, held))
+                    group.inputs.append(VerificationInput(name, drawn, item, held))
         except ChildFailed as failed:
-            reference.barred.add(case)
+            reference.excluded_kinds.add(kind)
             self._lost = True
             self._skip(variation, wanted)
-            skipped[self._name(case, variation)] = f"the reference fails: {failed.message}"
+            skipped[self._name(kind, variation)] = f"the reference fails: {failed.message}"
 
-    def _skip(self, variation: Variation | None, wanted: Sequence[Case]) -> bool:
+    def _skip(self, variation: Variation | None, wanted: Sequence[ValueKind]) -> bool:
         """Leave these out, and say so, if the reference has had its time or is lost."""
-        why = "the reference's process ended" if self._lost else self._patience.lost()
+        why = "the reference's process ended" if self._lost else self._deadline.exceeded()
         if why:
             why += "; the next evaluation may come to it"
-            drawn = {trial.name for group in self._trials.unusual for trial in group.trials}
-            names = {self._name(case, variation) for case in wanted} - drawn
-            self._trials.skipped = dict.fromkeys(names, why) | self._trials.skipped
+            drawn = {given.name for group in self._inputs.unusual for given in group.inputs}
+            names = {self._name(kind, variation) for kind in wanted} - drawn
+            self._inputs.skipped = dict.fromkeys(names, why) | self._inputs.skipped
         return bool(why)
 
-    def _ask(self, drawn: Draw, item: int, case: Case, fds: tuple[int, ...]) -> int:
+    def _draw_batch(self, drawn: Draw, item: int, kind: ValueKind, fds: tuple[int, ...]) -> int:
         wanted = Want.OUTPUT | (Want.EXACT if drawn.exact is not None else 0)
         self._loaded.worker.send(
             Op.DRAW,
             count=1,
             seed=secrets.randbits(63),
             item=item,
-            wanted=wanted | case << CASE_SHIFT,
+            wanted=wanted | kind << KIND_SHIFT,
             fds=fds,
         )
         deadline_s = self._reference.call_s
         return self._loaded.worker.answer(deadline_s, "drawing unusual inputs", stop=False)
 
-    def _fair(self, drawn: TwiceExact, item: int, case: Case, made: int) -> list[Bound] | str:
+    def _fair(self, drawn: TwiceExact, item: int, kind: ValueKind, made: int) -> list[Bound] | str:
         """Return what a candidate is held to, or why it would be unfair to try it on this."""
         if not made:
             return "the reference refuses these values"
@@ -236,16 +244,16 @@ class _Unusual:
         exact = drawn.exact_results(item) if made & Want.EXACT else None
         nudged = drawn.nudged_results(item) if made & Want.EXACT else None
         inexact = [result for result in native if result.dtype in correctness.FLOORS]
-        usual = case not in SPECIAL and self._reference.is_finite
+        usual = kind not in SPECIAL and self._reference.is_finite
         if usual and not correctness.all_finite(inexact):
             return "the reference has no finite result"
         held = correctness.conditioned(native, exact, nudged, self._reference.rules.tolerance)
         return held if held is not None else "the result depends on how it is rounded"
 
-    def _name(self, case: Case, variation: Variation | None) -> str:
+    def _name(self, kind: ValueKind, variation: Variation | None) -> str:
         if variation is None:
-            return WORDS[case]
-        words = [] if case is Case.DRAWN else [WORDS[case]]
+            return WORDS[kind]
+        words = [] if kind is ValueKind.DRAWN else [WORDS[kind]]
         if variation.strided:
             words.append("not contiguous")
         if variation.shapes != self._reference.shapes:
@@ -254,7 +262,7 @@ class _Unusual:
 
 
 def _memory(known: Description, count: int) -> TwiceExact:
-    wide = layouts.results_in(known.outputs, exact=True).size
+    wide = layouts.result_layout(known.outputs, exact=True).size
     return TwiceExact(
         known,
         count,

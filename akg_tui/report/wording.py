@@ -1,7 +1,7 @@
 """The sentences and figures of a report that page and Markdown share.
 
-Pure; says nothing in markup. Covers what people did to a run, and what each protection of the
-sandbox keeps a kernel from.
+Pure; says nothing in markup. Covers what people did to a run, and which protections of the sandbox
+were in force.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import in_words as rule_in_words
 from akg_tui.core.measurement import Interval, digits
 from akg_tui.core.sanitize import one_line
+from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report.document import Protection, Report, Round, Rule, Sandbox
 
 
@@ -207,28 +208,15 @@ def _by_fields(event: ev.AnyEvent) -> str:
     return f"{type(event).__name__}: {said}" if said else type(event).__name__
 
 
-MEANINGS = {
-    "netns": "no network",
-    "userns": "a user namespace of its own",
-    "landlock": "no files but its own (a file-system filter)",
-    "seccomp": "no dangerous system calls (a system-call filter)",
-    "no_capabilities": "no capabilities",
-    "no_new_privs": "cannot gain privileges",
-    "rlimits": "limits on memory, files and processes",
-    "hidden_memory": "the judge's memory cannot be read",
-    "session": "a session of its own, killed as a whole",
-    "pdeathsig": "dies with the judge",
-}
-
-
 def sandbox_of(measured: Iterable[tuple[str, ...]]) -> Sandbox:
     """What was in force, counted over the evaluations in which a kernel's process ran."""
     held = [names for names in measured if names]
-    extra = sorted({name for names in held for name in names} - MEANINGS.keys())
+    extra = sorted({name for names in held for name in names} - PROTECTIONS.keys())
+    meanings = {name: purpose.about for name, purpose in PROTECTIONS.items()}
     return Sandbox(
         len(held),
         tuple(
-            Protection(name, MEANINGS.get(name, name), sum(name in names for names in held))
-            for name in (*MEANINGS, *extra)
+            Protection(name, meanings.get(name, name), sum(name in names for names in held))
+            for name in (*PROTECTIONS, *extra)
         ),
     )

@@ -156,7 +156,7 @@ async def soak(evaluations: int, scratch: Path) -> Trace:
         return
 
     # What is made ready for the next evaluation would hide what the last one has left.
-    async with Judge(TASK, REFERENCE, scratch, on_progress=ignore, ahead=False) as judge:
+    async with Judge(TASK, REFERENCE, scratch, on_progress=ignore, prefetch=False) as judge:
         for turn in range(evaluations):
             bad = turn % 5 == 4
             good = "right" if turn % 4 == 0 else "wrong"

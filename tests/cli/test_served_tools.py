@@ -118,11 +118,13 @@ def test_the_doctor_warns_of_each_protection_that_is_lacking(
 ) -> None:
     from akg_tui.cli.doctor import check_sandbox
 
-    tried = dict.fromkeys(protections.ABOUT, "") | {"netns": "Operation not permitted"}
+    tried = dict.fromkeys(protections.PROTECTIONS, "") | {"netns": "Operation not permitted"}
     monkeypatch.setattr(protections, "offered", lambda: protections.named(tried))
     whole, lacking = check_sandbox()
     assert "netns" not in whole.found
-    assert whole.found.startswith(f"{len(protections.ABOUT) - 1} of {len(protections.ABOUT)}")
+    assert whole.found.startswith(
+        f"{len(protections.PROTECTIONS) - 1} of {len(protections.PROTECTIONS)}"
+    )
     assert lacking.health == "warn"
     assert "lacks netns (Operation not permitted); with it a kernel has no network" in lacking.found
     assert "--require-sandbox refuses" in lacking.mend

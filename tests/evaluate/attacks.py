@@ -69,7 +69,7 @@ class Attack:
         )
 
 
-FILES, CALLS, APART = ("landlock",), ("seccomp",), ("pidns",)
+FILES, CALLS, NETWORK_AND_IPC = ("landlock",), ("seccomp",), ("pidns",)
 
 SECRETS = [
     Attack(

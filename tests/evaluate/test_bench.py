@@ -216,7 +216,7 @@ def test_a_neighbour_ends_with_its_block() -> None:
 
 async def test_the_judge_takes_a_planted_kernel_for_right(tmp_path: Path) -> None:
     planted = KERNELS["compute"]
-    async with Judge(task_of(planted), planted.reference, tmp_path, ahead=False) as judge:
+    async with Judge(task_of(planted), planted.reference, tmp_path, prefetch=False) as judge:
         found = await judge.probe(planted.kernel(7), timed=False)
     assert found.outcome is Outcome.CORRECT, found
 

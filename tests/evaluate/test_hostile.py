@@ -118,7 +118,7 @@ async def world(outside: dict[str, object]) -> AsyncIterator[World]:
     }
     try:
         # Whatever waits for the next kernel would hide what this one left.
-        async with Judge(task, WEIGHTED, folder / "run/scratch", ahead=False) as judge:
+        async with Judge(task, WEIGHTED, folder / "run/scratch", prefetch=False) as judge:
             first = await judge.evaluate(kernel("raise ValueError"))
             known = outside | numbers | {"judge": judge.pid}
             yield World(judge, folder, known, frozenset(first.sandbox))
@@ -187,7 +187,7 @@ async def test_the_wait_for_one_that_never_stops_can_be_cancelled(world: World) 
         await withdrawn
 
 
-APART = """
+NETWORK_AND_IPC = """
 reading, writing = os.pipe()
 helper = os.fork()
 if helper == 0:
@@ -205,7 +205,7 @@ def elsewhere():
 
 async def test_what_a_kernel_has_started_is_held_to_its_processors_too(world: World) -> None:
     lines = ("if elsewhere(): raise ValueError(elsewhere())", "return torch.softmax(x, dim=-1)")
-    found = await world.judge.evaluate(kernel(*lines, before=APART))
+    found = await world.judge.evaluate(kernel(*lines, before=NETWORK_AND_IPC))
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
 

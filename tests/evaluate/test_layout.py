@@ -63,7 +63,7 @@ def test_the_order_of_dimensions_is_kept_and_gaps_are_not() -> None:
 
 def test_results_are_contiguous_and_may_be_widened() -> None:
     layout = layouts.lay_out([torch.zeros(3, 4).t(), torch.zeros(2, dtype=torch.int32)])
-    plain, wide = layouts.results_in(layout), layouts.results_in(layout, exact=True)
+    plain, wide = layouts.result_layout(layout), layouts.result_layout(layout, exact=True)
     assert [slot.stride for slot in plain.tensors] == [(3, 1), (1,)]
     assert [slot.dtype for slot in wide.tensors] == ["float64", "int32"]
 

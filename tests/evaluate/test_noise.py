@@ -79,8 +79,8 @@ def test_a_machine_that_tells_nothing_is_not_blamed(tmp_path: Path) -> None:
 
 
 def test_a_baseline_that_becomes_slower_has_drifted(machine: FakeMachine) -> None:
-    dice = random.Random(0)
-    seconds = [math.exp(0.02 * step + dice.gauss(0, 0.01)) for step in range(16)]
+    rng = random.Random(0)
+    seconds = [math.exp(0.02 * step + rng.gauss(0, 0.01)) for step in range(16)]
     assert 0.15 < noise.drift(seconds) < 0.35
     assert noise.drift(seconds[::-1]) < -0.1
     (told,) = Watch(machine).disturbances(seconds)
@@ -89,10 +89,10 @@ def test_a_baseline_that_becomes_slower_has_drifted(machine: FakeMachine) -> Non
 
 @pytest.mark.parametrize("spread", [0.002, 0.02, 0.1])
 def test_noise_alone_is_hardly_ever_called_drift(spread: float) -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
     called = 0
     for _ in range(300):
-        called += noise.drift([math.exp(dice.gauss(0, spread)) for _ in range(24)]) != 0
+        called += noise.drift([math.exp(rng.gauss(0, spread)) for _ in range(24)]) != 0
     assert called <= 6
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import platform
+import re
 import shutil
 import socket
 import struct
@@ -22,7 +23,15 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Task
 from akg_tui.evaluate import Judge, integrity
 from akg_tui.evaluate.sandbox import landlock, seccomp
-from akg_tui.evaluate.sandbox.protections import ABOUT, VITAL, Protection, missing, named, offered
+from akg_tui.evaluate.sandbox.protections import (
+    PROTECTIONS,
+    Protection,
+    missing,
+    named,
+    offered,
+    tried,
+)
+from akg_tui.report.wording import sandbox_of
 from tests.cheats.catalogue import WAKING_HOG
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
@@ -54,14 +63,26 @@ def test_every_protection_is_tried_and_named_in_a_moment() -> None:
     began = time.monotonic()
     found = offered()
     assert time.monotonic() - began < 5
-    assert [protection.name for protection in found] == list(ABOUT)
+    assert [protection.name for protection in found] == list(PROTECTIONS)
     assert all(protection.held or protection.why_not for protection in found)
-    assert set(VITAL) <= set(ABOUT)
+
+
+def test_the_names_that_a_confined_process_reports_are_those_that_have_words() -> None:
+    assert tried().keys() == PROTECTIONS.keys()
+    reported = sandbox_of([tuple(PROTECTIONS)]).protections
+    assert [(each.name, each.meaning) for each in reported] == [
+        (name, purpose.about) for name, purpose in PROTECTIONS.items()
+    ]
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    (table,) = (text for page in pages if "| Protection |" in (text := page.read_text()))
+    rows = table.partition("| Protection |")[2].partition("\n\n")[0].splitlines()[2:]
+    listed = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(listed) == sorted(PROTECTIONS)
 
 
 def test_a_lacking_protection_has_a_reason_and_counts_if_it_is_vital() -> None:
-    tried = dict.fromkeys(ABOUT, "") | {"landlock": "the kernel has none", "own_proc": "no"}
-    lost = missing(named(tried))
+    found = dict.fromkeys(PROTECTIONS, "") | {"landlock": "the kernel has none", "own_proc": "no"}
+    lost = missing(named(found))
     assert [str(protection) for protection in lost] == ["landlock (the kernel has none)"]
     assert missing(named({}))[0].why_not == "could not be tried"
 
@@ -95,7 +116,7 @@ def test_what_is_lacking_is_in_the_measurement(task: Path) -> None:
     assert "seccomp" in found.sandbox
     assert any(each.startswith("landlock (the kernel has no") for each in found.sandbox_missing)
     assert any(each.startswith("pidns (") for each in found.sandbox_missing)
-    assert len(found.sandbox) + len(found.sandbox_missing) == len(ABOUT)
+    assert len(found.sandbox) + len(found.sandbox_missing) == len(PROTECTIONS)
 
 
 def test_without_a_filter_who_wakes_itself_while_the_other_is_timed_is_refused(task: Path) -> None:
@@ -129,7 +150,7 @@ def test_without_namespaces_the_other_walls_hold(tmp_path: Path) -> None:
 
 
 async def test_a_process_that_lacks_what_was_offered_is_an_error(tmp_path: Path) -> None:
-    from akg_tui.evaluate.processes.child_pool import ChildPool, Misjudged
+    from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
     from akg_tui.evaluate.processes.worker import Interrupts, Zygote
     from akg_tui.evaluate.targets.cpu import kernel_environment
 
@@ -139,9 +160,9 @@ async def test_a_process_that_lacks_what_was_offered_is_an_error(tmp_path: Path)
         zygote = Zygote(kernel_environment(1, tmp_path), interrupts, "cpu", "cpp")
         try:
             claimed = (*offered(), Protection("drawbridge", held=True))
-            nursery = ChildPool(Task(op="x"), tmp_path, zygote, claimed)
-            with pytest.raises(Misjudged, match="could not be set up: drawbridge: not tried"):
-                nursery.child("x").__enter__()
+            pool = ChildPool(Task(op="x"), tmp_path, zygote, claimed)
+            with pytest.raises(EvaluationError, match="could not be set up: drawbridge: not tried"):
+                pool.child("x").__enter__()
             other = ChildPool(Task(op="x"), tmp_path / "other", zygote, offered())
             with other.child("x") as worker:
                 assert worker.sandbox
@@ -180,7 +201,7 @@ asyncio.run(main())
     before, after = done.stdout.splitlines()
     assert before == "failed"
     assert after.startswith("error judge the judge's own files changed since it started")
-    assert "evaluate/timing.py" in after
+    assert "evaluate/timing_samples.py" in after
 
 
 async def test_a_judge_that_holds_another_reference_refuses(tmp_path: Path) -> None:
@@ -378,8 +399,9 @@ def test_landlock_s_version_is_known_or_nothing() -> None:
 def test_trying_the_protections_leaves_no_process_to_who_adopts_orphans() -> None:
     script = (
         "import os\n"
-        "from akg_tui.evaluate import process_tree, protections, sandbox\n"
-        "sandbox.adopt_orphans()\n"
+        "from akg_tui.evaluate.processes import process_tree\n"
+        "from akg_tui.evaluate.sandbox import confinement, protections\n"
+        "confinement.adopt_orphans()\n"
         # All on one CPU: whoever is woken runs before the one that was to end.
         "os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])\n"
         "for _ in range(20):\n"

@@ -31,9 +31,9 @@ from akg_tui.evaluate.child.kernel_server import (
     KernelServer,
     Server,
     open_plan,
-    seed,
+    seed_all,
 )
-from akg_tui.evaluate.processes.build_cache import Covered, Uncopied
+from akg_tui.evaluate.processes.build_cache import CopyFailed, CoveredFolder
 from akg_tui.evaluate.sandbox import confinement
 from akg_tui.evaluate.sandbox.confinement import Confinement, Tried
 
@@ -42,7 +42,7 @@ PRELOADED = ("numpy.random", "torch.utils.cpp_extension", "torch.nn.functional")
 
 HEAP_SHIFT_BYTES = 1 << 20
 
-TRIVIAL = """
+TRIVIAL_KERNEL = """
 import torch
 import torch.nn.functional as F
 
@@ -71,84 +71,86 @@ def preload(more: tuple[str, ...] = ()) -> None:
 
 
 @dataclass(frozen=True)
-class Ward:
+class ChildSetup:
     """What the zygote gives each of its children: where it stands and what it may read."""
 
     parent: int
-    own_processes: bool
+    own_pid_namespace: bool
     programs: tuple[str, ...]
     data: tuple[str, ...]
     devices: tuple[str, ...] = ()
     bounds_address_space: bool = True
 
 
-def run(request: protocol.Fork, ward: Ward, *, channel: int, output: int) -> NoReturn:
+def run(request: protocol.Fork, setup: ChildSetup, *, channel: int, output: int) -> NoReturn:
     """Become the child: never returns to the zygote's code."""
     status = 70
     try:
-        _settle(channel, output)
+        _take_descriptors(channel, output)
         wanted = Confinement(
             folder=request.folder,
-            programs=ward.programs,
-            data=ward.data,
-            devices=ward.devices,
-            bounds_address_space=ward.bounds_address_space,
+            programs=setup.programs,
+            data=setup.data,
+            devices=setup.devices,
+            bounds_address_space=setup.bounds_address_space,
             memory_bytes=request.memory_bytes,
             cpu_seconds=request.cpu_seconds,
-            own_processes=ward.own_processes,
+            own_pid_namespace=setup.own_pid_namespace,
         )
-        begun = confinement.prepare(wanted, parent=ward.parent)
+        prepared = confinement.prepare(wanted, parent=setup.parent)
         torch.set_num_threads(request.threads)
-        kept = shake_heap(random.SystemRandom())
-        touch()
+        heap_blocks = shake_heap(random.SystemRandom())
+        touch_pages()
         with socket.socket(fileno=CHANNEL) as judge:
-            if settled := _await_kernel(judge, begun.memory):
-                built = Covered(settled.cache)
-                confinement.close(_with_places(wanted, settled, built), begun)
+            if assignment := _await_kernel(judge, prepared.memory):
+                cache = CoveredFolder(assignment.cache)
+                confinement.complete(_with_folders(wanted, assignment, cache), prepared)
                 os.chdir(request.folder)
-                os.environ.update(settled.environment)
-                copied = not settled.builds and not begun.tried["private_cache"]
-                status = _serve(judge, begun.tried, lambda: built.uncover(copied=copied))
-        del kept
+                os.environ.update(assignment.environment)
+                copied = not assignment.builds and not prepared.tried["private_cache"]
+                status = _serve(judge, prepared.tried, lambda: cache.uncover(copied=copied))
+        del heap_blocks
     finally:
         # Not sys.exit: the zygote's own frames lie above this one.
         os._exit(status)
 
 
-def _with_places(wanted: Confinement, settled: protocol.Settle, built: Covered) -> Confinement:
+def _with_folders(
+    wanted: Confinement, assignment: protocol.Assignment, cache: CoveredFolder
+) -> Confinement:
     """Return `wanted` with the places of a kernel, as far as they are its own or given to it."""
-    if settled.builds:
-        return msgspec.structs.replace(wanted, writable=(settled.cache,))
+    if assignment.builds:
+        return msgspec.structs.replace(wanted, writable=(assignment.cache,))
     # What is covered has no other name, and this one goes with the descriptor.
-    return msgspec.structs.replace(wanted, covered=(settled.cache,), uncovered=(built.path,))
+    return msgspec.structs.replace(wanted, covered=(assignment.cache,), uncovered=(cache.path,))
 
 
-def shake_heap(dice: random.Random) -> list[bytearray]:
+def shake_heap(rng: random.Random) -> list[bytearray]:
     """Return blocks that shift where everything allocated later will lie.
 
     All children have the zygote's heap and addresses, so a kernel's tensors would lie at
     the same offsets in every process of one side. One such place against another is worth
     some percent, and repeats would take it for the kernel's own merit.
     """
-    small = [bytearray(dice.randrange(16, 4096)) for _ in range(dice.randrange(64))]
-    return [*small, bytearray(dice.randrange(HEAP_SHIFT_BYTES))]
+    small = [bytearray(rng.randrange(16, 4096)) for _ in range(rng.randrange(64))]
+    return [*small, bytearray(rng.randrange(HEAP_SHIFT_BYTES))]
 
 
-def touch() -> None:
+def touch_pages() -> None:
     """Have the pages at hand that loading and calling a kernel needs, whatever the kernel.
 
     A fork has none of its parent's code mapped, and copies what it changes of its memory, be it
     a count of references. The operators are small enough to start no thread, and the same in
     all children; nothing of the trivial kernel stays.
     """
-    seed(0)
+    seed_all(0)
     values = torch.randn(2, 8)
     wide = values.double().clone()
     wide.copy_(torch.softmax(values, dim=-1)).abs().max()
     layout = layouts.lay_out([values])
     plan = protocol.Plan(
         kind="kernel",
-        source=TRIVIAL,
+        source=TRIVIAL_KERNEL,
         filename="trivial",
         seed=0,
         slots=2,
@@ -161,7 +163,7 @@ def touch() -> None:
     names: dict[str, object] = {"__name__": "trivial"}
     exec(compile(plan.source, plan.filename, "exec"), names)
     # Bound as a kernel is, but to memory of its own.
-    memory = {name: mmap.mmap(-1, 2 * layout.size) for name in ("inputs", "places", "state")}
+    memory = {name: mmap.mmap(-1, 2 * layout.size) for name in ("inputs", "addresses", "state")}
     server = KernelServer(plan, memory)
     server.bind()
     made = names["ModelNew"]
@@ -170,7 +172,7 @@ def touch() -> None:
         server.call(2)
 
 
-def _await_kernel(channel: socket.socket, memory: int) -> protocol.Settle | None:
+def _await_kernel(channel: socket.socket, memory: int) -> protocol.Assignment | None:
     """Wait, with nothing seen of any kernel, until there is one; None if there never is.
 
     The judge is given our memory to read (`/proc/self/mem`): results are to be found there.
@@ -178,10 +180,10 @@ def _await_kernel(channel: socket.socket, memory: int) -> protocol.Settle | None
     socket.send_fds(channel, [protocol.pack_reply(0, protocol.Status.OK)], [memory])
     os.close(memory)
     data, _ = protocol.receive(channel)
-    return msgspec.json.decode(data, type=protocol.Settle) if data else None
+    return msgspec.json.decode(data, type=protocol.Assignment) if data else None
 
 
-def _settle(channel: int, output: int) -> None:
+def _take_descriptors(channel: int, output: int) -> None:
     """Take the child's place: its own descriptors, and no others."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
@@ -201,7 +203,7 @@ def _serve(channel: socket.socket, tried: Tried, uncover: Callable[[], None]) ->
         data, fds = protocol.receive(channel, 5)
         if not data:
             return 0
-        op, count, nonce, *drawing = protocol.REQUEST.unpack(data[: protocol.REQUEST.size])
+        op, count, nonce, *draw_args = protocol.REQUEST.unpack(data[: protocol.REQUEST.size])
         status, text, value = protocol.Status.OK, "", 0
         try:
             # Serving is bounded by the judge's deadline, so nothing here needs its own.
@@ -216,10 +218,10 @@ def _serve(channel: socket.socket, tried: Tried, uncover: Callable[[], None]) ->
             elif op == protocol.Op.BIND and server is not None:
                 server.rebind(*open_plan(fds))
             elif server is not None:
-                value = server.prepare(op, count, tuple(drawing), fds)
-        except Fault as told:
-            status, text = told.status, told.text
-        except Uncopied as error:
+                value = server.prepare(op, count, tuple(draw_args), fds)
+        except Fault as error:
+            status, text = error.status, error.text
+        except CopyFailed as error:
             status, text = protocol.Status.BUILD, str(error)
         except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
             fault = Fault(*describe(error))

@@ -11,7 +11,7 @@ import traceback
 from types import TracebackType
 
 from akg_tui.evaluate.child.protocol import Status
-from akg_tui.evaluate.dsls import DSLS, Report
+from akg_tui.evaluate.dsls import DSLS, CompilerReport
 
 SEPARATOR = "\0"
 """Between the one line and the detail in a reply's text."""
@@ -39,11 +39,11 @@ def describe(
     It is located at the innermost line of `filename` that it passed, or else at the line
     `otherwise`.
     """
-    if told := _reported(error):
-        if told.kind == "toolchain":
-            return Status.TOOLCHAIN, told.text, ""
-        line = located(filename, line_of(told.at.__traceback__, filename), told.text)
-        return (Status.BUILD if told.kind == "build" else Status.CALL), line, told.output
+    if report := _compiler_report(error):
+        if report.kind == "toolchain":
+            return Status.TOOLCHAIN, report.text, ""
+        line = located(filename, line_of(report.at.__traceback__, filename), report.text)
+        return (Status.BUILD if report.kind == "build" else Status.CALL), line, report.output
     said = str(error).strip().partition("\n")[0]
     what = f"{type(error).__name__}: {said}" if said else type(error).__name__
     line = located(filename, line_of(error.__traceback__, filename) or otherwise, what)
@@ -51,13 +51,13 @@ def describe(
     return status, line, detail
 
 
-def _reported(error: BaseException) -> Report | None:
+def _compiler_report(error: BaseException) -> CompilerReport | None:
     """Return what a compiler said, wherever in the chain of errors that is."""
     chain: BaseException | None = error
     while chain is not None:
         for each in DSLS.values():
-            if (told := each.report(chain)) is not None:
-                return told
+            if (report := each.report(chain)) is not None:
+                return report
         chain = chain.__cause__ or chain.__context__
     return None
 

@@ -21,14 +21,14 @@ from akg_tui.evaluate.child.kernel_server import (
     SEED_MASK,
     Memory,
     Server,
+    describe_value,
     first_line,
-    kind,
     map_fd,
-    seed,
+    seed_all,
 )
 from akg_tui.evaluate.child.layout import Layout
 from akg_tui.evaluate.child.protocol import (
-    CASE_SHIFT,
+    KIND_SHIFT,
     REPORT_BYTES,
     Description,
     Op,
@@ -37,9 +37,9 @@ from akg_tui.evaluate.child.protocol import (
     Variation,
     Want,
 )
-from akg_tui.evaluate.child.unusual_values import Case
+from akg_tui.evaluate.child.unusual_values import ValueKind
 
-TRAINED = 0.25
+TRAINED_SHARE = 0.25
 """How far a parameter that is one number throughout is moved, as a share of it; 0 by as much."""
 
 
@@ -55,25 +55,25 @@ class ReferenceServer(Server):
         self._trained: tuple[str, ...] = ()
         self._description: Description | None = None
         self._varied: tuple[Variation, Description] | None = None
-        self._stock: list[list[object]] = []
+        self._base_inputs: list[list[object]] = []
         """Ordinary inputs, of which those of other shapes are parts."""
         self._exact: Callable[..., object] | None = None
 
     def start(self) -> int:
         """Load the reference, call it once, and report how its data lies."""
         self.execute()
-        seed(self.plan.seed)
+        seed_all(self.plan.seed)
         self._given = self._ask("get_init_inputs")
         self.model = self.construct("Model", copy.deepcopy(self._given))
         if isinstance(self.model, torch.nn.Module):
-            self._trained = trained_a_little(self.model, self.plan.seed)
+            self._trained = perturb_constant_parameters(self.model, self.plan.seed)
         state = self.model.state_dict() if isinstance(self.model, torch.nn.Module) else {}
         self._weights = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
-        seed(self.plan.seed)
+        seed_all(self.plan.seed)
         inputs = self._ask("get_inputs")
-        results = self._results(self._run(inputs))
+        results = self._as_tensors(self._run(inputs))
         try:
-            self._description = self._described(inputs, results)
+            self._description = self._describe(inputs, results)
         except layouts.Unsupported as error:
             raise self._complaint(str(error)) from error
         size = self._report(self._description)
@@ -82,12 +82,12 @@ class ReferenceServer(Server):
         self.bind()
         return size
 
-    def _described(self, inputs: Sequence[object], results: Sequence[torch.Tensor]) -> Description:
+    def _describe(self, inputs: Sequence[object], results: Sequence[torch.Tensor]) -> Description:
         return Description(
             arguments=layouts.lay_out(self._given),
             weights=layouts.lay_out(list(self._weights.values()), list(self._weights)),
             inputs=layouts.lay_out(inputs),
-            outputs=layouts.results_in(layouts.lay_out(results)),
+            outputs=layouts.result_layout(layouts.lay_out(results)),
             has_floats=any(r.is_floating_point() or r.is_complex() for r in results),
             trained=self._trained,
             strides=tuple(layouts.stride_class(r.shape, r.stride()) for r in results),
@@ -100,14 +100,14 @@ class ReferenceServer(Server):
         self.memory["report"][: len(text)] = text
         return len(text)
 
-    def prepare(self, op: int, count: int, drawing: tuple[int, ...], fds: Sequence[int]) -> int:
+    def prepare(self, op: int, count: int, draw_args: tuple[int, ...], fds: Sequence[int]) -> int:
         """Write the weights, or draw `count` items: from which seed, from which item, with what."""
         if self._description is None:
             raise self._complaint("it was not loaded")
         if op == Op.VARY:
             # Sealed: a mapping that could write would be refused.
             text = map_fd(fds[0], shared=False)[:].rstrip(b"\0")
-            return self._vary(msgspec.json.decode(text, type=Variation), drawing[0])
+            return self._vary(msgspec.json.decode(text, type=Variation), draw_args[0])
         if fds:
             names = ("state",) if op == Op.STATE else ("inputs", "outputs", "exact")
             self.memory |= {name: map_fd(fd) for name, fd in zip(names, fds, strict=False)}
@@ -117,22 +117,22 @@ class ReferenceServer(Server):
             weights = list(self._weights.values())
             layouts.store(self._description.weights, weights, state, arguments.size)
             return 0
-        drawn_from, item, wanted = drawing
-        case, wanted = Case(wanted >> CASE_SHIFT), wanted & ((1 << CASE_SHIFT) - 1)
-        if self._varied is not None or case is not Case.DRAWN:
-            return self._draw_unusual(case, item, drawn_from, wanted)
+        seed, item, wanted = draw_args
+        kind, wanted = ValueKind(wanted >> KIND_SHIFT), wanted & ((1 << KIND_SHIFT) - 1)
+        if self._varied is not None or kind is not ValueKind.DRAWN:
+            return self._draw_unusual(kind, item, seed, wanted)
         made = wanted
         for step in range(count):
-            made &= self._draw(self._description, item + step, item_seed(drawn_from, step), wanted)
+            made &= self._draw(self._description, item + step, item_seed(seed, step), wanted)
         return made
 
-    def _vary(self, variation: Variation, drawn_from: int) -> int:
+    def _vary(self, variation: Variation, seed: int) -> int:
         """Describe other inputs and the results for them; 0 where the reference refuses them."""
         self._varied = None
         try:
-            inputs = self._vary_inputs(variation, drawn_from)
-            results = self._results(self.model(*_copies(inputs)))
-            description = self._described(inputs, results)
+            inputs = self._vary_inputs(variation, seed)
+            results = self._as_tensors(self.model(*_copies(inputs)))
+            description = self._describe(inputs, results)
         except Exception:  # noqa: BLE001 (that it raises is the answer)
             return 0
         if variation.strided:
@@ -142,32 +142,34 @@ class ReferenceServer(Server):
         self._varied = variation, description
         return self._report(description)
 
-    def _vary_inputs(self, variation: Variation, drawn_from: int) -> list[object]:
+    def _vary_inputs(self, variation: Variation, seed: int) -> list[object]:
         """Return inputs of other shapes: parts of ordinary ones, from random places.
 
         What is drawn once serves all cases, because only the part and what is made of it
         is shown to a candidate, and drawing costs more than all the rest.
         """
-        dice = random.Random(drawn_from)
-        if not self._stock:
-            seed(drawn_from)
-            self._stock.append(self._ask("get_inputs"))
+        rng = random.Random(seed)
+        if not self._base_inputs:
+            seed_all(seed)
+            self._base_inputs.append(self._ask("get_inputs"))
         shapes = iter(variation.shapes)
-        wanted = [next(shapes) if isinstance(v, torch.Tensor) else None for v in self._stock[0]]
+        wanted = [
+            next(shapes) if isinstance(v, torch.Tensor) else None for v in self._base_inputs[0]
+        ]
         for index, shape in enumerate(wanted):
-            value = self._stock[0][index]
+            value = self._base_inputs[0][index]
             if isinstance(value, torch.Tensor) and shape is not None:
                 times = [-(-n // max(m, 1)) for n, m in zip(shape, value.shape, strict=True)]
-                while len(self._stock) < max(times, default=1):
-                    self._stock.append(self._ask("get_inputs"))
+                while len(self._base_inputs) < max(times, default=1):
+                    self._base_inputs.append(self._ask("get_inputs"))
         return [
-            _cut([drawn[index] for drawn in self._stock], shape, dice)
+            _cut([drawn[index] for drawn in self._base_inputs], shape, rng)
             if shape is not None
-            else self._stock[0][index]
+            else self._base_inputs[0][index]
             for index, shape in enumerate(wanted)
         ]
 
-    def _draw_unusual(self, case: Case, item: int, drawn_from: int, wanted: int) -> int:
+    def _draw_unusual(self, kind: ValueKind, item: int, seed: int, wanted: int) -> int:
         """Draw inputs of a case or of other shapes, as `_draw` does.
 
         Returns 0 where the reference refuses them: it may, on inputs that are not its own.
@@ -175,45 +177,45 @@ class ReferenceServer(Server):
         try:
             if self._varied is not None:
                 variation, known = self._varied
-                inputs = self._vary_inputs(variation, drawn_from)
+                inputs = self._vary_inputs(variation, seed)
             elif self._description is not None:
                 known = self._description
-                seed(drawn_from)
+                seed_all(seed)
                 inputs = self._ask("get_inputs")
             else:
                 return 0
-            inputs = unusual_values.apply(case, inputs, torch.Generator().manual_seed(drawn_from))
-            seed(drawn_from)
+            inputs = unusual_values.apply(kind, inputs, torch.Generator().manual_seed(seed))
+            seed_all(seed)
             result = self.model(*_copies(inputs))
             self._keep(result, "outputs", known.outputs, item)
             layouts.store(known.inputs, inputs, self.memory["inputs"], item * known.inputs.size)
         except Exception:  # noqa: BLE001 (that it raises is the answer)
             return 0
         if wanted & Want.EXACT and not (
-            self._draw_exact(known, inputs, drawn_from, 2 * item)
-            and self._draw_exact(known, inputs, drawn_from, 2 * item + 1, nudge=True)
+            self._draw_exact(known, inputs, seed, 2 * item)
+            and self._draw_exact(known, inputs, seed, 2 * item + 1, nudge=True)
         ):
             wanted &= ~Want.EXACT
         return wanted
 
-    def _draw(self, known: Description, item: int, drawn_from: int, wanted: int) -> int:
+    def _draw(self, known: Description, item: int, seed: int, wanted: int) -> int:
         """Draw inputs into `item`; beside them, as `wanted`, the results for them.
 
         Returns the part of `wanted` that was done: without a version in double precision
         there are no exact results.
         """
-        seed(drawn_from)
+        seed_all(seed)
         inputs = self._ask("get_inputs")
         if layouts.lay_out(inputs) != known.inputs:
             what = "get_inputs() must return the same shapes, dtypes and constants every time"
             raise self._complaint(what, self.named("get_inputs"))
         layouts.store(known.inputs, inputs, self.memory["inputs"], item * known.inputs.size)
         if wanted & Want.OUTPUT:
-            seed(drawn_from)
+            seed_all(seed)
             self._keep(self._run(inputs), "outputs", known.outputs, item)
         if wanted & Want.TWICE:
             self._keep(self._run(inputs), "outputs", known.outputs, item + 1)
-        if wanted & Want.EXACT and not self._draw_exact(known, inputs, drawn_from, item):
+        if wanted & Want.EXACT and not self._draw_exact(known, inputs, seed, item):
             wanted &= ~Want.EXACT
         return wanted
 
@@ -221,7 +223,7 @@ class ReferenceServer(Server):
         self,
         known: Description,
         inputs: Sequence[object],
-        drawn_from: int,
+        seed: int,
         item: int,
         *,
         nudge: bool = False,
@@ -231,17 +233,17 @@ class ReferenceServer(Server):
         With `nudge` for inputs that differ by a rounding: how much the results then differ
         is what no kernel can be blamed for.
         """
-        wide = layouts.results_in(known.outputs, exact=True)
+        wide = layouts.result_layout(known.outputs, exact=True)
         try:
             if self._exact is None:
                 model = copy.deepcopy(self.model)
                 self._exact = model.double() if isinstance(model, torch.nn.Module) else model
-            seed(drawn_from)
+            seed_all(seed)
             wide_inputs = [_widened(value) for value in inputs]
             if nudge:
                 pairs = zip(wide_inputs, inputs, strict=True)
                 wide_inputs = [unusual_values.nudged(value, native) for value, native in pairs]
-                seed(drawn_from)
+                seed_all(seed)
             result = self._exact(*wide_inputs)
             self._keep(result, "exact", wide, item, convert=True)
         except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
@@ -253,7 +255,7 @@ class ReferenceServer(Server):
     def _keep(
         self, result: object, where: str, layout: Layout, item: int, *, convert: bool = False
     ) -> None:
-        results = self._results(result)
+        results = self._as_tensors(result)
         targets = layouts.views(layout, self.memory[where], item * layout.size)
         if [r.shape for r in results] != [t.shape for t in targets] or (
             not convert and [r.dtype for r in results] != [t.dtype for t in targets]
@@ -277,7 +279,9 @@ class ReferenceServer(Server):
         except BaseException as error:
             raise self.fault(error, Status.REFERENCE, function) from error
         if not isinstance(values, list | tuple):
-            raise self._complaint(f"{name}() returned {kind(values)}, expected a list", function)
+            raise self._complaint(
+                f"{name}() returned {describe_value(values)}, expected a list", function
+            )
         return list(values)
 
     def _run(self, inputs: Sequence[object]) -> object:
@@ -287,12 +291,12 @@ class ReferenceServer(Server):
             # A call with the wrong arguments fails before any line of the file runs.
             raise self.fault(error, Status.REFERENCE, self._forward) from error
 
-    def _results(self, result: object) -> tuple[torch.Tensor, ...]:
+    def _as_tensors(self, result: object) -> tuple[torch.Tensor, ...]:
         results = result if isinstance(result, tuple | list) else (result,)
         tensors = tuple(value for value in results if isinstance(value, torch.Tensor))
         if not results or len(tensors) != len(results):
-            what = f"forward() returned {kind(result)}, expected a tensor or a tuple of tensors"
-            raise self._complaint(what, self._forward)
+            what = f"returned {describe_value(result)}, expected a tensor or a tuple of tensors"
+            raise self._complaint(f"forward() {what}", self._forward)
         return tensors
 
     @property
@@ -303,14 +307,14 @@ class ReferenceServer(Server):
         return Fault(Status.REFERENCE, located(self.plan.filename, first_line(function), what))
 
 
-def trained_a_little(model: torch.nn.Module, drawn_from: int) -> tuple[str, ...]:
+def perturb_constant_parameters(model: torch.nn.Module, seed: int) -> tuple[str, ...]:
     """Change parameters that are one number throughout; return their names.
 
     A model that nobody has trained begins with such ones: a LayerNorm multiplies by 1 and adds 0,
     and a kernel that leaves both out would seem right. Running means and variances of a
     BatchNorm likewise. Other buffers are part of what is computed, and stay.
     """
-    dice = torch.Generator().manual_seed(drawn_from)
+    rng = torch.Generator().manual_seed(seed)
     found = dict(model.named_parameters())
     for prefix, module in model.named_modules():
         if isinstance(module, torch.nn.modules.batchnorm._NormBase):
@@ -325,21 +329,21 @@ def trained_a_little(model: torch.nn.Module, drawn_from: int) -> tuple[str, ...]
         wide = value.double()
         first = wide.flatten()[0]
         if bool(torch.isfinite(first) & (wide == first).all()):
-            noise = torch.rand(value.shape, generator=dice, dtype=torch.float64) * 2 - 1
-            reach = TRAINED * (abs(float(first)) or 1.0)
+            noise = torch.rand(value.shape, generator=rng, dtype=torch.float64) * 2 - 1
+            reach = TRAINED_SHARE * (abs(float(first)) or 1.0)
             value.copy_(wide + reach * noise)
             changed.append(name)
     return tuple(changed)
 
 
-def item_seed(drawn_from: int, step: int) -> int:
+def item_seed(seed: int, step: int) -> int:
     """Return the seed of one of the items that are drawn from one secret number.
 
     PyTorch's generator for the CPU keeps 32 bits of a seed (`mt19937` in
     `aten/src/ATen/core/MT19937RNGEngine.h`), so who tries all of them may find an item's: nothing
     about another item's must follow from it.
     """
-    text = drawn_from.to_bytes(8, "little") + step.to_bytes(8, "little")
+    text = seed.to_bytes(8, "little") + step.to_bytes(8, "little")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") & SEED_MASK
 
 
@@ -347,13 +351,13 @@ def _copies(inputs: Sequence[object]) -> list[object]:
     return [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
 
 
-def _cut(drawn: Sequence[object], shape: tuple[int, ...], dice: random.Random) -> torch.Tensor:
+def _cut(drawn: Sequence[object], shape: tuple[int, ...], rng: random.Random) -> torch.Tensor:
     """Return a tensor of `shape` from parts of tensors of another one."""
     tensors = [value for value in drawn if isinstance(value, torch.Tensor)]
     for axis, extent in enumerate(shape):
         if extent > tensors[0].shape[axis]:
             tensors = [torch.cat(tensors[i:] + tensors[:i], axis) for i in range(len(tensors))]
-        start = dice.randint(0, tensors[0].shape[axis] - extent)
+        start = rng.randint(0, tensors[0].shape[axis] - extent)
         tensors = [tensor.narrow(axis, start, extent) for tensor in tensors]
     return tensors[0].clone(memory_format=torch.contiguous_format)
 

@@ -35,14 +35,14 @@ POISON = 0x5A
 
 _M_PERTURB = -6
 
-PLAN_FDS = ("plan", "report", "state", "inputs", "places")
+PLAN_FDS = ("plan", "report", "state", "inputs", "addresses")
 
 Memory = dict[str, mmap.mmap]
 
 _mapped: list[Memory] = []
 
 
-class Form(NamedTuple):
+class ResultForm(NamedTuple):
     """What a result must be."""
 
     shape: torch.Size
@@ -60,9 +60,9 @@ class Server:
         self.memory = memory
         self.model: Callable[..., object] = _no_model
         self._arguments: list[list[object]] = []
-        self._wanted: tuple[Form, ...] = ()
-        self._places = struct.Struct("<")
-        self._kept: list[list[torch.Tensor]] = []
+        self._result_forms: tuple[ResultForm, ...] = ()
+        self._address_format = struct.Struct("<")
+        self._results: list[list[torch.Tensor]] = []
         """Of the calls of a sample: alive until the next one, for the judge to read."""
         self._copying = False
         self._numbers: list[tuple[int, layouts.ScalarSlot]] = []
@@ -73,25 +73,25 @@ class Server:
         """Load the model; return how many bytes were left in the report."""
         raise NotImplementedError
 
-    def prepare(self, op: int, count: int, drawing: tuple[int, ...], fds: Sequence[int]) -> int:
+    def prepare(self, op: int, count: int, draw_args: tuple[int, ...], fds: Sequence[int]) -> int:
         """Serve a request other than a call."""
         raise Fault(Status.CALL, "this process can only be called")
 
     def call(self, count: int) -> None:
         """Call the model on the first `count` slots, and tell where the results lie."""
         # First of all: the memory of the old ones is for the new.
-        self._kept.clear()
+        self._results.clear()
         self._call_each(count)
-        if not self._copying and count > 1 and _overlap(self._kept):
+        if not self._copying and count > 1 and _overlap(self._results):
             # It returns memory that it uses again, and so has lost all results but the last:
             # from now on each is copied, at its own cost.
             self._copying = True
-            self._kept.clear()
+            self._results.clear()
             self._call_each(count)
-        memory, size = self.memory["places"], self._places.size
-        for slot, tensors in enumerate(self._kept):
+        memory, size = self.memory["addresses"], self._address_format.size
+        for slot, tensors in enumerate(self._results):
             told = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
-            self._places.pack_into(memory, slot * size, *told)
+            self._address_format.pack_into(memory, slot * size, *told)
 
     def _call_each(self, count: int) -> None:
         for slot in range(count):
@@ -102,10 +102,10 @@ class Server:
                 result = self.model(*arguments)
             except BaseException as error:
                 raise self.fault(error, Status.CALL) from error
-            tensors = formed(result, self._wanted, self.plan.strides)
+            tensors = checked_results(result, self._result_forms, self.plan.strides)
             if self._copying:
                 tensors = [tensor.clone() for tensor in tensors]
-            self._kept.append(tensors)
+            self._results.append(tensors)
 
     def rebind(self, plan: Plan, memory: Memory) -> None:
         """Serve arguments of other shapes, in other memory, with the model as it is."""
@@ -114,7 +114,7 @@ class Server:
             poison()
         self.memory = memory
         self._arguments.clear()
-        self._kept.clear()
+        self._results.clear()
         self.bind()
 
     def bind(self) -> None:
@@ -125,11 +125,11 @@ class Server:
         for slot in range(plan.slots):
             inputs = slot * plan.inputs.size
             self._arguments.append(layouts.load(plan.inputs, self.memory["inputs"], inputs))
-        self._wanted = tuple(
-            Form(torch.Size(slot.shape), layouts.DTYPES[slot.dtype])
+        self._result_forms = tuple(
+            ResultForm(torch.Size(slot.shape), layouts.DTYPES[slot.dtype])
             for slot in plan.outputs.tensors
         )
-        self._places = layouts.places(plan.outputs)
+        self._address_format = layouts.address_format(plan.outputs)
         self._numbers = layouts.scalars(plan.inputs)
 
     def fault(self, error: BaseException, status: Status, function: object = None) -> Fault:
@@ -163,7 +163,7 @@ class Server:
         made = self.named(name)
         if not callable(made):
             raise Fault(self.broken, located(self.plan.filename, 1, f"no class {name} is defined"))
-        seed(self.plan.seed)
+        seed_all(self.plan.seed)
         status = Status.CALL if self.broken is Status.BUILD else self.broken
         try:
             model = made(*arguments)
@@ -226,7 +226,7 @@ class IdleServer(Server):
         # Of each slot its own: nothing is to be copied here.
         made = itertools.cycle(
             [
-                [torch.empty(form.shape, dtype=form.dtype) for form in self._wanted]
+                [torch.empty(form.shape, dtype=form.dtype) for form in self._result_forms]
                 for _ in range(self.plan.slots)
             ]
         )
@@ -234,8 +234,8 @@ class IdleServer(Server):
         return 0
 
 
-def formed(
-    result: object, wanted: Sequence[Form], strides: Sequence[str] = ()
+def checked_results(
+    result: object, wanted: Sequence[ResultForm], strides: Sequence[str] = ()
 ) -> list[torch.Tensor]:
     """Return a kernel's result as dense tensors; Fault(WRONG) unless it has the `wanted` form.
 
@@ -243,13 +243,13 @@ def formed(
     """
     results = result if isinstance(result, tuple | list) else (result,)
     if len(results) != len(wanted):
-        what = f"wrong result: {kind(result)}, expected {len(wanted)} tensor(s)"
+        what = f"wrong result: {describe_value(result)}, expected {len(wanted)} tensor(s)"
         raise Fault(Status.WRONG, what)
     tensors: list[torch.Tensor] = []
     for index, (value, target) in enumerate(zip(results, wanted, strict=True)):
         # Not isinstance: a subclass could put off its computation until somebody looks.
         if type(value) is not torch.Tensor and type(value) is not torch.nn.Parameter:
-            what = f"wrong result: output {index} is {kind(value)}, not a tensor"
+            what = f"wrong result: output {index} is {describe_value(value)}, not a tensor"
             raise Fault(Status.WRONG, what)
         if value.shape != target.shape:
             got, want = list(value.shape), list(target.shape)
@@ -273,15 +273,15 @@ def formed(
 
 def _dense(index: int, value: torch.Tensor, worst: str) -> torch.Tensor:
     """Return a tensor without gaps; Fault(WRONG) if it may not lie as it does."""
-    if lies := layouts.lies_worse(value.shape, value.stride(), worst):
-        raise Fault(Status.WRONG, layouts.complaint(index, lies, worst))
+    if lies := layouts.worse_stride_class(value.shape, value.stride(), worst):
+        raise Fault(Status.WRONG, layouts.stride_complaint(index, lies, worst))
     return value if layouts.is_dense(value.shape, value.stride()) else value.contiguous()
 
 
 def _overlap(results: Sequence[Sequence[torch.Tensor]]) -> bool:
     """Say whether results of two calls lie in one place."""
-    places = [tensor.data_ptr() for tensors in results for tensor in tensors if tensor.numel()]
-    return len(set(places)) < len(places)
+    addresses = [tensor.data_ptr() for tensors in results for tensor in tensors if tensor.numel()]
+    return len(set(addresses)) < len(addresses)
 
 
 def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:
@@ -305,14 +305,14 @@ def map_fd(fd: int, *, shared: bool = True) -> mmap.mmap:
     return mapped
 
 
-def seed(value: int) -> None:
+def seed_all(value: int) -> None:
     """Seed every generator that a reference commonly draws from."""
     torch.manual_seed(value & SEED_MASK)
     np.random.seed(value & 0xFFFFFFFF)
     random.seed(value)
 
 
-def kind(value: object) -> str:
+def describe_value(value: object) -> str:
     """Return what a value is, for a message."""
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"

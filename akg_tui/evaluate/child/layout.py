@@ -140,7 +140,7 @@ def lay_out(values: Sequence[Value], names: Sequence[str] = ()) -> Layout:
     return Layout(tuple(slots), offset, tuple(names))
 
 
-def results_in(layout: Layout, *, exact: bool = False) -> Layout:
+def result_layout(layout: Layout, *, exact: bool = False) -> Layout:
     """Return where results like these tensors are put: contiguous, with `exact` in 64 bits."""
     slots: list[Slot] = []
     offset = 0
@@ -156,7 +156,7 @@ def results_in(layout: Layout, *, exact: bool = False) -> Layout:
     return Layout(tuple(slots), offset)
 
 
-def places(outputs: Layout) -> struct.Struct:
+def address_format(outputs: Layout) -> struct.Struct:
     """Return how is told where the results of one call lie: address and strides of each."""
     return struct.Struct("<" + "".join(f"Q{len(slot.shape)}q" for slot in outputs.tensors))
 
@@ -172,13 +172,13 @@ def stride_class(shape: Sequence[int], strides: Sequence[int]) -> str:
     return "dense" if is_dense(shape, strides) else "strided"
 
 
-def lies_worse(shape: Sequence[int], strides: Sequence[int], worst: str) -> str:
+def worse_stride_class(shape: Sequence[int], strides: Sequence[int], worst: str) -> str:
     """Return how a tensor lies, if that is worse to use than `worst`, or else nothing."""
     lies = stride_class(shape, strides)
     return lies if STRIDE_CLASSES.index(lies) > STRIDE_CLASSES.index(worst) else ""
 
 
-def complaint(index: int, lies: str, worst: str) -> str:
+def stride_complaint(index: int, lies: str, worst: str) -> str:
     """Say that a result lies as it may not."""
     what = f"wrong strides: output {index} is {lies}, the reference's is {worst}"
     return f'{what} (the task may say strides = "any")'

@@ -47,7 +47,7 @@ class Want(IntEnum):
     NUDGED = 8  # exact results for inputs changed by one rounding; twice as many exact items
 
 
-CASE_SHIFT = 8
+KIND_SHIFT = 8
 """Above the bits of Want: which values to draw (`cases.Case`)."""
 
 
@@ -119,7 +119,7 @@ class Fork(Struct, frozen=True, tag=True, kw_only=True):
     cpu_seconds: int
 
 
-class Settle(Struct, frozen=True):
+class Assignment(Struct, frozen=True):
     """Judge to a child that runs our code only: what it may write to beside its folder.
 
     Only what a process that `builds` writes to `cache` is there for others; it must be called on
@@ -137,13 +137,13 @@ class End(Struct, frozen=True, tag=True):
     number: int
 
 
-class Hear(Struct, frozen=True, tag=True):
+class ReadOutput(Struct, frozen=True, tag=True):
     """Judge to zygote: say what this child has printed so far; it stands still."""
 
     number: int
 
 
-class Heard(Struct, frozen=True, tag=True):
+class Output(Struct, frozen=True, tag=True):
     """Zygote to judge: what a child has printed so far."""
 
     number: int
@@ -174,10 +174,10 @@ class Failure(Struct, frozen=True, tag=True):
     message: str
 
 
-Request = Fork | End | Hear
+Request = Fork | End | ReadOutput
 """What the judge asks of the zygote."""
 
-Reply = Forked | Heard | Ended | Failure
+Reply = Forked | Output | Ended | Failure
 """What the zygote answers."""
 
 

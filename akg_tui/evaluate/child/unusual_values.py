@@ -12,7 +12,7 @@ from enum import IntEnum
 import torch
 
 
-class Case(IntEnum):
+class ValueKind(IntEnum):
     """Which values the inputs have."""
 
     DRAWN = 0
@@ -33,50 +33,50 @@ class Case(IntEnum):
 
 
 WORDS = {
-    Case.DRAWN: "as drawn",
-    Case.LARGE: "large values",
-    Case.TINY: "tiny values",
-    Case.DENORMAL: "denormal values",
-    Case.ZEROS: "all zeros",
-    Case.NEGATIVE: "negative values",
-    Case.CONSTANT: "constant rows",
-    Case.SORTED: "sorted rows",
-    Case.OUTLIERS: "outliers and one-hot rows",
-    Case.MIXED: "rows of mixed scale",
-    Case.SIGNS: "only -1, 0 and 1",
-    Case.EDGES: "integers at the ends of their range",
-    Case.INFINITE: "infinities",
-    Case.NAN: "NaN",
-    Case.PATCHWORK: "rows of many kinds",
+    ValueKind.DRAWN: "as drawn",
+    ValueKind.LARGE: "large values",
+    ValueKind.TINY: "tiny values",
+    ValueKind.DENORMAL: "denormal values",
+    ValueKind.ZEROS: "all zeros",
+    ValueKind.NEGATIVE: "negative values",
+    ValueKind.CONSTANT: "constant rows",
+    ValueKind.SORTED: "sorted rows",
+    ValueKind.OUTLIERS: "outliers and one-hot rows",
+    ValueKind.MIXED: "rows of mixed scale",
+    ValueKind.SIGNS: "only -1, 0 and 1",
+    ValueKind.EDGES: "integers at the ends of their range",
+    ValueKind.INFINITE: "infinities",
+    ValueKind.NAN: "NaN",
+    ValueKind.PATCHWORK: "rows of many kinds",
 }
-SPECIAL = frozenset({Case.INFINITE, Case.NAN})
-FLOATING = frozenset(Case) - {Case.DRAWN, Case.EDGES, Case.PATCHWORK}
+SPECIAL = frozenset({ValueKind.INFINITE, ValueKind.NAN})
+FLOATING = frozenset(ValueKind) - {ValueKind.DRAWN, ValueKind.EDGES, ValueKind.PATCHWORK}
 
 
-def possible(values: str, dtypes: Sequence[torch.dtype]) -> list[Case]:
+def possible(values: str, dtypes: Sequence[torch.dtype]) -> list[ValueKind]:
     """Return the cases beside DRAWN that a task allows for inputs of these dtypes.
 
     `values` is the task's `correctness.values`.
     """
     if values == "drawn":
         return []
-    cases: list[Case] = []
+    kinds: list[ValueKind] = []
     if any(dtype.is_floating_point or dtype.is_complex for dtype in dtypes):
-        cases += sorted(FLOATING - (SPECIAL if values == "finite" else frozenset()))
+        kinds += sorted(FLOATING - (SPECIAL if values == "finite" else frozenset()))
     if any(_is_integer(dtype) for dtype in dtypes):
-        cases.append(Case.EDGES)
-    return cases
+        kinds.append(ValueKind.EDGES)
+    return kinds
 
 
-def apply(case: Case, inputs: Sequence[object], dice: torch.Generator) -> list[object]:
+def apply(kind: ValueKind, inputs: Sequence[object], rng: torch.Generator) -> list[object]:
     """Return inputs with the values of `case`.
 
     The largest tensor of the kind that the case is about always changes, others by chance:
     a weight of zeros would hide what zeros do elsewhere.
     """
-    if case is Case.DRAWN:
+    if kind is ValueKind.DRAWN:
         return list(inputs)
-    wanted: Callable[[torch.dtype], bool] = _is_integer if case is Case.EDGES else _is_inexact
+    wanted: Callable[[torch.dtype], bool] = _is_integer if kind is ValueKind.EDGES else _is_inexact
     tensors = [i for i, v in enumerate(inputs) if isinstance(v, torch.Tensor) and wanted(v.dtype)]
     changed = list(inputs)
     largest = max(tensors, key=lambda i: _count(inputs[i]), default=None)
@@ -84,8 +84,8 @@ def apply(case: Case, inputs: Sequence[object], dice: torch.Generator) -> list[o
         value = inputs[index]
         if not isinstance(value, torch.Tensor) or value.numel() == 0:
             continue
-        if index == largest or _chance(dice, 2):
-            changed[index] = _changed(case, value, dice)
+        if index == largest or _chance(rng, 2):
+            changed[index] = _changed(kind, value, rng)
     return changed
 
 
@@ -101,14 +101,14 @@ def nudged(value: object, native: object) -> object:
     return value * (1 + kept.eps / 2 * noise) + kept.tiny * 1e-3 * noise
 
 
-def _changed(case: Case, value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
-    if case is Case.EDGES:
-        pick = torch.rand(value.shape, generator=dice) < 0.5
+def _changed(kind: ValueKind, value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    if kind is ValueKind.EDGES:
+        pick = torch.rand(value.shape, generator=rng) < 0.5
         return torch.where(pick, value.amin(), value.amax())
     if value.is_complex():
-        parts = [_changed(case, part, dice) for part in (value.real, value.imag)]
+        parts = [_changed(kind, part, rng) for part in (value.real, value.imag)]
         return torch.complex(*parts)
-    return _CHANGES[case](value, dice).to(value.dtype)
+    return _CHANGES[kind](value, rng).to(value.dtype)
 
 
 def _large(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
@@ -131,44 +131,44 @@ def _constant(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
     return value[..., :1].expand_as(value).contiguous()
 
 
-def _sorted(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
+def _sorted(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     if value.dim() == 0:
         return value
-    return value.sort(dim=-1, descending=_chance(dice, 2)).values
+    return value.sort(dim=-1, descending=_chance(rng, 2)).values
 
 
-def _outliers(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
-    rows = _rows(value).clone()
-    place = torch.randint(rows.shape[1], (rows.shape[0], 1), generator=dice)
+def _outliers(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    rows = _as_rows(value).clone()
+    place = torch.randint(rows.shape[1], (rows.shape[0], 1), generator=rng)
     height = rows.gather(1, place) * 100 + 1
     # In every second row there is nothing else.
     rows[::2] = 0
     return rows.scatter_(1, place, height).view_as(value)
 
 
-def _mixed(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
-    rows = _rows(value)
+def _mixed(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    rows = _as_rows(value)
     reach = 3 if value.dtype == torch.float16 else 10
-    powers = torch.randint(-reach, reach + 1, (rows.shape[0], 1), generator=dice)
+    powers = torch.randint(-reach, reach + 1, (rows.shape[0], 1), generator=rng)
     return (rows * torch.exp2(powers.to(torch.float64)).to(rows.dtype)).view_as(value)
 
 
-def _signs(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
-    return torch.randint(-1, 2, value.shape, generator=dice)
+def _signs(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    return torch.randint(-1, 2, value.shape, generator=rng)
 
 
-def _patchwork(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
+def _patchwork(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     """Return rows each of which is of a kind of its own: most kinds for the price of one.
 
     No kind of whose result much is lost to rounding, for one such row would make all of it unfair.
     """
-    rows = _rows(value)
-    kinds = torch.randint(len(_PATCHES), (rows.shape[0],), generator=dice)
+    rows = _as_rows(value)
+    kinds = torch.randint(len(_PATCHES), (rows.shape[0],), generator=rng)
     found = rows.clone()
     for number, change in enumerate(_PATCHES):
         chosen = (kinds == number).nonzero().flatten()
         if len(chosen):
-            found[chosen] = _rows(change(rows[chosen], dice)).to(rows.dtype)
+            found[chosen] = _as_rows(change(rows[chosen], rng)).to(rows.dtype)
     return found.view_as(value)
 
 
@@ -179,46 +179,53 @@ def _raised(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
     return value * (goal / highest).clamp(min=1.0)
 
 
-def _infinite(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
-    rows = _rows(value).clone()
+def _infinite(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    rows = _as_rows(value).clone()
     for sign in (1, -1):
-        row = int(torch.randint(rows.shape[0], (), generator=dice))
-        place = int(torch.randint(rows.shape[1], (), generator=dice))
+        row = int(torch.randint(rows.shape[0], (), generator=rng))
+        place = int(torch.randint(rows.shape[1], (), generator=rng))
         rows[row, place] = sign * torch.inf
     return rows.view_as(value)
 
 
-def _nan(value: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
+def _nan(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     flat = value.flatten().clone()
-    flat[int(torch.randint(flat.numel(), (), generator=dice))] = torch.nan
+    flat[int(torch.randint(flat.numel(), (), generator=rng))] = torch.nan
     return flat.view_as(value)
 
 
-_CHANGES: dict[Case, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = {
-    Case.LARGE: _large,
-    Case.TINY: _tiny,
-    Case.DENORMAL: _denormal,
-    Case.ZEROS: lambda value, _: torch.zeros_like(value),
-    Case.NEGATIVE: lambda value, _: -value.abs(),
-    Case.CONSTANT: _constant,
-    Case.SORTED: _sorted,
-    Case.OUTLIERS: _outliers,
-    Case.MIXED: _mixed,
-    Case.SIGNS: _signs,
-    Case.INFINITE: _infinite,
-    Case.NAN: _nan,
-    Case.PATCHWORK: _patchwork,
+_CHANGES: dict[ValueKind, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = {
+    ValueKind.LARGE: _large,
+    ValueKind.TINY: _tiny,
+    ValueKind.DENORMAL: _denormal,
+    ValueKind.ZEROS: lambda value, _: torch.zeros_like(value),
+    ValueKind.NEGATIVE: lambda value, _: -value.abs(),
+    ValueKind.CONSTANT: _constant,
+    ValueKind.SORTED: _sorted,
+    ValueKind.OUTLIERS: _outliers,
+    ValueKind.MIXED: _mixed,
+    ValueKind.SIGNS: _signs,
+    ValueKind.INFINITE: _infinite,
+    ValueKind.NAN: _nan,
+    ValueKind.PATCHWORK: _patchwork,
 }
 _PATCHES = (
     _raised,
     *(
-        _CHANGES[case]
-        for case in (Case.TINY, Case.ZEROS, Case.NEGATIVE, Case.SORTED, Case.OUTLIERS, Case.SIGNS)
+        _CHANGES[kind]
+        for kind in (
+            ValueKind.TINY,
+            ValueKind.ZEROS,
+            ValueKind.NEGATIVE,
+            ValueKind.SORTED,
+            ValueKind.OUTLIERS,
+            ValueKind.SIGNS,
+        )
     ),
 )
 
 
-def _rows(value: torch.Tensor) -> torch.Tensor:
+def _as_rows(value: torch.Tensor) -> torch.Tensor:
     contiguous = value.contiguous()
     return contiguous.view(-1, value.shape[-1]) if value.dim() else contiguous.view(1, 1)
 
@@ -235,5 +242,5 @@ def _count(value: object) -> int:
     return value.numel() if isinstance(value, torch.Tensor) else 0
 
 
-def _chance(dice: torch.Generator, of: int) -> bool:
-    return int(torch.randint(of, (), generator=dice)) == 0
+def _chance(rng: torch.Generator, of: int) -> bool:
+    return int(torch.randint(of, (), generator=rng)) == 0

@@ -24,11 +24,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from akg_tui.evaluate.child import child_main, protocol
-from akg_tui.evaluate.child.child_main import Ward
+from akg_tui.evaluate.child.child_main import ChildSetup
 from akg_tui.evaluate.dsls import dsl_named
 from akg_tui.evaluate.processes import process_tree
 from akg_tui.evaluate.sandbox import confinement, namespaces, seccomp
-from akg_tui.evaluate.sandbox.namespaces import OwnProcesses
+from akg_tui.evaluate.sandbox.namespaces import PidNamespaceForker
 from akg_tui.evaluate.targets import Target, target_named
 
 OUTPUT_LIMIT = 8_192
@@ -73,19 +73,21 @@ class Capture:
 class Zygote:
     """Serves the judge's requests until it goes away."""
 
-    def __init__(self, control: socket.socket, apart: OwnProcesses | None, target: Target) -> None:
+    def __init__(
+        self, control: socket.socket, forker: PidNamespaceForker | None, target: Target
+    ) -> None:
         self._control = control
-        self._apart = apart
-        self._ward = Ward(
+        self._forker = forker
+        self._setup = ChildSetup(
             parent=os.getpid(),
-            own_processes=apart is not None,
+            own_pid_namespace=forker is not None,
             programs=confinement.programs(),
             data=(*confinement.data(), *target.readable()),
             devices=target.devices(),
             bounds_address_space=target.bounds_address_space,
         )
         self._captures: dict[int, Capture] = {}
-        self._leaving: dict[int, int] = {}
+        self._ending: dict[int, int] = {}
         """Children that were killed, by the descriptor that tells when they are gone."""
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
@@ -95,12 +97,12 @@ class Zygote:
         while True:
             for fd, _ in self._poll.poll():
                 if fd == self._control.fileno():
-                    if not self._answer():
+                    if not self._serve_request():
                         self._end_all()
                         return
                     continue
-                if fd in self._leaving:
-                    if not self._tell(self._reap(fd)):
+                if fd in self._ending:
+                    if not self._reply(self._reap(fd)):
                         self._end_all()
                         return
                     continue
@@ -108,7 +110,7 @@ class Zygote:
                 if capture is not None and not capture.drain():
                     self._poll.unregister(fd)
 
-    def _answer(self) -> bool:
+    def _serve_request(self) -> bool:
         try:
             data, fds = protocol.receive(self._control, 1)
         except ConnectionResetError:  # it went without having read all answers
@@ -119,10 +121,10 @@ class Zygote:
         if not isinstance(request, protocol.Fork):
             capture = self._captures.get(request.number)
             if capture is None:
-                return self._tell(protocol.Failure(f"{request.number} is no child of the zygote"))
-            if isinstance(request, protocol.Hear):
+                return self._reply(protocol.Failure(f"{request.number} is no child of the zygote"))
+            if isinstance(request, protocol.ReadOutput):
                 capture.drain_all()
-                return self._tell(protocol.Heard(request.number, capture.text()))
+                return self._reply(protocol.Output(request.number, capture.text()))
             self._kill(request.number)
             return True
         reply: protocol.Reply
@@ -134,12 +136,12 @@ class Zygote:
         except OSError as error:
             reply = protocol.Failure(f"a process could not be made: {error}")
         try:
-            return self._tell(reply, carried)
+            return self._reply(reply, carried)
         finally:
             for fd in [*fds, *carried]:
                 os.close(fd)
 
-    def _tell(self, reply: protocol.Reply, fds: Sequence[int] = ()) -> bool:
+    def _reply(self, reply: protocol.Reply, fds: Sequence[int] = ()) -> bool:
         """Answer the judge; False when it has gone."""
         try:
             socket.send_fds(self._control, [msgspec.json.encode(reply)], list(fds))
@@ -151,13 +153,13 @@ class Zygote:
         reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(writing, True)
         try:
-            pid = self._apart.fork() if self._apart is not None else os.fork()
+            pid = self._forker.fork() if self._forker is not None else os.fork()
         except OSError:
             os.close(reading)
             os.close(writing)
             raise
         if pid == 0:
-            child_main.run(request, self._ward, channel=channel, output=writing)
+            child_main.run(request, self._setup, channel=channel, output=writing)
         os.close(writing)
         self._captures[pid] = Capture(reading)
         self._poll.register(reading, select.POLLIN)
@@ -172,18 +174,18 @@ class Zygote:
             except ProcessLookupError:
                 continue
         gone = os.pidfd_open(pid)
-        self._leaving[gone] = pid
+        self._ending[gone] = pid
         self._poll.register(gone, select.POLLIN)
 
     def _reap(self, gone: int) -> protocol.Ended:
         """Wait for a child that was killed; return how it ended and what it printed."""
-        pid = self._leaving.pop(gone)
+        pid = self._ending.pop(gone)
         self._poll.unregister(gone)
         os.close(gone)
         # The kernel reports the first process of a namespace gone after all others in it.
         _, status = os.waitpid(pid, 0)
         capture = self._captures.pop(pid)
-        if self._apart is None:
+        if self._forker is None:
             process_tree.end_orphans(self._captures)
         capture.drain_all()
         with contextlib.suppress(KeyError):  # its last writer had gone before
@@ -192,11 +194,11 @@ class Zygote:
         return protocol.Ended(pid, status, capture.text())
 
     def _end_all(self) -> None:
-        for pid in self._captures.keys() - self._leaving.values():
+        for pid in self._captures.keys() - self._ending.values():
             self._kill(pid)
-        for gone in list(self._leaving):
+        for gone in list(self._ending):
             self._reap(gone)
-        if self._apart is None:
+        if self._forker is None:
             process_tree.end_orphans()
 
 
@@ -204,7 +206,7 @@ def main(arguments: list[str]) -> None:
     """Serve on the inherited socket: its descriptor, the target and the DSL are the arguments."""
     control = socket.socket(fileno=int(arguments[0]))
     target, dsl = target_named(arguments[1]), dsl_named(arguments[2])
-    apart = None if namespaces.keep_apart(control.fileno()) else OwnProcesses()
+    forker = None if namespaces.enter_pid_namespace(control.fileno()) else PidNamespaceForker()
     confinement.adopt_orphans()
     confinement.hide_memory()
     child_main.preload(dsl.preloaded(target.name))
@@ -214,7 +216,7 @@ def main(arguments: list[str]) -> None:
     # Collections in the children would touch, and so copy, every page of torch's objects.
     gc.freeze()
     control.send(b"ready")
-    Zygote(control, apart, target).serve()
+    Zygote(control, forker, target).serve()
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from akg_tui.evaluate.dsls.adapter import Dsl, Report
+from akg_tui.evaluate.dsls.adapter import CompilerReport, Dsl
 from akg_tui.evaluate.dsls.cpp import Cpp, Torch
 from akg_tui.evaluate.dsls.triton import Triton
 
-__all__ = ["DSLS", "Dsl", "Report", "dsl_named"]
+__all__ = ["DSLS", "CompilerReport", "Dsl", "dsl_named"]
 
 DSLS: dict[str, Dsl] = {each.name: each for each in (Cpp(), Torch(), Triton())}
 

@@ -16,7 +16,7 @@ from akg_tui.evaluate.kernel_text import Function, Kernel, Remark
 
 
 @dataclass(frozen=True)
-class Report:
+class CompilerReport:
     """What a DSL's compiler has against a kernel; `at` is what was raised where it was found.
 
     `kind`: `build` for code that it refuses, `call` for code that failed while it ran, and
@@ -61,7 +61,7 @@ class Dsl(Protocol):
     def versions(self, target: str) -> dict[str, str]:
         """Return what a reader of a measurement must know of the DSL."""
 
-    def report(self, error: BaseException) -> Report | None:
+    def report(self, error: BaseException) -> CompilerReport | None:
         """Return what the DSL's compiler says; None for an error that is not its own."""
 
     def built(self, kernel: Kernel) -> set[str]:
@@ -70,7 +70,7 @@ class Dsl(Protocol):
     def is_own(self, function: Function, kernel: Kernel) -> bool:
         """Return whether a function is written in the DSL, and so no use of the framework."""
 
-    def remarks(self, kernel: Kernel, *, must: bool) -> Iterator[Remark]:
+    def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
         """Yield what is wrong with the use of the DSL; `must`: its code has to do the work."""
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from akg_tui import dsl
-from akg_tui.evaluate import kernel_text as words
-from akg_tui.evaluate.dsls.adapter import Report, first_line, used_names
+from akg_tui.evaluate import kernel_text as tables
+from akg_tui.evaluate.dsls.adapter import CompilerReport, first_line, used_names
 from akg_tui.evaluate.kernel_text import Function, Kernel, Remark
 from akg_tui.evaluate.targets.cpu import find_compiler
 
@@ -63,12 +63,12 @@ class Torch:
         """Return nothing: torch and compiler are in every fingerprint."""
         return {}
 
-    def report(self, error: BaseException) -> Report | None:
+    def report(self, error: BaseException) -> CompilerReport | None:
         """Tell of a compiler that is missing, or that refuses the text."""
         if isinstance(error, dsl.CompilerMissing):
-            return Report("toolchain", str(error), error)
+            return CompilerReport("toolchain", str(error), error)
         if isinstance(error, dsl.CompileError):
-            return Report("build", str(error), error, error.output)
+            return CompilerReport("build", str(error), error, error.output)
         return None
 
     def built(self, kernel: Kernel) -> set[str]:
@@ -79,7 +79,7 @@ class Torch:
         """Return False: what is written in C++ is in a string."""
         return False
 
-    def remarks(self, kernel: Kernel, *, must: bool) -> Iterator[Remark]:
+    def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
         """Yield nothing: any code of the framework is right."""
         yield from ()
 
@@ -89,14 +89,16 @@ class Cpp(Torch):
 
     name = "cpp"
 
-    def remarks(self, kernel: Kernel, *, must: bool) -> Iterator[Remark]:
+    def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
         """Complain where nothing is compiled, or what was compiled is never reached."""
         built = self.built(kernel)
         line = first_line(kernel)
         if not built:
-            yield Remark("dsl", line, "nothing is compiled: this task's DSL is C++", cheat=must)
+            yield Remark(
+                "dsl", line, "nothing is compiled: this task's DSL is C++", cheat=must_do_work
+            )
         elif not (built & used_names(kernel)):
-            yield Remark("dsl", line, "forward never reaches what was compiled", cheat=must)
+            yield Remark("dsl", line, "forward never reaches what was compiled", cheat=must_do_work)
 
 
 def _built(kernel: Kernel, node: ast.AST) -> Iterator[str]:
@@ -105,7 +107,7 @@ def _built(kernel: Kernel, node: ast.AST) -> Iterator[str]:
         return
     parts = [node] if isinstance(node, ast.FunctionDef) else [node.value]
     if not any(
-        name.rpartition(".")[2] in words.BUILDERS
+        name.rpartition(".")[2] in tables.BUILDERS
         for part in parts
         if part is not None
         for _, name in kernel.calls(part)

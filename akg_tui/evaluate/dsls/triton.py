@@ -13,7 +13,7 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
-from akg_tui.evaluate.dsls.adapter import Report, first_line
+from akg_tui.evaluate.dsls.adapter import CompilerReport, first_line
 from akg_tui.evaluate.dsls.cpp import Torch
 from akg_tui.evaluate.kernel_text import Function, Kernel, Remark
 
@@ -59,21 +59,21 @@ class Triton(Torch):
         how = ", interpreter" if target == "cpu" else ""
         return {"triton": _version() + how}
 
-    def report(self, error: BaseException) -> Report | None:
+    def report(self, error: BaseException) -> CompilerReport | None:
         """Tell what went wrong inside a program, not that the interpreter stopped."""
         module, name = type(error).__module__, type(error).__name__
         if module.partition(".")[0] != "triton":
             return super().report(error)
         if name == "InterpreterError" and error.__cause__ is not None:
             inner = error.__cause__
-            return Report("call", f"{type(inner).__name__}: {inner}", inner)
+            return CompilerReport("call", f"{type(inner).__name__}: {inner}", inner)
         if name in (
             "CompilationError",
             "CompileTimeAssertionFailure",
             "UnsupportedLanguageConstruct",
         ):
             first, _, rest = str(error).partition("\n")
-            return Report("build", f"Triton does not compile: {first}", error, rest)
+            return CompilerReport("build", f"Triton does not compile: {first}", error, rest)
         return None
 
     def built(self, kernel: Kernel) -> set[str]:
@@ -94,13 +94,13 @@ class Triton(Torch):
                 return True
         return False
 
-    def remarks(self, kernel: Kernel, *, must: bool) -> Iterator[Remark]:
+    def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
         """Complain where no kernel of Triton is written, or none is launched by a call."""
         line = first_line(kernel)
         own = {f.name for f in _functions(kernel) if self.is_own(f, kernel)}
         if not self.built(kernel):
             what = "nothing has triton.jit: this task's DSL is Triton"
-            yield Remark("dsl", line, what, cheat=must)
+            yield Remark("dsl", line, what, cheat=must_do_work)
         elif not any(
             _launches(node)
             for function in kernel.reached
@@ -108,7 +108,7 @@ class Triton(Torch):
             for node in ast.walk(function)
         ):
             what = "forward launches no Triton kernel, as in kernel[grid](...)"
-            yield Remark("dsl", line, what, cheat=must)
+            yield Remark("dsl", line, what, cheat=must_do_work)
 
 
 def _launches(node: ast.AST) -> bool:

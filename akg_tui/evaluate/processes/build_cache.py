@@ -17,7 +17,7 @@ COPIED_BYTES = 512 << 20
 COPIED_FILES = 20_000
 
 
-class Uncopied(Exception):
+class CopyFailed(Exception):
     """What lies in a build cache can't be copied; the message is one line."""
 
 
@@ -31,9 +31,9 @@ def copy(source: str, target: str) -> None:
             shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
     except shutil.Error as error:
         faults = error.args[0]
-        raise Uncopied(f"its build cache can't be copied: {faults[0][-1]}") from error
+        raise CopyFailed(f"its build cache can't be copied: {faults[0][-1]}") from error
     except (OSError, RecursionError) as error:
-        raise Uncopied(f"its build cache can't be copied: {error}") from error
+        raise CopyFailed(f"its build cache can't be copied: {error}") from error
 
 
 def _count(folder: str) -> int:
@@ -44,11 +44,11 @@ def _count(folder: str) -> int:
         size += sum(os.lstat(os.path.join(root, name)).st_size for name in names)  # noqa: PTH118
         if count > COPIED_FILES or size > COPIED_BYTES:
             limits = f"{COPIED_FILES} files, {COPIED_BYTES >> 20} MiB"
-            raise Uncopied(f"it left more in its build cache than is kept ({limits})")
+            raise CopyFailed(f"it left more in its build cache than is kept ({limits})")
     return count
 
 
-class Covered:
+class CoveredFolder:
     """In a child: a folder that is about to be covered, and can be seen through a descriptor."""
 
     def __init__(self, folder: str) -> None:
@@ -72,7 +72,7 @@ class Covered:
             self._fd = -1
 
 
-class Caches:
+class BuildCaches:
     """The judge's part: a folder for each kernel's text below `home`.
 
     Parameters
@@ -86,7 +86,7 @@ class Caches:
         self.covered = covered
         self._home = home
         self._numbers = itertools.count()
-        self._spoiled: set[str] = set()
+        self._modified: set[str] = set()
         """Keys of folders that a process which did not build has had for itself."""
         shutil.rmtree(home / "kept", ignore_errors=True)
 
@@ -96,7 +96,7 @@ class Caches:
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def put_back(self, source: str, *, builds: bool) -> None:
+    def restore(self, source: str, *, builds: bool) -> None:
         """Make a folder ready for the next process, which builds or not; none may have it now.
 
         Raises `Uncopied` if what was built can't be kept.
@@ -105,7 +105,7 @@ class Caches:
             return
         key, folder = _key(source), self.folder(source)
         kept = self._home / "kept" / key
-        if key in self._spoiled:
+        if key in self._modified:
             # Another folder, not another content: nobody knows what hangs on the old one.
             old = self._home / f"old-{os.getpid()}-{next(self._numbers)}"
             folder.rename(old)
@@ -116,9 +116,9 @@ class Caches:
             shutil.rmtree(kept, ignore_errors=True)
             copy(str(folder), str(kept))
         if builds:
-            self._spoiled.discard(key)
+            self._modified.discard(key)
         else:
-            self._spoiled.add(key)
+            self._modified.add(key)
 
 
 def _key(source: str) -> str:

@@ -20,9 +20,9 @@ import msgspec
 
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.task import Task
-from akg_tui.evaluate.child.protocol import Fork, Op, Plan, Settle
+from akg_tui.evaluate.child.protocol import Assignment, Fork, Op, Plan
 from akg_tui.evaluate.dsls import dsl_named
-from akg_tui.evaluate.processes.build_cache import Caches, Uncopied
+from akg_tui.evaluate.processes.build_cache import BuildCaches, CopyFailed
 from akg_tui.evaluate.processes.process_watch import ResourceLimits
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker, Zygote
@@ -30,7 +30,7 @@ from akg_tui.evaluate.sandbox.protections import Protection
 
 START_S = 60.0
 WITHOUT_KERNEL = "a process without a kernel"
-CALLS = 64
+CALLS_PER_CHILD = 64
 """More calls than a process is asked for that each take as long as they may: what it may work in
 all follows from that. Deadlines end it long before; who escapes them does not go on for ever."""
 
@@ -39,13 +39,13 @@ MEMORY_SHARE = 0.5
 
 
 @dataclass
-class ChildFolder:
+class AssignedChild:
     """A child with the places of one kernel, of which it has seen nothing yet."""
 
     folder: Path
     worker: Worker
-    ceiling: ResourceLimits
-    greeted: bool = False
+    limits: ResourceLimits
+    confined: bool = False
 
 
 class ChildPool:
@@ -59,23 +59,24 @@ class ChildPool:
         self._scratch = scratch
         self._zygote = zygote
         self._numbers = itertools.count(1)
-        self._spares: deque[Path] = deque()
+        self._spare_folders: deque[Path] = deque()
         """The folders of children that were ordered, in that order."""
         held = {protection.name for protection in offered if protection.held}
         self._private_folders = "private_folder" in held
-        self._caches = Caches(scratch / "cache", covered="private_cache" in held)
-        self._reserved: dict[tuple[str, bool], deque[ChildFolder]] = {}
+        self._caches = BuildCaches(scratch / "cache", covered="private_cache" in held)
+        self._reserved: dict[tuple[str, bool], deque[AssignedChild]] = {}
         """Children that were settled before they are needed, by the kernel's text and whether
         they are to build it."""
-        self._left: list[Path] = []
+        self._vacated: list[Path] = []
         """The folders of children that have begun to end."""
-        self._free: list[Path] = []
+        self._free_folders: list[Path] = []
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         stated = task.sandbox.memory_gb
         self._memory_bytes = int(total * MEMORY_SHARE if stated is None else stated * (1 << 30))
         times = task.timing
         self._cpu_seconds = math.ceil(
-            times.threads * (times.build_timeout_s + CALLS * times.call_timeout_s) + times.budget_s
+            times.threads * (times.build_timeout_s + CALLS_PER_CHILD * times.call_timeout_s)
+            + times.budget_s
         )
 
     @property
@@ -88,18 +89,18 @@ class ChildPool:
         """Whether children can settle before they are needed: not for a folder that is replaced."""
         return self._caches.covered
 
-    def stock(self, count: int, *, reserved: bool = False) -> None:
+    def fork_spares(self, count: int, *, reserved: bool = False) -> None:
         """Have `count` spare children made, in the background; `reserved` ones count if so asked.
 
         A spare is a fresh fork that has seen no kernel, and has all protections but those
         that need to know what it may write to.
         """
         if reserved:
-            count -= sum(len(places) for places in self._reserved.values())
-        while len(self._spares) < count:
-            folder = self._folder()
-            self._spares.append(folder)
-            self._zygote.order(
+            count -= sum(len(children) for children in self._reserved.values())
+        while len(self._spare_folders) < count:
+            folder = self._new_folder()
+            self._spare_folders.append(folder)
+            self._zygote.request_child(
                 Fork(
                     folder=str(folder),
                     threads=self.task.timing.threads,
@@ -108,16 +109,16 @@ class ChildPool:
                 )
             )
 
-    def stock_idly(self, count: int) -> None:
+    def fork_spares_singly(self, count: int) -> None:
         """Have `count` spare children made, while nobody waits: one after the other.
 
         An order can't be taken back, and who wants something meanwhile would wait for all. Can be
         broken off between two.
         """
-        while len(self._spares) < count:
-            self._zygote.notice()
-            self.stock(len(self._spares) + 1)
-            self._zygote.settle()
+        while len(self._spare_folders) < count:
+            self._zygote.check_engine()
+            self.fork_spares(len(self._spare_folders) + 1)
+            self._zygote.wait_idle()
 
     def reserve(self, sources: Sequence[str], *, builds: bool = False) -> None:
         """Have the spares that are there settle beside us, each for one of `sources`, in turn.
@@ -131,44 +132,44 @@ class ChildPool:
             for source in sources:
                 if not self._zygote.spares:
                     return
-                places = self._reserved.setdefault((source, builds), deque())
-                places.append(self._settled(source, builds=builds))
+                children = self._reserved.setdefault((source, builds), deque())
+                children.append(self._assigned(source, builds=builds))
 
-    def quiet(self) -> None:
+    def await_idle(self) -> None:
         """Wait until no process of ours is being made or taken down: before a time counts."""
-        self._zygote.settle()
+        self._zygote.wait_idle()
         with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
             for spare in self._zygote.spares:
                 if spare.is_alive:  # one that is gone is passed over when its turn comes
-                    spare.await_rest(START_S)
-            for place in itertools.chain.from_iterable(self._reserved.values()):
-                self._greet(place)
-        self._clean()
+                    spare.await_prepared(START_S)
+            for child in itertools.chain.from_iterable(self._reserved.values()):
+                self._await_confined(child)
+        self._reuse_folders()
 
     def await_gone(self) -> None:
         """Wait until no child is left that has seen a kernel."""
         self._zygote.await_gone()
-        self._clean()
+        self._reuse_folders()
 
-    def tidy(self) -> None:
+    def release_reserved(self) -> None:
         """End the children that were reserved and not needed, without waiting for it."""
-        for place in itertools.chain.from_iterable(self._reserved.values()):
-            if not place.worker.ended:
-                place.worker.release()
-            self._left.append(place.folder)
+        for child in itertools.chain.from_iterable(self._reserved.values()):
+            if not child.worker.ended:
+                child.worker.release()
+            self._vacated.append(child.folder)
         self._reserved.clear()
 
     def clear(self) -> None:
         """End all spares, and wait until no child is left."""
-        self.tidy()
+        self.release_reserved()
         self.await_gone()
-        self._zygote.settle()
+        self._zygote.wait_idle()
         while self._zygote.spares:
             self._zygote.take().release()
-        self._left += self._spares
-        self._spares.clear()
-        self._zygote.settle()
-        self._clean()
+        self._vacated += self._spare_folders
+        self._spare_folders.clear()
+        self._zygote.wait_idle()
+        self._reuse_folders()
 
     @contextlib.contextmanager
     def child(self, source: str, *, builds: bool = False) -> Iterator[Worker]:
@@ -183,25 +184,27 @@ class ChildPool:
     @contextlib.contextmanager
     def children(self, sources: Sequence[str], *, builds: bool = False) -> Iterator[list[Worker]]:
         """Yield a child for each source, started together; they are killed as the block ends."""
-        self._put_back(sources, builds=builds)
-        places: list[ChildFolder] = []
+        self._restore_caches(sources, builds=builds)
+        children: list[AssignedChild] = []
         try:
             # Until something is loaded only our code runs: what fails is no kernel's fault.
             with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
-                self.stock(sum(not self._reserved.get((source, builds)) for source in sources))
+                self.fork_spares(
+                    sum(not self._reserved.get((source, builds)) for source in sources)
+                )
                 for source in sources:
                     reserved = self._reserved_for(source, builds=builds)
-                    places.append(reserved or self._settled(source, builds=builds))
-                for place in places:
-                    self._greet(place)
-            yield [place.worker for place in places]
+                    children.append(reserved or self._assigned(source, builds=builds))
+                for child in children:
+                    self._await_confined(child)
+            yield [child.worker for child in children]
         finally:
-            for place in places:
-                if not place.worker.ended:
-                    place.worker.release()
-                self._left.append(place.folder)
+            for child in children:
+                if not child.worker.ended:
+                    child.worker.release()
+                self._vacated.append(child.folder)
 
-    def _put_back(self, sources: Sequence[str], *, builds: bool) -> None:
+    def _restore_caches(self, sources: Sequence[str], *, builds: bool) -> None:
         """Put build caches back as they were left by who builds, where no process covers its own.
 
         One that is compared with itself shares it with itself.
@@ -211,48 +214,50 @@ class ChildPool:
         self._zygote.await_gone()
         for source in dict.fromkeys(sources):
             try:
-                self._caches.put_back(source, builds=builds)
-            except Uncopied as error:
+                self._caches.restore(source, builds=builds)
+            except CopyFailed as error:
                 raise ChildFailed(FailureKind.BUILD, str(error)) from error
 
-    def _reserved_for(self, source: str, *, builds: bool) -> ChildFolder | None:
-        places = self._reserved.get((source, builds))
-        while places:
-            place = places.popleft()
-            if place.worker.is_alive:
-                return place
-            place.worker.release()
-            self._left.append(place.folder)
+    def _reserved_for(self, source: str, *, builds: bool) -> AssignedChild | None:
+        children = self._reserved.get((source, builds))
+        while children:
+            child = children.popleft()
+            if child.worker.is_alive:
+                return child
+            child.worker.release()
+            self._vacated.append(child.folder)
         return None
 
-    def _settled(self, source: str, *, builds: bool) -> ChildFolder:
+    def _assigned(self, source: str, *, builds: bool) -> AssignedChild:
         """Return a child that settles for `source`; `_greet` must follow."""
-        folder, worker = self._take()
+        folder, worker = self._take_spare()
         try:
-            return ChildFolder(folder, worker, self._settle(worker, source, folder, builds=builds))
+            return AssignedChild(
+                folder, worker, self._assign(worker, source, folder, builds=builds)
+            )
         except BaseException:
             if not worker.ended:
                 worker.release()
-            self._left.append(folder)
+            self._vacated.append(folder)
             raise
 
-    def _greet(self, place: ChildFolder) -> None:
-        if not place.greeted:
-            place.worker.greet(START_S, place.ceiling)
-            self._insist(place.worker)
-            place.greeted = True
+    def _await_confined(self, child: AssignedChild) -> None:
+        if not child.confined:
+            child.worker.await_confined(START_S, child.limits)
+            self._check_sandbox(child.worker)
+            child.confined = True
 
-    def _take(self) -> tuple[Path, Worker]:
+    def _take_spare(self) -> tuple[Path, Worker]:
         """Return a spare that lives: it may have waited long, and be the first to go."""
         while True:
-            self.stock(1)
-            folder, worker = self._spares.popleft(), self._zygote.take()
+            self.fork_spares(1)
+            folder, worker = self._spare_folders.popleft(), self._zygote.take()
             if worker.is_alive:
                 return folder, worker
             worker.release()
-            self._left.append(folder)
+            self._vacated.append(folder)
 
-    def _settle(self, worker: Worker, source: str, folder: Path, *, builds: bool) -> ResourceLimits:
+    def _assign(self, worker: Worker, source: str, folder: Path, *, builds: bool) -> ResourceLimits:
         """Give a spare the places of a kernel; return what its use of them is held to."""
         cache = self._caches.folder(source)
         environment = {
@@ -260,41 +265,41 @@ class ChildPool:
             "TMPDIR": str(folder),
             **dsl_named(self.task.target.dsl).caches(cache),
         }
-        worker.settle(Settle(str(cache), environment, builds))
+        worker.assign(Assignment(str(cache), environment, builds))
         return ResourceLimits(self._memory_bytes, (folder, cache))
 
-    def _clean(self) -> None:
+    def _reuse_folders(self) -> None:
         """Take the folders of children that are gone for others; remove what was written there."""
         if self._private_folders:
             # What a child wrote went with its own memory: the folder below is as it was.
-            self._free += self._left
+            self._free_folders += self._vacated
         else:
-            for folder in self._left:
+            for folder in self._vacated:
                 shutil.rmtree(folder, ignore_errors=True)
-        self._left.clear()
+        self._vacated.clear()
 
-    def _folder(self) -> Path:
+    def _new_folder(self) -> Path:
         """Return an empty folder that no child has."""
-        if self._free:
-            return self._free.pop()
+        if self._free_folders:
+            return self._free_folders.pop()
         folder = self._scratch / "children" / f"{os.getpid()}-{next(self._numbers)}"
         folder.mkdir(parents=True)
         return folder
 
-    def _insist(self, worker: Worker) -> None:
+    def _check_sandbox(self, worker: Worker) -> None:
         """Refuse a process that lacks what others here have had: no silent downgrade."""
         lost = [p.name for p in self._offered if p.held and p.name not in worker.sandbox]
         if lost:
             why = "; ".join(f"{name}: {worker.lacking.get(name, 'not tried')}" for name in lost)
-            raise Misjudged(FailureKind.JUDGE, f"the sandbox could not be set up: {why}")
+            raise EvaluationError(FailureKind.JUDGE, f"the sandbox could not be set up: {why}")
 
     def send_plan(
-        self, worker: Worker, plan: Plan, *regions: SharedMemory, op: Op = Op.LOAD
+        self, worker: Worker, plan: Plan, *blocks: SharedMemory, op: Op = Op.LOAD
     ) -> None:
         """Send a plan with the regions for its report, state, inputs and outputs."""
         blob = shared_memory_of(msgspec.json.encode(plan))
         try:
-            worker.send(op, fds=(blob.fd, *(region.fd for region in regions)))
+            worker.send(op, fds=(blob.fd, *(block.fd for block in blocks)))
         finally:
             blob.close()
 
@@ -303,7 +308,7 @@ class ChildPool:
         return worker.answer(self.task.timing.build_timeout_s, "loading")
 
 
-class Misjudged(Exception):
+class EvaluationError(Exception):
     """The evaluation can't be made, through no fault of the candidate."""
 
     def __init__(self, kind: FailureKind, message: str, detail: str = "") -> None:
@@ -314,7 +319,7 @@ class Misjudged(Exception):
 
 
 @contextlib.contextmanager
-def blamed_on(kind: FailureKind, who: str) -> Iterator[None]:
+def blamed_on(kind: FailureKind, name: str) -> Iterator[None]:
     """Turn the failure of a child that is not the candidate into an error of the evaluation.
 
     `who` names the culprit, where the child's own message does not do so already.
@@ -323,6 +328,6 @@ def blamed_on(kind: FailureKind, who: str) -> Iterator[None]:
         yield
     except ChildFailed as failed:
         message = failed.message
-        if not message.startswith(who):
-            message = f"{who}: {message}"
-        raise Misjudged(kind, message, failed.detail) from failed
+        if not message.startswith(name):
+            message = f"{name}: {message}"
+        raise EvaluationError(kind, message, failed.detail) from failed

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Collection
 from pathlib import Path
 
-STILL = frozenset({b"T", b"t", b"Z", b"X"})
+STOPPED_STATES = frozenset({b"T", b"t", b"Z", b"X"})
 
 
 def parents() -> dict[int, int]:
@@ -91,7 +91,7 @@ def stopped(pid: int) -> list[int]:
     for process in found:  # grows as we go
         tasks = [f"/proc/{process}/task/{thread}" for thread in threads(process)]
         # The first thread is the last to run, if any is: so most looks end with it.
-        if not all(_is_still(f"{task}/stat") for task in tasks):
+        if not all(_is_stopped(f"{task}/stat") for task in tasks):
             return []
         for task in tasks:
             found += map(int, _read(f"{task}/children").split())
@@ -106,7 +106,7 @@ def threads(pid: int) -> list[str]:
         return []
 
 
-def waited_s(thread: str) -> float:
+def cpu_wait_s(thread: str) -> float:
     """Return how long a thread (`/proc/THREAD`) was ready to run and had no CPU, in its life.
 
     The second figure of `schedstat`, which is in nanoseconds (Linux, `sched-stats.rst`); 0 where
@@ -115,7 +115,7 @@ def waited_s(thread: str) -> float:
     return _counted(thread, 1) / 1e9
 
 
-def arrivals(thread: str) -> int:
+def timeslices(thread: str) -> int:
     """Return how often a thread was given a CPU, in its life: the third figure."""
     return _counted(thread, 2)
 
@@ -127,10 +127,10 @@ def _counted(thread: str, figure: int) -> int:
         return 0
 
 
-def _is_still(path: str) -> bool:
+def _is_stopped(path: str) -> bool:
     """Say whether a thread is stopped or gone, from its `stat`."""
     text = _read(path)
-    return not text or text.rpartition(b")")[2].split(None, 1)[0] in STILL
+    return not text or text.rpartition(b")")[2].split(None, 1)[0] in STOPPED_STATES
 
 
 def _read(path: str) -> bytes:

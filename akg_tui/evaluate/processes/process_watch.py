@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from akg_tui.evaluate.processes import process_tree
-from akg_tui.evaluate.processes.process_tree import STILL
+from akg_tui.evaluate.processes.process_tree import STOPPED_STATES
 
 _STATE = 0
 _THREADS = 17
-_ARRIVALS = 2
+_TIMESLICES = 2
 _LONGEST = 4096
 
 
@@ -34,7 +34,7 @@ class ProcessWatch:
         fields = self._read("stat").rpartition(b")")[2].split()
         if len(fields) <= _THREADS:
             return process_tree.stopped(self.pid)
-        if fields[_STATE] not in STILL:
+        if fields[_STATE] not in STOPPED_STATES:
             return []
         # Read after it stood still: nobody begins a thread or a child then.
         if fields[_THREADS] != b"1" or self._read("children"):
@@ -42,7 +42,7 @@ class ProcessWatch:
         self._is_alone = True
         return [self.pid]
 
-    def arrivals(self) -> int:
+    def timeslices(self) -> int:
         """Return how often threads of the process were given a CPU; 0 where that is not counted.
 
         Of a process that had one thread when it was seen to stand still, only that one is asked:
@@ -50,11 +50,11 @@ class ProcessWatch:
         """
         if not self._is_alone:
             return sum(
-                process_tree.arrivals(f"{self.pid}/task/{thread}")
+                process_tree.timeslices(f"{self.pid}/task/{thread}")
                 for thread in process_tree.threads(self.pid)
             )
         figures = self._read("schedstat").split()
-        return int(figures[_ARRIVALS]) if len(figures) > _ARRIVALS else 0
+        return int(figures[_TIMESLICES]) if len(figures) > _TIMESLICES else 0
 
     def close(self) -> None:
         """Close its files."""
@@ -73,8 +73,8 @@ class ProcessWatch:
             return b""
 
 
-ALLOWED_NS = 20_000
-RUNS = 3
+ALLOWED_RUN_NS = 20_000
+BROKEN_STOPS_LIMIT = 3
 """So many of its stops a child must have broken. A thread counts as stopped a moment before it
 leaves its CPU, and may lose it just then, to another or to a hypervisor: then a stop that was
 none is seen, about once in ten thousand where CPUs are short. Who runs in two stops of a cluster
@@ -87,16 +87,16 @@ class StopCheck:
     `lookout` watches the child itself, which commonly is all there is.
     """
 
-    def __init__(self, lookout: ProcessWatch) -> None:
-        self._lookout = lookout
+    def __init__(self, watch: ProcessWatch) -> None:
+        self._watch = watch
         self._clocks: dict[int, int] = {}
-        self._arrivals: dict[int, int] = {}
-        self._runs = 0
+        self._timeslices: dict[int, int] = {}
+        self._broken_stops = 0
 
     def begin(self, processes: Iterable[int]) -> None:
         """Note where processes are that were seen to stand still, all their threads."""
-        self._clocks = {pid: now for pid in processes if (now := worked_ns(pid)) is not None}
-        self._arrivals = {pid: self._arrivals_of(pid) for pid in self._clocks}
+        self._clocks = {pid: now for pid in processes if (now := cpu_time_ns(pid)) is not None}
+        self._timeslices = {pid: self._timeslices_of(pid) for pid in self._clocks}
 
     def broken(self) -> bool:
         """Say whether they ran in too many of their stops; they may be woken then.
@@ -105,36 +105,36 @@ class StopCheck:
         Whoever was woken has been given one again since.
         """
         for pid, before in self._clocks.items():
-            now = worked_ns(pid)
-            if now is not None and now - before > ALLOWED_NS and self._has_arrived(pid):
-                self._runs += 1
+            now = cpu_time_ns(pid)
+            if now is not None and now - before > ALLOWED_RUN_NS and self._has_run(pid):
+                self._broken_stops += 1
                 break
         self._clocks = {}
-        return self._runs >= RUNS
+        return self._broken_stops >= BROKEN_STOPS_LIMIT
 
-    def _has_arrived(self, pid: int) -> bool:
-        now = self._arrivals_of(pid)
-        return now != self._arrivals[pid] or now == 0
+    def _has_run(self, pid: int) -> bool:
+        now = self._timeslices_of(pid)
+        return now != self._timeslices[pid] or now == 0
 
-    def _arrivals_of(self, pid: int) -> int:
-        watched = self._lookout if pid == self._lookout.pid else ProcessWatch(pid)
-        return watched.arrivals()
+    def _timeslices_of(self, pid: int) -> int:
+        watched = self._watch if pid == self._watch.pid else ProcessWatch(pid)
+        return watched.timeslices()
 
 
-WAITING = 20.0
+WALL_CLOCK_FACTOR = 20.0
 """By the wall's clock it may take this many times as long: it might sleep, and work not at all."""
 
 _CPUCLOCK_SCHED = 2
 _PROCESS_BITS = 3
 
 
-def worked_s(pid: int) -> float | None:
+def cpu_time_s(pid: int) -> float | None:
     """Return the seconds that all threads of a process have worked; None if it is gone."""
-    worked = worked_ns(pid)
+    worked = cpu_time_ns(pid)
     return None if worked is None else worked / 1e9
 
 
-def worked_ns(pid: int) -> int | None:
+def cpu_time_ns(pid: int) -> int | None:
     """Return the same in nanoseconds: the scheduler's own sum, also of threads that have ended.
 
     The clock's number is made as clock_getcpuclockid(3) makes it, for which Python has no name.
@@ -148,20 +148,20 @@ def worked_ns(pid: int) -> int | None:
 class CpuDeadline:
     """Begins with the process as it is now, and ends when it has worked for `work_s`."""
 
-    def __init__(self, pid: int, work_s: float) -> None:
+    def __init__(self, pid: int, cpu_s: float) -> None:
         self._pid = pid
-        self._work_s = work_s
-        self._before = worked_s(pid)
-        self._limit = time.monotonic() + WAITING * work_s
+        self._cpu_s = cpu_s
+        self._before = cpu_time_s(pid)
+        self._limit = time.monotonic() + WALL_CLOCK_FACTOR * cpu_s
 
-    def lost(self) -> str:
+    def exceeded(self) -> str:
         """Return why the process has had its time, in words, or nothing."""
         if time.monotonic() >= self._limit:
-            return f"no time left after {WAITING * self._work_s:.3g} s"
-        now = worked_s(self._pid)
-        if now is None or self._before is None or now - self._before < self._work_s:
+            return f"no time left after {WALL_CLOCK_FACTOR * self._cpu_s:.3g} s"
+        now = cpu_time_s(self._pid)
+        if now is None or self._before is None or now - self._before < self._cpu_s:
             return ""
-        return f"no time left after {self._work_s:.3g} s of the reference's work"
+        return f"no time left after {self._cpu_s:.3g} s of the reference's work"
 
 
 DISK_BYTES = 4 << 30

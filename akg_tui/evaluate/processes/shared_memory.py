@@ -109,18 +109,18 @@ class SharedMemoryPool:
     @property
     def ready_bytes(self) -> int:
         """How much memory waits."""
-        return sum(region.size for ready in self._ready.values() for region in ready)
+        return sum(block.size for ready in self._ready.values() for block in ready)
 
 
 def _populated(size: int) -> SharedMemory:
-    region = SharedMemory(size)
-    region.populate()
-    return region
+    block = SharedMemory(size)
+    block.populate()
+    return block
 
 
 def shared_memory_of(data: bytes) -> SharedMemory:
     """Return a region that holds `data`, padded with zero bytes."""
-    region = SharedMemory(len(data))
-    region.map[: len(data)] = data
-    region.finish()
-    return region
+    block = SharedMemory(len(data))
+    block.map[: len(data)] = data
+    block.finish()
+    return block

@@ -90,70 +90,70 @@ class Zygote:
                 start_new_session=True,
             )
         self._ready = False
-        self._asked: deque[socket.socket] = deque()
-        self._made: deque[Worker] = deque()
-        self._leaving: set[int] = set()
-        self._gone: dict[int, protocol.Ended] = {}
-        self._heard: dict[int, str] = {}
+        self._requested: deque[socket.socket] = deque()
+        self._spare_workers: deque[Worker] = deque()
+        self._ending: set[int] = set()
+        self._ended_children: dict[int, protocol.Ended] = {}
+        self._outputs: dict[int, str] = {}
 
-    def order(self, request: protocol.Fork) -> None:
+    def request_child(self, request: protocol.Fork) -> None:
         """Ask for a child, without waiting for it."""
         self._await_ready()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._send(request, theirs.fileno())
-        self._asked.append(ours)
+        self._requested.append(ours)
 
     def take(self) -> Worker:
         """Return the first child that was ordered; it waits for a kernel, or soon will."""
-        while not self._made:
-            self._hear()
-        return self._made.popleft()
+        while not self._spare_workers:
+            self._receive()
+        return self._spare_workers.popleft()
 
     @property
     def spares(self) -> Sequence[Worker]:
         """The children that are there and were not taken."""
-        while self._asked and select.select([self._control], [], [], 0)[0]:
-            self._hear()
-        return self._made
+        while self._requested and select.select([self._control], [], [], 0)[0]:
+            self._receive()
+        return self._spare_workers
 
     def end(self, number: int) -> protocol.Ended:
         """Kill a child with all that it started; return how it ended and what it printed."""
         self._send(protocol.End(number))
-        while number not in self._gone:
-            self._hear()
-        return self._gone.pop(number)
+        while number not in self._ended_children:
+            self._receive()
+        return self._ended_children.pop(number)
 
-    def heard(self, number: int) -> str:
+    def output_of(self, number: int) -> str:
         """Return what a child that stands still has printed; it goes on existing."""
-        self._send(protocol.Hear(number))
-        while number not in self._heard:
-            self._hear()
-        return self._heard.pop(number)
+        self._send(protocol.ReadOutput(number))
+        while number not in self._outputs:
+            self._receive()
+        return self._outputs.pop(number)
 
     def release(self, number: int) -> None:
         """Kill a child with all that it started, without waiting until it is gone."""
         self._send(protocol.End(number))
-        self._leaving.add(number)
+        self._ending.add(number)
 
-    def settle(self) -> None:
+    def wait_idle(self) -> None:
         """Wait until all that was released is gone, and all that was ordered is there."""
-        while self._asked:
-            self._hear()
+        while self._requested:
+            self._receive()
         self.await_gone()
 
-    def notice(self) -> None:
+    def check_engine(self) -> None:
         """Notice what the engine has said, without waiting; raises what that raises."""
         if select.select([self.interrupts.fd], [], [], 0)[0]:
             self.interrupts.check()
 
     def await_gone(self) -> None:
         """Wait until all that was released is gone."""
-        while self._leaving - self._gone.keys():
-            self._hear()
-        for number in self._leaving:
-            del self._gone[number]
-        self._leaving.clear()
+        while self._ending - self._ended_children.keys():
+            self._receive()
+        for number in self._ending:
+            del self._ended_children[number]
+        self._ending.clear()
 
     def _send(self, request: protocol.Request, *fds: int) -> None:
         try:
@@ -161,22 +161,24 @@ class Zygote:
         except OSError as error:
             raise ZygoteLost(f"the fork server is gone: {error}") from error
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         """Take one answer. Forks are answered in the order that they were asked for."""
         reply, fds = self._reply()
         if isinstance(reply, protocol.Ended):
-            self._gone[reply.number] = reply
-        elif isinstance(reply, protocol.Heard):
-            self._heard[reply.number] = reply.output
+            self._ended_children[reply.number] = reply
+        elif isinstance(reply, protocol.Output):
+            self._outputs[reply.number] = reply.output
         elif isinstance(reply, protocol.Forked):
-            self._made.append(Worker(reply.number, fds[0], self._asked.popleft(), self))
+            self._spare_workers.append(
+                Worker(reply.number, fds[0], self._requested.popleft(), self)
+            )
         else:
             raise ZygoteLost(f"the fork server answered {reply}")
 
     def close(self) -> None:
         """Let it kill what is left and end."""
         self._control.close()
-        for channel in self._asked:
+        for channel in self._requested:
             channel.close()
         try:
             self._process.wait(10)
@@ -222,47 +224,47 @@ class Worker:
         self._number = number
         self._channel = channel
         self._zygote = zygote
-        self._ceiling: ResourceLimits | None = None
+        self._limits: ResourceLimits | None = None
         self._pidfd = pidfd
         self._poll = select.poll()
         self._poll.register(channel, select.POLLIN)
         self._poll.register(self._pidfd, select.POLLIN)
         self._poll.register(zygote.interrupts.fd, select.POLLIN)
         self._nonce = 0
-        self._doing = "starting"
+        self._activity = "starting"
         self._ended = False
-        self._rests = False
+        self._prepared = False
         self._memory = -1
-        self._lookout = ProcessWatch(self.pid)
-        self._stillness = StopCheck(self._lookout)
+        self._watch = ProcessWatch(self.pid)
+        self._stop_check = StopCheck(self._watch)
 
-    def await_rest(self, deadline_s: float) -> None:
+    def await_prepared(self, deadline_s: float) -> None:
         """Wait until the child has nothing to do but to wait for a kernel."""
-        if not self._rests:
+        if not self._prepared:
             self._await_answer(deadline_s, "starting")
             data, fds = protocol.receive(self._channel, 1)
             if not data or not fds:
-                raise self._died(self._doing)
+                raise self._died(self._activity)
             self._memory = fds[0]
-            self._rests = True
+            self._prepared = True
 
-    def settle(self, place: protocol.Settle) -> None:
+    def assign(self, assignment: protocol.Assignment) -> None:
         """Tell the child what it may write to, without waiting; `greet` must follow."""
         try:
-            self._channel.send(msgspec.json.encode(place))
+            self._channel.send(msgspec.json.encode(assignment))
         except OSError as error:
             raise self._died("starting") from error
 
-    def greet(self, deadline_s: float, ceiling: ResourceLimits) -> None:
+    def await_confined(self, deadline_s: float, limits: ResourceLimits) -> None:
         """Wait for the child to say which protections hold; it still runs our code only."""
-        self.await_rest(deadline_s)
+        self.await_prepared(deadline_s)
         self._await_answer(deadline_s, "starting")
         _, text, _ = self._read()
         tried = dict(line.split("\t", 1) for line in text.splitlines())
         self.sandbox = tuple(name for name, why in tried.items() if not why)
         self.lacking = {name: why for name, why in tried.items() if why}
-        ceiling.begin(self.pid)
-        self._ceiling = ceiling
+        limits.begin(self.pid)
+        self._limits = limits
         self.freeze()
 
     def send(
@@ -276,7 +278,7 @@ class Worker:
         fds: tuple[int, ...] = (),
     ) -> None:
         """Wake the child and ask it for something."""
-        self.check_still()
+        self.check_stopped()
         self._nonce = secrets.randbits(64)
         message = protocol.REQUEST.pack(op, count, self._nonce, seed, item, wanted)
         os.killpg(self.pid, signal.SIGCONT)
@@ -286,11 +288,11 @@ class Worker:
             raise self._died("waiting") from error
 
     def answer(
-        self, deadline_s: float, doing: str, *, compiling_s: float = 0.0, stop: bool = True
+        self, deadline_s: float, activity: str, *, compile_s: float = 0.0, stop: bool = True
     ) -> int:
         """Wait for the answer, stop the child, and return the answer's value.
 
-        While the child has processes of its own (a compiler), it may take `compiling_s`
+        While the child has processes of its own (a compiler), it may take `compile_s`
         instead, and `deadline_s` begins anew when they are done.
 
         Raises
@@ -298,7 +300,7 @@ class Worker:
         ChildFailed
             It answered that its code failed, ended, answered out of turn, or took too long.
         """
-        self._await_answer(deadline_s, doing, compiling_s=compiling_s)
+        self._await_answer(deadline_s, activity, compile_s=compile_s)
         status, text, value = self._read()
         if stop:
             self.freeze()
@@ -308,7 +310,7 @@ class Worker:
 
     def timed_call(self, count: int, deadline_s: float) -> int:
         """Return the nanoseconds from waking the child to its answer, on our clock."""
-        self.check_still()
+        self.check_stopped()
         self._nonce = secrets.randbits(64)
         message = protocol.REQUEST.pack(Op.CALL, count, self._nonce, 0, 0, 0)
         start = time.perf_counter_ns()
@@ -342,7 +344,7 @@ class Worker:
         """
         start = time.monotonic()
         waits = 0
-        while not (stopped := self._lookout.stopped()):
+        while not (stopped := self._watch.stopped()):
             asked_s = time.monotonic() - start
             if asked_s < STOP_SPIN_S:
                 os.sched_yield()
@@ -352,17 +354,17 @@ class Worker:
                 time.sleep(STOP_NAP_S)
                 continue
             if waits * STOP_WAIT_S > STOP_LIMIT_S:
-                raise self._restless("did not stand still when it was stopped")
+                raise self._not_stopped("did not stand still when it was stopped")
             waits += 1
             if select.select([self._zygote.interrupts.fd], [], [], STOP_WAIT_S)[0]:
                 self._zygote.interrupts.check()
-        self._stillness.begin(stopped)
+        self._stop_check.begin(stopped)
         return stopped
 
-    def check_still(self) -> None:
+    def check_stopped(self) -> None:
         """Raise ChildFailed if the child ran since `await_stop`; nothing is known before that."""
-        if self._stillness.broken():
-            raise self._restless("ran while it was stopped")
+        if self._stop_check.broken():
+            raise self._not_stopped("ran while it was stopped")
 
     def copy_out(self, address: int, into: memoryview) -> None:
         """Fill `into` with what lies at `address` in the child's memory; it must stand still.
@@ -390,10 +392,10 @@ class Worker:
                 with contextlib.suppress(ProcessLookupError):  # it ended just now
                     os.sched_setaffinity(int(thread), cpus)
 
-    def waited_s(self) -> float:
+    def cpu_wait_s(self) -> float:
         """Return how long the child's threads of now have waited for a CPU in their lives."""
         return sum(
-            process_tree.waited_s(f"{self.pid}/task/{thread}")
+            process_tree.cpu_wait_s(f"{self.pid}/task/{thread}")
             for thread in process_tree.threads(self.pid)
         )
 
@@ -412,7 +414,7 @@ class Worker:
         self._ended = True
         os.close(self._pidfd)
         self._channel.close()
-        self._lookout.close()
+        self._watch.close()
         if self._memory >= 0:
             os.close(self._memory)
             self._memory = -1
@@ -427,28 +429,28 @@ class Worker:
         """Whether it was killed."""
         return self._ended
 
-    def _await_answer(self, deadline_s: float, doing: str, *, compiling_s: float = 0.0) -> None:
-        self._doing = doing
+    def _await_answer(self, deadline_s: float, activity: str, *, compile_s: float = 0.0) -> None:
+        self._activity = activity
         start = time.monotonic()
         limit = start + deadline_s
-        last = start + max(deadline_s, compiling_s)
+        last = start + max(deadline_s, compile_s)
         # Seldom enough to stay off the path of calls that are timed.
-        step = 0.1 if compiling_s else GUARD_S
+        step = 0.1 if compile_s else GUARD_S
         while True:
             now = time.monotonic()
             if now >= limit:
-                raise self._timed_out(doing, limit - start)
+                raise self._timed_out(activity, limit - start)
             ready = {fd for fd, _ in self._poll.poll(min(step, limit - now) * 1000 + 1)}
             if self._channel.fileno() in ready:
                 return
             if self._zygote.interrupts.fd in ready:
                 self._zygote.interrupts.check()
             if self._pidfd in ready:
-                raise self._died(doing)
-            if not ready and self._ceiling and (excess := self._ceiling.excess()):
+                raise self._died(activity)
+            if not ready and self._limits and (excess := self._limits.excess()):
                 printed = self.end().output
                 raise ChildFailed(FailureKind.CRASH, excess, _joined("", printed))
-            if compiling_s and process_tree.children_of(self.pid):
+            if compile_s and process_tree.children_of(self.pid):
                 limit = min(time.monotonic() + deadline_s, last)
 
     def _read(self) -> tuple[int, str, int]:
@@ -457,7 +459,7 @@ class Worker:
         except OSError:  # it died without having read what we sent
             data = b""
         if len(data) < protocol.REPLY.size:
-            raise self._died(self._doing)
+            raise self._died(self._activity)
         nonce, status, length, value = protocol.REPLY.unpack(data[: protocol.REPLY.size])
         if nonce != self._nonce:
             raise ChildFailed(FailureKind.CRASH, "the process answered what it was not asked")
@@ -470,19 +472,19 @@ class Worker:
             raise ChildFailed(FailureKind.CRASH, "the process sent an answer that has no meaning")
         line, _, detail = text.partition(SEPARATOR)
         # It is killed all the same, but nobody waits for that.
-        printed = self._zygote.heard(self._number)
+        printed = self._zygote.output_of(self._number)
         raise ChildFailed(kind, strip_to_line(line), _joined(detail, printed))
 
-    def _restless(self, what: str) -> ChildFailed:
+    def _not_stopped(self, what: str) -> ChildFailed:
         printed = self.end().output
         return ChildFailed(FailureKind.CRASH, f"the process {what}", _joined("", printed))
 
-    def _timed_out(self, doing: str, seconds: float) -> ChildFailed:
+    def _timed_out(self, activity: str, seconds: float) -> ChildFailed:
         printed = self.end().output
-        message = f"no answer after {round(seconds, 1):g} s of {doing}"
+        message = f"no answer after {round(seconds, 1):g} s of {activity}"
         return ChildFailed(FailureKind.TIMEOUT, message, _joined("", printed))
 
-    def _died(self, doing: str) -> ChildFailed:
+    def _died(self, activity: str) -> ChildFailed:
         # Its channel closes a moment before it is dead; or else it lives on without one.
         alive = not select.select([self._pidfd], [], [], LAST_BREATH_S)[0]
         ended = self.end()
@@ -494,7 +496,7 @@ class Worker:
             how = f"was killed by {_named(os.WTERMSIG(ended.status))}"
         else:
             how = f"ended with exit code {os.waitstatus_to_exitcode(ended.status)}"
-        message = f"the process {how} while {doing}"
+        message = f"the process {how} while {activity}"
         return ChildFailed(FailureKind.CRASH, message, _joined("", ended.output))
 
 

@@ -56,11 +56,11 @@ class Confinement(Struct, frozen=True, kw_only=True):
     cpu_seconds: int = 0
     bounds_address_space: bool = True
     processes: int = PROCESSES
-    own_processes: bool = False
+    own_pid_namespace: bool = False
     private_folder: bool = True
 
 
-class Begun(Struct, frozen=True):
+class Prepared(Struct, frozen=True):
     """What `prepare` has done: what was tried, and what it holds open.
 
     By `memory` this process's memory can be read, whoever holds it: it can be had no more then.
@@ -90,54 +90,54 @@ def hide_memory() -> bool:
 
 def enter(wanted: Confinement, *, parent: int) -> Tried:
     """Give up what a kernel does not need; return what was tried, held or not."""
-    begun = prepare(wanted, parent=parent)
-    os.close(begun.memory)
-    close(wanted, begun)
-    return begun.tried
+    prepared = prepare(wanted, parent=parent)
+    os.close(prepared.memory)
+    complete(wanted, prepared)
+    return prepared.tried
 
 
-def prepare(wanted: Confinement, *, parent: int) -> Begun:
+def prepare(wanted: Confinement, *, parent: int) -> Prepared:
     """Do the part of `enter` that depends on no place of a kernel; then `close`."""
     tried: Tried = {}
     # The parent of the first process of a namespace is out of sight, and shows as 0.
-    seen = 0 if wanted.own_processes else parent
+    seen = 0 if wanted.own_pid_namespace else parent
     tried["pdeathsig"] = "" if die_with_parent(seen) else "the parent has died"
     os.setsid()
     # What it leaves behind stays its own: whoever looks for what descends from it finds all.
     adopt_orphans()
     tried["session"] = ""
-    tried["pidns"] = "" if wanted.own_processes else "no pid namespace"
-    _set_apart(wanted, tried)
-    tried["rlimits"] = _limited(wanted)
+    tried["pidns"] = "" if wanted.own_pid_namespace else "no pid namespace"
+    _isolate_mounts(wanted, tried)
+    tried["rlimits"] = _limit_resources(wanted)
     memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-    tried["netns"] = _why(namespaces.leave_network())
-    ruleset = _begin_rules(wanted, tried)
+    tried["netns"] = _reason(namespaces.leave_network())
+    ruleset = _begin_landlock(wanted, tried)
     # It may wait a while before it is closed.
     hide_memory()
-    return Begun(tried, memory, ruleset)
+    return Prepared(tried, memory, ruleset)
 
 
-def close(wanted: Confinement, begun: Begun) -> None:
+def complete(wanted: Confinement, prepared: Prepared) -> None:
     """Finish what `prepare` began, for `wanted` with the places of a kernel.
 
     The order matters: namespaces first, because the filters forbid them; the filter of
     system calls last, because it forbids most of the rest.
     """
-    tried = begun.tried
-    spared = (wanted.folder, *wanted.writable, *wanted.covered)
+    tried = prepared.tried
+    writable = (wanted.folder, *wanted.writable, *wanted.covered)
     if wanted.private_folder:
-        tried["private_cache"] = _covered(wanted) if not tried["mountns"] else "no mount namespace"
+        tried["private_cache"] = _cover(wanted) if not tried["mountns"] else "no mount namespace"
     tried["read_only"] = (
-        _why(namespaces.read_only(spared)) if not tried["mountns"] else "no mount namespace"
+        _reason(namespaces.read_only(writable)) if not tried["mountns"] else "no mount namespace"
     )
-    fault = namespaces.leave_users(network=bool(tried["netns"]))
-    tried["netns"] = _why(fault)
-    tried["no_capabilities"] = _why(kernel.drop_capabilities())
-    tried["no_new_privs"] = _why(kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1))
-    tried["hidden_memory"] = _why(kernel.prctl(kernel.PR_SET_DUMPABLE, 0))
-    _rule_files(wanted, begun)
+    fault = namespaces.leave_user_namespace(network=bool(tried["netns"]))
+    tried["netns"] = _reason(fault)
+    tried["no_capabilities"] = _reason(kernel.drop_capabilities())
+    tried["no_new_privs"] = _reason(kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1))
+    tried["hidden_memory"] = _reason(kernel.prctl(kernel.PR_SET_DUMPABLE, 0))
+    _restrict_files(wanted, prepared)
     if seccomp.supported():
-        tried["seccomp"] = _why(seccomp.install())
+        tried["seccomp"] = _reason(seccomp.install())
     else:
         tried["seccomp"] = "the system calls of this machine are not known"
 
@@ -149,7 +149,7 @@ def confine(
     readable_too: tuple[str, ...] = (),
     memory_bytes: int,
     parent: int,
-    own_processes: bool = False,
+    own_pid_namespace: bool = False,
 ) -> Tried:
     """Confine this process like a kernel's: for scripts and tools that nobody has read.
 
@@ -169,44 +169,44 @@ def confine(
         programs=programs(),
         data=(*data(), *readable_too),
         memory_bytes=memory_bytes,
-        own_processes=own_processes,
+        own_pid_namespace=own_pid_namespace,
         private_folder=False,
     )
     return enter(wanted, parent=parent)
 
 
-def _set_apart(wanted: Confinement, tried: Tried) -> None:
+def _isolate_mounts(wanted: Confinement, tried: Tried) -> None:
     """Take mounts, `/proc` and a folder of its own, and a bound on processes."""
     # A process that hides may not write what is its own below /proc.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-    tried["first_to_go"] = _written("/proc/self/oom_score_adj", "1000")
+    tried["first_to_go"] = _write("/proc/self/oom_score_adj", "1000")
     fault = namespaces.own_mounts()
-    tried["mountns"] = _why(fault)
-    apart = not fault and wanted.own_processes
+    tried["mountns"] = _reason(fault)
+    isolated = not fault and wanted.own_pid_namespace
     # The folder's mount must be there before the others can no longer be changed.
     if wanted.private_folder:
         tried["private_folder"] = (
-            _why(namespaces.own_folder(wanted.folder, FOLDER_BYTES, FOLDER_FILES))
+            _reason(namespaces.own_folder(wanted.folder, FOLDER_BYTES, FOLDER_FILES))
             if not fault
             else "no mount namespace"
         )
-    tried["own_proc"] = _why(namespaces.own_proc()) if apart else "no namespace to show"
-    tried["process_limit"] = _count_limited(wanted, own_proc=not tried["own_proc"])
+    tried["own_proc"] = _reason(namespaces.own_proc()) if isolated else "no namespace to show"
+    tried["process_limit"] = _limit_processes(wanted, own_proc=not tried["own_proc"])
 
 
-def _covered(wanted: Confinement) -> str:
+def _cover(wanted: Confinement) -> str:
     """Cover what is to be `covered`; return why not."""
     for path in wanted.covered:
         if fault := namespaces.own_folder(path, CACHE_BYTES, FOLDER_FILES):
-            return _why(fault)
+            return _reason(fault)
     return ""
 
 
-def _count_limited(wanted: Confinement, *, own_proc: bool) -> str:
+def _limit_processes(wanted: Confinement, *, own_proc: bool) -> str:
     """Bound the number of processes and threads; return why not."""
     if os.getuid() != 0:
         # Counted in the user namespace that the process is about to enter: its own alone.
-        return _limits([(resource.RLIMIT_NPROC, wanted.processes)])
+        return _set_rlimits([(resource.RLIMIT_NPROC, wanted.processes)])
     if not own_proc:
         return "root is exempt from RLIMIT_NPROC, and there is no pid namespace to bound"
     # Since Linux 6.14 each pid namespace has this limit for itself. Before, it is the
@@ -214,16 +214,16 @@ def _count_limited(wanted: Confinement, *, own_proc: bool) -> str:
     release = tuple(int(part) for part in os.uname().release.split(".")[:2] if part.isdigit())
     if release < (6, 14):
         return "root is exempt from RLIMIT_NPROC, and Linux before 6.14 has no other way"
-    return _written("/proc/sys/kernel/pid_max", str(wanted.processes))
+    return _write("/proc/sys/kernel/pid_max", str(wanted.processes))
 
 
-def _limited(wanted: Confinement) -> str:
+def _limit_resources(wanted: Confinement) -> str:
     with contextlib.suppress(OSError, ValueError, IndexError):
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         held = pages * resource.getpagesize()
         address = held + wanted.memory_bytes + ADDRESS_SLACK_BYTES
         bounds = [(resource.RLIMIT_DATA, wanted.memory_bytes), (resource.RLIMIT_AS, address)]
-        return _limits(
+        return _set_rlimits(
             [
                 *(bounds if wanted.bounds_address_space else ()),
                 *([(resource.RLIMIT_CPU, wanted.cpu_seconds)] if wanted.cpu_seconds else ()),
@@ -237,7 +237,7 @@ def _limited(wanted: Confinement) -> str:
     return "/proc/self/statm can't be read"
 
 
-def _limits(wanted: list[tuple[int, int]]) -> str:
+def _set_rlimits(wanted: list[tuple[int, int]]) -> str:
     for which, value in wanted:
         _, hard = resource.getrlimit(which)
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -248,7 +248,7 @@ def _limits(wanted: list[tuple[int, int]]) -> str:
     return ""
 
 
-def _begin_rules(wanted: Confinement, tried: Tried) -> int | None:
+def _begin_landlock(wanted: Confinement, tried: Tried) -> int | None:
     """Gather the rules for all that is there before a kernel is; None, and why, if none can be."""
     found = landlock.version()
     if not found:
@@ -268,8 +268,8 @@ def _begin_rules(wanted: Confinement, tried: Tried) -> int | None:
         return None
 
 
-def _rule_files(wanted: Confinement, begun: Begun) -> None:
-    tried, ruleset = begun.tried, begun.ruleset
+def _restrict_files(wanted: Confinement, prepared: Prepared) -> None:
+    tried, ruleset = prepared.tried, prepared.ruleset
     if ruleset is None:
         return
     found = landlock.version()
@@ -292,7 +292,7 @@ def _rule_files(wanted: Confinement, begun: Begun) -> None:
     )
 
 
-def _written(path: str, text: str) -> str:
+def _write(path: str, text: str) -> str:
     try:
         Path(path).write_text(text)
     except OSError as error:
@@ -300,7 +300,7 @@ def _written(path: str, text: str) -> str:
     return ""
 
 
-def _why(fault: int) -> str:
+def _reason(fault: int) -> str:
     return os.strerror(fault) if fault else ""
 
 

@@ -13,10 +13,10 @@ from typing import NoReturn
 
 from akg_tui.evaluate.sandbox import linux_syscalls as kernel
 
-APART = kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
+NETWORK_AND_IPC = kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
 
 
-def keep_apart(*unneeded: int) -> str:
+def enter_pid_namespace(*unneeded: int) -> str:
     """Go on as the first process of a new pid namespace; return why not, or nothing.
 
     Forks: the calling process closes `unneeded`, stays behind only to wait, and ends as the
@@ -34,18 +34,18 @@ def keep_apart(*unneeded: int) -> str:
     if pid != 0:
         for fd in unneeded:
             os.close(fd)
-        stand_by(pid)
+        wait_and_exit(pid)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     return ""
 
 
-def stand_by(pid: int) -> NoReturn:
+def wait_and_exit(pid: int) -> NoReturn:
     """Wait for a child and end as it ends; a signal becomes an exit code, as in a shell."""
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     os._exit(code if code >= 0 else 128 - code)
 
 
-class OwnProcesses:
+class PidNamespaceForker:
     """Gives each child that is forked a pid namespace, where that is possible."""
 
     def __init__(self) -> None:
@@ -117,10 +117,10 @@ def own_folder(path: str, size: int, files: int) -> int:
 
 def leave_network() -> int:
     """Leave the network and System V memory; return the errno."""
-    return kernel.unshare(APART)
+    return kernel.unshare(NETWORK_AND_IPC)
 
 
-def leave_users(*, network: bool) -> int:
+def leave_user_namespace(*, network: bool) -> int:
     """Leave the user namespace, and the `network` too if that is not done; return the errno.
 
     Only then is nothing of the machine owned by a namespace in which this process has rights.
@@ -128,7 +128,7 @@ def leave_users(*, network: bool) -> int:
     uid, gid = os.getuid(), os.getgid()
     # The zygote hides its memory, and a hidden process may not write its own id maps.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-    fault = kernel.unshare(kernel.CLONE_NEWUSER | (APART if network else 0))
+    fault = kernel.unshare(kernel.CLONE_NEWUSER | (NETWORK_AND_IPC if network else 0))
     if not fault:
         map_ids(uid, gid)
         return 0

@@ -14,42 +14,51 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from akg_tui.evaluate.processes import process_tree
 from akg_tui.evaluate.sandbox import confinement, namespaces
+from akg_tui.evaluate.sandbox.confinement import Tried
 
-TRIAL_S = 10.0
+PROBE_S = 10.0
 
-ABOUT = {
-    "landlock": "reads the system only, writes to its scratch folder only",
-    "seccomp": "can't trace, mount, load modules, open sockets, or leave its process group",
-    "netns": "has no network",
-    "pidns": "sees and signals no other process; all it started dies with it",
-    "no_capabilities": "has no rights of root",
-    "no_new_privs": "can't gain any, by setuid programs for instance",
-    "rlimits": "is bounded in memory, file size and open files",
-    "process_limit": "is bounded in processes and threads",
-    "hidden_memory": "can't be read or traced by others of its user",
-    "pdeathsig": "dies with the process that made it",
-    "session": "has a session and process group of its own",
-    "first_to_go": "is the first to be ended when the machine's memory is short",
-    "mountns": "has mounts of its own",
-    "read_only": "can't change modes, times and attributes of the user's files",
-    "own_proc": "sees no other process in /proc",
-    "private_folder": "writes to memory of bounded size, not to the disk",
-    "private_cache": "works on a copy of what it built, which goes with the process",
-    "landlock_scopes": "can't signal, or reach by abstract socket, what is outside",
+
+class Purpose(NamedTuple):
+    """What a protection does to a kernel, as the end of a sentence about the kernel.
+
+    Without a `vital` one `--require-sandbox` refuses; each of the others backs up a vital one.
+    """
+
+    about: str
+    vital: bool = False
+
+
+PROTECTIONS = {
+    "landlock": Purpose("reads the system only, writes to its scratch folder only", vital=True),
+    "seccomp": Purpose(
+        "can't trace, mount, load modules, open sockets, or leave its process group", vital=True
+    ),
+    "netns": Purpose("has no network", vital=True),
+    "pidns": Purpose("sees and signals no other process; all it started dies with it", vital=True),
+    "no_capabilities": Purpose("has no rights of root", vital=True),
+    "no_new_privs": Purpose("can't gain any, by setuid programs for instance", vital=True),
+    "rlimits": Purpose("is bounded in memory, file size and open files", vital=True),
+    "process_limit": Purpose("is bounded in processes and threads", vital=True),
+    "hidden_memory": Purpose("can't be read or traced by others of its user"),
+    "pdeathsig": Purpose("dies with the process that made it"),
+    "session": Purpose("has a session and process group of its own"),
+    "first_to_go": Purpose("is the first to be ended when the machine's memory is short"),
+    "mountns": Purpose("has mounts of its own"),
+    "read_only": Purpose("can't change modes, times and attributes of the user's files"),
+    "own_proc": Purpose("sees no other process in /proc"),
+    "private_folder": Purpose("writes to memory of bounded size, not to the disk"),
+    "private_cache": Purpose("works on a copy of what it built, which goes with the process"),
+    "landlock_scopes": Purpose("can't signal, or reach by abstract socket, what is outside"),
 }
-"""Every protection, and what a kernel then can or can't do."""
-
-VITAL = (
-    "landlock", "seccomp", "netns", "pidns", "no_capabilities", "no_new_privs", "rlimits",
-    "process_limit",
-)  # fmt: skip
-"""Without these `--require-sandbox` refuses; each of the others backs up one of them."""
+"""Every name that `confinement` reports, in the order in which they are listed."""
 
 
 class Protection(Struct, frozen=True):
@@ -62,12 +71,12 @@ class Protection(Struct, frozen=True):
     @property
     def vital(self) -> bool:
         """Whether `--require-sandbox` insists on it."""
-        return self.name in VITAL
+        return PROTECTIONS[self.name].vital
 
     @property
     def about(self) -> str:
         """What it keeps a kernel from."""
-        return ABOUT[self.name]
+        return PROTECTIONS[self.name].about
 
     def __str__(self) -> str:
         return self.name if self.held else f"{self.name} ({self.why_not})"
@@ -78,6 +87,11 @@ def offered() -> tuple[Protection, ...]:
 
     Must be called while this process has a single thread, as after a fork only that goes on.
     """
+    return named(tried())
+
+
+def tried() -> Tried:
+    """Return what `confinement` reports from a throwaway process; see `offered`."""
     before = process_tree.children_of(os.getpid())
     reading, writing = os.pipe()
     sys.stdout.flush()
@@ -87,10 +101,10 @@ def offered() -> tuple[Protection, ...]:
             Path(folder, name).mkdir()
         pid = os.fork()
         if pid == 0:
-            _try_out(folder, writing)
+            _probe(folder, writing)
         os.close(writing)
         try:
-            found = _heard(reading)
+            found = _read_result(reading)
         finally:
             os.close(reading)
             with contextlib.suppress(ProcessLookupError):
@@ -98,14 +112,14 @@ def offered() -> tuple[Protection, ...]:
             os.waitpid(pid, 0)
             # Killed before it had seen its own child end, which is ours then if we adopt orphans.
             process_tree.end_orphans(before)
-    return named(found)
+    return found
 
 
-def named(tried: Mapping[str, str]) -> tuple[Protection, ...]:
-    """Return all protections, as far as `tried` says that they hold."""
+def named(found: Mapping[str, str]) -> tuple[Protection, ...]:
+    """Return all protections, as far as `found` says that they hold."""
     return tuple(
-        Protection(name, tried.get(name) == "", tried.get(name, "could not be tried"))
-        for name in ABOUT
+        Protection(name, found.get(name) == "", found.get(name, "could not be tried"))
+        for name in PROTECTIONS
     )
 
 
@@ -114,26 +128,26 @@ def missing(found: tuple[Protection, ...]) -> tuple[Protection, ...]:
     return tuple(protection for protection in found if protection.vital and not protection.held)
 
 
-def _heard(reading: int) -> dict[str, str]:
+def _read_result(reading: int) -> Tried:
     text = b""
-    while select.select([reading], [], [], TRIAL_S)[0]:
+    while select.select([reading], [], [], PROBE_S)[0]:
         data = os.read(reading, 1 << 16)
         if not data:
             break
         text += data
     try:
-        return msgspec.json.decode(text, type=dict[str, str])
+        return msgspec.json.decode(text, type=Tried)
     except msgspec.DecodeError:
         return {}
 
 
-def _try_out(folder: str, writing: int) -> None:
+def _probe(folder: str, writing: int) -> None:
     """Play zygote and child in one go; never returns."""
     try:
         # Whoever is left standing by must not hold the pipe open.
-        apart = not namespaces.keep_apart(writing)
+        isolated = not namespaces.enter_pid_namespace(writing)
         parent = os.getpid()
-        pid = namespaces.OwnProcesses().fork() if apart else os.fork()
+        pid = namespaces.PidNamespaceForker().fork() if isolated else os.fork()
         if pid == 0:
             wanted = confinement.Confinement(
                 folder=f"{folder}/own",
@@ -141,10 +155,9 @@ def _try_out(folder: str, writing: int) -> None:
                 programs=confinement.SYSTEM,
                 data=confinement.data(),
                 memory_bytes=4 << 30,
-                own_processes=apart,
+                own_pid_namespace=isolated,
             )
-            tried = confinement.enter(wanted, parent=parent)
-            os.write(writing, msgspec.json.encode(tried))
+            os.write(writing, msgspec.json.encode(confinement.enter(wanted, parent=parent)))
         else:
             os.waitpid(pid, 0)
     finally:

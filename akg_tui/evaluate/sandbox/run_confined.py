@@ -60,17 +60,17 @@ def main(arguments: list[str]) -> int:
     folder = wanted.folder.absolute()
     if not folder.is_dir():
         return _fail(f"{folder} is not a folder")
-    apart = not namespaces.keep_apart()
+    isolated = not namespaces.enter_pid_namespace()
     parent = os.getpid()
-    if apart:
+    if isolated:
         _in_own_namespace()
     tried = confinement.confine(
         str(folder),
         writable=tuple(str(path.absolute()) for path in wanted.write),
         readable_too=tuple(str(path.absolute()) for path in wanted.read),
         memory_bytes=int(wanted.memory_gb * (1 << 30)),
-        parent=parent if apart else os.getppid(),
-        own_processes=apart,
+        parent=parent if isolated else os.getppid(),
+        own_pid_namespace=isolated,
     )
     if wanted.require and (lost := missing(named(tried))):
         return _fail(f"not confined: {', '.join(map(str, lost))}")
@@ -84,9 +84,9 @@ def main(arguments: list[str]) -> int:
 
 def _in_own_namespace() -> None:
     """Go on as the first process of a namespace; the caller waits, and ends as it ends."""
-    pid = namespaces.OwnProcesses().fork()
+    pid = namespaces.PidNamespaceForker().fork()
     if pid != 0:
-        namespaces.stand_by(pid)
+        namespaces.wait_and_exit(pid)
 
 
 def _fail(message: str) -> int:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate.child import layout as layouts
 from akg_tui.evaluate.child.faults import Fault
-from akg_tui.evaluate.child.kernel_server import Form, IdleServer, Server, formed
+from akg_tui.evaluate.child.kernel_server import IdleServer, ResultForm, Server, checked_results
 from akg_tui.evaluate.child.protocol import Plan
 from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
@@ -35,12 +35,12 @@ def ourselves() -> Iterator[Worker]:
 
 def told(tensors: Sequence[torch.Tensor], slot: int = 0) -> tuple[Results, SharedMemory]:
     """Return what reads results like these, and the region that tells where they lie."""
-    outputs = layouts.results_in(layouts.lay_out([t.contiguous() for t in tensors]))
-    places = layouts.places(outputs)
-    region = SharedMemory((slot + 1) * places.size)
+    outputs = layouts.result_layout(layouts.lay_out([t.contiguous() for t in tensors]))
+    addresses = layouts.address_format(outputs)
+    block = SharedMemory((slot + 1) * addresses.size)
     words = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
-    places.pack_into(region.map, slot * places.size, *words)
-    return Results(outputs), region
+    addresses.pack_into(block.map, slot * addresses.size, *words)
+    return Results(outputs), block
 
 
 @given(
@@ -64,8 +64,8 @@ def test_what_lies_dense_in_any_order_is_read_as_it_is(
         lying = torch.randint(0, 100, [shape[axis] for axis in axes], generator=generator)
         back = [axes.index(axis) for axis in range(len(shape))]
         tensors.append(lying.to(dtype).permute(back))
-    results, region = told(tensors, slot)
-    found = results.read(ourselves, region, slot)
+    results, block = told(tensors, slot)
+    found = results.read(ourselves, block, slot)
     assert [f.shape for f in found] == [t.shape for t in tensors]
     assert all(torch.equal(f, t) for f, t in zip(found, tensors, strict=True))
     assert all(f.dtype == dtype for f in found)
@@ -73,10 +73,10 @@ def test_what_lies_dense_in_any_order_is_read_as_it_is(
 
 @pytest.mark.parametrize("address", [0, 4096, (1 << 63) - 4, (1 << 64) - 1])
 def test_where_there_is_nothing_there_is_no_result(ourselves: Worker, address: int) -> None:
-    results, region = told([torch.ones(5)])
-    region.map[:8] = address.to_bytes(8, "little")
+    results, block = told([torch.ones(5)])
+    block.map[:8] = address.to_bytes(8, "little")
     with pytest.raises(ChildFailed, match="nothing to be read") as failed:
-        results.read(ourselves, region, 0)
+        results.read(ourselves, block, 0)
     assert failed.value.kind is FailureKind.WRONG
 
 
@@ -84,24 +84,24 @@ def test_where_there_is_nothing_there_is_no_result(ourselves: Worker, address: i
 def test_strides_with_gaps_or_overlaps_are_refused(
     ourselves: Worker, strides: tuple[int, int]
 ) -> None:
-    results, region = told([torch.ones(3, 4)])
+    results, block = told([torch.ones(3, 4)])
     for place, stride in enumerate(strides, 1):
-        region.map[8 * place : 8 * place + 8] = stride.to_bytes(8, "little", signed=True)
+        block.map[8 * place : 8 * place + 8] = stride.to_bytes(8, "little", signed=True)
     with pytest.raises(ChildFailed, match="strides that have no meaning"):
-        results.read(ourselves, region, 0)
+        results.read(ourselves, block, 0)
 
 
 @pytest.mark.parametrize("worst", layouts.STRIDE_CLASSES)
 def test_the_judge_looks_itself_how_a_result_lies(ourselves: Worker, worst: str) -> None:
     turned = torch.arange(12.0).reshape(4, 3).t()
-    _, region = told([turned])
-    outputs = layouts.results_in(layouts.lay_out([turned.contiguous()]))
+    _, block = told([turned])
+    outputs = layouts.result_layout(layouts.lay_out([turned.contiguous()]))
     results = Results(outputs, (worst,))
     if worst == "contiguous":
         with pytest.raises(ChildFailed, match="output 0 is dense, the reference's is contiguous"):
-            results.read(ourselves, region, 0)
+            results.read(ourselves, block, 0)
     else:
-        assert torch.equal(results.read(ourselves, region, 0)[0], turned)
+        assert torch.equal(results.read(ourselves, block, 0)[0], turned)
 
 
 def test_memory_is_full_of_rubbish_after_it_was_poisoned() -> None:
@@ -122,26 +122,26 @@ def test_memory_is_full_of_rubbish_after_it_was_poisoned() -> None:
 
 def test_what_lies_there_at_the_next_look_only_is_computed_before_it_is_told() -> None:
     value = torch.tensor([1 + 2j, 3 - 4j])
-    form = (Form(value.shape, value.dtype),)
-    (conjugated,) = formed(value.conj(), form)
+    form = (ResultForm(value.shape, value.dtype),)
+    (conjugated,) = checked_results(value.conj(), form)
     assert not conjugated.is_conj()
-    (negated,) = formed(value.conj().imag, (Form(value.shape, torch.float32),))
+    (negated,) = checked_results(value.conj().imag, (ResultForm(value.shape, torch.float32),))
     assert not negated.is_neg()
     assert negated.tolist() == [-2.0, 4.0]
 
 
 def test_gaps_are_closed_and_permuted_results_left_alone() -> None:
     wide = torch.arange(24.0).reshape(4, 6)
-    (closed,) = formed(wide[:, ::2], (Form(torch.Size([4, 3]), wide.dtype),))
+    (closed,) = checked_results(wide[:, ::2], (ResultForm(torch.Size([4, 3]), wide.dtype),))
     assert closed.is_contiguous()
     assert torch.equal(closed, wide[:, ::2])
-    (turned,) = formed(wide.t(), (Form(torch.Size([6, 4]), wide.dtype),))
+    (turned,) = checked_results(wide.t(), (ResultForm(torch.Size([6, 4]), wide.dtype),))
     assert turned.data_ptr() == wide.data_ptr()
 
 
 def test_a_sparse_result_is_refused() -> None:
     with pytest.raises(Fault, match=r"expected torch\.strided"):
-        formed(torch.eye(3).to_sparse(), (Form(torch.Size([3, 3]), torch.float32),))
+        checked_results(torch.eye(3).to_sparse(), (ResultForm(torch.Size([3, 3]), torch.float32),))
 
 
 class _OneBuffer(Server):
@@ -161,29 +161,29 @@ class _OneBuffer(Server):
 def _served(kind: type[Server], calls: int) -> tuple[Server, Results, SharedMemory, SharedMemory]:
     layout = layouts.lay_out([torch.empty(4)])
     inputs = SharedMemory(calls * layout.size)
-    places = SharedMemory(calls * layouts.places(layout).size)
+    addresses = SharedMemory(calls * layouts.address_format(layout).size)
     plan = Plan(
         kind="kernel", source="", filename="k", seed=0, slots=calls, inputs=layout, outputs=layout
     )
-    server = kind(plan, {"inputs": inputs.map, "places": places.map})
+    server = kind(plan, {"inputs": inputs.map, "addresses": addresses.map})
     server.start()
     for slot in range(calls):
         layouts.views(layout, inputs.map, slot * layout.size)[0].fill_(slot)
-    return server, Results(layout), inputs, places
+    return server, Results(layout), inputs, addresses
 
 
 def test_a_kernel_that_uses_its_memory_again_has_each_result_kept(ourselves: Worker) -> None:
-    server, results, _, places = _served(_OneBuffer, 3)
+    server, results, _, addresses = _served(_OneBuffer, 3)
     for _ in range(2):
         server.call(3)
-        found = [results.read(ourselves, places, slot)[0].clone() for slot in range(3)]
+        found = [results.read(ourselves, addresses, slot)[0].clone() for slot in range(3)]
         assert [f.tolist() for f in found] == [[1.0] * 4, [2.0] * 4, [3.0] * 4]
 
 
 def test_a_process_that_computes_nothing_copies_nothing() -> None:
-    server, _, _, places = _served(IdleServer, 3)
+    server, _, _, addresses = _served(IdleServer, 3)
     server.call(3)
-    first = places.map[:]
+    first = addresses.map[:]
     assert any(first)
     server.call(3)
-    assert places.map[:] == first
+    assert addresses.map[:] == first

@@ -17,14 +17,14 @@ from akg_tui.core.task import Correctness
 from akg_tui.evaluate import Judge, correctness, hidden_shapes
 from akg_tui.evaluate.child import layout as layouts
 from akg_tui.evaluate.child import unusual_values
-from akg_tui.evaluate.child.input_generator import trained_a_little
-from akg_tui.evaluate.child.unusual_values import Case
+from akg_tui.evaluate.child.input_generator import perturb_constant_parameters
+from akg_tui.evaluate.child.unusual_values import ValueKind
 from tests.evaluate.conftest import quick_task
 
 TALL = ((64, 256), (256,))
 
 
-def dice(seed: int = 0) -> torch.Generator:
+def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
@@ -53,27 +53,27 @@ def test_a_long_tensor_is_cut_down() -> None:
         assert hidden[0][0] <= hidden_shapes.SMALL
 
 
-@pytest.mark.parametrize("case", [*sorted(unusual_values.FLOATING), Case.PATCHWORK])
+@pytest.mark.parametrize("case", [*sorted(unusual_values.FLOATING), ValueKind.PATCHWORK])
 @pytest.mark.parametrize(
     "dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64]
 )
 def test_every_case_keeps_shape_and_dtype_and_changes_no_input_in_place(
-    case: Case, dtype: torch.dtype
+    kind: ValueKind, dtype: torch.dtype
 ) -> None:
-    x = torch.randn(6, 10, generator=dice()).to(dtype)
+    x = torch.randn(6, 10, generator=rng()).to(dtype)
     for value in (x, x[0], x[0, 0]):
         before = value.clone()
-        (made,) = unusual_values.apply(case, [value], dice(1))
+        (made,) = unusual_values.apply(kind, [value], rng(1))
         assert isinstance(made, torch.Tensor)
         assert (made.shape, made.dtype) == (value.shape, value.dtype)
         assert torch.equal(value, before)
         finite = bool(torch.isfinite(made).all())
-        assert finite is (case not in unusual_values.SPECIAL)
+        assert finite is (kind not in unusual_values.SPECIAL)
 
 
 def test_a_patchwork_has_rows_of_nearly_every_kind() -> None:
-    x = torch.randn(400, 16, generator=dice())
-    (made,) = unusual_values.apply(Case.PATCHWORK, [x], dice(2))
+    x = torch.randn(400, 16, generator=rng())
+    (made,) = unusual_values.apply(ValueKind.PATCHWORK, [x], rng(2))
     assert isinstance(made, torch.Tensor)
     most = made.abs().amax(-1)
     for kind, found in {
@@ -88,8 +88,8 @@ def test_a_patchwork_has_rows_of_nearly_every_kind() -> None:
 
 
 def test_integers_go_to_the_ends_of_what_was_drawn() -> None:
-    index = torch.randint(3, 90, (50,), generator=dice())
-    (made,) = unusual_values.apply(Case.EDGES, [index], dice())
+    index = torch.randint(3, 90, (50,), generator=rng())
+    (made,) = unusual_values.apply(ValueKind.EDGES, [index], rng())
     assert isinstance(made, torch.Tensor)
     assert set(made.tolist()) == {int(index.min()), int(index.max())}
 
@@ -97,13 +97,13 @@ def test_integers_go_to_the_ends_of_what_was_drawn() -> None:
 @pytest.mark.parametrize(
     ("values", "has", "has_not"),
     [
-        ("any", {Case.NAN, Case.INFINITE, Case.ZEROS}, set()),
-        ("finite", {Case.ZEROS, Case.LARGE}, {Case.NAN, Case.INFINITE}),
-        ("drawn", set(), set(Case)),
+        ("any", {ValueKind.NAN, ValueKind.INFINITE, ValueKind.ZEROS}, set()),
+        ("finite", {ValueKind.ZEROS, ValueKind.LARGE}, {ValueKind.NAN, ValueKind.INFINITE}),
+        ("drawn", set(), set(ValueKind)),
     ],
 )
 def test_a_task_says_how_unusual_values_may_be(
-    values: str, has: set[Case], has_not: set[Case]
+    values: str, has: set[ValueKind], has_not: set[ValueKind]
 ) -> None:
     possible = set(unusual_values.possible(values, [torch.float32]))
     assert has <= possible
@@ -229,7 +229,7 @@ async def test_unusual_values_come_in_the_declared_shape_too(tmp_path: Path) -> 
     reference = SLOW_REFERENCE.replace("WAIT", "pass")
     found = await evaluated(tmp_path, reference)
     declared = [each for each in found.errors if "shape" not in each.name]
-    words = {unusual_values.WORDS[case] for case in unusual_values.FLOATING}
+    words = {unusual_values.WORDS[kind] for kind in unusual_values.FLOATING}
     assert len([each for each in declared if each.name in words]) <= 1
     (rows,) = [each for each in declared if each.name == "rows of many kinds"]
     assert rows.note == ""
@@ -239,7 +239,7 @@ async def test_unusual_values_come_in_the_declared_shape_too(tmp_path: Path) -> 
 async def test_inputs_without_elements_are_judged_too(tmp_path: Path) -> None:
     reference = SLOW_REFERENCE.replace("WAIT", "pass").replace("randn(8, 16)", "randn(0, 16)")
     task = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=1))
-    async with Judge(task, reference, tmp_path, ahead=False) as judge:
+    async with Judge(task, reference, tmp_path, prefetch=False) as judge:
         found = await judge.probe(reference.replace("Model(", "ModelNew("), timed=False)
     assert found.failure is not FailureKind.JUDGE, found
 
@@ -259,7 +259,7 @@ def test_parameters_of_one_number_are_moved_and_nothing_else() -> None:
         torch.manual_seed(0)
         model = Untrained()
         before = {name: value.clone() for name, value in model.state_dict().items()}
-        moved = trained_a_little(model, 5)
+        moved = perturb_constant_parameters(model, 5)
         assert set(moved) == {
             "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var", "scale"
         }  # fmt: skip
@@ -271,7 +271,7 @@ def test_parameters_of_one_number_are_moved_and_nothing_else() -> None:
         assert float(after["norm.running_var"].min()) > 0
         torch.manual_seed(0)
         again = Untrained()
-        trained_a_little(again, 5)
+        perturb_constant_parameters(again, 5)
         assert all(torch.equal(v, after[name]) for name, v in again.state_dict().items())
 
 
@@ -301,7 +301,7 @@ async def test_what_a_reference_has_no_time_for_hangs_on_its_work_alone_and_is_t
     reference = SLOW_REFERENCE.replace("WAIT", wait)
     kernel = SLOW_REFERENCE.replace("Model(", "ModelNew(").replace("WAIT", "pass")
     task = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=1))
-    async with Judge(task, reference, tmp_path, ahead=False) as judge:
+    async with Judge(task, reference, tmp_path, prefetch=False) as judge:
         found = await judge.probe(kernel, timed=False)
     assert found.outcome is Outcome.CORRECT, found
     notes = [each.note for each in found.errors if each.note]
@@ -310,6 +310,6 @@ async def test_what_a_reference_has_no_time_for_hangs_on_its_work_alone_and_is_t
     # Every value is told of: tried, or not and why.
     named = " ".join(each.name for each in found.errors)
     assert all(
-        unusual_values.WORDS[case] in named
-        for case in unusual_values.possible("any", [torch.float32])
+        unusual_values.WORDS[kind] in named
+        for kind in unusual_values.possible("any", [torch.float32])
     )

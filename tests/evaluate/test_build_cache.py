@@ -11,7 +11,7 @@ import pytest
 from akg_tui.core.measurement import Outcome
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.processes import build_cache
-from akg_tui.evaluate.processes.build_cache import Caches, Covered, Uncopied
+from akg_tui.evaluate.processes.build_cache import BuildCaches, CopyFailed, CoveredFolder
 from akg_tui.evaluate.sandbox.protections import offered
 from tests.cheats.lasting import KEEPS
 from tests.evaluate.kernels import CPP, LOAD_INLINE, PLAIN, SLOW
@@ -88,23 +88,23 @@ def test_without_mounts_nothing_stays_in_a_build_cache_either(tmp_path: Path) ->
 
 
 def test_a_folder_is_put_back_as_the_process_that_built_has_left_it(tmp_path: Path) -> None:
-    home = Caches(tmp_path, covered=False)
+    home = BuildCaches(tmp_path, covered=False)
     folder = home.folder("a kernel")
-    home.put_back("a kernel", builds=True)
+    home.restore("a kernel", builds=True)
     (folder / "made.so").write_bytes(b"code")
     os.utime(folder / "made.so", ns=(5, 1_234_567_891))
     for _ in range(2):
-        home.put_back("a kernel", builds=False)
+        home.restore("a kernel", builds=False)
         assert [path.name for path in folder.iterdir()] == ["made.so"]
         assert (folder / "made.so").stat().st_mtime_ns == 1_234_567_891
         (folder / "made.so").write_bytes(b"other code")
         (folder / "result").write_bytes(b"0.5")
         folder.chmod(0o700)
     # Building again begins from there too, and what it adds is kept.
-    home.put_back("a kernel", builds=True)
+    home.restore("a kernel", builds=True)
     assert [path.name for path in folder.iterdir()] == ["made.so"]
     (folder / "more.so").touch()
-    home.put_back("a kernel", builds=False)
+    home.restore("a kernel", builds=False)
     assert {path.name for path in folder.iterdir()} == {"made.so", "more.so"}
     assert not list(home.folder("another kernel").iterdir())
 
@@ -116,7 +116,7 @@ def test_what_is_not_a_file_is_no_part_of_a_build(tmp_path: Path) -> None:
     build_cache.copy(str(source), str(target))
     assert (target / "link").is_symlink()
     os.mkfifo(source / "pipe")
-    with pytest.raises(Uncopied, match=r"can't be copied: .*named pipe"):
+    with pytest.raises(CopyFailed, match=r"can't be copied: .*named pipe"):
         build_cache.copy(str(source), str(target))
 
 
@@ -126,12 +126,12 @@ def test_more_files_than_are_kept_are_refused(
     monkeypatch.setattr(build_cache, "COPIED_FILES", 2)
     for n in range(3):
         (tmp_path / str(n)).touch()
-    with pytest.raises(Uncopied, match="2 files"):
+    with pytest.raises(CopyFailed, match="2 files"):
         build_cache.copy(str(tmp_path), str(tmp_path / "target"))
 
 
 def test_what_was_covered_has_no_descriptor_afterwards(tmp_path: Path) -> None:
-    covered = Covered(str(tmp_path))
+    covered = CoveredFolder(str(tmp_path))
     path = Path(covered.path)
     assert path.exists()
     covered.uncover(copied=False)

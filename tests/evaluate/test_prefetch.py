@@ -22,13 +22,13 @@ from akg_tui.evaluate.evaluation import READY_SPARES
 from akg_tui.evaluate.prefetch import Need, Prefetched
 from akg_tui.evaluate.processes import process_tree
 from akg_tui.evaluate.processes.child_pool import ChildPool
-from akg_tui.evaluate.processes.process_watch import CpuDeadline, worked_s
+from akg_tui.evaluate.processes.process_watch import CpuDeadline, cpu_time_s
 from akg_tui.evaluate.processes.shared_memory import SharedMemoryPool
 from akg_tui.evaluate.processes.worker import Interrupts, Zygote
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
 from akg_tui.evaluate.sandbox.protections import offered
 from akg_tui.evaluate.targets.cpu import kernel_environment
-from akg_tui.evaluate.timing import RESTOCKED
+from akg_tui.evaluate.timing import FORKED_AHEAD
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
@@ -41,7 +41,7 @@ class Broken(Exception):
 
 
 @pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChildPool, socket.socket]]:
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChildPool, socket.socket]]:
     """Return a nursery, and the socket on which any message breaks off what it waits for."""
     scratch = tmp_path_factory.mktemp("stock")
     home = scratch / "children"
@@ -59,17 +59,17 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChildPoo
 
 
 @pytest.fixture
-def stock(nursery: tuple[ChildPool, socket.socket]) -> Iterator[Prefetched]:
-    reference = Reference(nursery[0], REFERENCE, "reference.py")
+def prefetched(pool: tuple[ChildPool, socket.socket]) -> Iterator[Prefetched]:
+    reference = Reference(pool[0], REFERENCE, "reference.py")
     reference.examine()
-    yield Prefetched(nursery[0], reference)
-    nursery[0].clear()
+    yield Prefetched(pool[0], reference)
+    pool[0].clear()
 
 
 def test_an_examination_that_is_broken_off_leaves_nothing_half_known(
-    nursery: tuple[ChildPool, socket.socket], monkeypatch: pytest.MonkeyPatch
+    pool: tuple[ChildPool, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reference = Reference(nursery[0], REFERENCE, "reference.py")
+    reference = Reference(pool[0], REFERENCE, "reference.py")
 
     def break_off(*_: object) -> None:
         raise Broken
@@ -81,9 +81,9 @@ def test_an_examination_that_is_broken_off_leaves_nothing_half_known(
     assert not reference.examined
     reference.examine()
     assert reference.examined
-    assert reference.free
+    assert reference.free_dimensions
     assert reference.sample_held
-    nursery[0].clear()
+    pool[0].clear()
 
 
 SEEDED = """
@@ -102,9 +102,9 @@ def get_inputs():
 
 
 def test_the_seed_of_an_input_tells_nothing_of_the_next_one_s(
-    nursery: tuple[ChildPool, socket.socket],
+    pool: tuple[ChildPool, socket.socket],
 ) -> None:
-    reference = Reference(nursery[0], SEEDED, "reference.py")
+    reference = Reference(pool[0], SEEDED, "reference.py")
     reference.examine()
     with (
         reference.loaded() as loaded,
@@ -123,22 +123,22 @@ def test_the_seed_of_an_input_tells_nothing_of_the_next_one_s(
     # By chance two of nine in 2 ** 32 are so near once in seven million times.
     apart = [abs(one - other) for one, other in itertools.combinations(seeds, 2)]
     assert min(apart) > 8
-    nursery[0].clear()
+    pool[0].clear()
 
 
 def content(draw: Draw) -> bytes:
     return bytes(draw.inputs.map[: draw.description.inputs.size])
 
 
-def test_nothing_that_was_drawn_ahead_is_handed_out_twice(stock: Prefetched) -> None:
-    stock.timed(NEED).close()
-    stock.fill(0)
+def test_nothing_that_was_drawn_ahead_is_handed_out_twice(prefetched: Prefetched) -> None:
+    prefetched.timed(NEED).close()
+    prefetched.fill(0)
     seen = []
     for _ in range(3):
-        with closing(stock.trials()) as drawn:
+        with closing(prefetched.verification_inputs()) as drawn:
             assert drawn.unusual
             seen += [content(g.draw) for g in (drawn.ordinary, *drawn.unusual)]
-        with closing(stock.timed(NEED)) as timed:
+        with closing(prefetched.timed(NEED)) as timed:
             assert timed.count >= NEED.count
             assert timed.checkable >= NEED.checkable
             seen.append(content(timed))
@@ -146,33 +146,35 @@ def test_nothing_that_was_drawn_ahead_is_handed_out_twice(stock: Prefetched) -> 
 
 
 def test_what_is_there_is_not_drawn_again(
-    stock: Prefetched, nursery: tuple[ChildPool, socket.socket]
+    prefetched: Prefetched, pool: tuple[ChildPool, socket.socket]
 ) -> None:
-    stock.timed(NEED).close()
-    stock.fill(0)
+    prefetched.timed(NEED).close()
+    prefetched.fill(0)
     # Whoever wants to wait for a process now is broken off.
-    nursery[1].send(b"!")
-    stock.fill(0)
-    stock.trials().close()
-    stock.timed(NEED).close()
+    pool[1].send(b"!")
+    prefetched.fill(0)
+    prefetched.verification_inputs().close()
+    prefetched.timed(NEED).close()
     with pytest.raises(Broken):
-        stock.trials()
+        prefetched.verification_inputs()
 
 
 def test_broken_off_it_keeps_what_is_whole_and_starts_again(
-    stock: Prefetched, nursery: tuple[ChildPool, socket.socket]
+    prefetched: Prefetched, pool: tuple[ChildPool, socket.socket]
 ) -> None:
-    nursery[1].send(b"!")
+    pool[1].send(b"!")
     with pytest.raises(Broken):
-        stock.fill(0)
-    stock.fill(0)
-    stock.trials().close()
+        prefetched.fill(0)
+    prefetched.fill(0)
+    prefetched.verification_inputs().close()
 
 
-def test_a_candidate_that_needs_more_inputs_than_there_are_gets_them(stock: Prefetched) -> None:
-    stock.timed(NEED).close()
-    stock.fill(0)
-    with closing(stock.timed(Need(count=40, checkable=20, at_least=2))) as timed:
+def test_a_candidate_that_needs_more_inputs_than_there_are_gets_them(
+    prefetched: Prefetched,
+) -> None:
+    prefetched.timed(NEED).close()
+    prefetched.fill(0)
+    with closing(prefetched.timed(Need(count=40, checkable=20, at_least=2))) as timed:
         assert (timed.count, timed.checkable) == (40, 20)
 
 
@@ -210,24 +212,24 @@ def test_memory_that_waits_is_bounded_and_what_nobody_wants_is_dropped() -> None
 
 
 def test_children_settle_beside_a_kernel_and_end_if_they_are_not_needed(
-    nursery: tuple[ChildPool, socket.socket],
+    pool: tuple[ChildPool, socket.socket],
 ) -> None:
-    made = nursery[0]
+    made = pool[0]
     if not made.reserves:
         pytest.skip("without mounts nothing settles beforehand")
     made.clear()
     nobody = leaves(os.getpid())
-    made.stock(3)
-    made.quiet()
+    made.fork_spares(3)
+    made.await_idle()
     waiting = leaves(os.getpid()) - nobody
     assert len(waiting) == 3
     made.reserve(["x = 1", "x = 2"])
-    made.stock(3, reserved=True)
-    made.quiet()
+    made.fork_spares(3, reserved=True)
+    made.await_idle()
     assert leaves(os.getpid()) - nobody == waiting
     with made.child("x = 1") as worker:
         assert worker.pid in waiting
-    made.tidy()
+    made.release_reserved()
     made.await_gone()
     assert len(leaves(os.getpid()) - nobody) == 1
     made.clear()
@@ -235,20 +237,20 @@ def test_children_settle_beside_a_kernel_and_end_if_they_are_not_needed(
 
 def test_patience_counts_what_a_process_works_and_not_what_it_waits() -> None:
     pid = os.getpid()
-    patience = CpuDeadline(pid, 3600.0)
-    assert patience.lost() == ""
-    before = worked_s(pid)
+    deadline = CpuDeadline(pid, 3600.0)
+    assert deadline.exceeded() == ""
+    before = cpu_time_s(pid)
     assert before is not None
     spent = time.process_time()
     while time.process_time() - spent < 0.02:
         continue
-    after = worked_s(pid)
+    after = cpu_time_s(pid)
     assert after is not None
     assert after - before >= 0.02
-    impatient = CpuDeadline(pid, 0.05)
-    while not impatient.lost():
+    short_deadline = CpuDeadline(pid, 0.05)
+    while not short_deadline.exceeded():
         continue
-    assert impatient.lost() == "no time left after 0.05 s of the reference's work"
+    assert short_deadline.exceeded() == "no time left after 0.05 s of the reference's work"
 
 
 def leaves(pid: int) -> set[int]:
@@ -268,7 +270,7 @@ def await_spares(judge: Judge, count: int) -> set[int]:
     limit = time.monotonic() + DEADLINE_S
     while time.monotonic() < limit:
         found = spares(judge)
-        if count <= len(found) <= count + 2 * RESTOCKED:
+        if count <= len(found) <= count + 2 * FORKED_AHEAD:
             return found
     raise AssertionError(f"{len(spares(judge))} processes wait, not {count}")
 

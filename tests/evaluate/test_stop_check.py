@@ -14,11 +14,11 @@ import pytest
 
 from akg_tui.evaluate.processes import process_tree
 from akg_tui.evaluate.processes.process_watch import (
-    ALLOWED_NS,
-    RUNS,
+    ALLOWED_RUN_NS,
+    BROKEN_STOPS_LIMIT,
     ProcessWatch,
     StopCheck,
-    worked_ns,
+    cpu_time_ns,
 )
 
 DEADLINE_S = 30.0
@@ -80,24 +80,24 @@ def _stopped(pid: int) -> list[int]:
 
 
 def _works(pid: int, for_ns: int) -> None:
-    before, limit = worked_ns(pid) or 0, time.monotonic() + DEADLINE_S
-    while (worked_ns(pid) or 0) - before < for_ns:
+    before, limit = cpu_time_ns(pid) or 0, time.monotonic() + DEADLINE_S
+    while (cpu_time_ns(pid) or 0) - before < for_ns:
         assert time.monotonic() < limit, "it does not work"
         os.sched_yield()
 
 
 def test_a_process_that_was_stopped_is_still_until_it_is_woken(busy: int) -> None:
-    lookout = ProcessWatch(busy)
-    stillness = StopCheck(lookout)
-    with contextlib.closing(lookout):
+    watch = ProcessWatch(busy)
+    stop_check = StopCheck(watch)
+    with contextlib.closing(watch):
         for _ in range(200):
-            found = lookout.stopped()
+            found = watch.stopped()
             assert found == process_tree.stopped(busy)
-            stillness.begin(found)
-            assert not stillness.broken()
+            stop_check.begin(found)
+            assert not stop_check.broken()
             os.killpg(busy, signal.SIGCONT)
             assert not process_tree.stopped(busy)
-            assert not lookout.stopped()
+            assert not watch.stopped()
             os.killpg(busy, signal.SIGSTOP)
             _stopped(busy)
 
@@ -106,27 +106,27 @@ def test_whichever_process_runs_in_its_stops_it_is_told_though_it_was_stopped_ag
     busy: int,
 ) -> None:
     for woken in process_tree.stopped(busy):
-        lookout = ProcessWatch(busy)
-        stillness, found = StopCheck(lookout), []
-        for _ in range(RUNS):
-            stillness.begin(lookout.stopped())
+        watch = ProcessWatch(busy)
+        stop_check, found = StopCheck(watch), []
+        for _ in range(BROKEN_STOPS_LIMIT):
+            stop_check.begin(watch.stopped())
             os.kill(woken, signal.SIGCONT)
-            _works(woken, 2 * ALLOWED_NS)
+            _works(woken, 2 * ALLOWED_RUN_NS)
             os.kill(woken, signal.SIGSTOP)
             _stopped(busy)
-            found.append(stillness.broken())
-        lookout.close()
-        assert found == [False] * (RUNS - 1) + [True]
+            found.append(stop_check.broken())
+        watch.close()
+        assert found == [False] * (BROKEN_STOPS_LIMIT - 1) + [True]
 
 
 def test_what_is_gone_stands_still() -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
-    lookout = ProcessWatch(process.pid)
-    stillness = StopCheck(lookout)
-    stillness.begin([process.pid])
-    assert not stillness.broken()
-    assert lookout.stopped() == process_tree.stopped(process.pid) == [process.pid]
+    watch = ProcessWatch(process.pid)
+    stop_check = StopCheck(watch)
+    stop_check.begin([process.pid])
+    assert not stop_check.broken()
+    assert watch.stopped() == process_tree.stopped(process.pid) == [process.pid]
 
 
 def test_a_thread_that_begins_while_it_runs_is_seen_at_the_next_stop() -> None:
@@ -138,21 +138,21 @@ def test_a_thread_that_begins_while_it_runs_is_seen_at_the_next_stop() -> None:
         process.stdout.readline()
         os.killpg(process.pid, signal.SIGSTOP)
         _stopped(process.pid)
-        lookout = ProcessWatch(process.pid)
-        with contextlib.closing(lookout):
-            assert lookout.stopped() == [process.pid]
-            before = lookout.arrivals()
+        watch = ProcessWatch(process.pid)
+        with contextlib.closing(watch):
+            assert watch.stopped() == [process.pid]
+            before = watch.timeslices()
             os.killpg(process.pid, signal.SIGCONT)
             process.stdin.write(b"\n")
             process.stdin.flush()
             process.stdout.readline()
             # Its first thread waits for ever; the second, which works, is the one that is seen.
-            assert not lookout.stopped()
+            assert not watch.stopped()
             os.killpg(process.pid, signal.SIGSTOP)
             _stopped(process.pid)
-            assert lookout.stopped() == [process.pid]
-            assert lookout.arrivals() > before
+            assert watch.stopped() == [process.pid]
+            assert watch.timeslices() > before
             process.kill()
             process.wait()
-            assert lookout.stopped() == [process.pid]
-        assert not lookout._files
+            assert watch.stopped() == [process.pid]
+        assert not watch._files

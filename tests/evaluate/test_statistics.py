@@ -32,29 +32,29 @@ alphas = st.floats(1e-4, 0.4)
 Noise = Callable[[], float]
 
 
-def gaussian(dice: random.Random, deviation: float) -> Noise:
-    return lambda: dice.gauss(0, deviation)
+def gaussian(rng: random.Random, deviation: float) -> Noise:
+    return lambda: rng.gauss(0, deviation)
 
 
-def heavy_tailed(dice: random.Random, deviation: float) -> Noise:
+def heavy_tailed(rng: random.Random, deviation: float) -> Noise:
     """Student's t with three degrees of freedom: now and then a cluster is far off."""
     return lambda: (
-        0.6 * deviation * dice.gauss(0, 1) / math.sqrt(max(dice.gammavariate(1.5, 2 / 3), 1e-3))
+        0.6 * deviation * rng.gauss(0, 1) / math.sqrt(max(rng.gammavariate(1.5, 2 / 3), 1e-3))
     )
 
 
-def bimodal(dice: random.Random, deviation: float) -> Noise:
+def bimodal(rng: random.Random, deviation: float) -> Noise:
     """Memory lies in one of two kinds of places, for either side."""
-    return lambda: 1.2 * deviation * dice.choice((-1, 0, 0, 1)) + dice.gauss(0, 0.3 * deviation)
+    return lambda: 1.2 * deviation * rng.choice((-1, 0, 0, 1)) + rng.gauss(0, 0.3 * deviation)
 
 
-def drifting(dice: random.Random, deviation: float) -> Noise:
+def drifting(rng: random.Random, deviation: float) -> Noise:
     """What disturbs a cluster still disturbs the next one, by 60 %."""
     at = 0.0
 
     def step() -> float:
         nonlocal at
-        at = 0.6 * at + dice.gauss(0, 0.8 * deviation)
+        at = 0.6 * at + rng.gauss(0, 0.8 * deviation)
         return at
 
     return step
@@ -115,12 +115,12 @@ def test_the_estimate_lies_within_its_bounds(logs: list[float], alpha: float) ->
 
 @given(values, alphas, st.randoms(use_true_random=False))
 def test_the_order_of_clusters_does_not_move_the_estimate_nor_narrow_its_bounds(
-    logs: list[float], alpha: float, dice: random.Random
+    logs: list[float], alpha: float, rng: random.Random
 ) -> None:
-    mean, low, high = statistics.trimmed_bounds(dice.sample(logs, len(logs)), alpha)
+    mean, low, high = statistics.trimmed_bounds(rng.sample(logs, len(logs)), alpha)
     assert mean == statistics.trimmed_bounds(logs, alpha)[0]
-    independent = statistics.spread(logs)
-    reach = independent.reach(alpha) / statistics.persistence(logs)
+    independent = statistics.trimmed_mean(logs)
+    reach = independent.reach(alpha) / statistics.autocorrelation_factor(logs)
     assert high - mean >= reach * (1 - 1e-9) - 1e-12
     assert mean - low >= reach * (1 - 1e-9) - 1e-12
 
@@ -212,11 +212,11 @@ def test_a_gain_smaller_than_asked_for_is_not_faster() -> None:
 
 
 def test_neighbours_that_resemble_each_other_widen_an_interval() -> None:
-    dice = random.Random(3)
-    step = drifting(dice, 0.02)
-    assert statistics.persistence([step() for _ in range(60)]) > 1.3
-    assert statistics.persistence([dice.gauss(0, 0.02) for _ in range(60)]) < 1.3
-    assert statistics.persistence([0.1] * 20) == 1.0
+    rng = random.Random(3)
+    step = drifting(rng, 0.02)
+    assert statistics.autocorrelation_factor([step() for _ in range(60)]) > 1.3
+    assert statistics.autocorrelation_factor([rng.gauss(0, 0.02) for _ in range(60)]) < 1.3
+    assert statistics.autocorrelation_factor([0.1] * 20) == 1.0
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -224,10 +224,10 @@ def test_neighbours_that_resemble_each_other_widen_an_interval() -> None:
 def test_equal_kernels_are_kept_less_than_once_in_a_hundred(
     noise: Callable[[random.Random, float], Noise], deviation: float
 ) -> None:
-    dice = random.Random(0)
-    trials = 1000
-    wrong = sum(keeps(noise(dice, deviation), 0.0) for _ in range(trials))
-    assert wrong <= TOTAL_ALPHA * trials
+    rng = random.Random(0)
+    repeats = 1000
+    wrong = sum(keeps(noise(rng, deviation), 0.0) for _ in range(repeats))
+    assert wrong <= TOTAL_ALPHA * repeats
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -237,9 +237,9 @@ def test_equal_kernels_are_kept_as_rarely_when_time_ends_early(
     noise: Callable[[random.Random, float], Noise], deviation: float, clusters: int
 ) -> None:
     made = noise(random.Random(11), deviation)
-    trials = 2000
-    kept = sum(keeps_when_time_ends(made, 0.0, clusters, 4) for _ in range(trials))
-    assert kept <= 0.01 * trials
+    repeats = 2000
+    kept = sum(keeps_when_time_ends(made, 0.0, clusters, 4) for _ in range(repeats))
+    assert kept <= 0.01 * repeats
 
 
 def test_a_slow_kernels_gain_is_kept_though_time_ends_early() -> None:
@@ -252,43 +252,43 @@ def test_a_slow_kernels_gain_is_kept_though_time_ends_early() -> None:
 def test_equal_kernels_are_kept_as_rarely_when_no_gain_is_asked_for(
     noise: Callable[[random.Random, float], Noise],
 ) -> None:
-    dice = random.Random(1)
-    assert sum(keeps(noise(dice, 0.03), 0.0, min_gain=0.0) for _ in range(300)) <= 3
+    rng = random.Random(1)
+    assert sum(keeps(noise(rng, 0.03), 0.0, min_gain=0.0) for _ in range(300)) <= 3
 
 
 @pytest.mark.parametrize("noise", NOISES[:3])
 def test_a_gain_of_three_percent_is_found_in_19_of_20_trials(
     noise: Callable[[random.Random, float], Noise],
 ) -> None:
-    dice = random.Random(2)
-    trials = 200
-    assert sum(keeps(noise(dice, 0.035), 0.03) for _ in range(trials)) >= 0.95 * trials
+    rng = random.Random(2)
+    repeats = 200
+    assert sum(keeps(noise(rng, 0.035), 0.03) for _ in range(repeats)) >= 0.95 * repeats
 
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_gain_of_ten_percent_is_nearly_always_found(
     noise: Callable[[random.Random, float], Noise],
 ) -> None:
-    dice = random.Random(4)
-    trials = 100
-    assert sum(keeps(noise(dice, 0.035), 0.1) for _ in range(trials)) >= 99
+    rng = random.Random(4)
+    repeats = 100
+    assert sum(keeps(noise(rng, 0.035), 0.1) for _ in range(repeats)) >= 99
 
 
 def test_a_gain_that_could_be_seen_is_seen_when_it_is_there() -> None:
-    dice = random.Random(5)
+    rng = random.Random(5)
     seen = 0
     for _ in range(200):
-        logs = [dice.gauss(0, 0.03) for _ in range(24)]
+        logs = [rng.gauss(0, 0.03) for _ in range(24)]
         gain = statistics.detectable_gain(logs, 0.0012, 0.01)
-        later = [dice.gauss(math.log1p(gain), 0.03) for _ in range(24)]
+        later = [rng.gauss(math.log1p(gain), 0.03) for _ in range(24)]
         seen += statistics.ratio_interval(later, 0.0012).low > 1.01
     assert seen >= 0.94 * 200
 
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_equal_kernels_seldom_take_long(noise: Callable[[random.Random, float], Noise]) -> None:
-    dice = random.Random(5)
-    taken = [clusters_of(noise(dice, 0.035), 0.0) for _ in range(300)]
+    rng = random.Random(5)
+    taken = [clusters_of(noise(rng, 0.035), 0.0) for _ in range(300)]
     assert median(taken) <= 16
     assert sum(count > 48 for count in taken) <= 6
 
@@ -304,10 +304,10 @@ def test_what_is_given_up_before_the_first_look_is_never_a_gain(
 
 @pytest.mark.parametrize("deviation", [0.002, 0.01, 0.035, 0.08])
 def test_a_kernel_that_is_twice_as_slow_takes_two_clusters(deviation: float) -> None:
-    dice = random.Random(6)
+    rng = random.Random(6)
     told = missed = 0
     for _ in range(400):
-        logs = [math.log(0.5) + dice.gauss(0, deviation) for _ in range(2)]
+        logs = [math.log(0.5) + rng.gauss(0, deviation) for _ in range(2)]
         assert statistics.is_hopeless(logs, 0.01)
         found = statistics.early_interval(logs)
         told += is_surely_slower(found)
@@ -324,10 +324,10 @@ def test_a_kernel_that_is_twice_as_slow_takes_two_clusters(deviation: float) -> 
 def test_a_gain_is_hardly_ever_given_up_before_the_first_look(
     gain: float, deviation: float
 ) -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     lost = 0
     for _ in range(2000):
-        logs = [math.log1p(gain) + dice.gauss(0, deviation) for _ in range(3)]
+        logs = [math.log1p(gain) + rng.gauss(0, deviation) for _ in range(3)]
         lost += statistics.is_hopeless(logs[:2], 0.01) or statistics.is_hopeless(logs, 0.01)
     assert lost <= 0.01 * 2000
 
@@ -337,38 +337,38 @@ def test_two_clusters_that_agree_by_chance_give_nothing_up() -> None:
     assert not statistics.is_hopeless([-0.0405, -0.0395], 0.01)
 
 
-def alone(
-    dice: random.Random, gain: float, kept: float, clusters: int, deviation: float = 0.02
+def single_calls(
+    rng: random.Random, gain: float, kept: float, clusters: int, deviation: float = 0.02
 ) -> Standing:
     """Return what single calls show, if they keep this share of a gain."""
-    found = [kept * math.log1p(gain) + dice.gauss(0, deviation) for _ in range(clusters)]
+    found = [kept * math.log1p(gain) + rng.gauss(0, deviation) for _ in range(clusters)]
     whole = [math.log1p(gain)] * clusters
-    return statistics.standing_alone(found, whole, whole)
+    return statistics.single_call_standing(found, whole, whole)
 
 
 @pytest.mark.parametrize("gain", [0.2, 1.0, 9.0])
 def test_a_gain_that_needs_several_inputs_at_once_is_not_confirmed(gain: float) -> None:
-    dice = random.Random(3)
-    assert all(alone(dice, gain, 0.0, 40) is Standing.FUTILE for _ in range(200))
+    rng = random.Random(3)
+    assert all(single_calls(rng, gain, 0.0, 40) is Standing.FUTILE for _ in range(200))
     # With few clusters it may be open for a while, which is no gain either.
-    assert sum(alone(dice, gain, 0.0, 3) is Standing.FASTER for _ in range(200)) <= 2
+    assert sum(single_calls(rng, gain, 0.0, 3) is Standing.FASTER for _ in range(200)) <= 2
 
 
 @pytest.mark.parametrize("deviation", [0.05, 0.3])
 def test_such_a_gain_is_shown_at_no_look_of_a_noisy_confirmation(deviation: float) -> None:
-    dice = random.Random(8)
+    rng = random.Random(8)
     shown = 0
     for _ in range(1000):
-        found = [dice.gauss(0, deviation) for _ in range(CONFIRMING.last.clusters)]
+        found = [rng.gauss(0, deviation) for _ in range(CONFIRMING.last.clusters)]
         shown += any(
-            shown_alone(look, found, 0.3, 0.3) is Standing.FASTER for look in CONFIRMING.looks
+            single_calls_at(look, found, 0.3, 0.3) is Standing.FASTER for look in CONFIRMING.looks
         )
     assert shown <= 10
 
 
-def shown_alone(look: Look, found: list[float], expected: float, together: float) -> Standing:
+def single_calls_at(look: Look, found: list[float], expected: float, together: float) -> Standing:
     """Return what single calls show at a look, of a gain that is `together` in whole samples."""
-    return statistics.standing_alone(
+    return statistics.single_call_standing(
         found[: look.clusters],
         [math.log1p(expected)] * look.clusters,
         [math.log1p(together)] * look.clusters,
@@ -379,28 +379,28 @@ def shown_alone(look: Look, found: list[float], expected: float, together: float
 def test_a_gain_that_a_disturbed_machine_hides_in_single_calls_must_be_shown_all_the_same() -> None:
     # As kept once, beside two test runs: 28 % in whole samples; single calls took so long, whoever
     # made them, that little of it was to be expected there, and so little was asked of them.
-    dice = random.Random(9)
+    rng = random.Random(9)
     shown = 0
     for _ in range(1000):
-        found = [dice.gauss(0, 0.3) for _ in range(CONFIRMING.last.clusters)]
+        found = [rng.gauss(0, 0.3) for _ in range(CONFIRMING.last.clusters)]
         shown += any(
-            shown_alone(look, found, 0.07, 0.28) is Standing.FASTER for look in CONFIRMING.looks
+            single_calls_at(look, found, 0.07, 0.28) is Standing.FASTER for look in CONFIRMING.looks
         )
     assert shown <= 10
 
 
 def test_a_small_gain_that_looks_like_a_loss_one_at_a_time_is_not_confirmed_at_once() -> None:
-    dice = random.Random(10)
+    rng = random.Random(10)
     look = CONFIRMING.at(4)
     assert look is not None
     kept = lost = 0
     for _ in range(1000):
         lost += (
-            shown_alone(look, [dice.gauss(-0.2, 0.1) for _ in range(4)], 0.05, 0.05)
+            single_calls_at(look, [rng.gauss(-0.2, 0.1) for _ in range(4)], 0.05, 0.05)
             is Standing.FASTER
         )
         kept += (
-            shown_alone(look, [dice.gauss(0.05, 0.1) for _ in range(4)], 0.05, 0.05)
+            single_calls_at(look, [rng.gauss(0.05, 0.1) for _ in range(4)], 0.05, 0.05)
             is Standing.FASTER
         )
     assert lost <= 50
@@ -409,12 +409,12 @@ def test_a_small_gain_that_looks_like_a_loss_one_at_a_time_is_not_confirmed_at_o
 
 @pytest.mark.parametrize("gain", [0.015, 0.03, 0.1, 0.5, 3.0])
 def test_an_honest_gain_is_one_input_at_a_time_too(gain: float) -> None:
-    dice = random.Random(4)
+    rng = random.Random(4)
     for clusters in (3, 8, 20):
-        refused = sum(alone(dice, gain, 1.0, clusters) is Standing.FUTILE for _ in range(500))
+        refused = sum(single_calls(rng, gain, 1.0, clusters) is Standing.FUTILE for _ in range(500))
         assert refused <= 5
-    assert sum(alone(dice, gain, 1.0, 20) is Standing.FASTER for _ in range(200)) >= 198
+    assert sum(single_calls(rng, gain, 1.0, 20) is Standing.FASTER for _ in range(200)) >= 198
 
 
 def test_where_samples_are_single_calls_there_is_nothing_to_compare() -> None:
-    assert statistics.standing_alone([], [], []) is Standing.FASTER
+    assert statistics.single_call_standing([], [], []) is Standing.FASTER
