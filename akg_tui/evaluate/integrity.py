@@ -7,7 +7,6 @@ an upgrade or an edit under a judge that runs, after which no number could be tr
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 from pathlib import Path
 
@@ -63,8 +62,7 @@ def _stamps(root: Path) -> dict[str, Stamp]:
 
 def _names(root: Path) -> list[str]:
     """Return the source files of those who judge, and of those whom they ask."""
-    folders = [*os.walk(root / "dsl"), *os.walk(root / "evaluate")]
-    folders += itertools.islice(os.walk(root / "core"), 1)
+    folders = [*os.walk(root / "core"), *os.walk(root / "evaluate")]
     start = len(f"{root}/")
     names = [
         f"{folder}/{file}"[start:]
@@ -84,8 +82,7 @@ def judge_digest() -> str:
     decides = {
         name: digest
         for name, digest in harness().items()
-        if name == "core/verdict.py"
-        or (name.startswith(("dsl", "evaluate/")) and not name.startswith("evaluate/bench/"))
+        if name == "core/verdict.py" or (name.startswith(("dsl", "evaluate/")))
     }
     return hashlib.sha256(repr(decides).encode()).hexdigest()[:12]
 

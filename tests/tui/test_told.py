@@ -94,7 +94,7 @@ UNSEEN = {
     "evaluate/lint:_hint": "the beginning of a sentence that is there whole",
     "evaluate/targets/cuda:": "names of figures",
     "evaluate/targets/fingerprint": "names of figures",
-    "evaluate/dsls/cpp:": "code",
+    "evaluate/dsls/torch:": "code",
     "tui/keymap:as_toml": "a file",
     "tui/keymap:tomlish": "a file",
     "tui/keymap:value": "a file",

@@ -1,17 +1,22 @@
-"""What the evaluator must know of each DSL; one module a DSL.
+"""What the evaluator must know of each DSL: `adapter.Dsl` says what that is.
 
-`adapter.Dsl` says what that is. Importing this package imports neither torch nor a DSL.
+A DSL is a module of its name here, with its adapter as `ADAPTER`. Importing this package imports
+neither torch nor a DSL's own packages.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import get_args
+
+from akg_tui.core import task
 from akg_tui.evaluate.dsls.adapter import CompilerReport, Dsl
-from akg_tui.evaluate.dsls.cpp import Cpp, Torch
-from akg_tui.evaluate.dsls.triton import Triton
 
 __all__ = ["DSLS", "CompilerReport", "Dsl", "dsl_named"]
 
-DSLS: dict[str, Dsl] = {each.name: each for each in (Cpp(), Torch(), Triton())}
+DSLS: dict[str, Dsl] = {
+    name: import_module(f"{__name__}.{name}").ADAPTER for name in get_args(task.Dsl)
+}
 
 
 def dsl_named(name: str) -> Dsl:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from akg_tui.evaluate.dsls.adapter import CompilerReport, first_line
-from akg_tui.evaluate.dsls.cpp import Torch
+from akg_tui.evaluate.dsls.torch import Torch
 from akg_tui.evaluate.kernel_text import Function, Kernel, Remark
 
 INTERPRETED = "verified only: Triton's interpreter says nothing about time"
@@ -135,3 +135,6 @@ def _version() -> str:
         return importlib.metadata.version("triton")
     except importlib.metadata.PackageNotFoundError:
         return "of unknown version"
+
+
+ADAPTER = Triton()

@@ -1,17 +1,22 @@
-"""What the evaluator must know of each backend; one module a target.
+"""What the evaluator must know of each backend: `target.Target` says what that is.
 
-`target.Target` says what that is. Importing this package must not import torch.
+A target is a module of its name here, with its adapter as `ADAPTER`. Importing this package must
+not import torch.
 """
 
 from __future__ import annotations
 
-from akg_tui.evaluate.targets.cpu import Cpu
-from akg_tui.evaluate.targets.cuda import Cuda
+from importlib import import_module
+from typing import get_args
+
+from akg_tui.core.task import Backend
 from akg_tui.evaluate.targets.target import Device, Target
 
 __all__ = ["TARGETS", "Device", "Target", "target_named"]
 
-TARGETS: dict[str, Target] = {target.name: target for target in (Cpu(), Cuda())}
+TARGETS: dict[str, Target] = {
+    name: import_module(f"{__name__}.{name}").ADAPTER for name in get_args(Backend)
+}
 
 
 def target_named(name: str) -> Target:

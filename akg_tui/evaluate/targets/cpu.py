@@ -263,3 +263,6 @@ def _text(path: Path) -> str:
         return path.read_text("utf-8", "replace").strip()
     except OSError:
         return ""
+
+
+ADAPTER = Cpu()

@@ -157,3 +157,6 @@ def read_query(line: str) -> dict[str, str]:
         for name, value in zip(QUERY, values, strict=True)
         if value and not value.startswith("[")
     }
+
+
+ADAPTER = Cuda()
