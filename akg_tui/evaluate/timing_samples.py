@@ -26,7 +26,7 @@ from akg_tui.evaluate.child import layout as layouts
 from akg_tui.evaluate.child.layout import Layout, TensorSlot
 from akg_tui.evaluate.child.protocol import REPORT_BYTES, Plan
 from akg_tui.evaluate.correctness import Bound
-from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, SharedMemoryPool
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
@@ -517,7 +517,7 @@ class ClusterRunner:
 
 def _cpu_wait_s(workers: Sequence[Worker]) -> float:
     """Return how long children and the calling thread have waited for a CPU in their lives."""
-    return sum(worker.cpu_wait_s() for worker in workers) + process_tree.cpu_wait_s("thread-self")
+    return sum(worker.cpu_wait_s() for worker in workers) + process_watch.cpu_wait_s("thread-self")
 
 
 def _is_warming(taken: dict[str, list[float]], turn: int) -> bool:

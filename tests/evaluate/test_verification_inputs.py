@@ -53,7 +53,7 @@ def test_a_long_tensor_is_cut_down() -> None:
         assert hidden[0][0] <= hidden_shapes.SMALL
 
 
-@pytest.mark.parametrize("case", [*sorted(unusual_values.FLOATING), ValueKind.PATCHWORK])
+@pytest.mark.parametrize("kind", [*sorted(unusual_values.FLOATING), ValueKind.PATCHWORK])
 @pytest.mark.parametrize(
     "dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64]
 )

@@ -26,7 +26,7 @@ from akg_tui.core.sanitize import strip_escapes, strip_to_line
 from akg_tui.evaluate.child import protocol
 from akg_tui.evaluate.child.faults import SEPARATOR
 from akg_tui.evaluate.child.protocol import Op, Status
-from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.process_watch import ProcessWatch, ResourceLimits, StopCheck
 
 FAILURES = {
@@ -218,7 +218,7 @@ class Worker:
 
     def __init__(self, number: int, pidfd: int, channel: socket.socket, zygote: Zygote) -> None:
         # The zygote reaps only on our word, so until then the id can't be another's.
-        self.pid = process_tree.pid_of(pidfd)
+        self.pid = process_watch.pid_of(pidfd)
         self.sandbox: tuple[str, ...] = ()
         self.lacking: dict[str, str] = {}
         self._number = number
@@ -388,15 +388,15 @@ class Worker:
     def pin(self, cpus: Collection[int]) -> None:
         """Confine the child, what it started, and all that these will start, to these CPUs."""
         for process in self.await_stop():
-            for thread in process_tree.threads(process):
+            for thread in process_watch.threads(process):
                 with contextlib.suppress(ProcessLookupError):  # it ended just now
                     os.sched_setaffinity(int(thread), cpus)
 
     def cpu_wait_s(self) -> float:
         """Return how long the child's threads of now have waited for a CPU in their lives."""
         return sum(
-            process_tree.cpu_wait_s(f"{self.pid}/task/{thread}")
-            for thread in process_tree.threads(self.pid)
+            process_watch.cpu_wait_s(f"{self.pid}/task/{thread}")
+            for thread in process_watch.threads(self.pid)
         )
 
     def end(self) -> protocol.Ended:
@@ -450,7 +450,7 @@ class Worker:
             if not ready and self._limits and (excess := self._limits.excess()):
                 printed = self.end().output
                 raise ChildFailed(FailureKind.CRASH, excess, _joined("", printed))
-            if compile_s and process_tree.children_of(self.pid):
+            if compile_s and process_watch.children_of(self.pid):
                 limit = min(time.monotonic() + deadline_s, last)
 
     def _read(self) -> tuple[int, str, int]:
