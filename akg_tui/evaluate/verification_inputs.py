@@ -17,7 +17,7 @@ from akg_tui.evaluate.child import layout as layouts
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.layout import DTYPES
 from akg_tui.evaluate.child.protocol import KIND_SHIFT, Description, Op, Variation, Want
-from akg_tui.evaluate.child.unusual_values import SPECIAL, WORDS, ValueKind
+from akg_tui.evaluate.child.unusual_values import SPECIAL, ValueKind
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.hidden_shapes import hidden_shapes
 from akg_tui.evaluate.processes.process_watch import CpuDeadline
@@ -113,7 +113,7 @@ def draw(
         correctness.bounds(ordinary.results(item), ordinary.exact_results(item), rules.tolerance)
         for item in range(ordinary.count)
     ]
-    known = [VerificationInput(WORDS[ValueKind.DRAWN], ordinary, *each) for each in enumerate(held)]
+    known = [VerificationInput(ValueKind.DRAWN.label, ordinary, *each) for each in enumerate(held)]
     inputs = VerificationInputs(Group(ordinary, known))
     unusual = _Unusual(reference, loaded, inputs, cpu_s)
     for variation, wanted in _plan(reference, rng):
@@ -252,8 +252,8 @@ class _Unusual:
 
     def _name(self, kind: ValueKind, variation: Variation | None) -> str:
         if variation is None:
-            return WORDS[kind]
-        words = [] if kind is ValueKind.DRAWN else [WORDS[kind]]
+            return kind.label
+        words = [] if kind is ValueKind.DRAWN else [kind.label]
         if variation.strided:
             words.append("not contiguous")
         if variation.shapes != self._reference.shapes:

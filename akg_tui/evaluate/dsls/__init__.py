@@ -1,6 +1,6 @@
-"""What the evaluator must know of each DSL; one module a DSL.
+"""The DSLs of `task.toml`, one module each, behind the interface `adapter.Dsl`.
 
-`adapter.Dsl` says what that is. Importing this package imports neither torch nor a DSL.
+Importing this package must import neither torch nor a DSL.
 """
 
 from __future__ import annotations

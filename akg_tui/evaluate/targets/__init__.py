@@ -1,15 +1,15 @@
-"""What the evaluator must know of each backend; one module a target.
+"""The targets of `task.toml`, one module each, behind the interface `target.Target`.
 
-`target.Target` says what that is. Importing this package must not import torch.
+Importing this package must not import torch.
 """
 
 from __future__ import annotations
 
 from akg_tui.evaluate.targets.cpu import Cpu
 from akg_tui.evaluate.targets.cuda import Cuda
-from akg_tui.evaluate.targets.target import Device, Target
+from akg_tui.evaluate.targets.target import Target
 
-__all__ = ["TARGETS", "Device", "Target", "target_named"]
+__all__ = ["TARGETS", "Target", "target_named"]
 
 TARGETS: dict[str, Target] = {target.name: target for target in (Cpu(), Cuda())}
 
