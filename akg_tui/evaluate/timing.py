@@ -371,7 +371,7 @@ class TimingStage:
         return timing_samples.make_side("incumbent", plan, calls, FailureKind.JUDGE)
 
     def _baseline_seconds(self) -> float:
-        """Return about how many seconds a baseline call takes; it only sizes samples, so it is kept."""
+        """Return about how many seconds a baseline call takes; kept, as it only sizes samples."""
         text = self.kernels.incumbent
         if text not in self.memory.call_s:
             self.memory.call_s[text] = self._call_baseline()
