@@ -1,7 +1,7 @@
-"""What engine and judge say to one another: one JSON object a line.
+"""The messages between engine and judge: one JSON object a line over a socket.
 
-Plain data. Both ends are ours, but all text that came from a kernel has been cleaned
-before it is put in here.
+Plain data. Both ends are trusted, but text that came from a kernel must be stripped of escape
+codes before it is put in here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LINE_LIMIT = 32 << 20
 
 
 class Begin(Struct, frozen=True, tag=True, kw_only=True):
-    """Engine to judge, first: what to judge by."""
+    """Engine to judge, the first message: task, reference and scratch folder."""
 
     task: Task
     reference: str
@@ -28,28 +28,28 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
     """The engine's process id."""
 
     prefetch: bool = True
-    """Whether to make things ready for an evaluation while there is none."""
+    """Whether to prepare the next evaluation while the judge is idle."""
 
     def sha256(self) -> str:
-        """Return the digest of what decides a verdict: the task and the reference."""
+        """Return the digest of what a verdict depends on: the task and the reference."""
         judged = [_encoder.encode(self.task), self.reference.encode("utf-8", "surrogatepass")]
         return hashlib.sha256(b"\0".join(judged)).hexdigest()
 
 
 class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
-    """Engine to judge: evaluate this kernel; without an incumbent, against the reference.
+    """Engine to judge: evaluate a kernel against `incumbent`, or against the reference if None.
 
-    With `precise`, until half of the interval is this share of the ratio. A probe may leave
-    the timing out, end it after about so many `samples` (0: when the ratio is decided), and
-    ask for so many untimed calls before it.
+    With `precise`, clusters are run until half of the interval is this fraction of the ratio. A
+    probe may skip timing (`timed`), end it after about `samples` samples of each side (0: when
+    the ratio is decided), and ask for `warmups` untimed calls before it.
     """
 
     number: int
     kernel: str
-    incumbent: str | None
+    incumbent: str | None = None
     label: str
     task_sha256: str
-    """Digest of the task and the reference that the engine holds (`Begin.sha256`)."""
+    """`Begin.sha256` of the engine's task and reference."""
 
     precise: float | None = None
     timed: bool = True
@@ -58,20 +58,20 @@ class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Cancel(Struct, frozen=True, tag=True):
-    """Engine to judge: drop this evaluation, if it is still under way."""
+    """Engine to judge: cancel this evaluation if it still runs."""
 
     number: int
 
 
 class Step(Struct, frozen=True, tag=True):
-    """Judge to engine: how far the evaluation is."""
+    """Judge to engine: progress of an evaluation."""
 
     number: int
     progress: Progress
 
 
 class Result(Struct, frozen=True, tag=True):
-    """Judge to engine: what the evaluation found; None when it was cancelled."""
+    """Judge to engine: the result of an evaluation; None when it was cancelled."""
 
     number: int
     measurement: Measurement | None
@@ -86,15 +86,15 @@ _engine_decoder: msgspec.json.Decoder[ToEngine] = msgspec.json.Decoder(ToEngine)
 
 
 def encode(message: ToJudge | ToEngine) -> bytes:
-    """Return a message as one line."""
+    """Return a message as one line of JSON."""
     return _encoder.encode(message) + b"\n"
 
 
 def decode_for_judge(text: bytes) -> ToJudge:
-    """Return what the engine said."""
+    """Return a message from the engine; raises msgspec.DecodeError."""
     return _judge_decoder.decode(text)
 
 
 def decode_for_engine(text: bytes) -> ToEngine:
-    """Return what the judge said."""
+    """Return a message from the judge; raises msgspec.DecodeError."""
     return _engine_decoder.decode(text)

@@ -1,7 +1,7 @@
-"""One evaluation from beginning to end (build, verify, time, conclude), and one after another.
+"""One evaluation from beginning to end (build, verify, time), and one evaluation after another.
 
-Owns the order of the stages and turns every way they can end into a Measurement. Each stage
-has processes of its own, and inputs drawn only after the candidate's text was fixed.
+Owns the order of the stages and turns every way they can end into a Measurement. Each stage has
+processes of its own, and inputs that no candidate can have seen.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 import torch
@@ -35,20 +35,20 @@ VERIFICATION_SPARES = 2
 """Children that verification needs: one to build in, one to compare in."""
 
 RESERVED = 2
-"""Clusters whose children settle while the candidate is verified. Fewer decide nothing, and more
-are often not needed: who is far slower is given up then."""
+"""Clusters whose children are confined while the candidate is verified. Fewer decide nothing, and
+more are often not needed: a much slower candidate is given up after two."""
 
 READY_SPARES = VERIFICATION_SPARES + SPARES
-"""Children that an evaluation needs at least, if all that is drawn is there already."""
+"""The fewest children that an evaluation needs if all inputs were prefetched."""
 
 
 class Evaluations:
-    """All evaluations of one judge, and what they have in common."""
+    """All evaluations of one judge, with the reference, children and inputs that they share."""
 
     def __init__(
         self, begin: Begin, scratch: Path, zygote: Zygote, offered: tuple[Protection, ...]
     ) -> None:
-        # A second thread of ours would keep spinning beside the kernel being timed.
+        # A second thread of the judge would keep spinning beside the kernel being timed.
         torch.set_num_threads(1)
         self._pool = ChildPool(begin.task, scratch, zygote, offered)
         self._reference = Reference(self._pool, begin.reference, begin.task.files.reference)
@@ -57,8 +57,8 @@ class Evaluations:
         self._spares = 0
 
     def prepare(self) -> None:
-        """Make ready what the next evaluation will need; may be broken off at any point."""
-        # A reference that fails now will fail then, and be told of it.
+        """Prefetch what the next evaluation needs; can be interrupted at any point."""
+        # A reference that fails here fails again in the evaluation, which reports it.
         self._pool.release_reserved()
         with contextlib.suppress(EvaluationError):
             self._prefetched.fill(self._spares)
@@ -81,14 +81,14 @@ class Evaluations:
         return evaluation.run()
 
     def fork_next(self) -> None:
-        """Have a child made for the next kernel, while those that have seen one are taken down."""
+        """Fork a child for the next kernel, while the children that have seen one end."""
         self._pool.fork_spares(1)
 
     def clean_up(self, *, keep: bool) -> None:
         """Return when no process is left that has seen a kernel.
 
-        With `keep`, those that have not seen one go on waiting for the next evaluation, and
-        what takes its time to be put away waits for the idle time after this one.
+        With `keep`, children that have seen none wait for the next evaluation, and used memory is
+        freed later, while the judge is idle.
         """
         if keep:
             self._pool.await_gone()
@@ -99,7 +99,7 @@ class Evaluations:
 
 @dataclass
 class PartialResult:
-    """What is known so far; a failure reports what was found before it."""
+    """What an evaluation has found so far; a failure reports it too."""
 
     started: float
     build_s: float = 0.0
@@ -110,46 +110,40 @@ class PartialResult:
     held: list[Bound] = field(default_factory=list)
 
 
+@dataclass
 class Evaluation:
     """Evaluates one candidate against an incumbent, or against the reference."""
 
-    def __init__(
-        self,
-        pool: ChildPool,
-        reference: Reference,
-        prefetched: Prefetched,
-        request: Evaluate,
-        *,
-        memory: Memory,
-        report: Callable[[Progress], None],
-        started: float,
-    ) -> None:
-        self._pool = pool
-        self._task = pool.task
-        self._target, self._dsl = adapters(pool.task)
+    pool: ChildPool
+    reference: Reference
+    prefetched: Prefetched
+    request: Evaluate
+    _: KW_ONLY
+    memory: Memory
+    report: Callable[[Progress], None]
+    started: float
+
+    def __post_init__(self) -> None:
+        self._task = self.pool.task
+        self._target, self._dsl = adapters(self._task)
         self._untimed = self._dsl.untimed(self._target.name)
-        self.timed = request.timed and not self._untimed
+        self.timed = self.request.timed and not self._untimed
         """Whether it has a timing stage, if the candidate gets so far."""
-        self._reference = reference
-        self._prefetched = prefetched
-        self._kernel = request.kernel
-        self._request = request
-        self._memory = memory
-        self._report = report
+        self._kernel = self.request.kernel
         self._rng = random.Random(secrets.randbits(64))
-        self._found = PartialResult(started)
+        self._found = PartialResult(self.started)
 
     def run(self) -> Measurement:
         """Return what was found, however it ended."""
         try:
             self._stage("reference")
-            self._pool.fork_spares(1)
-            self._reference.examine()
-            self._pool.reserve([self._kernel], builds=True)
+            self.pool.fork_spares(1)
+            self.reference.examine()
+            self.pool.reserve([self._kernel], builds=True)
             verification = self._build()
             if self.timed:
-                # Made on another CPU while the candidate is at work.
-                self._pool.fork_spares(SPARES)
+                # Forked on another CPU while the candidate computes.
+                self.pool.fork_spares(SPARES)
             call_s = self._verify(verification)
             if self.timed:
                 self._time(call_s)
@@ -164,43 +158,43 @@ class Evaluation:
         self._stage("build")
         start = time.monotonic()
         verification = Verification(
-            self._pool,
-            self._reference,
+            self.pool,
+            self.reference,
             self._plan(),
             self._found.errors,
             self._stage,
             meanwhile=self._reserve,
-            warmups=self._request.warmups,
+            warmups=self.request.warmups,
         )
         try:
             verification.build(meanwhile=self._reserve_verifier)
         finally:
             self._found.sandbox = verification.sandbox
-            self._found.sandbox_missing = self._pool.sandbox_missing
+            self._found.sandbox_missing = self.pool.sandbox_missing
             self._found.build_s = time.monotonic() - start
         return verification
 
     def _reserve_verifier(self) -> None:
-        """Have a child ready to verify in: only now, for many a kernel can't even be loaded."""
-        self._pool.fork_spares(1)
-        self._pool.reserve([self._kernel])
+        """Confine a child to verify in: not earlier, because many kernels can't be loaded."""
+        self.pool.fork_spares(1)
+        self.pool.reserve([self._kernel])
 
     def _reserve(self) -> None:
-        """Give spares that wait already their places for the timing."""
+        """Confine waiting spares for the timing."""
         if not self.timed:
             return
         wanted = []
-        incumbent = self._request.incumbent
-        pair = [self._kernel, self._reference.source if incumbent is None else incumbent]
+        incumbent = self.request.incumbent
+        pair = [self._kernel, self.reference.source if incumbent is None else incumbent]
         for _ in range(RESERVED):
             self._rng.shuffle(pair)
             wanted += pair
-        self._pool.reserve(wanted)
+        self.pool.reserve(wanted)
 
     def _verify(self, verification: Verification) -> float:
         """Compare the candidate on fresh inputs; return about how long one call takes."""
         self._stage("verify", 0, self._task.correctness.trials)
-        with contextlib.closing(self._prefetched.verification_inputs()) as drawn:
+        with contextlib.closing(self.prefetched.verification_inputs()) as drawn:
             call_s = verification.verify(drawn)
         self._found.held = verification.held
         return call_s
@@ -209,33 +203,33 @@ class Evaluation:
         def report(stage: str, done: int, total: int, ratio: Interval | None) -> None:
             self._stage(stage, done, total, ratio)
 
-        kernels = KernelPair(self._kernel, self._request.incumbent, self._found.held, candidate_s)
+        kernels = KernelPair(self._kernel, self.request.incumbent, self._found.held, candidate_s)
         TimingStage(
-            self._pool,
-            self._reference,
-            self._prefetched,
+            self.pool,
+            self.reference,
+            self.prefetched,
             kernels,
             self._found.timed,
             levels=self._target.levels(),
             report=report,
-            precise=self._request.precise,
-            samples=self._request.samples,
+            precise=self.request.precise,
+            samples=self.request.samples,
             rng=self._rng,
-            memory=self._memory,
+            memory=self.memory,
         ).run()
 
     def _plan(self) -> Plan:
-        return self._reference.kernel_plan(self._kernel, self._task.files.editable, 1)
+        return self.reference.kernel_plan(self._kernel, self._task.files.editable, 1)
 
     def _stage(
         self, name: str, done: int = 0, total: int = 0, ratio: Interval | None = None
     ) -> None:
-        self._report(
-            Progress(stage=name, done=done, total=total, message=self._request.label, ratio=ratio)
+        self.report(
+            Progress(stage=name, done=done, total=total, message=self.request.label, ratio=ratio)
         )
 
     def _failed(self, failed: ChildFailed) -> Measurement:
-        # A kernel could claim that a compiler is missing: look for ourselves.
+        # A kernel could claim that a compiler is missing, so this is checked here.
         if failed.kind is FailureKind.TOOLCHAIN and self._dsl.toolchain_lacking():
             return self._measurement(
                 Outcome.ERROR, FailureKind.TOOLCHAIN, failed.message, failed.detail

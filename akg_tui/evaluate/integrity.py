@@ -1,7 +1,7 @@
-"""Whether what judges is still what it was: the harness's own files, the task, the reference.
+"""Digests of the harness's own files, to find out whether they changed under a running judge.
 
-A kernel can't write to any of these (`sandbox`); this is the second line, and it also finds
-an upgrade or an edit under a judge that runs, after which no number could be trusted.
+The sandbox keeps a kernel from writing to them; this is the second line of defence, and it also
+finds an upgrade or an edit, after which no number could be trusted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def harness(root: Path = _ROOT) -> Digests:
 
 
 class Sources:
-    """The sources of a judge as they were when it began."""
+    """The source files of a judge as they were when it started."""
 
     def __init__(self, root: Path = _ROOT) -> None:
         self._root = root
@@ -33,10 +33,10 @@ class Sources:
         self._before = harness(root)
 
     def difference(self) -> str:
-        """Return which are not what they were, in words, or nothing.
+        """Return in words which files changed, or nothing.
 
-        Only those are read that were written since, which nobody can undo or hide: a file's time
-        of change is the kernel's own.
+        Only files with another inode, size or ctime are read: Linux sets the ctime, and no program
+        can set it back.
         """
         now = _stamps(self._root)
         digests = {
@@ -49,19 +49,19 @@ class Sources:
 
 
 def _stamps(root: Path) -> dict[str, Stamp]:
-    """Return what tells that a source file was not written to, by its name, in order."""
+    """Return inode, size and ctime of every source file, by its name, in order."""
     found: dict[str, Stamp] = {}
     for name in _names(root):
         try:
             status = os.stat(f"{root}/{name}")  # noqa: PTH116 (asked for after each evaluation)
-        except FileNotFoundError:  # it went while we looked
+        except FileNotFoundError:  # deleted meanwhile
             continue
         found[name] = (status.st_ino, status.st_size, status.st_ctime_ns)
     return found
 
 
 def _names(root: Path) -> list[str]:
-    """Return the source files of those who judge, and of those whom they ask."""
+    """Return the source files that take part in a verdict."""
     folders = [*os.walk(root / "core"), *os.walk(root / "evaluate")]
     start = len(f"{root}/")
     names = [
@@ -78,17 +78,17 @@ def _digest(root: Path, name: str) -> str:
 
 
 def judge_digest() -> str:
-    """Return a short digest of what decides over a verdict; other files of ours may change."""
+    """Return a short digest of the files that decide a verdict."""
     decides = {
         name: digest
         for name, digest in harness().items()
-        if name == "core/verdict.py" or (name.startswith(("dsl", "evaluate/")))
+        if name == "core/verdict.py" or name.startswith(("dsl", "evaluate/"))
     }
     return hashlib.sha256(repr(decides).encode()).hexdigest()[:12]
 
 
 def difference(before: Digests, now: Digests) -> str:
-    """Return which files are not what they were, in words, or nothing."""
+    """Return in words which files changed, or nothing."""
     changed = sorted(
         name for name in before.keys() | now.keys() if before.get(name) != now.get(name)
     )

@@ -1,7 +1,7 @@
-"""The judge's process: takes requests from the engine and answers each with a measurement.
+"""The judge's process: answers each request of the engine with a measurement.
 
-Trusted: it never runs the code under evaluation, and is the only one with clock, seeds and
-expected results. It speaks on an inherited socket, and ends when that closes.
+Trusted: it never runs the code under evaluation, and it alone has the clock, the seeds and the
+expected results. It serves an inherited socket and ends when that closes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.evaluate import engine_protocol, integrity
 from akg_tui.evaluate.adapters import adapters
 from akg_tui.evaluate.engine_protocol import Begin, Cancel, Evaluate, Result, Step
-from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.worker import Interrupts, Zygote
 from akg_tui.evaluate.sandbox import confinement, protections
 
@@ -30,15 +30,14 @@ if TYPE_CHECKING:
 
 
 PROGRESS_INTERVAL_S = 0.05
-"""How far a stage has come is told no oftener."""
-
+"""Progress within a stage is sent no more often than this."""
 
 IDLE_GRACE_S = 0.02
-"""Who wants something at once has it sooner if nothing else was begun."""
+"""How long the judge waits for another request before it begins to prefetch."""
 
 
 class Cancelled(Exception):
-    """The engine no longer wants the evaluation under way."""
+    """The engine cancelled the evaluation that runs."""
 
 
 class EngineGone(Exception):
@@ -46,7 +45,7 @@ class EngineGone(Exception):
 
 
 class RequestArrived(Exception):
-    """The engine has something for the judge to do, which was making things ready."""
+    """A request came while the judge was prefetching."""
 
 
 class EngineChannel:
@@ -66,7 +65,7 @@ class EngineChannel:
         return self._waiting.popleft()
 
     def interrupts(self) -> Interrupts:
-        """Return what lets any wait notice the engine."""
+        """Return the hook by which every wait notices messages of the engine."""
         return Interrupts(self._connection.fileno(), self._check_messages)
 
     def answer(self, message: engine_protocol.ToEngine) -> None:
@@ -77,20 +76,20 @@ class EngineChannel:
             raise EngineGone from error
 
     def begin(self, number: int) -> None:
-        """Let a cancellation of this evaluation interrupt it from now on."""
+        """From now on a cancellation of this evaluation raises `Cancelled`."""
         self._current = number
 
     def finish(self) -> None:
-        """Ignore cancellations of what is done."""
+        """Ignore cancellations of the evaluation that has ended."""
         self._current = None
 
     def is_idle(self) -> bool:
-        """Return whether nothing was said and not heard, nor is in the next moment."""
+        """Return whether no message waits, and none comes within `IDLE_GRACE_S`."""
         return not self._waiting and not select.select([self._connection], [], [], IDLE_GRACE_S)[0]
 
     @contextlib.contextmanager
     def until_request(self) -> Iterator[None]:
-        """Break the block off as soon as the engine asks for anything."""
+        """End the block as soon as a message of the engine arrives."""
         self._idle = True
         try:
             yield
@@ -135,7 +134,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _refusal(begin: Begin, message: str) -> Measurement:
-    """Return an error: what judges is not what it was when this process started."""
+    """Return an error: the judge's own files or terms are not those of the run."""
     return Measurement(
         outcome=Outcome.ERROR,
         failure=FailureKind.JUDGE,
@@ -151,9 +150,10 @@ def _evaluate(
     sources: integrity.Sources,
     evaluations: Evaluations,
 ) -> Measurement | None:
-    """Return what was found; None if it was cancelled, with no process of the candidate left.
+    """Return the measurement, or None if it was cancelled.
 
-    Else those that are left have been killed, and the caller waits for them.
+    After a cancellation no process of the candidate is left; otherwise the processes have been
+    killed, and the caller waits until they are gone.
     """
     started = time.monotonic()
     if request.task_sha256 != begin.sha256():
@@ -165,7 +165,7 @@ def _evaluate(
     def report(progress: Progress) -> None:
         channel.check_messages()
         now = time.monotonic()
-        # Who reads it takes time on a CPU that the candidate is to have.
+        # Reading it costs CPU time that the candidate should have.
         if progress.done and now - sent_at.get(progress.stage, 0.0) < PROGRESS_INTERVAL_S:
             return
         sent_at[progress.stage] = now
@@ -200,7 +200,7 @@ def _serve(channel: EngineChannel) -> None:
     environment |= dsl.environment(target.name)
     zygote = Zygote(environment, channel.interrupts(), target.name, dsl.name)
     try:
-        # Only now: both processes load torch, and do so side by side.
+        # Imported only now, so that judge and zygote import torch at the same time.
         from akg_tui.evaluate.evaluation import Evaluations
 
         evaluations = Evaluations(begin, scratch, zygote, offered)
@@ -212,19 +212,19 @@ def _serve(channel: EngineChannel) -> None:
             if found is not None and not begin.prefetch:
                 evaluations.clean_up(keep=False)
             channel.answer(Result(request.number, found))
-            # After a cancellation another evaluation is less likely, and quiet is wanted.
+            # After a cancellation another evaluation is less likely, so nothing is prefetched.
             prefetch = begin.prefetch and found is not None
             if prefetch:
                 evaluations.fork_next()
-            # Those that have seen a kernel were killed; they are gone before there is another.
+            # Children that have seen a kernel are gone before another kernel is loaded.
             evaluations.clean_up(keep=True)
             if prefetch and channel.is_idle():
                 with channel.until_request():
                     evaluations.prepare()
     finally:
         zygote.close()
-        # Whatever the zygote could not end, because it was killed, has come to us.
-        process_tree.end_orphans()
+        # If the zygote was killed, its children have become ours.
+        process_watch.end_orphans()
         shutil.rmtree(home, ignore_errors=True)
 
 

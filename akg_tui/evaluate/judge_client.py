@@ -1,7 +1,7 @@
-"""The engine's hold on the judge: start it, ask it, cancel, survive its loss.
+"""The engine's client of the judge: starts it, sends requests, cancels, survives its loss.
 
-Runs in the engine's process, so it must never import torch and never block the loop. It
-owns the judge's process, but no number in a measurement.
+Runs in the engine's process, so it must never import torch and never block the event loop. It
+owns the judge's process, and no number of a measurement.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
+from akg_tui.core.measurement import FailureKind, Finding, Measurement, Outcome, Progress
 from akg_tui.core.sanitize import strip_escapes, strip_to_line
 from akg_tui.core.task import Task
 from akg_tui.evaluate import engine_protocol, static_guard
@@ -55,9 +56,9 @@ class Judge:
     on_progress
         Called in the loop with each step; its `message` is the evaluation's label. It must
         return at once.
-    ahead
-        Whether the judge makes ready for the next evaluation while there is none: draws
-        inputs, and has processes wait that have seen no kernel.
+    prefetch
+        Whether the judge prepares the next evaluation while it is idle: it draws inputs and
+        forks processes that have seen no kernel.
 
     Use it as an asynchronous context manager, or `prepare` and `close` it. One evaluation
     runs at a time; a second call waits for the first.
@@ -100,7 +101,7 @@ class Judge:
     async def prepare(self) -> None:
         """Start the judge, which then loads torch by itself; return without waiting for that.
 
-        Optional, to save `evaluate` the wait. A judge that can't be started is told there.
+        Optional: it saves `evaluate` the wait, which also reports a judge that can't start.
         """
         if lacking(self._task):
             return
@@ -130,8 +131,8 @@ class Judge:
     ) -> Measurement:
         """Build, verify and time a kernel; compare with `incumbent`, or with the reference.
 
-        With `precise` no verdict is sought: clusters go on until half of the ratio's interval
-        is this share of the ratio (0.02: ± 2 %), or the task's budget is spent.
+        With `precise` there is no verdict: clusters are run until half of the ratio's interval
+        is this fraction of the ratio (0.02: ± 2 %), or the task's time budget is spent.
 
         Whatever the kernel does, the answer is a Measurement. Cancelling the task that
         awaits this kills what runs and leaves the judge usable.
@@ -141,16 +142,7 @@ class Judge:
         EvaluationCancelled
             `cancel` was called meanwhile.
         """
-        return await self._evaluate(
-            Evaluate(
-                number=next(self._numbers),
-                task_sha256=self._begin().sha256(),
-                kernel=kernel,
-                incumbent=incumbent,
-                label=label,
-                precise=precise,
-            )
-        )
+        return await self._evaluate(kernel, incumbent=incumbent, label=label, precise=precise)
 
     async def probe(
         self, kernel: str, *, timed: bool = True, samples: int = 0, warmups: int = 0
@@ -162,50 +154,45 @@ class Judge:
         come first. Raises as `evaluate` does.
         """
         return await self._evaluate(
-            Evaluate(
-                number=next(self._numbers),
-                task_sha256=self._begin().sha256(),
-                kernel=kernel,
-                incumbent=None,
-                label="probe",
-                timed=timed,
-                samples=samples,
-                warmups=warmups,
-            )
+            kernel, label="probe", timed=timed, samples=samples, warmups=warmups
         )
 
-    async def _evaluate(self, request: Evaluate) -> Measurement:
+    async def _evaluate(self, kernel: str, **options: Any) -> Measurement:
         start = time.monotonic()
-        if why := lacking(self._task):
+        request = Evaluate(
+            number=next(self._numbers),
+            task_sha256=self._begin().sha256(),
+            kernel=kernel,
+            **options,
+        )
+
+        def without_judge(
+            outcome: Outcome,
+            failure: FailureKind,
+            message: str,
+            detail: str = "",
+            findings: tuple[Finding, ...] = (),
+        ) -> Measurement:
             return Measurement(
-                outcome=Outcome.ERROR,
-                failure=FailureKind.TOOLCHAIN,
-                message=why,
-                threads=self._task.timing.threads,
-            )
-        fault = syntax_fault(request.kernel)
-        if fault is not None:
-            return Measurement(
-                outcome=Outcome.FAILED,
-                failure=FailureKind.SYNTAX,
-                message=strip_to_line(fault),
-                threads=self._task.timing.threads,
-                elapsed_s=time.monotonic() - start,
-            )
-        findings = static_guard.findings(request.kernel, self._task)
-        refused = next((finding for finding in findings if finding.refused), None)
-        if refused is not None:
-            return Measurement(
-                outcome=Outcome.FAILED,
-                failure=FailureKind.GUARD,
-                message=strip_to_line(
-                    f"{self._task.files.editable}:{refused.line}: {refused.reason}"
-                ),
-                detail=strip_escapes("\n".join(str(finding) for finding in findings)),
+                outcome=outcome,
+                failure=failure,
+                message=strip_to_line(message),
+                detail=detail,
                 findings=findings,
                 threads=self._task.timing.threads,
                 elapsed_s=time.monotonic() - start,
             )
+
+        if why := lacking(self._task):
+            return without_judge(Outcome.ERROR, FailureKind.TOOLCHAIN, why)
+        if (fault := syntax_fault(kernel)) is not None:
+            return without_judge(Outcome.FAILED, FailureKind.SYNTAX, fault)
+        findings = static_guard.findings(kernel, self._task)
+        refused = next((finding for finding in findings if finding.refused), None)
+        if refused is not None:
+            message = f"{self._task.files.editable}:{refused.line}: {refused.reason}"
+            detail = strip_escapes("\n".join(str(finding) for finding in findings))
+            return without_judge(Outcome.FAILED, FailureKind.GUARD, message, detail, findings)
         async with self._evaluating:
             self._report(Progress(stage="start", message=request.label))
             try:
@@ -213,14 +200,8 @@ class Judge:
                 found = await self._ask(request)
             except (JudgeLost, ConnectionError) as lost:
                 await self._discard()
-                return Measurement(
-                    outcome=Outcome.ERROR,
-                    failure=FailureKind.JUDGE,
-                    message=strip_to_line(str(lost) or "the judge was lost"),
-                    detail=self._log_tail(),
-                    threads=self._task.timing.threads,
-                    elapsed_s=time.monotonic() - start,
-                )
+                message = str(lost) or "the judge was lost"
+                return without_judge(Outcome.ERROR, FailureKind.JUDGE, message, self._log_tail())
         if found is None:
             raise EvaluationCancelled(request.label)
         return msgspec.structs.replace(found, findings=findings)

@@ -1,8 +1,8 @@
-"""Notices what disturbs a measurement: other work, a hypervisor, a falling clock, drift.
+"""Detects what disturbs a measurement: other work, a hypervisor, a changing clock, drift.
 
-Owns the counters of the machine that tell of it, and the sentences. May read `/proc` and
-`/sys`; must never decide anything: the caller takes more clusters when `disturbed` says so.
-What a machine does not offer to be read is left out.
+Owns the machine's counters and the sentences about them. May read `/proc` and `/sys`; must never
+decide anything: the caller runs more clusters on a disturbed machine. Counters that a machine does
+not offer are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DRIFT_DEVIATIONS = 4.0
 
 @dataclass(frozen=True)
 class Counters:
-    """What the machine has counted up to a moment; None where it does not tell."""
+    """The machine's counters at one moment; None where it does not count."""
 
     ticks: int | None
     stolen: int | None
@@ -39,7 +39,7 @@ class Machine:
         self._root = root
 
     def counters(self) -> Counters:
-        """Return what it has counted so far."""
+        """Return the present counters."""
         ticks = stolen = None
         fields = self._text("proc/stat").partition("\n")[0].split()
         if len(fields) > 8 and fields[0] == "cpu":
@@ -73,7 +73,7 @@ class Machine:
 
 
 class Watch:
-    """Follows one comparison, cluster by cluster."""
+    """Collects the disturbances of one comparison, cluster by cluster."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -83,7 +83,7 @@ class Watch:
         self._sampled_s = 0.0
 
     def cluster(self, cpu_wait_s: float, sampled_s: float) -> None:
-        """Take note of a cluster; `waited_s` is its own, `sampled_s` what all samples took."""
+        """Add a cluster: seconds it waited for a CPU, and seconds of all samples so far."""
         self._cpu_wait_s += cpu_wait_s
         self._sampled_s = sampled_s
         clock = self._machine.clock_khz()
@@ -91,7 +91,7 @@ class Watch:
             self._clocks.append(clock)
 
     def disturbances(self, baseline_s: Sequence[float]) -> tuple[str, ...]:
-        """Return what makes the values so far less certain than their spread tells."""
+        """Return in sentences what makes the values less certain than their spread shows."""
         now = self._machine.counters()
         first, told = self._first, []
         if now.ticks and first.ticks and now.stolen is not None and first.stolen is not None:
@@ -123,7 +123,7 @@ def drift(seconds: Sequence[float]) -> float:
     third = count // 3
     first, last = logs[:third], logs[-third:]
     steps = [abs(b - a) for a, b in itertools.pairwise(logs)]
-    # Neighbours differ by noise alone, whatever the trend; a median pays no heed to a jump.
+    # Neighbours differ by noise whatever the trend; a median ignores a jump.
     deviation = 1.4826 * statistics.median(steps) / math.sqrt(2)
     moved = statistics.median(last) - statistics.median(first)
     if abs(moved) < DRIFT_DEVIATIONS * deviation * math.sqrt(2 / third):

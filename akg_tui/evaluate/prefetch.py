@@ -1,9 +1,7 @@
-"""What the next evaluation needs and no candidate can know: inputs with their results.
+"""Inputs with their results, drawn while the judge is idle and handed out once.
 
-Owns what was drawn and not used yet; each piece is handed out once. All of it comes from the
-judge's secret seeds and lies in the judge's memory alone, and the reference's process that drew
-it has ended before a candidate's begins. So it may be drawn while there is nothing to judge,
-which is when nobody waits for it, or else when it is asked for.
+Drawing ahead is safe: seeds are secret, the data lies in the judge's memory alone, and the
+reference's process that drew it has ended before a candidate's process begins.
 """
 
 from __future__ import annotations
@@ -28,14 +26,14 @@ DRAWS_AHEAD = 2
 """Draws for timing: one for the comparison and one for its confirmation."""
 
 DRAWS_AHEAD_BYTES = 64 << 20
-"""Beyond this for both, one is kept, of the size that was needed the last time."""
+"""If both together exceed this, one is drawn, of the size that was needed last."""
 
 SPARE_SHARE = 1.25
-"""More inputs than were needed the last time: a candidate that is faster needs more."""
+"""How many times the inputs needed last are drawn: a faster candidate needs more."""
 
 POOL_BLOCKS = 16
-"""Pieces of memory for the clusters of a comparison: inputs and results of both sides, for as
-many clusters as the first look that can tell a gain needs."""
+"""Blocks of memory for the clusters of a comparison: inputs and results of both sides, for as
+many clusters as the first look that can show a gain needs."""
 
 POOL_BYTES = 128 << 20
 
@@ -50,12 +48,12 @@ class Need:
 
     @property
     def with_spare(self) -> Need:
-        """The same with some to spare."""
+        """The same need with some more inputs."""
         return Need(int(SPARE_SHARE * self.count), int(SPARE_SHARE * self.checkable), self.at_least)
 
 
 class Prefetched:
-    """Draws for the evaluations of one judge, ahead where it can."""
+    """The inputs of one judge's evaluations, drawn ahead where possible."""
 
     def __init__(self, pool: ChildPool, reference: Reference) -> None:
         self._pool = pool
@@ -67,12 +65,12 @@ class Prefetched:
         self.memory_pool = SharedMemoryPool(POOL_BLOCKS, POOL_BYTES)
         """Memory for the clusters of a comparison."""
         self._used: list[VerificationInputs | Draw] = []
-        """Kept until there is time to give so much memory back."""
+        """Handed out and closed; freed while the judge is idle, because that takes time."""
 
     def fill(self, spares: int) -> None:
-        """Draw what is missing, and have so many children ready.
+        """Draw what is missing, and fork spares until there are `spares`.
 
-        Can be broken off at any point, and keeps what is whole by then.
+        Can be interrupted at any point, and keeps what is complete by then.
         """
         self.free_used()
         if not self._reference.examined:
@@ -93,7 +91,7 @@ class Prefetched:
                 )
 
     def verification_inputs(self) -> VerificationInputs:
-        """Return fresh trials, which the caller closes."""
+        """Return fresh verification inputs, which the caller closes."""
         self.free_used()
         drawn, self._verification_inputs = self._verification_inputs, None
         if drawn is None:
@@ -107,7 +105,7 @@ class Prefetched:
         self._need = need
         while self._timed:
             drawn = self._timed.popleft()
-            # A reference too slow to draw all that is needed would be no faster now.
+            # A reference that was too slow to draw enough would be no faster now.
             if drawn.count >= need.count or drawn.cut_short:
                 break
             drawn.close()
@@ -118,7 +116,7 @@ class Prefetched:
         return drawn
 
     def free_used(self) -> None:
-        """Give back the memory of what was handed out and closed."""
+        """Free the memory of what was handed out and closed."""
         self._used.clear()
 
     def _lacks_timed(self) -> bool:

@@ -1,7 +1,7 @@
-"""The reference, as the judge sees it: what its data looks like, and draws from it.
+"""The judge's side of the reference: how its data lies, and inputs drawn from it.
 
-A reference child never lives beside a candidate's, except as the baseline that is timed.
-The seeds come from the judge and die with it; what is drawn stays in the judge's memory.
+A reference child never runs beside a candidate's, except as the baseline that is timed. The judge
+chooses the seeds and never stores them; drawn data stays in the judge's memory.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import Self, TypeVar
 
 import msgspec
 import torch
@@ -30,10 +31,10 @@ from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 
 RESULTS_SHARE = 0.5
 PARTS = 8
-"""At most so many places of one extent are asked about one by one."""
+"""At most this many axes of one extent are probed one by one."""
 
 BATCH_S = 0.05
-"""Items are asked for in batches of about this long, so that the time can be kept."""
+"""Items are drawn in batches of about this many seconds, so that a time limit can be kept."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,20 @@ class Draw:
     outputs: SharedMemory
     exact: SharedMemory | None
     cut_short: bool = False
-    """There are fewer than were asked for, because drawing them took too long."""
+    """There are fewer than were requested, because drawing them took too long."""
+
+    @classmethod
+    def allocate(cls, description: Description, count: int, *, exact: int) -> Self:
+        """Return a draw with memory for `count` items, and `exact` times as many exact results."""
+        wide = layouts.result_layout(description.outputs, exact=True).size
+        return cls(
+            description,
+            count,
+            count,
+            SharedMemory(count * description.inputs.size),
+            SharedMemory(count * description.outputs.size),
+            SharedMemory(exact * count * wide) if exact and description.has_floats else None,
+        )
 
     def results(self, item: int) -> list[torch.Tensor]:
         """Return the reference's results for an item."""
@@ -63,11 +77,11 @@ class Draw:
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """The descriptors that a DRAW needs."""
+        """The descriptors that a DRAW request needs."""
         return tuple(block.fd for block in (self.inputs, self.outputs, self.exact) if block)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Close the descriptors; see `SharedMemory.close`."""
         for block in (self.inputs, self.outputs, self.exact):
             if block is not None:
                 block.close()
@@ -75,14 +89,14 @@ class Draw:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A reference child at work, with what it said of itself."""
+    """A loaded reference child with its description."""
 
     worker: Worker
     description: Description
     _report: SharedMemory
 
     def vary(self, variation: Variation, seed: int, deadline_s: float) -> Description | None:
-        """Draw other shapes from now on; return how they lie, or None if they are refused."""
+        """Draw other shapes from now on; return their description, or None if refused."""
         blob = shared_memory_of(msgspec.json.encode(variation))
         try:
             self.worker.send(Op.VARY, seed=seed, fds=(blob.fd,))
@@ -113,8 +127,17 @@ def declared_in(description: Description) -> Shapes:
     return tuple(slot.shape for slot in description.inputs.tensors)
 
 
+T = TypeVar("T")
+
+
+def _examined(value: T | None) -> T:
+    if value is None:
+        raise EvaluationError(FailureKind.JUDGE, "the reference was not examined")
+    return value
+
+
 class Reference:
-    """Makes reference children, and remembers what the first one said of itself."""
+    """Starts reference children, and keeps the description that the first one gave."""
 
     def __init__(self, pool: ChildPool, source: str, filename: str) -> None:
         self._pool = pool
@@ -127,11 +150,11 @@ class Reference:
         self._refused: EvaluationError | None = None
         self.rules = pool.task.correctness
         self.sample_held: list[Bound] = []
-        """What a candidate's results for the sample are held to."""
+        """The bounds of a candidate's results for the sample."""
         self.is_finite = True
         """Whether ordinary inputs give finite results."""
         self.excluded_kinds: set[ValueKind] = set()
-        """Values on which the reference's process ended: asking again would cost another."""
+        """Kinds of values on which the reference's process ended; they are not tried again."""
         self.free_dimensions: list[Dimension] = []
         """The dimensions that can differ; none if the task fixes its shape."""
 
@@ -153,23 +176,17 @@ class Reference:
     @property
     def description(self) -> Description:
         """How inputs, results, weights and constructor arguments lie in memory."""
-        if self._description is None:
-            raise EvaluationError(FailureKind.JUDGE, "the reference was not examined")
-        return self._description
+        return _examined(self._description)
 
     @property
     def state(self) -> SharedMemory:
         """The constructor's arguments, then the weights."""
-        if self._state is None:
-            raise EvaluationError(FailureKind.JUDGE, "the reference was not examined")
-        return self._state
+        return _examined(self._state)
 
     @property
     def sample(self) -> Draw:
         """One item that is never timed nor compared: for building and warming up."""
-        if self._sample is None:
-            raise EvaluationError(FailureKind.JUDGE, "the reference was not examined")
-        return self._sample
+        return _examined(self._sample)
 
     def plan(self, **bound: Layout | int) -> Plan:
         """Return the plan of a reference child."""
@@ -194,7 +211,7 @@ class Reference:
         )
 
     def examine(self) -> None:
-        """Load the reference once and check that the task can tell right from wrong.
+        """Load the reference once and check that the task tells right results from wrong ones.
 
         Raises
         ------
@@ -213,10 +230,10 @@ class Reference:
             state = SharedMemory(description.arguments.size + description.weights.size)
             worker.send(Op.STATE, fds=(state.fd,))
             worker.answer(self.call_s, "writing its weights")
-            # Every kernel's process is given these; none may change them for the next.
+            # Every kernel's process maps these, so none may change them.
             state.finish()
-            # The sample, its second result, and two more to tell what a cheat could get by with.
-            sample = self._memory(description, 4, exact=True)
+            # The sample, its second result, and two more items for the task's lint.
+            sample = Draw.allocate(description, 4, exact=1)
             wanted = Want.EXACT if sample.exact is not None else 0
             made = self._draw_batch(worker, 0, 1, Want.OUTPUT | Want.TWICE | wanted, sample.fds)
             made &= self._draw_batch(worker, 2, 2, Want.OUTPUT | wanted, ())
@@ -228,7 +245,7 @@ class Reference:
             )
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
             free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
-        # All at once, at the end: it may be broken off anywhere above, and begins anew then.
+        # Set together at the end: an interrupt anywhere above leaves nothing half examined.
         self.sample_held, self.free_dimensions = held, free_dimensions
         self.is_finite = correctness.all_finite(inexact)
         self._description, self._state, self._sample = description, state, sample
@@ -250,7 +267,7 @@ class Reference:
             raise self._refused
 
     def _free_dimensions(self, loaded: Loaded) -> list[Dimension]:
-        """Return the dimensions of which the reference takes other extents."""
+        """Return the dimensions for which the reference accepts other extents."""
         declared = declared_in(loaded.description)
 
         def accepts(dimension: Dimension) -> bool:
@@ -270,7 +287,7 @@ class Reference:
                         part for part in hidden_shapes.parts(dimension)[:PARTS] if accepts(part)
                     ]
         except ChildFailed:
-            # A reference that dies of another shape has declared its own, in its way.
+            # A reference whose process dies of another shape accepts only those found so far.
             return free_dimensions
         return free_dimensions
 
@@ -286,9 +303,9 @@ class Reference:
     ) -> Draw:
         """Draw up to `count` items from fresh secret seeds, the first `checkable` with results.
 
-        Stops after `seconds`, but not before `at_least` items. Half of the time at most goes
-        into results: without any left, a slow reference would leave nothing to time with.
-        The child must not have been told to vary.
+        Stops after `seconds`, but not before `at_least` items. At most half of the time is spent
+        on results, so that a slow reference leaves time for inputs. `vary` must not have been
+        called on the child before.
         """
         worker, description = loaded.worker, loaded.description
         if description != self.description:
@@ -297,7 +314,7 @@ class Reference:
                 f"{self._filename}: get_inputs() must return the same shapes, dtypes and "
                 "constants every time",
             )
-        memory = self._memory(description, count, exact=exact)
+        memory = Draw.allocate(description, count, exact=int(exact))
         start = time.monotonic()
         done = with_results = 0
         every, batch, fds = True, 1, memory.fds
@@ -326,7 +343,7 @@ class Reference:
 
     @contextmanager
     def loaded(self, *, builds: bool = False) -> Iterator[Loaded]:
-        """Yield a reference child; its failures in the block are blamed on the reference."""
+        """Yield a reference child; a failure of it in the block is the reference's."""
         with (
             closing(SharedMemory(REPORT_BYTES)) as report,
             blamed_on(FailureKind.REFERENCE, self._filename),
@@ -344,25 +361,14 @@ class Reference:
 
     @property
     def call_s(self) -> float:
-        """How long drawing one item may take."""
+        """The seconds that drawing one item may take."""
         # Drawing makes inputs and calls the model up to three times, once in double precision.
         return 4 * self._pool.task.timing.call_timeout_s + 10.0
-
-    def _memory(self, description: Description, count: int, *, exact: bool) -> Draw:
-        wide = layouts.result_layout(description.outputs, exact=True).size
-        return Draw(
-            description,
-            count,
-            count,
-            SharedMemory(count * description.inputs.size),
-            SharedMemory(count * description.outputs.size),
-            SharedMemory(count * wide) if exact and description.has_floats else None,
-        )
 
     def _draw_batch(
         self, worker: Worker, item: int, count: int, wanted: int, fds: tuple[int, ...]
     ) -> int:
         seed = secrets.randbits(63)
         worker.send(Op.DRAW, count=count, seed=seed, item=item, wanted=wanted, fds=fds)
-        # No candidate lives now, so there is nobody to be protected by stopping this one.
+        # No candidate runs now, so the child need not be stopped.
         return worker.answer(count * self.call_s, "drawing inputs", stop=False)

@@ -1,12 +1,12 @@
 """The statistics of a comparison: a ratio, its confidence interval, and when to stop.
 
-Pure. The unit of observation is the *cluster*: one pair of fresh processes, whose median
-log ratio over its samples is one value. Samples inside a process are not independent, so
-their number buys no confidence here.
+Pure. The unit of observation is the *cluster*: one pair of fresh processes, whose median log ratio
+over its samples is one value. Samples inside a process are not independent, so their number adds
+no confidence.
 
-A comparison is looked at many times, so each look has a one-sided error rate of its own;
-together they stay within `TOTAL_ALPHA`. A KEEP takes two of them: the main one, and after it
-a confirming one on new inputs and new processes, which has a schedule of its own.
+A group-sequential design: a comparison has several interim looks, each with a one-sided error rate
+of its own, which add up to at most `TOTAL_ALPHA`. A KEEP takes two comparisons: the main one, and a
+confirming one on new inputs and new processes, with a schedule of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from akg_tui.core.measurement import Interval
 
@@ -28,26 +28,26 @@ TRIM = 0.1
 FUTILITY_ALPHA = 0.02
 HOPELESS_CLUSTERS = (2, 3)
 HOPELESS_ALPHA = 0.01
-"""How surely a kernel must be no gain to be given up after so few clusters. A look that can end a
-comparison in no other way takes nothing from the error rate of a KEEP."""
+"""The error rate of giving a kernel up after so few clusters. Such a look can only end a comparison
+without a gain, so it takes nothing from the error rate of a KEEP."""
 
 KNOWN_DEVIATION = 0.17
-"""By how much pairs of processes have differed at most on the machines that were measured, in a
-kernel bound by memory beside a noisy neighbour (docs/benchmarks.md). Two values say next to nothing
-of their own spread; with this one they are enough to tell what is far off."""
+"""The largest standard deviation of log ratios between clusters that was measured: a memory-bound
+kernel beside a noisy neighbour (docs/benchmarks.md). Two values hardly show their own spread; with
+this one they suffice to recognise a kernel that is far slower."""
 
 HOPELESS_LEAST = 8
 """Giving up early costs power, never a false KEEP, so it may be quicker to believe."""
 
 SPENT_ALPHA = 0.005
-"""How surely a gain must be one where the time ended before a look could find it so."""
+"""The error rate of calling a gain where the time ended before a look."""
 
 PRECISE_ALPHA = 0.005
 PRECISE_LEAST = 8
 PRECISE_MOST = 160
 STEADY_CLUSTERS = 12
 DISTURBED_MARGIN = 0.2
-"""On a machine that was disturbed, fewer clusters than this prove only a larger gain."""
+"""With fewer than `STEADY_CLUSTERS` on a disturbed machine, a gain must exceed the goal by this."""
 
 AUTOCORRELATION_LEAST = 6
 AUTOCORRELATION_DEVIATIONS = 1.0
@@ -56,17 +56,16 @@ AUTOCORRELATION_MOST = 0.8
 SINGLE_CALL_SHARE = 0.25
 SINGLE_CALL_ALPHA = 0.01
 SINGLE_CALL_PROOF = 0.2
-"""What of a gain must be left where inputs come one at a time; how sure it must be that it is not;
-and the part of a look's error rate that is spent on showing that it is, so that in all looks of a
-confirmation together a gain of several inputs at once passes for one in a hundred times."""
+"""The share of a gain that must remain in single calls; the error rate of finding that it does not;
+and the part of a look's error rate for showing that it does, so that over all looks of a
+confirmation a gain that needs several inputs at once passes at most once in a hundred times."""
 
 SINGLE_CALL_PROVED_FROM = 0.1
 TOGETHER_PROVED_FROM = 0.15
 SINGLE_CALL_DOUBT = 0.1
-"""A gain of which single calls should show so much, or whole samples do, must be shown one input at
-a time. What the first is less than the second is what a call takes longer when it is alone; on a
-disturbed machine that can be anything, so the first can't be asked by itself. A smaller gain must
-not be disproved, and not look at this error rate as if it were none."""
+"""A gain must be shown in single calls if it should be this large there, or is this large in whole
+samples (the two differ by what a single call takes longer, which a disturbed machine can make
+anything). A smaller gain must only not be disproved, and not look absent at this error rate."""
 
 POWER_DEVIATIONS = 2.5
 """A gain this many standard errors beyond the bound is found 95 times in a hundred.
@@ -76,10 +75,10 @@ It would be 1.645 if the spread were known; from a dozen or two values it is its
 
 @dataclass(frozen=True)
 class Look:
-    """After `clusters` values, a bound that errs at most `alpha` of the time on one side.
+    """An interim look after `clusters` values, with a one-sided error rate of `alpha`.
 
-    It must exceed the goal by the factor ``1 + margin``: a handful of processes can all
-    have had the same luck, where there are two or three places for memory to lie.
+    The bound must exceed the goal by the factor ``1 + margin``, because a few processes can all
+    have had the same luck with the addresses of their memory.
     """
 
     clusters: int
@@ -97,14 +96,14 @@ class Standing(Enum):
 
 @dataclass(frozen=True)
 class Schedule:
-    """When a comparison is looked at, until when, and how often it may err in all."""
+    """The looks of a comparison and their total error rate."""
 
     looks: tuple[Look, ...]
     alpha: float
 
     @property
     def last(self) -> Look:
-        """The look after which nothing is open."""
+        """The look at which a comparison always ends."""
         return self.looks[-1]
 
     def at(self, clusters: int) -> Look | None:
@@ -118,7 +117,7 @@ class Schedule:
     def final(self, clusters: int) -> Look:
         """Return the look at a comparison that ends here, decided or not.
 
-        It has all of the error rate that the looks before have not used: none will follow.
+        No look follows, so it has all of the error rate that earlier looks have not used.
         """
         spent = math.fsum(look.alpha for look in self.looks if look.clusters < clusters)
         alpha = max(self.alpha - spent, self.last.alpha)
@@ -283,9 +282,9 @@ def standing(
 
 
 def is_faster_so_far(log_ratios: Sequence[float], min_gain: float) -> bool:
-    """Say whether a comparison that can't go on is worth a confirming one.
+    """Say whether a comparison that ran out of time is worth a confirming one.
 
-    Its few clusters need no margin here, as they would at a look: the confirming ones have theirs.
+    It needs no margin, as it would at a look, because the confirming looks have theirs.
     """
     found = trimmed_mean(log_ratios)
     return found.mean - found.reach(SPENT_ALPHA) > math.log1p(min_gain)
@@ -309,13 +308,11 @@ def early_interval(log_ratios: Sequence[float]) -> Interval:
 def _early_reach(found: TrimmedMean) -> float:
     """Return how far a bound at level `HOPELESS_ALPHA` lies from the mean of two or three values.
 
-    By a normal distribution as wide as they show, and at least as `KNOWN_DEVIATION`; or, of three,
-    by Student's t, which knows nothing of the spread but what they show, where that is nearer. Two
-    agree by chance too often: on a disturbed machine gains were given up for it.
+    From a normal distribution with their own deviation, but at least `KNOWN_DEVIATION`; for three
+    values from Student's t where that is nearer. Two values agree by chance too often for t.
     """
     deviation = max(found.deviation, KNOWN_DEVIATION)
-    normal = statistics.NormalDist().inv_cdf(1 - HOPELESS_ALPHA)
-    known = normal * deviation / math.sqrt(found.count)
+    known = float(ndtri(1 - HOPELESS_ALPHA)) * deviation / math.sqrt(found.count)
     return min(found.reach(HOPELESS_ALPHA), known) if found.count > 2 else known
 
 
@@ -330,12 +327,12 @@ def single_call_standing(
     together: Sequence[float],
     alpha: float = CONFIRM_ALPHA,
 ) -> Standing:
-    """Say whether a gain is still one where a kernel sees one input at a time.
+    """Say whether a gain remains where a kernel sees one input at a time.
 
-    `found` are the log ratios of single calls in each cluster, `expected` what an honest kernel
-    would show there, `together` those of whole samples; `alpha` is the error rate of the look.
-    FUTILE: surely less than a quarter of it is left. FASTER: surely more; or the gain is so small
-    that proving this would take long, for single calls are noisy, and would cost honest gains.
+    `found` are the log ratios of single calls in each cluster, `expected` those of an honest
+    kernel, `together` those of whole samples; `alpha` is the error rate of the look. FUTILE: surely
+    less than `SINGLE_CALL_SHARE` of it remains. FASTER: surely more; or the gain is so small that
+    showing this would take too many noisy single calls, and would cost honest gains.
     """
     if len(found) < 2:
         return Standing.FASTER

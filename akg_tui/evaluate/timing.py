@@ -1,7 +1,7 @@
 """The timing stage: sizes the samples, runs clusters until decided, and confirms a gain.
 
-Owns the order of looks, the budgets, and the notes on noise. It runs what `timing` offers
-and believes what `verdict` computes; it takes neither times nor ratios from anywhere else.
+Owns the order of looks, the budgets and the notes on noise. Times come from `timing_samples` and
+decisions from `statistics`; it takes neither from anywhere else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from statistics import median
 
 from akg_tui.core.measurement import Confirmation, FailureKind, Interval, Roofline, digits
@@ -30,28 +30,28 @@ LEAST_CLUSTERS = 4
 SINGLE_CALL_CLUSTERS = 12
 CALIBRATING_CALLS = 3
 CHECKABLE = 0.3
-"""Of the inputs: those that have results beside them, so that a timed call can be checked."""
+"""The share of the inputs with known results, so that a timed call can be checked."""
 
 CONFIRM_SHARE = 0.5
 """Of the budget of the comparison, on top of it."""
 
 UNEQUAL_GAIN = 0.25
-"""What a gain must be at least where the sides have different numbers of calls in a sample: getting
-going takes some percent of a sample, and of the calls of one side more."""
+"""The least gain where the sides have different numbers of calls in a sample: the start of a
+sample costs some percent of it, and a larger share of a sample with fewer calls."""
 
 UNSHOWN = "one input at a time the gain was not shown beyond doubt, so it does not count"
 
 PRECISE_EVERY = 4
 FORKED_AHEAD = 8
-"""Clusters that children are made for at once, when a look has left the ratio open."""
+"""For how many clusters children are forked at once when a look has left the ratio open."""
 
 SPARES = 2 * MAIN.looks[0].clusters
-"""Children that the clusters of a comparison need at least."""
+"""The fewest children that a comparison needs."""
 
 
 @dataclass
 class TimingResult:
-    """What the stage has found so far."""
+    """What the stage has found so far; times in milliseconds of one call."""
 
     candidate_ms: float | None = None
     baseline_ms: float | None = None
@@ -77,47 +77,36 @@ class KernelPair:
     """About how long a call of the candidate takes."""
 
 
+@dataclass
 class TimingStage:
-    """One comparison; `found` is filled as it goes, so that a failure can tell of it.
+    """One comparison; `found` is filled as it goes, so that a failure keeps what was found.
 
     Parameters
     ----------
     report
-        Told the stage, clusters done, clusters until the next look, and the estimate.
+        Called with the stage, clusters done, clusters until the next look, and the estimate.
     precise
-        Go on until half of the interval is this share of the ratio, and seek no verdict.
+        Run clusters until half of the interval is this fraction of the ratio, without a verdict.
     samples
-        End after about so many timed samples of each side; 0: when it is decided.
+        End after about this many timed samples of each side; 0: when the ratio is decided.
     """
 
-    def __init__(
-        self,
-        pool: ChildPool,
-        reference: Reference,
-        prefetched: Prefetched,
-        kernels: KernelPair,
-        found: TimingResult,
-        *,
-        levels: Sequence[Level],
-        report: Callable[[str, int, int, Interval | None], None],
-        precise: float | None,
-        samples: int = 0,
-        rng: random.Random,
-        memory: Memory,
-    ) -> None:
-        self._pool = pool
-        self._timing = pool.task.timing
-        self._reference = reference
-        self._prefetched = prefetched
-        self._kernels = kernels
-        self._levels = levels
-        self._found = found
-        self._report = report
-        self._precise = precise
-        self._samples = samples
+    pool: ChildPool
+    reference: Reference
+    prefetched: Prefetched
+    kernels: KernelPair
+    found: TimingResult
+    _: KW_ONLY
+    levels: Sequence[Level]
+    report: Callable[[str, int, int, Interval | None], None]
+    precise: float | None
+    rng: random.Random
+    memory: Memory
+    samples: int = 0
+
+    def __post_init__(self) -> None:
+        self._timing = self.pool.task.timing
         self._goal = self._timing.min_gain
-        self._rng = rng
-        self._memory = memory
         self._single_calls: list[SingleCalls] = []
         self._candidate_s: list[float] = []
         self._baseline_s: list[float] = []
@@ -130,38 +119,36 @@ class TimingStage:
         ChildFailed
             The candidate failed in a timed call, or is faster than memory allows.
         """
-        self._report("time", 0, MAIN.looks[0].clusters, None)
-        calls, pairs = self._sizes((self._baseline_seconds(), self._kernels.call_s))
+        self.report("time", 0, MAIN.looks[0].clusters, None)
+        calls, pairs = self._sizes((self._baseline_seconds(), self.kernels.call_s))
         if calls[0] != calls[1]:
             calls, pairs = self._sized_again(calls, pairs)
         if calls[0] != calls[1]:
             self._goal = max(self._goal, UNEQUAL_GAIN)
-        with self._cluster_runner(calls, pairs, strict=self._precise is not None) as runner:
+        with self._cluster_runner(calls, pairs, strict=self.precise is not None) as runner:
             found = (
-                self._run_until_precise(runner)
-                if self._precise
-                else self._run_until_decided(runner)
+                self._run_until_precise(runner) if self.precise else self._run_until_decided(runner)
             )
         self._check_roofline()
-        low = self._found.ratio.low if self._found.ratio is not None else 0.0
+        low = self.found.ratio.low if self.found.ratio is not None else 0.0
         if found is Standing.FASTER:
             with self._cluster_runner(calls, pairs, strict=True) as runner:
                 self._confirm(runner)
-        elif self._precise is None and low > 1 + self._timing.min_gain:
-            # Nobody takes a bound for a gain that no second measurement has agreed to.
-            self._found.confirmation = Confirmation(None, agrees=False)
+        elif self.precise is None and low > 1 + self._timing.min_gain:
+            # A bound alone is no gain: no second measurement has agreed to it.
+            self.found.confirmation = Confirmation(None, agrees=False)
         self._require_single_call_gain()
 
     def _sized_again(self, calls: tuple[int, int], pairs: int) -> tuple[tuple[int, int], int]:
-        """Return sizes by what a cluster shows, of which nothing else is kept.
+        """Return sizes by the times of one cluster, whose ratio is not used.
 
-        What calls took while a kernel was verified is not yet what they take when they are timed:
-        an input that comes again can be looked up. Who is thought to be fast has more calls in a
-        sample, and what a sample takes to get going is then shared by more of them.
+        A call during verification is no good estimate of a timed call: a repeated input can be
+        looked up. A kernel that seems fast gets more calls in a sample, over which the cost of
+        starting a sample is then spread.
         """
         with self._cluster_runner(calls, pairs, strict=False) as runner:
             cluster = runner.run_cluster()
-            self._found.sampled_s += runner.sampled_s
+            self.found.sampled_s += runner.sampled_s
         return self._sizes((cluster.baseline_s, cluster.candidate_s))
 
     def _run_until_decided(self, runner: ClusterRunner) -> Standing:
@@ -172,19 +159,19 @@ class TimingStage:
         while True:
             spent = self._run_cluster(runner, watch, values, MAIN, stop)
             count = len(values)
-            self._report("time", count, MAIN.next(count).clusters, self._found.ratio)
+            self.report("time", count, MAIN.next(count).clusters, self.found.ratio)
             if statistics.is_hopeless(values, self._goal):
-                self._found.ratio = statistics.early_interval(values)
+                self.found.ratio = statistics.early_interval(values)
                 self._record_noise(watch, values)
                 return Standing.FUTILE
             look = MAIN.final(count) if spent else MAIN.at(count)
             if look is None:
                 continue
             self._record_noise(watch, values)
-            least = statistics.STEADY_CLUSTERS if self._found.noise else 0
+            least = statistics.STEADY_CLUSTERS if self.found.noise else 0
             standing = statistics.standing(values, look, self._goal, least=least)
             if standing is Standing.FASTER:
-                self._found.ratio = statistics.ratio_interval(values, look.alpha)
+                self.found.ratio = statistics.ratio_interval(values, look.alpha)
                 return standing
             if spent and statistics.is_faster_so_far(values, self._goal):
                 return Standing.FASTER
@@ -197,12 +184,12 @@ class TimingStage:
         stop = time.monotonic() + CONFIRM_SHARE * self._timing.budget_s
         watch = Watch(Machine())
         values: list[float] = []
-        least = statistics.STEADY_CLUSTERS if self._found.noise else 0
-        self._found.confirmation = Confirmation(None, agrees=False)
+        least = statistics.STEADY_CLUSTERS if self.found.noise else 0
+        self.found.confirmation = Confirmation(None, agrees=False)
         while True:
             spent = self._run_cluster(runner, watch, values, CONFIRMING, stop)
             count = len(values)
-            self._report("confirm", count, CONFIRMING.next(count).clusters, self._found.ratio)
+            self.report("confirm", count, CONFIRMING.next(count).clusters, self.found.ratio)
             look = CONFIRMING.final(count) if spent else CONFIRMING.at(count)
             if look is None:
                 continue
@@ -211,12 +198,12 @@ class TimingStage:
             if agreed:
                 standing = self._single_call_standing(look.alpha)
             interval = statistics.ratio_interval(values, look.alpha)
-            self._found.confirmation = Confirmation(interval, standing is Standing.FASTER)
-            # Single calls are few and noisy: a gain that lacks nothing else is given some more.
+            self.found.confirmation = Confirmation(interval, standing is Standing.FASTER)
+            # Single calls are few and noisy: a gain that only they leave open gets more clusters.
             waits = agreed and count < SINGLE_CALL_CLUSTERS
             if standing is not Standing.OPEN or (spent and not waits) or look is CONFIRMING.last:
                 if agreed and standing is Standing.OPEN:
-                    self._found.noise += (UNSHOWN,)
+                    self.found.noise += (UNSHOWN,)
                 return
             self._fork_ahead(CONFIRMING.next(count).clusters - count)
 
@@ -229,18 +216,18 @@ class TimingStage:
             spent = self._run_cluster(runner, watch, values, None, stop)
             count = len(values)
             due = max(statistics.PRECISE_LEAST, -(-count // PRECISE_EVERY) * PRECISE_EVERY)
-            self._report("time", count, due, self._found.ratio)
+            self.report("time", count, due, self.found.ratio)
             if count == due or spent:
                 self._record_noise(watch, values)
-                ratio = self._found.ratio
-                sharp = ratio is not None and statistics.half_width(ratio) <= (self._precise or 0)
-                steady = not self._found.noise or count >= statistics.STEADY_CLUSTERS
+                ratio = self.found.ratio
+                sharp = ratio is not None and statistics.half_width(ratio) <= (self.precise or 0)
+                steady = not self.found.noise or count >= statistics.STEADY_CLUSTERS
                 if (sharp and steady) or spent or count >= statistics.PRECISE_MOST:
                     return Standing.OPEN
 
     def _fork_ahead(self, clusters: int) -> None:
-        """Have children made for clusters to come, many at once: it takes them less time."""
-        self._pool.fork_spares(2 * min(clusters, FORKED_AHEAD))
+        """Fork children for clusters to come, many at once, which is faster."""
+        self.pool.fork_spares(2 * min(clusters, FORKED_AHEAD))
 
     def _single_call_standing(self, alpha: float = statistics.CONFIRM_ALPHA) -> Standing:
         return statistics.single_call_standing(
@@ -251,8 +238,8 @@ class TimingStage:
         )
 
     def _require_single_call_gain(self) -> None:
-        """Let the ratio of single calls count, if a gain of whole samples is not theirs."""
-        found = self._found
+        """Report the ratio of single calls if they disprove the gain of whole samples."""
+        found = self.found
         gains = found.ratio is not None and found.ratio.ratio > 1
         if (
             not gains
@@ -288,7 +275,7 @@ class TimingStage:
         if cluster.single_calls is not None:
             self._single_calls.append(cluster.single_calls)
         watch.cluster(cluster.cpu_wait_s, runner.sampled_s)
-        found = self._found
+        found = self.found
         found.clusters += 1
         found.samples += cluster.pairs
         found.sampled_s += runner.sampled_s - before
@@ -299,65 +286,65 @@ class TimingStage:
         if schedule is not CONFIRMING and len(values) > 1:
             alpha = schedule.final(len(values)).alpha if schedule else statistics.PRECISE_ALPHA
             found.ratio = statistics.ratio_interval(values, alpha)
-        enough = time.monotonic() >= stop or 0 < self._samples <= found.samples
+        enough = time.monotonic() >= stop or 0 < self.samples <= found.samples
         return len(values) >= LEAST_CLUSTERS and enough
 
     def _record_noise(self, watch: Watch, values: Sequence[float]) -> None:
-        """Write down what disturbed the machine, and how large a gain could be seen."""
-        found = self._found
+        """Record what disturbed the machine, and how large a gain could have been seen."""
+        found = self.found
         found.deviation = statistics.trimmed_mean(values).deviation
         alpha = MAIN.final(len(values)).alpha
         found.detectable = statistics.detectable_gain(values, alpha, self._timing.min_gain)
         found.noise = watch.disturbances(self._baseline_s)
 
     def _check_roofline(self) -> None:
-        """Compare the candidate's time with what memory allows; refuse the impossible."""
-        found, known = self._found, self._reference.description
-        if found.candidate_ms is None or not self._levels:
+        """Compare the candidate's time with the memory bandwidth; refuse an impossible time."""
+        found, known = self.found, self.reference.description
+        if found.candidate_ms is None or not self.levels:
             return
         seconds, threads = found.candidate_ms / 1e3, self._timing.threads
         must_move = known.outputs.size
         if self._timing.reads_all_inputs:
             must_move += known.inputs.size
-        why = roofline.refusal(self._levels, must_move=must_move, seconds=seconds, threads=threads)
+        why = roofline.refusal(self.levels, must_move=must_move, seconds=seconds, threads=threads)
         if why:
             raise ChildFailed(FailureKind.IMPOSSIBLE, why)
         moved = known.inputs.size + known.outputs.size
-        found.roofline = roofline.share(self._levels, moved=moved, seconds=seconds, threads=threads)
+        found.roofline = roofline.share(self.levels, moved=moved, seconds=seconds, threads=threads)
 
     @contextlib.contextmanager
     def _cluster_runner(
         self, calls: tuple[int, int], pairs: int, *, strict: bool
     ) -> Iterator[ClusterRunner]:
-        """Yield a contest on inputs that were drawn for it alone."""
-        self._pool.fork_spares(SPARES, reserved=True)
+        """Yield a runner with inputs that were drawn for it alone."""
+        self.pool.fork_spares(SPARES, reserved=True)
         turns = pairs + timing_samples.WARMUPS_MOST
         count = turns * max(calls) + (timing_samples.SINGLE_CALLS if max(calls) > 1 else 0)
         need = Need(
             count,
-            # Each sample has one known result, and it can't tell which that is.
+            # Each sample has one input with a known result, and a kernel can't tell which.
             checkable=max(turns, int(CHECKABLE * count)),
             at_least=(timing_samples.PAIRS_LEAST + timing_samples.WARMUPS) * max(calls),
         )
-        draw = self._prefetched.timed(need)
+        draw = self.prefetched.timed(need)
         with contextlib.ExitStack() as stack:
             stack.enter_context(contextlib.closing(draw))
             baseline = stack.enter_context(contextlib.closing(self._baseline_side(calls[0])))
-            plan = self._reference.kernel_plan(self._kernels.kernel, self._filename, calls[1])
+            plan = self.reference.kernel_plan(self.kernels.kernel, self._filename, calls[1])
             candidate = timing_samples.make_side("candidate", plan, calls[1])
             stack.enter_context(contextlib.closing(candidate))
             runner = ClusterRunner(
-                self._pool,
+                self.pool,
                 draw,
-                self._kernels.held,
+                self.kernels.held,
                 baseline=baseline,
                 candidate=candidate,
-                state=self._reference.state,
+                state=self.reference.state,
                 pairs=pairs,
                 strict=strict,
-                rng=self._rng,
-                memory=self._memory,
-                memory_pool=self._prefetched.memory_pool,
+                rng=self.rng,
+                memory=self.memory,
+                memory_pool=self.prefetched.memory_pool,
             )
             runner.measure_fixed_cost()
             yield runner
@@ -368,39 +355,39 @@ class TimingStage:
         `seconds` are those of a call of the baseline and of the candidate.
         """
         baseline_s, candidate_s = seconds
-        known = self._reference.description
+        known = self.reference.description
         item_bytes = known.inputs.size + known.outputs.size
         calls = timing_samples.calls_of_both(seconds, item_bytes)
         pair_s = baseline_s * calls[0] + candidate_s * calls[1]
         return calls, timing_samples.pairs_per_cluster(pair_s, max(calls), item_bytes)
 
     def _baseline_side(self, calls: int) -> Side:
-        if self._kernels.incumbent is None:
-            known = self._reference.description
-            plan = self._reference.plan(inputs=known.inputs, outputs=known.outputs)
+        if self.kernels.incumbent is None:
+            known = self.reference.description
+            plan = self.reference.plan(inputs=known.inputs, outputs=known.outputs)
             return timing_samples.make_side("reference", plan, calls, FailureKind.REFERENCE)
-        # The same name as the candidate's: nothing but their text may tell the sides apart.
-        plan = self._reference.kernel_plan(self._kernels.incumbent, self._filename, calls)
+        # The same file name as the candidate's: the sides must differ in their text only.
+        plan = self.reference.kernel_plan(self.kernels.incumbent, self._filename, calls)
         return timing_samples.make_side("incumbent", plan, calls, FailureKind.JUDGE)
 
     def _baseline_seconds(self) -> float:
-        """Return about how long the baseline takes: only to size samples, so any day's will do."""
-        text = self._kernels.incumbent
-        if text not in self._memory.call_s:
-            self._memory.call_s[text] = self._call_baseline()
-        return self._memory.call_s[text]
+        """Return about how many seconds a baseline call takes; kept, as it only sizes samples."""
+        text = self.kernels.incumbent
+        if text not in self.memory.call_s:
+            self.memory.call_s[text] = self._call_baseline()
+        return self.memory.call_s[text]
 
     def _call_baseline(self) -> float:
         side = self._baseline_side(1)
         with (
             contextlib.closing(side),
             side.blamed(),
-            # Nobody may have built it since this judge began.
-            self._pool.child(side.plan.source, builds=True) as worker,
+            # It may not have been built yet since this judge started.
+            self.pool.child(side.plan.source, builds=True) as worker,
         ):
-            timing_samples.load_side(self._pool, worker, side, self._reference.state)
-            self._pool.await_load(worker)
-            sample = self._reference.sample
+            timing_samples.load_side(self.pool, worker, side, self.reference.state)
+            self.pool.await_load(worker)
+            sample = self.reference.sample
             limit_s = self._timing.call_timeout_s
             return min(
                 timing_samples.call_once(side, worker, sample, 0, limit_s)
@@ -409,4 +396,4 @@ class TimingStage:
 
     @property
     def _filename(self) -> str:
-        return self._pool.task.files.editable
+        return self.pool.task.files.editable

@@ -1,6 +1,6 @@
-"""Times a candidate against a baseline, in pairs of fresh processes.
+"""Times a candidate against a baseline, in pairs of fresh processes (clusters).
 
-Owns the order of samples, the choice of outputs to check, and how results are read out of a
+Owns the order of samples, the choice of results to check, and how results are read out of a
 kernel's memory. The clock is the judge's.
 """
 
@@ -14,7 +14,7 @@ import random
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
 import numpy as np
@@ -26,7 +26,7 @@ from akg_tui.evaluate.child import layout as layouts
 from akg_tui.evaluate.child.layout import Layout, TensorSlot
 from akg_tui.evaluate.child.protocol import REPORT_BYTES, Plan
 from akg_tui.evaluate.correctness import Bound
-from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, SharedMemoryPool
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
@@ -47,14 +47,14 @@ CLUSTER_S = 0.25
 
 POOL_BYTES = 256 << 20
 RETURNED_BYTES = 32 << 20
-"""How much of what timed calls returned is kept until a pair of processes is done with."""
+"""How many bytes of returned results are kept to be compared after a cluster."""
 
 SINGLE_CALLS = 7
-"""Pairs of samples of a single call, where a sample has several: see `Alone`."""
+"""Pairs of samples of a single call, where a sample has several: see `SingleCalls`."""
 
 COLD_S = 1e-4
-"""What a call that is the first after a while may take longer, whatever it does: its caches and
-Python's are cold, and more so for the kernel that does less."""
+"""Seconds by which any call may take longer when it is the first after a pause, because caches
+are cold; it weighs more for a faster kernel."""
 
 FIXED_SAMPLES = 15
 FIXED_SHARE = 0.5
@@ -72,8 +72,8 @@ def calls_per_sample(call_s: float, item_bytes: int) -> int:
 def calls_of_both(seconds: tuple[float, float], item_bytes: int) -> tuple[int, int]:
     """Return the calls in a sample of either side.
 
-    Both have the same number where that can be afforded, because a sample's number of
-    inputs decides how much of them a cache can hold.
+    Both get the same number if their times are near enough, because the number of inputs in a
+    sample decides how much of them a cache can hold.
     """
     slow, fast = max(seconds), max(min(seconds), 1e-9)
     if slow / fast <= EQUAL_CALLS_UP_TO:
@@ -92,8 +92,8 @@ def pairs_per_cluster(sample_s: float, calls: int, item_bytes: int) -> int:
 class Side:
     """One of the two kernels: its plan, the calls in a sample, and its memory.
 
-    `fault` is what a failure of this side means: None for the candidate, whose failures
-    are its own result.
+    `fault` is the kind of error that a failure of this side is: None for the candidate, whose
+    failure is the result of the evaluation.
     """
 
     name: str
@@ -107,20 +107,18 @@ class Side:
 
     @contextlib.contextmanager
     def blamed(self) -> Iterator[None]:
-        """Let a failure inside the block count against this side."""
+        """Attribute a failure inside the block to this side."""
         with contextlib.ExitStack() as stack:
             if self.fault is not None:
                 stack.enter_context(blamed_on(self.fault, self.name))
             yield
 
     def move(self, memory_pool: SharedMemoryPool) -> None:
-        """Take other memory: where it lies favours one side, and must not do so twice."""
+        """Take other memory, because its addresses can favour one side."""
         self.close()
-        # These too: what the last process left in them is not for the next.
-        self.report, self.addresses = (
-            SharedMemory(self.report.size),
-            SharedMemory(self.addresses.size),
-        )
+        # A new process must not see what the last one left in these.
+        self.report = SharedMemory(self.report.size)
+        self.addresses = SharedMemory(self.addresses.size)
         self.inputs = memory_pool.take(self.inputs.size)
 
     def close(self) -> None:
@@ -147,7 +145,7 @@ def load_side(pool: ChildPool, worker: Worker, side: Side, state: SharedMemory) 
 
 
 def fill(side: Side, slot: int, draw: Draw, item: int) -> None:
-    """Copy an item's arguments into a slot of a side that stands still."""
+    """Copy an item's arguments into a slot of a side whose process is stopped."""
     size = draw.description.inputs.size
     side.inputs.bytes[slot * size : (slot + 1) * size] = draw.inputs.bytes[
         item * size : (item + 1) * size
@@ -155,7 +153,7 @@ def fill(side: Side, slot: int, draw: Draw, item: int) -> None:
 
 
 def results(side: Side, worker: Worker, slot: int) -> list[torch.Tensor]:
-    """Return the results of a call of a side that stands still, until others are read.
+    """Return the results of a call of a stopped side, valid until others are read.
 
     Their shapes and dtypes are the reference's.
     """
@@ -171,7 +169,7 @@ def call_once(side: Side, worker: Worker, draw: Draw, item: int, limit_s: float)
 
 
 def keeps_arguments(side: Side, slot: int, draw: Draw, item: int) -> bool:
-    """Say whether a call left its arguments as they were."""
+    """Return whether a call left its arguments unchanged."""
     size = draw.description.inputs.size
     given = draw.inputs.bytes[item * size : (item + 1) * size]
     return np.array_equal(side.inputs.bytes[slot * size : (slot + 1) * size], given)
@@ -185,9 +183,9 @@ def require_unchanged_arguments(*, kept: bool) -> None:
 
 @contextlib.contextmanager
 def pinned(workers: Sequence[Worker], cpus: Sequence[int]) -> Iterator[None]:
-    """Confine children to `cpus`, and keep the judge off these where there are others.
+    """Pin children to `cpus`, and keep the judge off these CPUs if there are others.
 
-    A judge that wakes beside the kernel which has just answered would wait for it, or make it wait.
+    A judge that wakes on the CPU of the kernel which has just answered would delay one of them.
     """
     usable = processors()
     for worker in workers:
@@ -202,7 +200,7 @@ def pinned(workers: Sequence[Worker], cpus: Sequence[int]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Returned:
-    """What a timed call gave back, to be compared while nothing is timed."""
+    """Results of a timed call, to be compared while nothing is timed."""
 
     side: Side
     results: list[torch.Tensor]
@@ -211,13 +209,13 @@ class Returned:
 
     @property
     def size(self) -> int:
-        """The bytes that it takes to keep it."""
+        """The size of the results in bytes."""
         return sum(tensor.nbytes for tensor in self.results)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What one pair of processes showed."""
+    """The measurement of one pair of processes."""
 
     log_ratio: float
     pairs: int
@@ -226,18 +224,18 @@ class Cluster:
     """Median times of a call, fixed cost taken off."""
 
     cpu_wait_s: float
-    """How long the two, and the judge that times them, waited for a CPU meanwhile."""
+    """Seconds that the two processes and the judge waited for a CPU meanwhile."""
 
     single_calls: SingleCalls | None = None
 
 
 @dataclass(frozen=True)
 class SingleCalls:
-    """What calls showed whose input was the only one there.
+    """Times of samples of one call, whose input is the only one in memory.
 
-    The inputs of a sample lie in memory together, and a kernel could do at its first call what
-    serves all of them. One at a time, that gains nothing. `expected` is the log ratio of an
-    honest kernel: as in whole samples, but for what the baseline takes longer when alone.
+    The inputs of a longer sample lie in memory together, so a kernel could compute all of them in
+    its first call, which gains nothing in single calls. `expected` is the log ratio of an honest
+    kernel: that of whole samples, less what the baseline takes longer in a single call.
     """
 
     log_ratio: float
@@ -250,105 +248,98 @@ class SingleCalls:
 class Memory:
     """What a judge remembers from one comparison to the next: sizes, never results.
 
-    `fixed_s` is the fixed cost of a sample by its calls, with the moment it was measured;
-    `call_s` about how long a call of a baseline takes, by its text.
+    `fixed_s`: by number of calls, the fixed cost of a sample and when it was measured, in seconds;
+    `call_s`: by a baseline's text, about how many seconds a call takes.
     """
 
     fixed_s: dict[int, tuple[float, float]] = field(default_factory=dict)
     call_s: dict[str | None, float] = field(default_factory=dict)
 
     def fixed(self, calls: int) -> float | None:
-        """Return a fixed cost, unless it is too old to be that of the machine as it is now."""
+        """Return a fixed cost in seconds; None if it was not measured lately."""
         measured = self.fixed_s.get(calls)
         if measured is None or time.monotonic() - measured[1] > FIXED_LASTS_S:
             return None
         return measured[0]
 
 
+@dataclass
 class ClusterRunner:
-    """Runs clusters of a candidate and a baseline on one draw of inputs."""
+    """Runs clusters of a candidate and a baseline on one draw of inputs.
 
-    def __init__(
-        self,
-        pool: ChildPool,
-        draw: Draw,
-        held: Sequence[Bound],
-        *,
-        baseline: Side,
-        candidate: Side,
-        state: SharedMemory,
-        pairs: int,
-        strict: bool,
-        rng: random.Random,
-        memory: Memory,
-        memory_pool: SharedMemoryPool,
-    ) -> None:
-        """`strict`: check a result of every sample, and time single calls too."""
-        self._pool = pool
-        self._draw = draw
-        self._held = correctness.loosened(held)
-        self._baseline = baseline
-        self._candidate = candidate
-        self._state = state
-        self._strict = strict
-        self._single_calls = (
-            SINGLE_CALLS if strict and max(baseline.calls, candidate.calls) > 1 else 0
-        )
-        turns = (draw.count - self._single_calls) // max(baseline.calls, candidate.calls)
-        self._pairs = max(1, min(pairs, turns - WARMUPS))
-        self._warmups = min(WARMUPS_MOST, turns - self._pairs)
-        self._rng = rng
-        self._memory = memory
-        self._memory_pool = memory_pool
+    `state` holds the weights; `pairs` sample pairs make a cluster, fewer if there are not enough
+    inputs. `strict`: check a result of every sample, and time single calls too.
+    """
+
+    pool: ChildPool
+    draw: Draw
+    held: Sequence[Bound]
+    _: KW_ONLY
+    baseline: Side
+    candidate: Side
+    state: SharedMemory
+    pairs: int
+    strict: bool
+    rng: random.Random
+    memory: Memory
+    memory_pool: SharedMemoryPool
+    sampled_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.held = correctness.loosened(self.held)
+        calls = max(self.baseline.calls, self.candidate.calls)
+        self._single_calls = SINGLE_CALLS if self.strict and calls > 1 else 0
+        turns = (self.draw.count - self._single_calls) // calls
+        self.pairs = max(1, min(self.pairs, turns - WARMUPS))
+        self._warmups = min(WARMUPS_MOST, turns - self.pairs)
         self._returned: list[Returned] = []
-        self.sampled_s = 0.0
 
     def measure_fixed_cost(self) -> None:
-        """Time a child whose results are there beforehand, for all numbers of calls.
+        """Time a child that computes nothing, for each number of calls in a sample.
 
-        It is the machine's and the data's, not the kernels': one of a short while ago will do.
+        The cost depends on machine and data, not on the kernels, so a recent one is used again.
         """
-        wanted = {self._baseline.calls, self._candidate.calls} | (
+        wanted = {self.baseline.calls, self.candidate.calls} | (
             {1} if self._single_calls else set()
         )
-        wanted = {calls for calls in wanted if self._memory.fixed(calls) is None}
+        wanted = {calls for calls in wanted if self.memory.fixed(calls) is None}
         if not wanted:
             return
-        wide = max(self._baseline, self._candidate, key=lambda side: side.calls)
+        wide = max(self.baseline, self.candidate, key=lambda side: side.calls)
         plan = msgspec.structs.replace(wide.plan, kind="idle", source="")
         idle = dataclasses.replace(wide, name="idle process", plan=plan, fault=FailureKind.JUDGE)
-        with idle.blamed(), self._pool.child("") as worker:
-            load_side(self._pool, worker, idle, self._state)
-            self._pool.await_load(worker)
-            self._pool.await_idle()
+        with idle.blamed(), self.pool.child("") as worker:
+            load_side(self.pool, worker, idle, self.state)
+            self.pool.await_load(worker)
+            self.pool.await_idle()
             with self._pinned([worker]):
                 for calls in wanted:
                     taken = [
                         worker.timed_call(calls, self._limit_s(calls)) for _ in range(FIXED_SAMPLES)
                     ]
                     median = statistics.median(taken[WARMUPS:]) / 1e9
-                    self._memory.fixed_s[calls] = (median, time.monotonic())
+                    self.memory.fixed_s[calls] = (median, time.monotonic())
 
     def run_cluster(self) -> Cluster:
         """Fork both sides, time them in random order, and return what they showed."""
-        sides = [self._baseline, self._candidate]
-        self._rng.shuffle(sides)
+        sides = [self.baseline, self.candidate]
+        self.rng.shuffle(sides)
         for side in sides:
-            side.move(self._memory_pool)
-        with self._pool.children([side.plan.source for side in sides]) as children:
+            side.move(self.memory_pool)
+        with self.pool.children([side.plan.source for side in sides]) as children:
             workers = {side.name: child for side, child in zip(sides, children, strict=True)}
-            # Both load at once; from then on one runs at a time.
+            # Both load at the same time; afterwards one runs at a time.
             for side in sides:
                 with side.blamed():
-                    load_side(self._pool, workers[side.name], side, self._state)
+                    load_side(self.pool, workers[side.name], side, self.state)
             orders = {side.name: self._order(side.calls) for side in sides}
             for side in sides:
                 with side.blamed():
-                    self._pool.await_load(workers[side.name])
+                    self.pool.await_load(workers[side.name])
             for side in sides:
                 with side.blamed():
                     workers[side.name].await_stop()
-            self._pool.await_idle()
+            self.pool.await_idle()
             with self._pinned(children):
                 cpu_wait_s = -_cpu_wait_s(children)
                 taken, warm = self._alternate(sides, workers, orders)
@@ -357,9 +348,9 @@ class ClusterRunner:
                     with side.blamed():
                         workers[side.name].check_stopped()
                 cpu_wait_s += _cpu_wait_s(children)
-        # While the two are taken down, for which the next pair would wait.
+        # Compared while the two processes end, for which the next pair would wait anyway.
         self._compare()
-        ours, theirs = taken[self._candidate.name][warm:], taken[self._baseline.name][warm:]
+        ours, theirs = taken[self.candidate.name][warm:], taken[self.baseline.name][warm:]
         return self._summary(theirs, ours, cpu_wait_s, single)
 
     def _time_single_calls(
@@ -368,7 +359,7 @@ class ClusterRunner:
         """Time single calls of both sides in turns; return what they took."""
         taken: dict[str, list[float]] = {side.name: [] for side in sides}
         for _ in range(self._single_calls):
-            self._rng.shuffle(sides)
+            self.rng.shuffle(sides)
             for side in sides:
                 items = [orders[side.name].pop()]
                 with side.blamed():
@@ -383,17 +374,17 @@ class ClusterRunner:
     ) -> tuple[dict[str, list[float]], int]:
         """Time both sides in turns; return their samples and how many of them warmed up."""
         taken: dict[str, list[float]] = {side.name: [] for side in sides}
-        # In a first measurement one sample of each side, and it can't know which. What is kept
-        # must hold where all are: a check takes time, and so can be seen once it is over.
-        due = {side.name: self._due(0, WARMUPS + self._pairs) for side in sides}
+        # Without `strict` one sample of each side is checked, and a kernel can't know which. A
+        # KEEP needs a strict run as well, because a kernel can notice the time that a check takes.
+        due = {side.name: self._due(0, WARMUPS + self.pairs) for side in sides}
         turn = warm = 0
-        while turn < warm + self._pairs:
-            self._rng.shuffle(sides)
+        while turn < warm + self.pairs:
+            self.rng.shuffle(sides)
             for side in sides:
                 items = [orders[side.name].pop() for _ in range(side.calls)]
                 checked = self._checkable(items) if turn >= due[side.name] else None
-                if checked is not None and not self._strict:
-                    due[side.name] = self._draw.count
+                if checked is not None and not self.strict:
+                    due[side.name] = self.draw.count
                 with side.blamed():
                     seconds = self._sample(side, workers[side.name], items, checked)
                 taken[side.name].append(seconds)
@@ -402,29 +393,29 @@ class ClusterRunner:
             turn += 1
             if turn == warm + 1 and warm < self._warmups and _is_warming(taken, turn):
                 warm = turn
-                # A sample that counts is checked, however long a kernel makes its warm-up last.
-                due = {side.name: self._due(turn, self._pairs) for side in sides}
+                # The check falls on a sample that counts, however long a kernel warms up.
+                due = {side.name: self._due(turn, self.pairs) for side in sides}
         return taken, warm
 
     def _due(self, turn: int, span: int) -> int:
-        """Return from which turn on a sample of a side is to be checked."""
-        return 0 if self._strict else turn + self._rng.randrange(span)
+        """Return the turn from which on a sample of a side is checked."""
+        return 0 if self.strict else turn + self.rng.randrange(span)
 
     def _checkable(self, items: Sequence[int]) -> int | None:
         """Return one of the slots whose results are known, or None."""
-        known = [slot for slot, item in enumerate(items) if item < self._draw.checkable]
-        return self._rng.choice(known) if known else None
+        known = [slot for slot, item in enumerate(items) if item < self.draw.checkable]
+        return self.rng.choice(known) if known else None
 
     def _sample(
         self, side: Side, worker: Worker, items: Sequence[int], checked: int | None
     ) -> float:
         """Time one sample on items that this process has not seen; return seconds.
 
-        In the slot `checked` the results are compared with the reference's, and the arguments
-        with what they were. Nothing marks it before: the child could compute for it alone.
+        In the slot `checked` results and arguments are compared with what they must be. Nothing
+        marks that slot beforehand, or the child could compute for it alone.
         """
         for slot, item in enumerate(items):
-            fill(side, slot, self._draw, item)
+            fill(side, slot, self.draw, item)
         nanoseconds = worker.timed_call(len(items), self._limit_s(len(items)))
         worker.await_stop()
         if checked is not None:
@@ -433,18 +424,18 @@ class ClusterRunner:
 
     def _check(self, side: Side, worker: Worker, slot: int, item: int) -> None:
         ours = [tensor.clone() for tensor in results(side, worker, slot)]
-        kept = keeps_arguments(side, slot, self._draw, item)
+        kept = keeps_arguments(side, slot, self.draw, item)
         self._returned.append(Returned(side, ours, item, kept))
 
     def _compare(self, *, above: int = 0) -> None:
-        """Compare what was returned since the last time, if it is more than `above` bytes."""
+        """Compare the results kept since the last call, if they are more than `above` bytes."""
         if sum(each.size for each in self._returned) <= above:
             return
         returned, self._returned = self._returned, []
         for each in returned:
-            expected = self._draw.results(each.item)
+            expected = self.draw.results(each.item)
             with each.side.blamed():
-                found = correctness.compare(each.results, expected, None, self._held)
+                found = correctness.compare(each.results, expected, None, self.held)
                 if found.message:
                     message = f"{found.message} (in a timed call)"
                     raise ChildFailed(FailureKind.WRONG, message, found.detail)
@@ -457,80 +448,77 @@ class ClusterRunner:
         cpu_wait_s: float,
         single: dict[str, list[float]],
     ) -> Cluster:
-        ours = [self._net_call_s(value, self._candidate.calls) for value in candidate]
-        theirs = [self._net_call_s(value, self._baseline.calls) for value in baseline]
+        ours = [self._net_call_s(value, self.candidate.calls) for value in candidate]
+        theirs = [self._net_call_s(value, self.baseline.calls) for value in baseline]
         logs = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
         baseline_s, candidate_s = statistics.median(theirs), statistics.median(ours)
         log_ratio, single_calls = statistics.median(logs), None
         if self._single_calls:
             ours, theirs = (
                 [self._net_call_s(value, 1) for value in single[side.name]]
-                for side in (self._candidate, self._baseline)
+                for side in (self.candidate, self.baseline)
             )
             single_call_s = statistics.median(theirs)
             cold_s = max(single_call_s - baseline_s, COLD_S)
             honest_s = candidate_s + cold_s
-            # Not all of the fixed cost is taken off where there is little else.
-            honest_s = self._net_call_s(honest_s + self._memory.fixed_s[1][0], 1)
+            # At most FIXED_SHARE of a short sample is taken off as fixed cost.
+            honest_s = self._net_call_s(honest_s + self.memory.fixed_s[1][0], 1)
             expected = math.log(max(single_call_s, baseline_s + cold_s) / honest_s)
             ratios = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
             single_calls = SingleCalls(statistics.median(ratios), expected, log_ratio)
         return Cluster(log_ratio, len(logs), baseline_s, candidate_s, cpu_wait_s, single_calls)
 
     def _net_call_s(self, sample_s: float, calls: int) -> float:
-        fixed = min(self._memory.fixed_s[calls][0], FIXED_SHARE * sample_s)
+        fixed = min(self.memory.fixed_s[calls][0], FIXED_SHARE * sample_s)
         return (sample_s - fixed) / calls
 
     def _order(self, calls: int) -> list[int]:
-        """Return the items in the order from last to first, a known one in each sample of `calls`.
+        """Return the items in reversed order of use, in random order.
 
-        As far as there are known ones; where in a sample, and in which samples, is left to chance.
+        Each sample of `calls` items has one with a known result, as far as there are such items.
         """
-        known = list(range(self._draw.checkable))
-        self._rng.shuffle(known)
-        samples = self._warmups + self._pairs
+        known = list(range(self.draw.checkable))
+        self.rng.shuffle(known)
+        samples = self._warmups + self.pairs
         leading, rest = known[:samples], known[samples:]
-        rest += range(self._draw.checkable, self._draw.count)
-        self._rng.shuffle(rest)
+        rest += range(self.draw.checkable, self.draw.count)
+        self.rng.shuffle(rest)
         grouped: list[list[int]] = []
         for number in range(samples):
             lead = leading[number : number + 1]
             grouped.append(lead + [rest.pop() for _ in range(calls - len(lead))])
-            self._rng.shuffle(grouped[-1])
-        self._rng.shuffle(grouped)
+            self.rng.shuffle(grouped[-1])
+        self.rng.shuffle(grouped)
         return rest + [item for sample in grouped for item in sample]
 
     @contextlib.contextmanager
     def _pinned(self, workers: Sequence[Worker]) -> Iterator[None]:
-        """Give children the CPUs of a cluster.
-
-        The same CPUs for both sides, others next time: neither side owns the better ones.
-        """
+        """Pin children to random CPUs: the same for both sides, others for the next cluster."""
         usable = processors()
-        cpus = self._rng.sample(usable, min(self._pool.task.timing.threads, len(usable)))
+        cpus = self.rng.sample(usable, min(self.pool.task.timing.threads, len(usable)))
         with pinned(workers, cpus):
             yield
 
     def _limit_s(self, calls: int) -> float:
-        return calls * self._pool.task.timing.call_timeout_s
+        return calls * self.pool.task.timing.call_timeout_s
 
 
 def _cpu_wait_s(workers: Sequence[Worker]) -> float:
-    """Return how long children and the calling thread have waited for a CPU in their lives."""
-    return sum(worker.cpu_wait_s() for worker in workers) + process_tree.cpu_wait_s("thread-self")
+    """Return the seconds that children and the calling thread have waited for a CPU so far."""
+    return sum(worker.cpu_wait_s() for worker in workers) + process_watch.cpu_wait_s("thread-self")
 
 
 def _is_warming(taken: dict[str, list[float]], turn: int) -> bool:
-    """Say whether a side still becomes faster from sample to sample, after `turn` of them."""
+    """Return whether a side still becomes faster from sample to sample, after `turn` samples."""
     if turn <= WARMUPS:
         return True
     return any(samples[-1] < (1 - WARMING) * min(samples[:-1]) for samples in taken.values())
 
 
 class Results:
-    """The results of one side, one call at a time: what is read lasts until the next reading.
+    """Reads the results of one side, one call at a time, into one buffer.
 
-    `strides` says how each may lie at worst; empty: in any way without gaps.
+    `strides` has the worst stride class allowed for each; empty: any without gaps.
     """
 
     def __init__(self, outputs: Layout, strides: Sequence[str] = ()) -> None:
@@ -540,13 +528,13 @@ class Results:
         self._read = np.empty(max(outputs.size, 1), dtype=np.uint8)
 
     def read(self, worker: Worker, told: SharedMemory, slot: int) -> list[torch.Tensor]:
-        """Return the results of a call from a process that stands still.
+        """Return the results of a call from a stopped process, valid until the next reading.
 
         Raises
         ------
         ChildFailed
-            There is nothing to be read where they are said to lie, or not in one piece; or one lies
-            worse than it may, which a kernel's own process may have been kept from seeing.
+            The address can't be read, the strides have gaps or overlaps, or the stride class is
+            worse than allowed (the check in a kernel's own process can't be trusted).
         """
         claimed = self._address_format.unpack_from(told.map, slot * self._address_format.size)
         found: list[torch.Tensor] = []
@@ -571,7 +559,7 @@ class Results:
         if not tensor.bytes:
             return layouts.view(tensor, self._read, 0)
         worker.copy_out(address, self._read.data[tensor.offset :][: tensor.bytes])
-        # Where there is one element, the step to the next may be any number.
+        # An axis of one element may have any stride.
         steps = zip(tensor.shape, strides, strict=True)
         lies = tuple(stride if extent > 1 else 1 for extent, stride in steps)
         return layouts.view(msgspec.structs.replace(tensor, stride=lies), self._read, 0)

@@ -1,15 +1,15 @@
-"""Builds a candidate and compares what it computes with the reference.
+"""Builds a candidate and compares its results with the reference's.
 
-Runs in the judge. Cheap failures come first: one call on a known sample right after the
-build, then ordinary trials, then unusual values and shapes, all in one process; the same
-input in two processes and twice in one tells of races.
+Runs in the judge. Cheap failures come first: one call on a known sample right after the build,
+then ordinary inputs, then unusual values and shapes, all in one process. The same input in two
+processes and twice in one shows races.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
 import torch
@@ -31,7 +31,7 @@ AGAIN = "the same input again"
 
 @dataclass
 class Errors:
-    """How far the candidate was off, by kind of input; the worst of all beside it."""
+    """The candidate's errors by kind of input, and the worst of all with its tolerance."""
 
     worst: float | None = None
     tolerance: float | None = None
@@ -40,7 +40,7 @@ class Errors:
 
     @property
     def by_name(self) -> tuple[InputError, ...]:
-        """Of each kind of input: first those that were tried, then the others with the reason."""
+        """Each kind of input: first those that were tried, then the others with the reason."""
         return tuple((self._tried | self._skipped | self._tried).values())
 
     def add(self, name: str, found: Comparison) -> None:
@@ -54,55 +54,48 @@ class Errors:
             self._tried[name] = InputError(name, finite, found.tolerance, note)
 
     def skip(self, name: str, why: str) -> None:
-        """Say that a kind of input was not tried."""
+        """Record why a kind of input was not tried."""
         self._skipped[name] = InputError(name, note=f"not tried: {why}")
 
 
 @dataclass(frozen=True)
 class Returned:
-    """What a call on a trial gave back."""
+    """The results of a call on a verification input."""
 
     given: VerificationInput
     results: list[torch.Tensor]
     kept_arguments: bool
 
 
+@dataclass
 class Verification:
-    """Verifies one candidate. `held` is then what its timed results are held to.
+    """Verifies one candidate; `held` then has the bounds of its timed results.
 
-    `beside` is done while the candidate is at work on other inputs than the first.
-    `warmups` is the least number of repeated calls, besides those that a comparison needs.
+    `meanwhile` is called while the candidate computes on inputs other than the sample. `warmups` is
+    the least number of repeated calls.
     """
 
-    def __init__(
-        self,
-        pool: ChildPool,
-        reference: Reference,
-        plan: Plan,
-        errors: Errors,
-        stage: Callable[[str, int, int], None],
-        *,
-        meanwhile: Callable[[], None],
-        warmups: int,
-    ) -> None:
-        self._pool = pool
-        self._reference = reference
-        self._plan = plan
-        self._errors = errors
-        self._stage = stage
-        self._rules = pool.task.correctness
-        self._meanwhile = meanwhile
-        self._warmups = warmups
+    pool: ChildPool
+    reference: Reference
+    plan: Plan
+    errors: Errors
+    stage: Callable[[str, int, int], None]
+    _: KW_ONLY
+    meanwhile: Callable[[], None]
+    warmups: int
+    held: list[Bound] = field(default_factory=list)
+    sandbox: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._rules = self.pool.task.correctness
         self._first: list[torch.Tensor] = []
-        self.held: list[Bound] = []
-        self.sandbox: tuple[str, ...] = ()
 
     def build(self, *, meanwhile: Callable[[], None]) -> None:
-        """Load the candidate and call it once on the sample, giving a compiler its time.
+        """Load the candidate and call it once on the sample, with time for a compiler.
 
-        `beside` is done while it is called.
+        `meanwhile` is called during that call.
         """
-        # In memory full of rubbish, which would take time where calls are timed.
+        # Memory is poisoned here only, because that takes time where calls are timed.
         with self._loaded(builds=True) as (worker, side):
             self._begin(worker, side, self._sample)
             meanwhile()
@@ -111,29 +104,29 @@ class Verification:
             self._first = [result.clone() for result in returned.results]
 
     def verify(self, drawn: VerificationInputs) -> float:
-        """Compare the candidate on every trial; return about how long one call takes."""
+        """Compare the candidate on every input; return about how many seconds one call takes."""
         ordinary = drawn.ordinary.inputs
         self.held = correctness.widest([given.held for given in ordinary])
         for name, why in drawn.skipped.items():
-            self._errors.skip(name, why)
+            self.errors.skip(name, why)
         with self._loaded() as (worker, side):
-            self._meanwhile()
+            self.meanwhile()
             self._try_each(worker, side, ordinary)
-            self._stage("verify", len(ordinary), drawn.count)
+            self.stage("verify", len(ordinary), drawn.count)
             taken = self._repeat(worker, side, ordinary[0])
             done = len(ordinary)
             for group in drawn.unusual:
                 self._try_group(worker, group)
                 done += len(group.inputs)
-                self._stage("verify", done, drawn.count)
+                self.stage("verify", done, drawn.count)
         return min(taken)
 
     @property
     def _sample(self) -> VerificationInput:
-        return VerificationInput(DRAWN, self._reference.sample, 0, self._reference.sample_held)
+        return VerificationInput(DRAWN, self.reference.sample, 0, self.reference.sample_held)
 
     def _repeat(self, worker: Worker, side: Side, given: VerificationInput) -> list[float]:
-        """Call again on the sample, tried in another process, and on a trial of this one."""
+        """Repeat the sample, first tried in another process, and an input of this process."""
         taken = []
         sample = self._sample
         for where in ("in another process", "at the next call"):
@@ -141,21 +134,20 @@ class Verification:
             self._check_bits(self._check_again(worker, sample, side, where), where)
         taken.append(self._call(worker, side, given))
         self._check_again(worker, given, side, "after other inputs")
-        taken += [self._call(worker, side, given) for _ in range(self._warmups - len(taken))]
+        taken += [self._call(worker, side, given) for _ in range(self.warmups - len(taken))]
         return taken
 
     def _check_again(
         self, worker: Worker, given: VerificationInput, side: Side, where: str
     ) -> list[torch.Tensor]:
-        """Hold a repeated result to the reference, and return it.
+        """Compare a repeated result with the reference, and return it.
 
-        A sum may be taken in another order each time, so it need not have the same bits: it
-        must be right within the tolerance each time.
+        Its bits may differ, as the order of a sum may, but it must be within the tolerance.
         """
         results = timing_samples.results(side, worker, 0)
         exact = given.draw.exact_results(given.item)
         found = correctness.compare(results, given.draw.results(given.item), exact, given.held)
-        self._errors.add(AGAIN, found)
+        self.errors.add(AGAIN, found)
         if found.message:
             what = "a moving result, probably a race or memory that was not written"
             message = f"{what}: right at first, {where} {found.message}"
@@ -163,7 +155,7 @@ class Verification:
         return results
 
     def _check_bits(self, results: list[torch.Tensor], where: str) -> None:
-        """Hold a repeated result to the bits of the first, if the task demands that."""
+        """Compare a repeated result bit by bit with the first, if the task demands that."""
         if not self._rules.deterministic:
             return
         for result, first in zip(results, self._first, strict=True):
@@ -179,17 +171,17 @@ class Verification:
             return
         known = group.draw.description
         plan = msgspec.structs.replace(
-            self._plan,
+            self.plan,
             inputs=known.inputs,
             outputs=known.outputs,
-            strides=known.strides if self._plan.strides else (),
+            strides=known.strides if self.plan.strides else (),
             poisoned=True,
         )
         side = timing_samples.make_side("candidate", plan, 1)
         with contextlib.closing(side):
-            blocks = (side.report, self._reference.state, side.inputs, side.addresses)
-            self._pool.send_plan(worker, side.plan, *blocks, op=Op.BIND)
-            worker.answer(self._pool.task.timing.call_timeout_s, "taking other shapes")
+            blocks = (side.report, self.reference.state, side.inputs, side.addresses)
+            self.pool.send_plan(worker, side.plan, *blocks, op=Op.BIND)
+            worker.answer(self.pool.task.timing.call_timeout_s, "taking other shapes")
             self._try_each(worker, side, group.inputs, names=True)
 
     def _try_each(
@@ -200,10 +192,10 @@ class Verification:
         *,
         names: bool = False,
     ) -> None:
-        """Call the candidate on each; what it returned is compared while it is at the next.
+        """Call the candidate on each input; compare each result during the next call.
 
-        With `names` they have another shape, for which it may compile, and a failure tells which
-        input it was.
+        With `names` the inputs have other shapes, for which the candidate may compile, and a
+        failure names the input.
         """
         returned: Returned | None = None
         for given in inputs:
@@ -217,18 +209,18 @@ class Verification:
             self._compare(returned, names=names)
 
     def _begin(self, worker: Worker, side: Side, given: VerificationInput) -> None:
-        """Have the candidate called, without waiting for it."""
+        """Start a call of the candidate, without waiting for it."""
         timing_samples.fill(side, 0, given.draw, given.item)
         worker.send(Op.CALL, count=1)
 
     def _finish(
         self, worker: Worker, side: Side, given: VerificationInput, *, compiles: bool
     ) -> Returned:
-        """Wait for the call, with time for a compiler: at first, and for another shape.
+        """Wait for the call, with time for a compiler if it `compiles`.
 
-        What it returned is there until another call's is read.
+        The results are valid until those of another call are read.
         """
-        limits = self._pool.task.timing
+        limits = self.pool.task.timing
         compile_s = limits.build_timeout_s if compiles else 0.0
         worker.answer(limits.call_timeout_s, "being called", compile_s=compile_s)
         worker.await_stop()
@@ -242,7 +234,7 @@ class Verification:
         given = returned.given
         expected, exact = given.draw.results(given.item), given.draw.exact_results(given.item)
         found = correctness.compare(returned.results, expected, exact, given.held)
-        self._errors.add(given.name, found)
+        self.errors.add(given.name, found)
         with _named(given.name if names else ""):
             if found.message:
                 raise ChildFailed(FailureKind.WRONG, found.message, found.detail)
@@ -250,31 +242,31 @@ class Verification:
 
     def _call(self, worker: Worker, side: Side, given: VerificationInput) -> float:
         timing_samples.fill(side, 0, given.draw, given.item)
-        nanoseconds = worker.timed_call(1, self._pool.task.timing.call_timeout_s)
+        nanoseconds = worker.timed_call(1, self.pool.task.timing.call_timeout_s)
         worker.await_stop()
         return nanoseconds / 1e9
 
     @contextlib.contextmanager
     def _loaded(self, *, builds: bool = False) -> Iterator[tuple[Worker, Side]]:
-        plan = msgspec.structs.replace(self._plan, poisoned=builds)
+        plan = msgspec.structs.replace(self.plan, poisoned=builds)
         side = timing_samples.make_side("candidate", plan, 1)
-        child = self._pool.child(self._plan.source, builds=builds)
+        child = self.pool.child(self.plan.source, builds=builds)
         with contextlib.closing(side), child as worker:
             self.sandbox = worker.sandbox
-            timing_samples.load_side(self._pool, worker, side, self._reference.state)
-            self._pool.await_load(worker)
+            timing_samples.load_side(self.pool, worker, side, self.reference.state)
+            self.pool.await_load(worker)
             usable = processors()
-            if builds or len(usable) <= self._pool.task.timing.threads:
+            if builds or len(usable) <= self.pool.task.timing.threads:
                 yield worker, side
                 return
-            # The judge compares what a call returned while the candidate is at the next.
+            # The judge compares results on one CPU while the candidate computes on the others.
             with timing_samples.pinned([worker], usable[1:]):
                 yield worker, side
 
 
 @contextlib.contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Let a failure inside the block tell the name of the input, if there is one."""
+    """Add the name of the input, if there is one, to a failure inside the block."""
     try:
         yield
     except ChildFailed as failed:

@@ -1,6 +1,7 @@
-"""What a candidate is verified on: ordinary inputs, then unusual values and hidden shapes.
+"""The inputs that a candidate is verified on: ordinary ones, unusual values, hidden shapes.
 
-Owns the choice, made afresh for every evaluation, and the questions that are asked of a candidate.
+Owns their random choice, made anew for every evaluation, and whether an input is fair to a
+candidate. Draws them from a child of the reference.
 """
 
 from __future__ import annotations
@@ -17,35 +18,34 @@ from akg_tui.evaluate.child import layout as layouts
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.layout import DTYPES
 from akg_tui.evaluate.child.protocol import KIND_SHIFT, Description, Op, Variation, Want
-from akg_tui.evaluate.child.unusual_values import SPECIAL, WORDS, ValueKind
+from akg_tui.evaluate.child.unusual_values import SPECIAL, ValueKind
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.hidden_shapes import hidden_shapes
 from akg_tui.evaluate.processes.process_watch import CpuDeadline
-from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
 
 DRAW_S = 1.0
-"""How long drawing inputs may take; with fewer of them a cluster has fewer samples."""
+"""The seconds that drawing inputs may take; with fewer inputs a cluster has fewer samples."""
 
 UNUSUAL_CPU_S = 0.5
-"""After so much work of the reference's, for each of its threads, no further unusual case is
-drawn while an evaluation waits. They come in random order, so that over several evaluations of a
-slow reference all have their turn."""
+"""While an evaluation waits, unusual inputs are drawn until each thread of the reference has used
+this many seconds of CPU time. Their order is random, so that several evaluations with a slow
+reference try all of them."""
 
 UNUSUAL_IDLE_CPU_S = 5.0
-"""The same while nobody waits."""
+"""The same while the judge is idle."""
 
 ANOTHER_KIND = 0.25
-"""In so many of the evaluations the declared shape is tried with a second kind of values."""
+"""The share of evaluations in which the declared shape is tried with a second kind of values."""
 
 DECLARED_BYTES = 256 << 20
-"""About how much memory unusual inputs of the declared shape may take, with their results."""
+"""The memory that unusual inputs of the declared shape may use, with their results."""
 
 
 @dataclass(frozen=True)
 class VerificationInput:
-    """One input: what it is called, where it lies, and what the result is held to."""
+    """One input: its name, where it lies in a draw, and the bounds of its results."""
 
     name: str
     draw: Draw
@@ -55,7 +55,7 @@ class VerificationInput:
 
 @dataclass
 class Group:
-    """Trials whose inputs have the same shapes."""
+    """Inputs of the same shapes, from one draw."""
 
     draw: Draw
     inputs: list[VerificationInput] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Group:
 
 @dataclass
 class VerificationInputs:
-    """All that one verification needs. `skipped` has names of trials, and why."""
+    """All inputs of one verification. `skipped`: by name of an input, why it is not tried."""
 
     ordinary: Group
     unusual: list[Group] = field(default_factory=list)
@@ -71,17 +71,17 @@ class VerificationInputs:
 
     @property
     def count(self) -> int:
-        """The number of trials."""
+        """The number of inputs."""
         return len(self.ordinary.inputs) + sum(len(group.inputs) for group in self.unusual)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Close all draws."""
         for group in (self.ordinary, *self.unusual):
             group.draw.close()
 
 
 class TwiceExact(Draw):
-    """A draw with two exact items for each: for the inputs, and for inputs nudged a little."""
+    """A draw with two exact results for each item: of its inputs, and of inputs nudged a little."""
 
     def exact_results(self, item: int) -> list[torch.Tensor] | None:
         """Return the results in double precision."""
@@ -95,10 +95,10 @@ class TwiceExact(Draw):
 def draw(
     reference: Reference, loaded: Loaded, rng: random.Random, cpu_s: float
 ) -> VerificationInputs:
-    """Return fresh trials, drawn from secret seeds by a child of the reference.
+    """Return fresh inputs, drawn from secret seeds by a child of the reference.
 
-    Afterwards the child draws inputs of other shapes, and is good for nothing else. `work_s` is
-    how long each of its threads may work on unusual ones.
+    The child can't draw ordinary inputs afterwards. `cpu_s` is the CPU time in seconds that each of
+    its threads may use for unusual ones.
     """
     rules = reference.rules
     ordinary = reference.draw_from(
@@ -113,7 +113,7 @@ def draw(
         correctness.bounds(ordinary.results(item), ordinary.exact_results(item), rules.tolerance)
         for item in range(ordinary.count)
     ]
-    known = [VerificationInput(WORDS[ValueKind.DRAWN], ordinary, *each) for each in enumerate(held)]
+    known = [VerificationInput(ValueKind.DRAWN.label, ordinary, *each) for each in enumerate(held)]
     inputs = VerificationInputs(Group(ordinary, known))
     unusual = _Unusual(reference, loaded, inputs, cpu_s)
     for variation, wanted in _plan(reference, rng):
@@ -124,7 +124,7 @@ def draw(
 def _plan(
     reference: Reference, rng: random.Random
 ) -> list[tuple[Variation | None, list[ValueKind]]]:
-    """Return groups of cases: shapes (None for the declared ones) and which values."""
+    """Return groups of inputs: shapes (None for the declared ones) and kinds of values."""
     dtypes = [DTYPES[slot.dtype] for slot in reference.description.inputs.tensors]
     possible = unusual_values.possible(reference.rules.values, dtypes)
     values = [kind for kind in possible if kind not in reference.excluded_kinds]
@@ -136,7 +136,7 @@ def _plan(
         plan.append((Variation(at, strided=True), [ValueKind.DRAWN]))
     if hidden:
         plan += [(Variation(other), [ValueKind.DRAWN]) for other in hidden[1:]]
-        # Small, and so the cheapest to try all values on.
+        # The first hidden shape is small, so all kinds of values are tried on it.
         plan.append((Variation(hidden[0]), [ValueKind.DRAWN, *values]))
         if declared := _at_declared(reference, values, rng):
             plan.append((Variation(reference.shapes), declared))
@@ -148,11 +148,10 @@ def _plan(
 def _at_declared(
     reference: Reference, values: Sequence[ValueKind], rng: random.Random
 ) -> list[ValueKind]:
-    """Return which values are tried in the declared shape itself, as a kernel may know it.
+    """Return the kinds of values that are tried in the declared shape.
 
-    What counts is what it does there, so it must not get by with care elsewhere alone. All of them
-    would take too long: one input has rows of many kinds, and now and then another is of one kind
-    throughout.
+    A kernel may recognise that shape, so it must be correct there too. Trying all kinds would take
+    too long: one input has rows of many kinds, and sometimes a second one has a single kind.
     """
     floating = [kind for kind in values if kind in unusual_values.FLOATING]
     wanted = [ValueKind.PATCHWORK] if floating else list(values[:1])
@@ -179,7 +178,7 @@ class _Unusual:
         self._lost = False
 
     def add(self, variation: Variation | None, wanted: Sequence[ValueKind]) -> None:
-        """Draw one group into the trials; what was not drawn is told there, with the reason."""
+        """Draw one group of inputs; record those that were not drawn, with the reason."""
         reference, skipped = self._reference, self._inputs.skipped
         kind = wanted[0]
         if self._skip(variation, wanted):
@@ -192,7 +191,7 @@ class _Unusual:
             if known is None:
                 skipped[self._name(kind, variation)] = "the reference refuses this shape"
                 return
-            drawn = _memory(known, len(wanted))
+            drawn = TwiceExact.allocate(known, len(wanted), exact=2)
             group = Group(drawn)
             self._inputs.unusual.append(group)
             fds = drawn.fds
@@ -214,7 +213,7 @@ class _Unusual:
             skipped[self._name(kind, variation)] = f"the reference fails: {failed.message}"
 
     def _skip(self, variation: Variation | None, wanted: Sequence[ValueKind]) -> bool:
-        """Leave these out, and say so, if the reference has had its time or is lost."""
+        """Record these as skipped if the reference's time is over or its process has ended."""
         why = "the reference's process ended" if self._lost else self._deadline.exceeded()
         if why:
             why += "; the next evaluation may come to it"
@@ -237,7 +236,7 @@ class _Unusual:
         return self._loaded.worker.answer(deadline_s, "drawing unusual inputs", stop=False)
 
     def _fair(self, drawn: TwiceExact, item: int, kind: ValueKind, made: int) -> list[Bound] | str:
-        """Return what a candidate is held to, or why it would be unfair to try it on this."""
+        """Return the bounds for a candidate, or why this input would be unfair to it."""
         if not made:
             return "the reference refuses these values"
         native = drawn.results(item)
@@ -252,25 +251,10 @@ class _Unusual:
 
     def _name(self, kind: ValueKind, variation: Variation | None) -> str:
         if variation is None:
-            return WORDS[kind]
-        words = [] if kind is ValueKind.DRAWN else [WORDS[kind]]
+            return kind.label
+        words = [] if kind is ValueKind.DRAWN else [kind.label]
         if variation.strided:
             words.append("not contiguous")
         if variation.shapes != self._reference.shapes:
             words.append("shape " + ", ".join(str(list(shape)) for shape in variation.shapes))
         return ", ".join(words)
-
-
-def _memory(known: Description, count: int) -> TwiceExact:
-    wide = layouts.result_layout(known.outputs, exact=True).size
-    return TwiceExact(
-        known,
-        count,
-        count,
-        SharedMemory(count * known.inputs.size),
-        SharedMemory(count * known.outputs.size),
-        SharedMemory(2 * count * wide) if known.has_floats else None,
-    )
-
-
-"""About how many elements the largest tensor of a hidden shape has: they cost no time."""

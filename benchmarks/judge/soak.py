@@ -24,7 +24,7 @@ from typing import Any
 from akg_tui.core.measurement import Outcome, Progress
 from akg_tui.core.task import Correctness, Task, Timing
 from akg_tui.evaluate import EvaluationCancelled, Judge
-from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes import process_watch
 
 EVALUATIONS = 1000
 PROGRESS = 100
@@ -84,7 +84,7 @@ class Trace:
 
     def look(self, judge: int) -> None:
         """Note what the judge holds, now that it has nothing to do."""
-        below = process_tree.descendants(judge)
+        below = process_watch.descendants(judge)
         # After a cancellation it may still be reading its own sources: a leak does not go away.
         until = time.monotonic() + SETTLED_S
         while self.descriptors and time.monotonic() < until:

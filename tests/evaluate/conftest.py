@@ -22,6 +22,15 @@ def quick_task(**timing: float) -> Task:
     return Task(op="softmax", correctness=rules, guard=guard, timing=Timing(**limits))
 
 
+def is_running(pid: int) -> bool:
+    """Say whether there is such a process, and it has not ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge]:
     folder: Path = tmp_path_factory.mktemp("judge")

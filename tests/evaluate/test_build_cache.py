@@ -79,7 +79,7 @@ def test_without_mounts_nothing_stays_in_a_build_cache_either(tmp_path: Path) ->
     chosen = "nothing_that_a_process_leaves or builds_again or too_much"
     report = tmp_path / "report.xml"
     done = python(
-        "-m", "pytest", f"--junitxml={report}", "tests/evaluate/test_caches.py", "-k", chosen,
+        "-m", "pytest", f"--junitxml={report}", "tests/evaluate/test_build_cache.py", "-k", chosen,
         lacking=("namespaces",),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout

@@ -21,10 +21,9 @@ import akg_tui
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.task import Sandbox
 from akg_tui.evaluate import EvaluationCancelled, Judge
-from akg_tui.evaluate.processes import process_tree
 from akg_tui.evaluate.sandbox.seccomp import REFUSED
 from tests.evaluate.attacks import ALL, BREACHES, SPOILER, WAITS, WHOLE, Attack, Breach
-from tests.evaluate.conftest import quick_task
+from tests.evaluate.conftest import is_running, quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE, SLOW, kernel
 from tests.evaluate.test_processes import appears, tree
 
@@ -134,7 +133,7 @@ def nothing_changes(world: World) -> Iterator[None]:
     yield
     assert world.judge.pid == pid, "the judge was lost"
     assert pid is not None
-    assert process_tree.is_running(pid)
+    assert is_running(pid)
     assert world.digest() == digest, "a file of the user's changed"
     assert not Path("/dev/shm/akg-left").exists()
     assert len(tree(pid)) <= 2, "a process was left behind"  # the zygote, and who stands by

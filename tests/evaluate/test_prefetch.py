@@ -20,7 +20,7 @@ from akg_tui.evaluate import Judge
 from akg_tui.evaluate.child import layout as layouts
 from akg_tui.evaluate.evaluation import READY_SPARES
 from akg_tui.evaluate.prefetch import Need, Prefetched
-from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.process_watch import CpuDeadline, cpu_time_s
 from akg_tui.evaluate.processes.shared_memory import SharedMemoryPool
@@ -29,7 +29,7 @@ from akg_tui.evaluate.reference import Draw, Loaded, Reference
 from akg_tui.evaluate.sandbox.protections import offered
 from akg_tui.evaluate.targets.cpu import kernel_environment
 from akg_tui.evaluate.timing import FORKED_AHEAD
-from tests.evaluate.conftest import quick_task
+from tests.evaluate.conftest import is_running, quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
 DEADLINE_S = 30.0
@@ -255,8 +255,8 @@ def test_patience_counts_what_a_process_works_and_not_what_it_waits() -> None:
 
 def leaves(pid: int) -> set[int]:
     """Return the processes below one that have none below them."""
-    below = set(process_tree.descendants(pid))
-    return {pid for pid in below if not process_tree.descendants(pid)}
+    below = set(process_watch.descendants(pid))
+    return {pid for pid in below if not process_watch.descendants(pid)}
 
 
 def spares(judge: Judge) -> set[int]:
@@ -283,10 +283,10 @@ async def test_processes_wait_for_the_next_kernel_and_one_that_is_killed_is_not_
         waiting = await_spares(judge, READY_SPARES)
         for pid in waiting:
             os.kill(pid, signal.SIGKILL)
-        while any(process_tree.is_running(pid) for pid in waiting):
+        while any(is_running(pid) for pid in waiting):
             os.sched_yield()
         found = await judge.evaluate(PLAIN)
         assert found.outcome is Outcome.CORRECT, found
         after = await_spares(judge, READY_SPARES)
         assert not after & waiting
-    assert not after & process_tree.parents().keys()
+    assert not after & process_watch.parents().keys()

@@ -17,7 +17,7 @@ import pytest
 
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.evaluate import EvaluationCancelled, Judge
-from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes import process_watch
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
 
@@ -42,7 +42,7 @@ def hanging(name: str) -> str:
 
 def tree(root: int) -> set[int]:
     """Return all descendants of a process."""
-    parents = process_tree.parents()
+    parents = process_watch.parents()
     found = {root}
     while more := {p for p, parent in parents.items() if parent in found} - found:
         found |= more
@@ -90,7 +90,7 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
         timed_out = asyncio.create_task(judge.evaluate(hanging("akg-daemon-1")))
         daemon = await appears(judge, "akg-daemon-1")
         assert (await timed_out).failure is FailureKind.TIMEOUT
-        assert daemon not in process_tree.parents()
+        assert daemon not in process_watch.parents()
 
         # The task that awaits is cancelled: children gone, the same judge goes on.
         cancelled = asyncio.create_task(judge.evaluate(hanging("akg-daemon-2")))
@@ -98,7 +98,7 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled
-        assert daemon not in process_tree.parents()
+        assert daemon not in process_watch.parents()
         assert judge.pid == first
 
         # Cancelled from elsewhere.
@@ -107,8 +107,8 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
         await judge.cancel()
         with pytest.raises(EvaluationCancelled):
             await withdrawn
-        assert daemon not in process_tree.parents()
-        zygote = process_tree.children_of(first)
+        assert daemon not in process_watch.parents()
+        zygote = process_watch.children_of(first)
         assert len(zygote) == 1
         assert len(tree(first)) <= 2  # the zygote, and who stands by for it
 
@@ -120,7 +120,7 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
         found = await orphaned
         assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE), found
         await asyncio.to_thread(await_end, running)
-        assert daemon not in process_tree.parents()
+        assert daemon not in process_watch.parents()
 
         # The judge is killed: told, nothing left, and the next evaluation gets a new one.
         lost = asyncio.create_task(judge.evaluate(hanging("akg-daemon-5")))
@@ -140,7 +140,7 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
         assert third not in {None, first, second}
         assert third is not None
         running = {third} | tree(third)
-    assert not running & process_tree.parents().keys()
+    assert not running & process_watch.parents().keys()
 
 
 ENGINE = """

@@ -399,14 +399,14 @@ def test_landlock_s_version_is_known_or_nothing() -> None:
 def test_trying_the_protections_leaves_no_process_to_who_adopts_orphans() -> None:
     script = (
         "import os\n"
-        "from akg_tui.evaluate.processes import process_tree\n"
+        "from akg_tui.evaluate.processes import process_watch\n"
         "from akg_tui.evaluate.sandbox import confinement, protections\n"
         "confinement.adopt_orphans()\n"
         # All on one CPU: whoever is woken runs before the one that was to end.
         "os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])\n"
         "for _ in range(20):\n"
         "    protections.offered()\n"
-        "    print(process_tree.children_of(os.getpid()))\n"
+        "    print(process_watch.children_of(os.getpid()))\n"
     )
     found = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60

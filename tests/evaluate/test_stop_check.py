@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.process_watch import (
     ALLOWED_RUN_NS,
     BROKEN_STOPS_LIMIT,
@@ -73,7 +73,7 @@ def busy(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def _stopped(pid: int) -> list[int]:
     limit = time.monotonic() + DEADLINE_S
-    while not (found := process_tree.stopped(pid)):
+    while not (found := process_watch.stopped(pid)):
         assert time.monotonic() < limit, "it does not stop"
         os.sched_yield()
     return found
@@ -92,11 +92,11 @@ def test_a_process_that_was_stopped_is_still_until_it_is_woken(busy: int) -> Non
     with contextlib.closing(watch):
         for _ in range(200):
             found = watch.stopped()
-            assert found == process_tree.stopped(busy)
+            assert found == process_watch.stopped(busy)
             stop_check.begin(found)
             assert not stop_check.broken()
             os.killpg(busy, signal.SIGCONT)
-            assert not process_tree.stopped(busy)
+            assert not process_watch.stopped(busy)
             assert not watch.stopped()
             os.killpg(busy, signal.SIGSTOP)
             _stopped(busy)
@@ -105,7 +105,7 @@ def test_a_process_that_was_stopped_is_still_until_it_is_woken(busy: int) -> Non
 def test_whichever_process_runs_in_its_stops_it_is_told_though_it_was_stopped_again(
     busy: int,
 ) -> None:
-    for woken in process_tree.stopped(busy):
+    for woken in process_watch.stopped(busy):
         watch = ProcessWatch(busy)
         stop_check, found = StopCheck(watch), []
         for _ in range(BROKEN_STOPS_LIMIT):
@@ -126,7 +126,7 @@ def test_what_is_gone_stands_still() -> None:
     stop_check = StopCheck(watch)
     stop_check.begin([process.pid])
     assert not stop_check.broken()
-    assert watch.stopped() == process_tree.stopped(process.pid) == [process.pid]
+    assert watch.stopped() == process_watch.stopped(process.pid) == [process.pid]
 
 
 def test_a_thread_that_begins_while_it_runs_is_seen_at_the_next_stop() -> None:

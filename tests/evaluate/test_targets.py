@@ -1,118 +1,19 @@
-"""What every target keeps to, whatever it stands for; and how a missing one is told."""
+"""What every target does, and the message when a target is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
 import pytest
-import torch
 
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Backend, Dsl, Target, Task
 from akg_tui.evaluate import Judge, adapters
 from akg_tui.evaluate.dsls import DSLS
-from akg_tui.evaluate.targets import TARGETS, Device
-from akg_tui.evaluate.targets.cpu import Host
-from akg_tui.evaluate.targets.cuda import QUERY, Cuda, CudaDevice, read_query
-from tests.evaluate.fake_device import FakeCudaDevice
+from akg_tui.evaluate.targets import TARGETS
+from akg_tui.evaluate.targets.cuda import QUERY, Cuda, read_query
 from tests.evaluate.kernels import PLAIN, REFERENCE
-
-Handing = tuple[Device, Callable[[Callable[[], object]], object]]
-
-
-def _host() -> Handing:
-    return Host(), lambda work: work()
-
-
-def _fake() -> Handing:
-    fake = FakeCudaDevice()
-    return fake, fake.launch
-
-
-def _real() -> Handing:
-    if not torch.cuda.is_available():
-        pytest.skip("no GPU here")
-    return CudaDevice(), lambda work: work()
-
-
-@pytest.fixture(params=[_host, _fake, _real], ids=["cpu", "fake cuda", "cuda"])
-def handing(request: pytest.FixtureRequest) -> Handing:
-    """A device, and how it is handed work that need not be done when the call returns."""
-    return request.param()  # type: ignore[no-any-return]
-
-
-def _placed(device: Device, value: torch.Tensor) -> torch.Tensor:
-    placed = device.place(value)
-    assert isinstance(placed, torch.Tensor)
-    return placed
-
-
-def test_what_is_placed_has_the_same_values_on_the_device(handing: Handing) -> None:
-    device, _ = handing
-    x = torch.arange(12.0).view(3, 4)
-    placed = _placed(device, x)
-    assert placed.shape == x.shape
-    assert placed.dtype == x.dtype
-    assert torch.equal(placed.cpu(), x)
-
-
-@pytest.mark.parametrize("value", [3, 2.5, "sum", None, (1, 2)])
-def test_what_is_no_tensor_is_passed_as_it_is(handing: Handing, value: object) -> None:
-    device, _ = handing
-    assert device.place(value) is value
-
-
-def test_work_is_done_when_the_device_was_waited_for(handing: Handing) -> None:
-    device, hand_over = handing
-    x = _placed(device, torch.ones(1000))
-    hand_over(lambda: x.mul_(2))
-    hand_over(lambda: x.add_(1))
-    device.synchronise()
-    assert torch.equal(x.cpu(), torch.full((1000,), 3.0))
-    device.synchronise()
-    assert torch.equal(x.cpu(), torch.full((1000,), 3.0))
-
-
-def test_a_flush_changes_no_value_and_loses_no_work(handing: Handing) -> None:
-    device, hand_over = handing
-    x = _placed(device, torch.ones(1000))
-    hand_over(lambda: x.mul_(2))
-    for _ in range(3):
-        device.flush_caches()
-    device.synchronise()
-    assert torch.equal(x.cpu(), torch.full((1000,), 2.0))
-
-
-def test_the_clock_of_the_device_covers_the_work_and_nothing_before_it(handing: Handing) -> None:
-    device, hand_over = handing
-    x = _placed(device, torch.ones(200_000))
-
-    def work() -> None:
-        for _ in range(50):
-            hand_over(lambda: x.mul_(1.0001))
-
-    def after_much_else() -> float:
-        work()
-        work()
-        device.synchronise()
-        return device.elapsed_ms(lambda: None)
-
-    nothing = min(after_much_else() for _ in range(3))
-    much = min(device.elapsed_ms(work) for _ in range(3))
-    assert 0 <= nothing < much
-    assert not x.isinf().any()
-
-
-def test_what_work_raises_comes_out_of_the_clock(handing: Handing) -> None:
-    device, _ = handing
-
-    def broken() -> None:
-        raise ValueError("not this one")
-
-    with pytest.raises(ValueError, match="not this one"):
-        device.elapsed_ms(broken)
 
 
 def test_every_word_of_task_toml_has_its_adapter() -> None:

@@ -53,7 +53,7 @@ def test_a_long_tensor_is_cut_down() -> None:
         assert hidden[0][0] <= hidden_shapes.SMALL
 
 
-@pytest.mark.parametrize("case", [*sorted(unusual_values.FLOATING), ValueKind.PATCHWORK])
+@pytest.mark.parametrize("kind", [*sorted(unusual_values.FLOATING), ValueKind.PATCHWORK])
 @pytest.mark.parametrize(
     "dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64]
 )
@@ -229,7 +229,7 @@ async def test_unusual_values_come_in_the_declared_shape_too(tmp_path: Path) -> 
     reference = SLOW_REFERENCE.replace("WAIT", "pass")
     found = await evaluated(tmp_path, reference)
     declared = [each for each in found.errors if "shape" not in each.name]
-    words = {unusual_values.WORDS[kind] for kind in unusual_values.FLOATING}
+    words = {kind.label for kind in unusual_values.FLOATING}
     assert len([each for each in declared if each.name in words]) <= 1
     (rows,) = [each for each in declared if each.name == "rows of many kinds"]
     assert rows.note == ""
@@ -309,7 +309,4 @@ async def test_what_a_reference_has_no_time_for_hangs_on_its_work_alone_and_is_t
     assert bool(late) is not all_tried
     # Every value is told of: tried, or not and why.
     named = " ".join(each.name for each in found.errors)
-    assert all(
-        unusual_values.WORDS[kind] in named
-        for kind in unusual_values.possible("any", [torch.float32])
-    )
+    assert all(kind.label in named for kind in unusual_values.possible("any", [torch.float32]))

@@ -1,7 +1,7 @@
-"""Unusual values, made from what `get_inputs()` drew.
+"""Unusual input values, made from what `get_inputs()` drew.
 
-Runs in the reference's process. Pure but for the generator that it is given; must never
-decide whether a case is fair: that is the reference's business, and the judge's.
+Runs in the reference's process. Pure but for the generator that it is given; must never decide
+whether a kind of values is fair to a candidate: the judge does, from the reference's results.
 """
 
 from __future__ import annotations
@@ -13,48 +13,40 @@ import torch
 
 
 class ValueKind(IntEnum):
-    """Which values the inputs have."""
+    """What values the inputs have; `label` names them for a reader."""
 
-    DRAWN = 0
-    LARGE = 1
-    TINY = 2
-    DENORMAL = 3
-    ZEROS = 4
-    NEGATIVE = 5
-    CONSTANT = 6
-    SORTED = 7
-    OUTLIERS = 8
-    MIXED = 9
-    SIGNS = 10
-    EDGES = 11
-    INFINITE = 12
-    NAN = 13
-    PATCHWORK = 14
+    label: str
+
+    def __new__(cls, number: int, label: str = "") -> ValueKind:
+        """Make a member from its number and label."""
+        kind = int.__new__(cls, number)
+        kind._value_ = number
+        kind.label = label
+        return kind
+
+    DRAWN = 0, "as drawn"
+    LARGE = 1, "large values"
+    TINY = 2, "tiny values"
+    DENORMAL = 3, "denormal values"
+    ZEROS = 4, "all zeros"
+    NEGATIVE = 5, "negative values"
+    CONSTANT = 6, "constant rows"
+    SORTED = 7, "sorted rows"
+    OUTLIERS = 8, "outliers and one-hot rows"
+    MIXED = 9, "rows of mixed scale"
+    SIGNS = 10, "only -1, 0 and 1"
+    EDGES = 11, "integers at the ends of their range"
+    INFINITE = 12, "infinities"
+    NAN = 13, "NaN"
+    PATCHWORK = 14, "rows of many kinds"
 
 
-WORDS = {
-    ValueKind.DRAWN: "as drawn",
-    ValueKind.LARGE: "large values",
-    ValueKind.TINY: "tiny values",
-    ValueKind.DENORMAL: "denormal values",
-    ValueKind.ZEROS: "all zeros",
-    ValueKind.NEGATIVE: "negative values",
-    ValueKind.CONSTANT: "constant rows",
-    ValueKind.SORTED: "sorted rows",
-    ValueKind.OUTLIERS: "outliers and one-hot rows",
-    ValueKind.MIXED: "rows of mixed scale",
-    ValueKind.SIGNS: "only -1, 0 and 1",
-    ValueKind.EDGES: "integers at the ends of their range",
-    ValueKind.INFINITE: "infinities",
-    ValueKind.NAN: "NaN",
-    ValueKind.PATCHWORK: "rows of many kinds",
-}
 SPECIAL = frozenset({ValueKind.INFINITE, ValueKind.NAN})
 FLOATING = frozenset(ValueKind) - {ValueKind.DRAWN, ValueKind.EDGES, ValueKind.PATCHWORK}
 
 
 def possible(values: str, dtypes: Sequence[torch.dtype]) -> list[ValueKind]:
-    """Return the cases beside DRAWN that a task allows for inputs of these dtypes.
+    """Return the kinds beside DRAWN that a task allows for inputs of these dtypes.
 
     `values` is the task's `correctness.values`.
     """
@@ -69,10 +61,10 @@ def possible(values: str, dtypes: Sequence[torch.dtype]) -> list[ValueKind]:
 
 
 def apply(kind: ValueKind, inputs: Sequence[object], rng: torch.Generator) -> list[object]:
-    """Return inputs with the values of `case`.
+    """Return inputs with values of a kind; shapes and dtypes stay.
 
-    The largest tensor of the kind that the case is about always changes, others by chance:
-    a weight of zeros would hide what zeros do elsewhere.
+    The largest tensor to which the kind applies always changes, each other one by chance: a
+    weight of zeros would hide what zeros do elsewhere.
     """
     if kind is ValueKind.DRAWN:
         return list(inputs)
@@ -141,7 +133,7 @@ def _outliers(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     rows = _as_rows(value).clone()
     place = torch.randint(rows.shape[1], (rows.shape[0], 1), generator=rng)
     height = rows.gather(1, place) * 100 + 1
-    # In every second row there is nothing else.
+    # Every second row is zero elsewhere (one-hot).
     rows[::2] = 0
     return rows.scatter_(1, place, height).view_as(value)
 
@@ -158,9 +150,9 @@ def _signs(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 
 def _patchwork(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    """Return rows each of which is of a kind of its own: most kinds for the price of one.
+    """Return rows of different kinds: most kinds in one input.
 
-    No kind of whose result much is lost to rounding, for one such row would make all of it unfair.
+    Kinds whose results lose much to rounding are left out: one such row makes all unfair.
     """
     rows = _as_rows(value)
     kinds = torch.randint(len(_PATCHES), (rows.shape[0],), generator=rng)
@@ -173,7 +165,7 @@ def _patchwork(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 
 def _raised(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
-    """Return rows whose exponentials overflow, and which are no larger than that takes."""
+    """Return rows just large enough for their exponentials to overflow."""
     highest = value.abs().amax(-1, keepdim=True).double().clamp(min=1e-300)
     goal = 12.0 if value.dtype == torch.float16 else 120.0
     return value * (goal / highest).clamp(min=1.0)

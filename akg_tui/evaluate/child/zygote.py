@@ -26,7 +26,7 @@ import msgspec
 from akg_tui.evaluate.child import child_main, protocol
 from akg_tui.evaluate.child.child_main import ChildSetup
 from akg_tui.evaluate.dsls import dsl_named
-from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.sandbox import confinement, namespaces, seccomp
 from akg_tui.evaluate.sandbox.namespaces import PidNamespaceForker
 from akg_tui.evaluate.targets import Target, target_named
@@ -186,7 +186,7 @@ class Zygote:
         _, status = os.waitpid(pid, 0)
         capture = self._captures.pop(pid)
         if self._forker is None:
-            process_tree.end_orphans(self._captures)
+            process_watch.end_orphans(self._captures)
         capture.drain_all()
         with contextlib.suppress(KeyError):  # its last writer had gone before
             self._poll.unregister(capture.fd)
@@ -199,7 +199,7 @@ class Zygote:
         for gone in list(self._ending):
             self._reap(gone)
         if self._forker is None:
-            process_tree.end_orphans()
+            process_watch.end_orphans()
 
 
 def main(arguments: list[str]) -> None:

@@ -1,25 +1,26 @@
-"""What the evaluator asks of a language that kernels are written in.
+"""The interface of a DSL: the language that kernels are written in.
 
-A DSL is one class that has all of this. It is asked in the engine, the judge, the zygote and a
-kernel's process, so it may import neither torch nor what it stands for.
+A DSL is one subclass of `Dsl`. Engine, judge, zygote and a kernel's process use it, so its module
+must import neither torch nor the DSL itself.
 """
 
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from akg_tui.evaluate.kernel_text import Function, Kernel, Remark
 
 
 @dataclass(frozen=True)
 class CompilerReport:
-    """What a DSL's compiler has against a kernel; `at` is what was raised where it was found.
+    """An error of a DSL's compiler or runtime; `at` is the exception that has the location.
 
-    `kind`: `build` for code that it refuses, `call` for code that failed while it ran, and
+    `kind`: `build` for code that does not compile, `call` for code that failed while it ran, and
     `toolchain` when there is no compiler. `output` is untrusted text.
     """
 
@@ -29,53 +30,68 @@ class CompilerReport:
     output: str = ""
 
 
-class Dsl(Protocol):
+class Dsl(ABC):
     """One DSL of `task.toml`. `target` is always a target's name."""
 
     name: str
 
     def lacking(self, target: str) -> str:
         """Return in one line why no kernel can be loaded for a target here, or nothing."""
+        return ""
 
     def untimed(self, target: str) -> str:
         """Return why times on a target would mean nothing, or nothing: then they are taken."""
+        return ""
 
     def environment(self, target: str) -> dict[str, str]:
-        """Return what the zygote's environment must have besides the target's."""
+        """Return the environment variables that the zygote needs besides the target's."""
+        return {}
 
     def preloaded(self, target: str) -> tuple[str, ...]:
         """Return the modules that every kernel imports: loaded once, in the zygote.
 
         Loading them must start no thread, and no OpenMP region.
         """
-
-    def caches(self, folder: Path) -> dict[str, str]:
-        """Return the environment that keeps what is built for one kernel in `folder`."""
-
-    def readable(self) -> tuple[str, ...]:
-        """Return what a kernel must read and run, besides system, Python and packages."""
-
-    def toolchain_lacking(self) -> bool:
-        """Return whether what builds kernels is missing: a kernel's word is not enough."""
+        return ()
 
     def versions(self, target: str) -> dict[str, str]:
         """Return what a reader of a measurement must know of the DSL."""
+        return {}
 
+    def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
+        """Yield what is wrong with the use of the DSL.
+
+        `must_do_work`: the task wants the kernel's own code to do the work, so a remark refuses.
+        """
+        yield from ()
+
+    @abstractmethod
+    def caches(self, folder: Path) -> dict[str, str]:
+        """Return the environment that keeps what is built for one kernel in `folder`."""
+
+    @abstractmethod
+    def readable(self) -> tuple[str, ...]:
+        """Return what a kernel must read and run, besides system, Python and packages."""
+
+    @abstractmethod
+    def toolchain_lacking(self) -> bool:
+        """Return whether the compiler is missing, found out without trusting a kernel."""
+
+    @abstractmethod
     def report(self, error: BaseException) -> CompilerReport | None:
         """Return what the DSL's compiler says; None for an error that is not its own."""
 
+    @abstractmethod
     def built(self, kernel: Kernel) -> set[str]:
-        """Return the names that hold what the DSL's compiler made."""
+        """Return the names in a kernel's text that hold what the DSL's compiler made."""
 
+    @abstractmethod
     def is_own(self, function: Function, kernel: Kernel) -> bool:
         """Return whether a function is written in the DSL, and so no use of the framework."""
 
-    def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
-        """Yield what is wrong with the use of the DSL; `must`: its code has to do the work."""
-
 
 def first_line(kernel: Kernel) -> int:
-    """Return where a remark about the whole kernel points: at its entry."""
+    """Return the line of the kernel's entry, for a remark about the whole kernel."""
     return kernel.entry.lineno if kernel.entry is not None else 1
 
 

@@ -11,34 +11,18 @@ from pathlib import Path
 
 from akg_tui import dsl
 from akg_tui.evaluate import kernel_text as tables
-from akg_tui.evaluate.dsls.adapter import CompilerReport
-from akg_tui.evaluate.kernel_text import Function, Kernel, Remark
+from akg_tui.evaluate.dsls.adapter import CompilerReport, Dsl
+from akg_tui.evaluate.kernel_text import Function, Kernel
 from akg_tui.evaluate.targets.cpu import find_compiler
 
 # The system is readable anyway.
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/gnu/store")
 
 
-class Torch:
+class Torch(Dsl):
     """Kernels that call the framework. They may compile C++ too, as no task forbids it."""
 
     name = "torch"
-
-    def lacking(self, target: str) -> str:
-        """Return nothing: without torch there is no judge."""
-        return ""
-
-    def untimed(self, target: str) -> str:
-        """Return nothing: it runs on the target itself."""
-        return ""
-
-    def environment(self, target: str) -> dict[str, str]:
-        """Return nothing more."""
-        return {}
-
-    def preloaded(self, target: str) -> tuple[str, ...]:
-        """Return nothing more than what every zygote loads."""
-        return ()
 
     def caches(self, folder: Path) -> dict[str, str]:
         """Return where `compile_cpp` and `load_inline` build."""
@@ -59,10 +43,6 @@ class Torch:
         """Look for the compiler."""
         return find_compiler() is None
 
-    def versions(self, target: str) -> dict[str, str]:
-        """Return nothing: torch and compiler are in every fingerprint."""
-        return {}
-
     def report(self, error: BaseException) -> CompilerReport | None:
         """Tell of a compiler that is missing, or that refuses the text."""
         if isinstance(error, dsl.CompilerMissing):
@@ -78,10 +58,6 @@ class Torch:
     def is_own(self, function: Function, kernel: Kernel) -> bool:
         """Return False: what is written in C++ is in a string."""
         return False
-
-    def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
-        """Yield nothing: any code of the framework is right."""
-        yield from ()
 
 
 def _built(kernel: Kernel, node: ast.AST) -> Iterator[str]:

@@ -67,11 +67,7 @@ class Triton(Torch):
         if name == "InterpreterError" and error.__cause__ is not None:
             inner = error.__cause__
             return CompilerReport("call", f"{type(inner).__name__}: {inner}", inner)
-        if name in (
-            "CompilationError",
-            "CompileTimeAssertionFailure",
-            "UnsupportedLanguageConstruct",
-        ):
+        if name in REFUSALS:
             first, _, rest = str(error).partition("\n")
             return CompilerReport("build", f"Triton does not compile: {first}", error, rest)
         return None
@@ -112,10 +108,10 @@ class Triton(Torch):
 
 
 def _launches(node: ast.AST) -> bool:
-    """Whether this is `kernel[grid](...)`: no other call has a subscript before it.
+    """Return whether this is `kernel[grid](...)`: no other call has a subscript before it.
 
-    What is subscripted may come from anywhere (a table of kernels, an attribute), so its name
-    is not asked for: a rule that refuses honest code costs more than one that is gone around.
+    The name before the subscript is not checked, because it may come from anywhere (a table of
+    kernels, an attribute): a rule that refuses honest code costs more than one that is evaded.
     """
     if not isinstance(node, ast.Call):
         return False

@@ -1,8 +1,8 @@
-"""Where kernels build: a folder for each text, in which only the process that builds leaves things.
+"""Build caches: one folder for each kernel text, which only the building process changes for good.
 
-All others work on a copy that goes with them, under the same path, because builds know where they
-lie. Otherwise a process could look up what an earlier one computed: in one comparison all of them
-are called on the same inputs. The judge has the folders, a child covers its own with memory.
+All other processes work on a private copy under the same path, because builds contain their own
+path. Otherwise a process could look up what an earlier one computed: in a comparison all are called
+on the same inputs. The judge owns the folders; a child covers its own with a tmpfs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ COPIED_FILES = 20_000
 
 
 class CopyFailed(Exception):
-    """What lies in a build cache can't be copied; the message is one line."""
+    """A build cache can't be copied; the message is one line."""
 
 
 def copy(source: str, target: str) -> None:
-    """Copy all below `source` into `target`, with its times: a build tool goes by them.
+    """Copy all below `source` into `target`, with its times, which build tools compare.
 
-    Links are copied as such, and nothing but files, folders and links is. Raises `Uncopied`.
+    Links are copied as links; only files, folders and links are copied. Raises `CopyFailed`.
     """
     try:
         if _count(source):
@@ -37,7 +37,7 @@ def copy(source: str, target: str) -> None:
 
 
 def _count(folder: str) -> int:
-    """Count what is below `folder`; raise `Uncopied` if it is more than is ever copied."""
+    """Count what is below `folder`; raise `CopyFailed` if it exceeds the limits of a copy."""
     count = size = 0
     for root, folders, names in os.walk(folder):
         count += len(folders) + len(names)
@@ -49,7 +49,7 @@ def _count(folder: str) -> int:
 
 
 class CoveredFolder:
-    """In a child: a folder that is about to be covered, and can be seen through a descriptor."""
+    """In a child: a folder that a mount will cover, still reached through a descriptor."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -57,11 +57,11 @@ class CoveredFolder:
 
     @property
     def path(self) -> str:
-        """A name of what is covered."""
+        """A path of the covered folder."""
         return f"/proc/self/fd/{self._fd}"
 
     def uncover(self, *, copied: bool) -> None:
-        """Forget what is covered; `copied`: after it was copied to what covers it."""
+        """Close the descriptor; with `copied`, first copy the covered files to the new mount."""
         if self._fd < 0:
             return
         try:
@@ -73,13 +73,13 @@ class CoveredFolder:
 
 
 class BuildCaches:
-    """The judge's part: a folder for each kernel's text below `home`.
+    """The judge's side: a folder for each kernel's text below `home`.
 
     Parameters
     ----------
     covered
-        Each process that does not build covers its folder. Where it can't (no mounts), the
-        folder is put back before every process as the one that builds has left it.
+        Whether each process that does not build covers its folder. Without mounts it can't: then
+        the folder is restored before every process to what the building process left.
     """
 
     def __init__(self, home: Path, *, covered: bool) -> None:
@@ -87,7 +87,7 @@ class BuildCaches:
         self._home = home
         self._numbers = itertools.count()
         self._modified: set[str] = set()
-        """Keys of folders that a process which did not build has had for itself."""
+        """Keys of folders that a process which did not build could write to."""
         shutil.rmtree(home / "kept", ignore_errors=True)
 
     def folder(self, source: str) -> Path:
@@ -97,16 +97,16 @@ class BuildCaches:
         return folder
 
     def restore(self, source: str, *, builds: bool) -> None:
-        """Make a folder ready for the next process, which builds or not; none may have it now.
+        """Restore a folder for the next process; no process may use it now.
 
-        Raises `Uncopied` if what was built can't be kept.
+        Raises `CopyFailed` if what was built can't be kept.
         """
         if self.covered:
             return
         key, folder = _key(source), self.folder(source)
         kept = self._home / "kept" / key
         if key in self._modified:
-            # Another folder, not another content: nobody knows what hangs on the old one.
+            # A new folder, because attributes of the old one may hold data too.
             old = self._home / f"old-{os.getpid()}-{next(self._numbers)}"
             folder.rename(old)
             shutil.rmtree(old, ignore_errors=True)

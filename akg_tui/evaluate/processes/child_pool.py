@@ -1,7 +1,7 @@
-"""What the judge needs to make children of one task: folders, caches, plans.
+"""The judge's pool of child processes: forks spares, gives each a kernel's folders, ends them.
 
-Owns the scratch folder: each child gets a folder of its own that goes with it, each kernel
-a build cache found by its content, so that no kernel can meet another's objects.
+Owns the scratch folder: each child has a folder of its own, each kernel a build cache found by the
+digest of its text, so that no kernel can load another's objects.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from akg_tui.evaluate.sandbox.protections import Protection
 START_S = 60.0
 WITHOUT_KERNEL = "a process without a kernel"
 CALLS_PER_CHILD = 64
-"""More calls than a process is asked for that each take as long as they may: what it may work in
-all follows from that. Deadlines end it long before; who escapes them does not go on for ever."""
+"""More calls than a child gets that each last until their deadline. The RLIMIT_CPU of a child
+follows from it: deadlines end a child long before, but one that escapes them still ends."""
 
 MEMORY_SHARE = 0.5
-"""Of the machine's memory, for one child: two are alive while they are timed."""
+"""The share of the machine's memory that one child may use: two are alive while they are timed."""
 
 
 @dataclass
 class AssignedChild:
-    """A child with the places of one kernel, of which it has seen nothing yet."""
+    """A child that has one kernel's folders and build cache, and has not seen its text."""
 
     folder: Path
     worker: Worker
@@ -49,7 +49,7 @@ class AssignedChild:
 
 
 class ChildPool:
-    """Makes children and loads plans into them; ends them when their block does."""
+    """Forks children and loads plans into them; a child ends with its `with` block."""
 
     def __init__(
         self, task: Task, scratch: Path, zygote: Zygote, offered: tuple[Protection, ...]
@@ -60,15 +60,14 @@ class ChildPool:
         self._zygote = zygote
         self._numbers = itertools.count(1)
         self._spare_folders: deque[Path] = deque()
-        """The folders of children that were ordered, in that order."""
+        """The folders of the spares, in the order in which these were requested."""
         held = {protection.name for protection in offered if protection.held}
         self._private_folders = "private_folder" in held
         self._caches = BuildCaches(scratch / "cache", covered="private_cache" in held)
         self._reserved: dict[tuple[str, bool], deque[AssignedChild]] = {}
-        """Children that were settled before they are needed, by the kernel's text and whether
-        they are to build it."""
+        """Children prepared ahead, by the kernel's text and whether they build it."""
         self._vacated: list[Path] = []
-        """The folders of children that have begun to end."""
+        """The folders of children that are ending."""
         self._free_folders: list[Path] = []
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         stated = task.sandbox.memory_gb
@@ -81,19 +80,19 @@ class ChildPool:
 
     @property
     def sandbox_missing(self) -> tuple[str, ...]:
-        """The protections that no process here has, each with the reason."""
+        """The protections that this machine lacks, each with the reason."""
         return tuple(str(protection) for protection in self._offered if not protection.held)
 
     @property
     def reserves(self) -> bool:
-        """Whether children can settle before they are needed: not for a folder that is replaced."""
+        """Whether children can be prepared ahead: not where their build cache is replaced."""
         return self._caches.covered
 
     def fork_spares(self, count: int, *, reserved: bool = False) -> None:
-        """Have `count` spare children made, in the background; `reserved` ones count if so asked.
+        """Fork spares in the background until there are `count`.
 
-        A spare is a fresh fork that has seen no kernel, and has all protections but those
-        that need to know what it may write to.
+        A spare is a fresh fork that has seen no kernel, and has all protections but those that
+        need to know what it may write to. With `reserved`, children prepared ahead count too.
         """
         if reserved:
             count -= sum(len(children) for children in self._reserved.values())
@@ -110,10 +109,10 @@ class ChildPool:
             )
 
     def fork_spares_singly(self, count: int) -> None:
-        """Have `count` spare children made, while nobody waits: one after the other.
+        """Fork spares one after the other until there are `count`, while the judge is idle.
 
-        An order can't be taken back, and who wants something meanwhile would wait for all. Can be
-        broken off between two.
+        A fork can't be cancelled, and a request that arrives would wait for all: so this can be
+        interrupted between two.
         """
         while len(self._spare_folders) < count:
             self._zygote.check_engine()
@@ -121,10 +120,10 @@ class ChildPool:
             self._zygote.wait_idle()
 
     def reserve(self, sources: Sequence[str], *, builds: bool = False) -> None:
-        """Have the spares that are there settle beside us, each for one of `sources`, in turn.
+        """Prepare waiting spares, each for one of `sources`, in turn and in the background.
 
-        Spares go in the order that they were forked in, which moves times by some percent: so
-        the caller shuffles what is to be compared.
+        Spares are used in the order in which they were forked, which changes times by some
+        percent, so the caller shuffles the kernels that are compared.
         """
         if not self.reserves:
             return
@@ -136,11 +135,11 @@ class ChildPool:
                 children.append(self._assigned(source, builds=builds))
 
     def await_idle(self) -> None:
-        """Wait until no process of ours is being made or taken down: before a time counts."""
+        """Wait until no child is being forked or ended, so that none disturbs a timed call."""
         self._zygote.wait_idle()
         with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
             for spare in self._zygote.spares:
-                if spare.is_alive:  # one that is gone is passed over when its turn comes
+                if spare.is_alive:  # a dead one is skipped when it is taken
                     spare.await_prepared(START_S)
             for child in itertools.chain.from_iterable(self._reserved.values()):
                 self._await_confined(child)
@@ -152,7 +151,7 @@ class ChildPool:
         self._reuse_folders()
 
     def release_reserved(self) -> None:
-        """End the children that were reserved and not needed, without waiting for it."""
+        """Begin to end the children that were reserved and not needed."""
         for child in itertools.chain.from_iterable(self._reserved.values()):
             if not child.worker.ended:
                 child.worker.release()
@@ -175,8 +174,8 @@ class ChildPool:
     def child(self, source: str, *, builds: bool = False) -> Iterator[Worker]:
         """Yield a child for `source`, with nothing loaded; kill it when the block ends.
 
-        Only what one that `builds` leaves in its build cache is there for others of its source:
-        it may be called on the sample, and on nothing else.
+        Only a child that `builds` leaves files in the build cache for others of its source, so it
+        may be called on the sample only.
         """
         with self.children([source], builds=builds) as (worker,):
             yield worker
@@ -187,7 +186,7 @@ class ChildPool:
         self._restore_caches(sources, builds=builds)
         children: list[AssignedChild] = []
         try:
-            # Until something is loaded only our code runs: what fails is no kernel's fault.
+            # Until a kernel is loaded only our code runs, so a failure is not a kernel's.
             with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
                 self.fork_spares(
                     sum(not self._reserved.get((source, builds)) for source in sources)
@@ -205,9 +204,9 @@ class ChildPool:
                 self._vacated.append(child.folder)
 
     def _restore_caches(self, sources: Sequence[str], *, builds: bool) -> None:
-        """Put build caches back as they were left by who builds, where no process covers its own.
+        """Restore build caches as their building child left them, if children can't cover them.
 
-        One that is compared with itself shares it with itself.
+        A kernel that is compared with itself shares its cache.
         """
         if self._caches.covered:
             return
@@ -229,7 +228,7 @@ class ChildPool:
         return None
 
     def _assigned(self, source: str, *, builds: bool) -> AssignedChild:
-        """Return a child that settles for `source`; `_greet` must follow."""
+        """Return a spare that was given the folders of `source`; `_await_confined` must follow."""
         folder, worker = self._take_spare()
         try:
             return AssignedChild(
@@ -248,7 +247,7 @@ class ChildPool:
             child.confined = True
 
     def _take_spare(self) -> tuple[Path, Worker]:
-        """Return a spare that lives: it may have waited long, and be the first to go."""
+        """Return a live spare: one may have been killed for want of memory while it waited."""
         while True:
             self.fork_spares(1)
             folder, worker = self._spare_folders.popleft(), self._zygote.take()
@@ -258,7 +257,7 @@ class ChildPool:
             self._vacated.append(folder)
 
     def _assign(self, worker: Worker, source: str, folder: Path, *, builds: bool) -> ResourceLimits:
-        """Give a spare the places of a kernel; return what its use of them is held to."""
+        """Tell a spare a kernel's folders; return the limits of its use of them."""
         cache = self._caches.folder(source)
         environment = {
             "HOME": str(folder),
@@ -269,9 +268,9 @@ class ChildPool:
         return ResourceLimits(self._memory_bytes, (folder, cache))
 
     def _reuse_folders(self) -> None:
-        """Take the folders of children that are gone for others; remove what was written there."""
+        """Reuse the folders of children that have ended; delete those that hold files."""
         if self._private_folders:
-            # What a child wrote went with its own memory: the folder below is as it was.
+            # A child wrote to a tmpfs of its own over the folder, so the folder is still empty.
             self._free_folders += self._vacated
         else:
             for folder in self._vacated:
@@ -287,7 +286,7 @@ class ChildPool:
         return folder
 
     def _check_sandbox(self, worker: Worker) -> None:
-        """Refuse a process that lacks what others here have had: no silent downgrade."""
+        """Raise unless a child has all protections that this machine offers."""
         lost = [p.name for p in self._offered if p.held and p.name not in worker.sandbox]
         if lost:
             why = "; ".join(f"{name}: {worker.lacking.get(name, 'not tried')}" for name in lost)
@@ -296,7 +295,7 @@ class ChildPool:
     def send_plan(
         self, worker: Worker, plan: Plan, *blocks: SharedMemory, op: Op = Op.LOAD
     ) -> None:
-        """Send a plan with the regions for its report, state, inputs and outputs."""
+        """Send a plan with the shared memory for report, state, inputs and addresses."""
         blob = shared_memory_of(msgspec.json.encode(plan))
         try:
             worker.send(op, fds=(blob.fd, *(block.fd for block in blocks)))
@@ -309,7 +308,7 @@ class ChildPool:
 
 
 class EvaluationError(Exception):
-    """The evaluation can't be made, through no fault of the candidate."""
+    """The evaluation failed, through no fault of the candidate."""
 
     def __init__(self, kind: FailureKind, message: str, detail: str = "") -> None:
         super().__init__(message)
@@ -320,9 +319,9 @@ class EvaluationError(Exception):
 
 @contextlib.contextmanager
 def blamed_on(kind: FailureKind, name: str) -> Iterator[None]:
-    """Turn the failure of a child that is not the candidate into an error of the evaluation.
+    """Turn the failure of a child that is not the candidate into an `EvaluationError`.
 
-    `who` names the culprit, where the child's own message does not do so already.
+    `name` is put before the child's message, unless the message begins with it.
     """
     try:
         yield

@@ -1,58 +1,171 @@
-"""Watches a child's processes: running or stopped, CPU time used, memory and disk used.
+"""Processes as `/proc` shows them: descendants, stopped or running, CPU time, memory, disk.
 
-The judge asks while it waits. Files in `/proc` stay open, because opening them costs more than
-reading.
+The zygote finds what its children left behind; the judge polls a child while it waits, and keeps
+its files in `/proc` open, because opening them costs more than reading them. Must never kill a
+process that is not the caller's own child.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from akg_tui.evaluate.processes import process_tree
-from akg_tui.evaluate.processes.process_tree import STOPPED_STATES
+STOPPED_STATES = frozenset({b"T", b"t", b"Z", b"X"})
 
-_STATE = 0
-_THREADS = 17
+
+def parents() -> dict[int, int]:
+    """Return the parent of every process that can be seen, by process id."""
+    found: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            text = (entry / "stat").read_text("utf-8", "replace")
+        except OSError:  # it ended while we looked
+            continue
+        # The name in brackets may hold spaces and brackets of its own.
+        fields = text.rpartition(")")[2].split()
+        found[int(entry.name)] = int(fields[1])
+    return found
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the direct children of `pid`, zombies among them."""
+    return [child for child, parent in parents().items() if parent == pid]
+
+
+def pid_of(pidfd: int) -> int:
+    """Return the id, as seen from here, of the process behind a pidfd."""
+    text = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
+    return int(text.partition("\nPid:")[2].split()[0])
+
+
+def descendants(pid: int) -> list[int]:
+    """Return all that descend from `pid`, without looking at any other process."""
+    found = [pid]
+    for parent in found:  # grows as we go
+        for thread in threads(parent):
+            found += map(int, _read(f"/proc/{parent}/task/{thread}/children").split())
+    return found[1:]
+
+
+def end_orphans(spared: Collection[int] = ()) -> None:
+    """Kill and reap all children of this process but `spared`.
+
+    A process that adopts orphans is given the children of each one it kills, so this goes
+    on until none are left.
+    """
+    while orphans := [pid for pid in children_of(os.getpid()) if pid not in spared]:
+        for pid in orphans:
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            except (ProcessLookupError, ChildProcessError):
+                continue
+
+
+def stopped(pid: int) -> list[int]:
+    """Return `pid` and its descendants if all their threads are stopped or gone, else nothing.
+
+    A stopped process forks nothing and keeps its children, so each list of children is read
+    after its process has stopped.
+    """
+    found = [pid]
+    for process in found:  # grows as we go
+        tasks = [f"/proc/{process}/task/{thread}" for thread in threads(process)]
+        # If any thread still runs, it is most often the first one.
+        if not all(_is_stopped(f"{task}/stat") for task in tasks):
+            return []
+        for task in tasks:
+            found += map(int, _read(f"{task}/children").split())
+    return found
+
+
+def threads(pid: int) -> list[str]:
+    """Return the ids of a process's threads; none where it is gone."""
+    try:
+        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def cpu_wait_s(thread: str) -> float:
+    """Return the seconds that a thread (`/proc/THREAD`) has waited on a run queue in its life.
+
+    The second figure of `schedstat`, in nanoseconds (Linux, `sched-stats.rst`); 0 where the
+    kernel does not count.
+    """
+    return _schedstat(thread, 1) / 1e9
+
+
+def timeslices(thread: str) -> int:
+    """Return how many times a thread was given a CPU in its life: the third figure."""
+    return _schedstat(thread, 2)
+
+
+def _schedstat(thread: str, figure: int) -> int:
+    try:
+        return int(_read(f"/proc/{thread}/schedstat").split()[figure])
+    except IndexError:
+        return 0
+
+
+def _is_stopped(path: str) -> bool:
+    """Say whether a thread is stopped or gone, from its `stat`."""
+    text = _read(path)
+    return not text or text.rpartition(b")")[2].split(None, 1)[0] in STOPPED_STATES
+
+
+def _read(path: str) -> bytes:
+    """Return a file's text, empty where the process is gone; without pathlib, for speed."""
+    text = b""
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            while more := file.read(4096):  # a page at a time, however much is asked for
+                text += more
+    except OSError:
+        return b""
+    return text
+
+
+_STATE, _THREAD_COUNT = 0, 17  # fields of `stat` after the name in brackets (proc(5))
 _TIMESLICES = 2
-_LONGEST = 4096
+_READ_BYTES = 4096
 
 
 class ProcessWatch:
-    """One process, as long as it is not closed."""
+    """Polls one process through files that stay open until `close`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._files: dict[str, int] = {}
-        self._is_alone = False
+        self._is_single_thread = False
 
     def stopped(self) -> list[int]:
-        """Return the same as `process_tree.stopped`."""
-        self._is_alone = False
+        """Return what the function `stopped` returns, faster for a process with one thread."""
+        self._is_single_thread = False
         fields = self._read("stat").rpartition(b")")[2].split()
-        if len(fields) <= _THREADS:
-            return process_tree.stopped(self.pid)
+        if len(fields) <= _THREAD_COUNT:
+            return stopped(self.pid)
         if fields[_STATE] not in STOPPED_STATES:
             return []
-        # Read after it stood still: nobody begins a thread or a child then.
-        if fields[_THREADS] != b"1" or self._read("children"):
-            return process_tree.stopped(self.pid)
-        self._is_alone = True
+        # Read after it has stopped: it can begin no thread or child then.
+        if fields[_THREAD_COUNT] != b"1" or self._read("children"):
+            return stopped(self.pid)
+        self._is_single_thread = True
         return [self.pid]
 
     def timeslices(self) -> int:
-        """Return how often threads of the process were given a CPU; 0 where that is not counted.
+        """Return how many times its threads were given a CPU; 0 where that is not counted.
 
-        Of a process that had one thread when it was seen to stand still, only that one is asked:
-        no other has begun without it.
+        If it had one thread when it was last seen stopped, only that one is read: no other can
+        have begun without it.
         """
-        if not self._is_alone:
-            return sum(
-                process_tree.timeslices(f"{self.pid}/task/{thread}")
-                for thread in process_tree.threads(self.pid)
-            )
+        if not self._is_single_thread:
+            return sum(timeslices(f"{self.pid}/task/{thread}") for thread in threads(self.pid))
         figures = self._read("schedstat").split()
         return int(figures[_TIMESLICES]) if len(figures) > _TIMESLICES else 0
 
@@ -63,28 +176,28 @@ class ProcessWatch:
         self._files.clear()
 
     def _read(self, name: str) -> bytes:
-        """Return a file's text; nothing where the process is gone."""
+        """Return a file's text; empty where the process is gone."""
         try:
             if name not in self._files:
                 path = f"/proc/{self.pid}/task/{self.pid}/{name}"
                 self._files[name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            return os.pread(self._files[name], _LONGEST, 0)
+            return os.pread(self._files[name], _READ_BYTES, 0)
         except OSError:
             return b""
 
 
 ALLOWED_RUN_NS = 20_000
 BROKEN_STOPS_LIMIT = 3
-"""So many of its stops a child must have broken. A thread counts as stopped a moment before it
-leaves its CPU, and may lose it just then, to another or to a hypervisor: then a stop that was
-none is seen, about once in ten thousand where CPUs are short. Who runs in two stops of a cluster
-gains nothing by it, as the median of its samples counts."""
+"""A child that executes during this many of its stops fails. A thread counts as stopped a moment
+before it leaves its CPU, and may be preempted just then: a false alarm, about once in ten thousand
+stops where CPUs are short. Executing during two stops of a cluster gains nothing, because the
+median of its samples counts."""
 
 
 class StopCheck:
-    """What the scheduler counts for one child and what descends from it, while they are stopped.
+    """Finds out whether a child or a descendant executed while all of them were stopped.
 
-    `lookout` watches the child itself, which commonly is all there is.
+    `watch` polls the child itself, which commonly has no descendants.
     """
 
     def __init__(self, watch: ProcessWatch) -> None:
@@ -94,15 +207,15 @@ class StopCheck:
         self._broken_stops = 0
 
     def begin(self, processes: Iterable[int]) -> None:
-        """Note where processes are that were seen to stand still, all their threads."""
+        """Remember the CPU clocks of `processes`, which were all seen stopped."""
         self._clocks = {pid: now for pid in processes if (now := cpu_time_ns(pid)) is not None}
         self._timeslices = {pid: self._timeslices_of(pid) for pid in self._clocks}
 
     def broken(self) -> bool:
-        """Say whether they ran in too many of their stops; they may be woken then.
+        """Return whether they executed during too many stops; they may be woken after this call.
 
-        Time alone is not enough: what a thread has worked is counted as it leaves its CPU.
-        Whoever was woken has been given one again since.
+        The CPU clock alone is not enough, because the kernel adds to it as a thread leaves its
+        CPU; a thread that was woken has also been given a CPU again.
         """
         for pid, before in self._clocks.items():
             now = cpu_time_ns(pid)
@@ -122,22 +235,22 @@ class StopCheck:
 
 
 WALL_CLOCK_FACTOR = 20.0
-"""By the wall's clock it may take this many times as long: it might sleep, and work not at all."""
+"""A CPU deadline ends after this many times its length by the wall clock: a process may sleep."""
 
 _CPUCLOCK_SCHED = 2
 _PROCESS_BITS = 3
 
 
 def cpu_time_s(pid: int) -> float | None:
-    """Return the seconds that all threads of a process have worked; None if it is gone."""
-    worked = cpu_time_ns(pid)
-    return None if worked is None else worked / 1e9
+    """Return the CPU time of a process in seconds; None if it is gone."""
+    used = cpu_time_ns(pid)
+    return None if used is None else used / 1e9
 
 
 def cpu_time_ns(pid: int) -> int | None:
-    """Return the same in nanoseconds: the scheduler's own sum, also of threads that have ended.
+    """Return the same in nanoseconds, threads that have ended included.
 
-    The clock's number is made as clock_getcpuclockid(3) makes it, for which Python has no name.
+    The clock's number is composed as clock_getcpuclockid(3) does, which Python does not offer.
     """
     try:
         return time.clock_gettime_ns((~pid << _PROCESS_BITS) | _CPUCLOCK_SCHED)
@@ -146,7 +259,7 @@ def cpu_time_ns(pid: int) -> int | None:
 
 
 class CpuDeadline:
-    """Begins with the process as it is now, and ends when it has worked for `work_s`."""
+    """Ends when a process has used `cpu_s` seconds of CPU time since now."""
 
     def __init__(self, pid: int, cpu_s: float) -> None:
         self._pid = pid
@@ -155,7 +268,7 @@ class CpuDeadline:
         self._limit = time.monotonic() + WALL_CLOCK_FACTOR * cpu_s
 
     def exceeded(self) -> str:
-        """Return why the process has had its time, in words, or nothing."""
+        """Return in words why the process has had its time, or nothing."""
         if time.monotonic() >= self._limit:
             return f"no time left after {WALL_CLOCK_FACTOR * self._cpu_s:.3g} s"
         now = cpu_time_s(self._pid)
@@ -170,33 +283,36 @@ _COUNTED = ("RssAnon:", "RssShmem:")
 
 
 class ResourceLimits:
-    """Watches one child and all that descends from it."""
+    """Bounds memory and disk use of one child and all its descendants together.
+
+    `memory_bytes` counts from what the child held at `begin`; `folders` are those it can write.
+    """
 
     def __init__(self, memory_bytes: int, folders: Sequence[Path]) -> None:
         self._memory_bytes = memory_bytes
         self._folders = folders
         self._pid = 0
-        self._own = 0
-        self._free = 0
+        self._base_bytes = 0
+        self._free_bytes = 0
 
     def begin(self, pid: int) -> None:
-        """Take the child as it is now for what it starts from."""
+        """Measure the child as it is now; what it adds from now on counts."""
         self._pid = pid
-        self._own = _memory(pid)
-        self._free = _free_bytes(self._folders[0])
+        self._base_bytes = _memory(pid)
+        self._free_bytes = _free_bytes(self._folders[0])
 
     def excess(self) -> str:
-        """Return what the child has too much of, in words, or nothing."""
-        others = process_tree.descendants(self._pid)
+        """Return in words which limit is exceeded, or nothing."""
+        others = descendants(self._pid)
         # Forks share the pages that they began with.
-        used = sum(max(0, _memory(pid) - self._own) for pid in [self._pid, *others])
+        used = sum(max(0, _memory(pid) - self._base_bytes) for pid in [self._pid, *others])
         if used > self._memory_bytes:
             return (
                 f"the process was ended: its {len(others) + 1} processes use "
                 f"{used / _GIB:.1f} GiB, more than {self._memory_bytes / _GIB:.1f}"
             )
         # Adding up files takes long, so only when something takes much of the disk.
-        if self._free - _free_bytes(self._folders[0]) > DISK_BYTES:
+        if self._free_bytes - _free_bytes(self._folders[0]) > DISK_BYTES:
             written = sum(map(_bytes_below, self._folders))
             if written > DISK_BYTES:
                 return f"the process was ended: it wrote {written / _GIB:.1f} GiB to the disk"

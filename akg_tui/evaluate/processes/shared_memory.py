@@ -1,7 +1,6 @@
-"""Shared memory that the judge makes, fills, and reads.
+"""Blocks of shared memory that the judge makes, fills and reads, and children map.
 
-The judge owns every byte of it; a child maps what it is given. Copies go through NumPy,
-because slicing an mmap would build a bytes object on the way.
+Copies go through NumPy, because slicing an mmap builds a bytes object.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MADV_POPULATE_READ = 22  # nor for these two, which are Linux 5.14
 MADV_POPULATE_WRITE = 23
 
 ROOM = 1.5
-"""A region that is so much larger than what is wanted will do."""
+"""A block may be larger than requested by this factor."""
 
 
 class SharedMemory:
@@ -30,27 +29,27 @@ class SharedMemory:
         self.size = max(size, mmap.PAGESIZE)
         self.fd = os.memfd_create("akg", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, self.size)
-        # Reading memory that somebody has cut off would kill the judge.
+        # If a child could shrink it, reading it would kill the judge (SIGBUS).
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         self.map = mmap.mmap(self.fd, self.size)
         self.bytes: NDArray[np.uint8] = np.frombuffer(self.map, dtype=np.uint8)
 
     def populate(self) -> None:
-        """Have all pages there: in one go, which takes less than one by one as they are touched."""
-        with contextlib.suppress(OSError):  # an older kernel makes them as they are touched
+        """Allocate all pages at once, which is faster than page by page on first use."""
+        with contextlib.suppress(OSError):  # an older kernel allocates them on first use
             self.map.madvise(MADV_POPULATE_WRITE)
 
     def map_in(self) -> None:
-        """Have all pages that there are at hand for reading, which others have written."""
+        """Map all pages that other processes have written, for reading."""
         with contextlib.suppress(OSError):
             self.map.madvise(MADV_POPULATE_READ)
 
     def finish(self) -> None:
-        """Let nobody write from now on; a process may still map a copy for itself."""
+        """Seal against writing; a process may still map a private copy."""
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, F_SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL)
 
     def close(self) -> None:
-        """Give the descriptor back; the memory goes with the last view of it."""
+        """Close the descriptor; the memory is freed with its last view."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -62,17 +61,17 @@ class SharedMemory:
 
 
 class SharedMemoryPool:
-    """Fresh regions whose pages are there before they are wanted.
+    """Blocks whose pages are allocated before they are requested.
 
-    A region is handed out once, and never comes back: where its pages lie is part of the noise
-    that the clusters of a comparison must not share.
+    A block is handed out once and never comes back: the addresses of its pages are part of the
+    noise that the clusters of a comparison must not share.
 
     Parameters
     ----------
     most
-        The regions worth having, of those that were wanted last.
+        How many blocks are kept, of the sizes that were requested last.
     most_bytes
-        And how large they may be together.
+        How many bytes they have together at most.
     """
 
     def __init__(self, most: int, most_bytes: int) -> None:
@@ -82,15 +81,15 @@ class SharedMemoryPool:
         self._wanted: deque[int] = deque(maxlen=most)
 
     def take(self, size: int) -> SharedMemory:
-        """Return a region of `size` bytes or somewhat more, with all its pages there."""
+        """Return a block of at least `size` and at most `ROOM * size` bytes, all allocated."""
         self._wanted.append(size)
         fitting = [s for s, ready in self._ready.items() if ready and size <= s <= ROOM * size]
         return self._ready[min(fitting)].pop() if fitting else _populated(size)
 
     def fill(self) -> None:
-        """Make what is missing of the sizes that were wanted last, and drop all others.
+        """Allocate what is missing of the sizes requested last, and free all others.
 
-        Can be broken off at any point.
+        Can be interrupted at any point.
         """
         sizes: Counter[int] = Counter()
         room = self._most_bytes
@@ -108,7 +107,7 @@ class SharedMemoryPool:
 
     @property
     def ready_bytes(self) -> int:
-        """How much memory waits."""
+        """The bytes of all blocks that wait."""
         return sum(block.size for ready in self._ready.values() for block in ready)
 
 
@@ -119,7 +118,7 @@ def _populated(size: int) -> SharedMemory:
 
 
 def shared_memory_of(data: bytes) -> SharedMemory:
-    """Return a region that holds `data`, padded with zero bytes."""
+    """Return a sealed block that holds `data`, padded with zero bytes."""
     block = SharedMemory(len(data))
     block.map[: len(data)] = data
     block.finish()

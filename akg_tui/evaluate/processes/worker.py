@@ -1,8 +1,8 @@
-"""The judge's hold on the zygote and on each child: requests, deadlines, the clock.
+"""The judge's side of the zygote and of each child: requests, deadlines, the clock.
 
-Every wait watches four things at once: the answer, the child's death, the engine (which may
-cancel or vanish), and the deadline. A child is stopped whenever it has nothing to do, so
-threads that it left behind can neither finish late nor disturb the other side.
+Every wait watches four things: the answer, the child's death, the engine (which may cancel or
+vanish), and the deadline. A child is stopped whenever it has nothing to do, so threads that it
+left behind can neither finish late nor disturb the other side.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from akg_tui.core.sanitize import strip_escapes, strip_to_line
 from akg_tui.evaluate.child import protocol
 from akg_tui.evaluate.child.faults import SEPARATOR
 from akg_tui.evaluate.child.protocol import Op, Status
-from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.process_watch import ProcessWatch, ResourceLimits, StopCheck
 
 FAILURES = {
@@ -39,14 +39,14 @@ FAILURES = {
 
 _ZYGOTE = (sys.executable, "-P", "-m", "akg_tui.evaluate.child.zygote")
 ZYGOTE_START_S = 120.0
-LAST_BREATH_S = 0.5
-GUARD_S = 0.25
+EXIT_WAIT_S = 0.5
+LIMITS_CHECK_S = 0.25
 STOP_SPIN_S = 0.0001
 STOP_NAP_S = 0.00002
 STOP_NAPPING_S = 0.01
 STOP_WAIT_S = 0.005
 STOP_LIMIT_S = 2.0
-"""A stop takes microseconds; on a busy machine each thread waits for a CPU first."""
+"""A stop takes microseconds, but on a busy machine each thread waits for a CPU first."""
 
 
 class ChildFailed(Exception):
@@ -64,16 +64,16 @@ class ZygoteLost(Exception):
 
 
 class Interrupts:
-    """The engine's end of things, watched during every wait."""
+    """The engine's socket, watched during every wait."""
 
     def __init__(self, fd: int, check: Callable[[], None]) -> None:
         self.fd = fd
         self.check = check
-        """Reads what the engine said; raises if it cancelled or is gone."""
+        """Reads the engine's messages; raises if the engine cancelled or is gone."""
 
 
 class Zygote:
-    """The fork server, as the judge sees it."""
+    """The judge's side of the fork server."""
 
     def __init__(
         self, environment: dict[str, str], interrupts: Interrupts, target: str, dsl: str
@@ -105,50 +105,50 @@ class Zygote:
         self._requested.append(ours)
 
     def take(self) -> Worker:
-        """Return the first child that was ordered; it waits for a kernel, or soon will."""
+        """Return the child that was requested first, as soon as it is forked."""
         while not self._spare_workers:
             self._receive()
         return self._spare_workers.popleft()
 
     @property
     def spares(self) -> Sequence[Worker]:
-        """The children that are there and were not taken."""
+        """The children that were forked and not taken."""
         while self._requested and select.select([self._control], [], [], 0)[0]:
             self._receive()
         return self._spare_workers
 
     def end(self, number: int) -> protocol.Ended:
-        """Kill a child with all that it started; return how it ended and what it printed."""
+        """Kill a child with all its descendants; return its exit status and output."""
         self._send(protocol.End(number))
         while number not in self._ended_children:
             self._receive()
         return self._ended_children.pop(number)
 
     def output_of(self, number: int) -> str:
-        """Return what a child that stands still has printed; it goes on existing."""
+        """Return what a stopped child has printed so far."""
         self._send(protocol.ReadOutput(number))
         while number not in self._outputs:
             self._receive()
         return self._outputs.pop(number)
 
     def release(self, number: int) -> None:
-        """Kill a child with all that it started, without waiting until it is gone."""
+        """Kill a child with all its descendants, without waiting until it is gone."""
         self._send(protocol.End(number))
         self._ending.add(number)
 
     def wait_idle(self) -> None:
-        """Wait until all that was released is gone, and all that was ordered is there."""
+        """Wait until all released children are gone and all requested ones are forked."""
         while self._requested:
             self._receive()
         self.await_gone()
 
     def check_engine(self) -> None:
-        """Notice what the engine has said, without waiting; raises what that raises."""
+        """Read what the engine has sent, without waiting; raises what `Interrupts.check` raises."""
         if select.select([self.interrupts.fd], [], [], 0)[0]:
             self.interrupts.check()
 
     def await_gone(self) -> None:
-        """Wait until all that was released is gone."""
+        """Wait until all released children are gone."""
         while self._ending - self._ended_children.keys():
             self._receive()
         for number in self._ending:
@@ -162,7 +162,7 @@ class Zygote:
             raise ZygoteLost(f"the fork server is gone: {error}") from error
 
     def _receive(self) -> None:
-        """Take one answer. Forks are answered in the order that they were asked for."""
+        """Receive one reply. Forks are answered in the order of their requests."""
         reply, fds = self._reply()
         if isinstance(reply, protocol.Ended):
             self._ended_children[reply.number] = reply
@@ -176,7 +176,7 @@ class Zygote:
             raise ZygoteLost(f"the fork server answered {reply}")
 
     def close(self) -> None:
-        """Let it kill what is left and end."""
+        """End the zygote, which first kills its children."""
         self._control.close()
         for channel in self._requested:
             channel.close()
@@ -206,7 +206,7 @@ class Zygote:
                 raise ZygoteLost(f"the fork server did not start within {ZYGOTE_START_S:.0f} s")
 
     def _reply(self) -> tuple[protocol.Reply, list[int]]:
-        # Not interruptible: its answers take milliseconds, and must not be mixed up.
+        # Not interruptible: replies take milliseconds, and none may be lost.
         data, fds = protocol.receive(self._control, 1)
         if not data:
             raise ZygoteLost("the fork server is gone")
@@ -217,8 +217,8 @@ class Worker:
     """One child."""
 
     def __init__(self, number: int, pidfd: int, channel: socket.socket, zygote: Zygote) -> None:
-        # The zygote reaps only on our word, so until then the id can't be another's.
-        self.pid = process_tree.pid_of(pidfd)
+        # The zygote reaps only when the judge asks, so until then no other process has this id.
+        self.pid = process_watch.pid_of(pidfd)
         self.sandbox: tuple[str, ...] = ()
         self.lacking: dict[str, str] = {}
         self._number = number
@@ -239,7 +239,7 @@ class Worker:
         self._stop_check = StopCheck(self._watch)
 
     def await_prepared(self, deadline_s: float) -> None:
-        """Wait until the child has nothing to do but to wait for a kernel."""
+        """Wait until the child is prepared and waits for a kernel."""
         if not self._prepared:
             self._await_answer(deadline_s, "starting")
             data, fds = protocol.receive(self._channel, 1)
@@ -249,14 +249,14 @@ class Worker:
             self._prepared = True
 
     def assign(self, assignment: protocol.Assignment) -> None:
-        """Tell the child what it may write to, without waiting; `greet` must follow."""
+        """Tell the child its folders, without waiting; `await_confined` must follow."""
         try:
             self._channel.send(msgspec.json.encode(assignment))
         except OSError as error:
             raise self._died("starting") from error
 
     def await_confined(self, deadline_s: float, limits: ResourceLimits) -> None:
-        """Wait for the child to say which protections hold; it still runs our code only."""
+        """Wait for the child's list of protections that hold; it still runs our code only."""
         self.await_prepared(deadline_s)
         self._await_answer(deadline_s, "starting")
         _, text, _ = self._read()
@@ -277,7 +277,7 @@ class Worker:
         wanted: int = 0,
         fds: tuple[int, ...] = (),
     ) -> None:
-        """Wake the child and ask it for something."""
+        """Continue the child and send it a request."""
         self.check_stopped()
         self._nonce = secrets.randbits(64)
         message = protocol.REQUEST.pack(op, count, self._nonce, seed, item, wanted)
@@ -292,8 +292,8 @@ class Worker:
     ) -> int:
         """Wait for the answer, stop the child, and return the answer's value.
 
-        While the child has processes of its own (a compiler), it may take `compile_s`
-        instead, and `deadline_s` begins anew when they are done.
+        While the child has processes of its own (a compiler), it may take `compile_s` seconds
+        instead, and `deadline_s` starts again when they have ended.
 
         Raises
         ------
@@ -309,7 +309,7 @@ class Worker:
         return value
 
     def timed_call(self, count: int, deadline_s: float) -> int:
-        """Return the nanoseconds from waking the child to its answer, on our clock."""
+        """Return the nanoseconds from continuing the child to its answer, on the judge's clock."""
         self.check_stopped()
         self._nonce = secrets.randbits(64)
         message = protocol.REQUEST.pack(Op.CALL, count, self._nonce, 0, 0, 0)
@@ -328,19 +328,19 @@ class Worker:
         return taken
 
     def freeze(self) -> None:
-        """Stop the child and whatever shares its process group."""
+        """Stop the child and its process group."""
         os.killpg(self.pid, signal.SIGSTOP)
 
     def await_stop(self) -> list[int]:
-        """Return when every thread of the child stands still, so its results can't change.
+        """Wait until every thread of the child is stopped, so that its results can't change.
 
-        Returns the child and what descends from it. From then on it is held to standing still.
+        Returns the ids of the child and its descendants. `check_stopped` checks from then on.
 
         Raises
         ------
         ChildFailed
-            It does not stop. The time that it has is counted in waits of ours, so that a machine
-            which was halted for a while is not held against it.
+            It does not stop. Time is counted in waits of the judge, so that a pause of the whole
+            machine does not count.
         """
         start = time.monotonic()
         waits = 0
@@ -350,7 +350,7 @@ class Worker:
                 os.sched_yield()
                 continue
             if asked_s < STOP_NAPPING_S:
-                # It may need the very CPU that we are on, which a yield does not give away.
+                # The child may need the judge's CPU, which a yield does not give away.
                 time.sleep(STOP_NAP_S)
                 continue
             if waits * STOP_WAIT_S > STOP_LIMIT_S:
@@ -362,17 +362,17 @@ class Worker:
         return stopped
 
     def check_stopped(self) -> None:
-        """Raise ChildFailed if the child ran since `await_stop`; nothing is known before that."""
+        """Raise ChildFailed if the child executed since `await_stop`."""
         if self._stop_check.broken():
             raise self._not_stopped("ran while it was stopped")
 
     def copy_out(self, address: int, into: memoryview) -> None:
-        """Fill `into` with what lies at `address` in the child's memory; it must stand still.
+        """Fill `into` from `address` in the memory of the child, which must be stopped.
 
         Raises
         ------
         ChildFailed
-            Nothing can be read there.
+            The address can't be read.
         """
         done = 0
         while done < len(into):
@@ -386,21 +386,21 @@ class Worker:
             done += read
 
     def pin(self, cpus: Collection[int]) -> None:
-        """Confine the child, what it started, and all that these will start, to these CPUs."""
+        """Pin the child and its descendants, future ones included, to these CPUs."""
         for process in self.await_stop():
-            for thread in process_tree.threads(process):
+            for thread in process_watch.threads(process):
                 with contextlib.suppress(ProcessLookupError):  # it ended just now
                     os.sched_setaffinity(int(thread), cpus)
 
     def cpu_wait_s(self) -> float:
-        """Return how long the child's threads of now have waited for a CPU in their lives."""
+        """Return the seconds that the child's present threads have waited for a CPU so far."""
         return sum(
-            process_tree.cpu_wait_s(f"{self.pid}/task/{thread}")
-            for thread in process_tree.threads(self.pid)
+            process_watch.cpu_wait_s(f"{self.pid}/task/{thread}")
+            for thread in process_watch.threads(self.pid)
         )
 
     def end(self) -> protocol.Ended:
-        """Kill the child; return how it ended and what it printed."""
+        """Kill the child; return its exit status and output."""
         ended = self._zygote.end(self._number)
         self._close()
         return ended
@@ -434,8 +434,8 @@ class Worker:
         start = time.monotonic()
         limit = start + deadline_s
         last = start + max(deadline_s, compile_s)
-        # Seldom enough to stay off the path of calls that are timed.
-        step = 0.1 if compile_s else GUARD_S
+        # Rarely, so that the checks do not disturb timed calls.
+        step = 0.1 if compile_s else LIMITS_CHECK_S
         while True:
             now = time.monotonic()
             if now >= limit:
@@ -450,7 +450,7 @@ class Worker:
             if not ready and self._limits and (excess := self._limits.excess()):
                 printed = self.end().output
                 raise ChildFailed(FailureKind.CRASH, excess, _joined("", printed))
-            if compile_s and process_tree.children_of(self.pid):
+            if compile_s and process_watch.children_of(self.pid):
                 limit = min(time.monotonic() + deadline_s, last)
 
     def _read(self) -> tuple[int, str, int]:
@@ -471,7 +471,7 @@ class Worker:
         if kind is None:
             raise ChildFailed(FailureKind.CRASH, "the process sent an answer that has no meaning")
         line, _, detail = text.partition(SEPARATOR)
-        # It is killed all the same, but nobody waits for that.
+        # The child is killed later, without a wait.
         printed = self._zygote.output_of(self._number)
         raise ChildFailed(kind, strip_to_line(line), _joined(detail, printed))
 
@@ -485,8 +485,8 @@ class Worker:
         return ChildFailed(FailureKind.TIMEOUT, message, _joined("", printed))
 
     def _died(self, activity: str) -> ChildFailed:
-        # Its channel closes a moment before it is dead; or else it lives on without one.
-        alive = not select.select([self._pidfd], [], [], LAST_BREATH_S)[0]
+        # Its channel closes a moment before it is dead, unless the kernel closed the channel.
+        alive = not select.select([self._pidfd], [], [], EXIT_WAIT_S)[0]
         ended = self.end()
         if alive:
             how = "closed its channel"

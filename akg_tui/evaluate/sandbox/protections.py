@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from akg_tui.evaluate.processes import process_tree
+from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.sandbox import confinement, namespaces
 from akg_tui.evaluate.sandbox.confinement import Tried
 
@@ -92,7 +92,7 @@ def offered() -> tuple[Protection, ...]:
 
 def tried() -> Tried:
     """Return what `confinement` reports from a throwaway process; see `offered`."""
-    before = process_tree.children_of(os.getpid())
+    before = process_watch.children_of(os.getpid())
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -111,7 +111,7 @@ def tried() -> Tried:
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             # Killed before it had seen its own child end, which is ours then if we adopt orphans.
-            process_tree.end_orphans(before)
+            process_watch.end_orphans(before)
     return found
 
 

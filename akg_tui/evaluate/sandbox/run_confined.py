@@ -1,7 +1,7 @@
 """`python -m akg_tui.evaluate.sandbox.run_confined [OPTIONS] -- COMMAND`: run a program confined.
 
-For scripts that an agent wrote: the same walls as for a kernel (`sandbox.confine`), around
-any program. Ends with its exit code, or with 125 when it could not be confined or started.
+Puts any program, such as a script that an agent wrote, behind the same protections as a kernel.
+Ends with its exit code, or with 125 when it could not be confined or started.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ def command(
 ) -> list[str]:
     """Return the command line that runs `words` confined, with `folder` as its current one.
 
-    It may write below `folder` and `writable`, and read these, `readable` and the system.
-    With `require` it is not started where a vital protection is missing. Give the process a
-    session of its own and kill it when it takes too long: all that it started dies with it.
+    The program may write below `folder` and `writable`, and read these, `readable` and the system.
+    With `require` it is not started where a vital protection is missing. Run the command in a
+    session of its own: killing it then kills all that it started.
     """
     line = [
         sys.executable,
         "-P",
         "-m",
         "akg_tui.evaluate.sandbox.run_confined",
-        "--folder",
-        str(folder),
+        f"--folder={folder}",
     ]
     line += [f"--read={path}" for path in readable] + [f"--write={path}" for path in writable]
     line += [f"--memory-gb={memory_gb:g}", *(["--require"] if require else [])]

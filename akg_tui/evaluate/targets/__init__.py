@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import get_args
 
 from akg_tui.core.task import Backend
-from akg_tui.evaluate.targets.target import Device, Target
+from akg_tui.evaluate.targets.target import Target
 
-__all__ = ["TARGETS", "Device", "Target", "target_named"]
+__all__ = ["TARGETS", "Target", "target_named"]
 
 TARGETS: dict[str, Target] = {
     name: import_module(f"{__name__}.{name}").ADAPTER for name in get_args(Backend)

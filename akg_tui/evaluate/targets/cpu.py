@@ -1,7 +1,7 @@
-"""The CPU target: the environment that kernels run in, where they may run, what builds them.
+"""The CPU target: kernels' environment, the CPUs they may use, their compiler, the fingerprint.
 
-Owns the settings that make CPU times comparable, and the fingerprint of machine and software that a
-reader of a measurement needs. Must never import torch.
+Owns the settings that make CPU times comparable, and the description of machine and software
+that is kept with a measurement. Must never import torch.
 """
 
 from __future__ import annotations
@@ -13,24 +13,23 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import akg_tui
+from akg_tui.evaluate.targets.target import Target
 
 if TYPE_CHECKING:
     from akg_tui.evaluate.targets.roofline import Level
 
 PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CXX", "CC")
-"""All that a kernel's process may see of the user's environment, besides a path."""
+"""The only variables of the user's environment that a kernel's process has, besides PATH."""
 
 COMPILERS = ("g++", "clang++", "c++")
 
 
 def package_path() -> str:
-    """Return the folder that holds the package: our processes import no other copy."""
+    """Return the folder that holds the package, so that our processes import no other copy."""
     return str(Path(akg_tui.__file__).resolve().parent.parent)
 
 
@@ -85,35 +84,21 @@ def find_compiler() -> str | None:
 
 
 def cache_folder() -> Path:
-    """Return the folder where what was measured of this machine is kept."""
+    """Return the folder where measured bandwidths of this machine are kept."""
     return Path.home() / ".cache" / "akg_tui"
 
 
-class Cpu:
+class Cpu(Target):
     """The processors of this machine."""
 
     name = "cpu"
-    bounds_address_space = True
-
-    def lacking(self) -> str:
-        """Return nothing: there is always one."""
-        return ""
 
     def zygote_environment(self, threads: int, home: Path) -> dict[str, str]:
         """Return `kernel_environment`."""
         return kernel_environment(threads, home)
 
-    def devices(self) -> tuple[str, ...]:
-        """Return no device file."""
-        return ()
-
-    def readable(self) -> tuple[str, ...]:
-        """Return nothing beyond what every kernel reads."""
-        return ()
-
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
         """Return machine, settings and load."""
-
         return describe(torch_version, threads)
 
     def levels(self) -> list[Level]:
@@ -122,32 +107,6 @@ class Cpu:
 
         sizes, machine = caches(), machine_key()
         return roofline.machine_levels(sizes, machine, cache_folder())
-
-    def device(self) -> Host:
-        """Return the host itself."""
-        return Host()
-
-
-class Host:
-    """The CPU as a device: work is done when a call returns, and tensors are where they are."""
-
-    name = "cpu"
-
-    def place(self, value: object) -> object:
-        """Return the value itself."""
-        return value
-
-    def synchronise(self) -> None:
-        """Return at once: nothing is put off."""
-
-    def flush_caches(self) -> None:
-        """Return at once: every call has fresh inputs, which another process wrote."""
-
-    def elapsed_ms(self, work: Callable[[], object]) -> float:
-        """Return how long `work` took by the monotonic clock."""
-        start = time.perf_counter_ns()
-        work()
-        return (time.perf_counter_ns() - start) / 1e6
 
 
 CPU = Path("/sys/devices/system/cpu")

@@ -1,23 +1,16 @@
-"""The CUDA target, written from NVIDIA's and PyTorch's documentation: never run on hardware.
+"""The CUDA target, written from NVIDIA's documentation: never run on hardware.
 
-What a kernel on a GPU needs from the evaluator, behind the same interface as the CPU. The
-judge does not use it yet: it keeps inputs and results in memory of the host, and copying them
-inside the timed window would measure the bus. So `lacking` refuses, with the reason.
+The judge does not use it yet: it keeps inputs and results in memory of the host, and copying them
+inside the timed window would measure the bus. So `lacking` always refuses, with the reason.
 """
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from akg_tui.evaluate.targets.cpu import kernel_environment
-
-if TYPE_CHECKING:
-    import torch
-
-    from akg_tui.evaluate.targets.roofline import Level
+from akg_tui.evaluate.targets.cpu import describe, kernel_environment
+from akg_tui.evaluate.targets.target import Target
 
 DEVICES = Path("/dev")
 DRIVER = "/proc/driver/nvidia"
@@ -32,11 +25,9 @@ QUERY = {
 """Of `nvidia-smi --help-query-gpu`: what moves a time, by the name that a reader sees."""
 
 QUERY_S = 10.0
-CACHE_BYTES = 256 << 20
-"""More than the last cache of any GPU: writing so much leaves nothing of earlier calls."""
 
 
-class Cuda:
+class Cuda(Target):
     """An NVIDIA GPU: the first that the process sees."""
 
     name = "cuda"
@@ -81,61 +72,10 @@ class Cuda:
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
         """Return the host's fingerprint, and what `nvidia-smi` tells of the GPU."""
-        from akg_tui.evaluate.targets import cpu
-
-        return cpu.describe(torch_version, threads) | _told()
-
-    def levels(self) -> list[Level]:
-        """Return none: the host's bandwidth bounds no kernel of a GPU."""
-        return []
-
-    def device(self) -> CudaDevice:
-        """Return the GPU, in a process that was forked before it was used."""
-        return CudaDevice()
+        return describe(torch_version, threads) | _queried()
 
 
-class CudaDevice:
-    """The current CUDA device of this process, through `torch.cuda`."""
-
-    name = "cuda"
-
-    def __init__(self) -> None:
-        self._flushed: torch.Tensor | None = None
-
-    def place(self, value: object) -> object:
-        """Return a copy on the GPU of a tensor that may still be on its way; else the value."""
-        import torch
-
-        return value.to("cuda") if isinstance(value, torch.Tensor) else value
-
-    def synchronise(self) -> None:
-        """Wait for all streams, not the current one alone: work may hide in another."""
-        import torch
-
-        torch.cuda.synchronize()
-
-    def flush_caches(self) -> None:
-        """Write more than the last cache holds; the buffer is kept, so no call allocates."""
-        import torch
-
-        if self._flushed is None:
-            self._flushed = torch.empty(CACHE_BYTES, dtype=torch.uint8, device="cuda")
-        self._flushed.zero_()
-
-    def elapsed_ms(self, work: Callable[[], object]) -> float:
-        """Return the time between two events around `work` in the current stream."""
-        import torch
-
-        event: Callable[..., torch.cuda.Event] = torch.cuda.Event
-        first, last = event(enable_timing=True), event(enable_timing=True)
-        first.record()
-        work()
-        last.record()
-        self.synchronise()
-        return float(first.elapsed_time(last))
-
-
-def _told() -> dict[str, str]:
+def _queried() -> dict[str, str]:
     fields = ",".join(QUERY.values())
     command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", "--id=0"]
     try:
