@@ -35,7 +35,7 @@ from akg_tui.core.events import (
     VisitFailed,
 )
 from akg_tui.core.measurement import Measurement
-from akg_tui.core.phases import Gate, Mode, Phase
+from akg_tui.core.phases import Gate, Mode
 from akg_tui.core.task import Policy
 
 
@@ -65,19 +65,6 @@ class Observe(Struct, frozen=True):
 # From the engine, each the result of an effect.
 
 
-class Advance(Struct, frozen=True):
-    to: Phase
-
-
-class Activate(Struct, frozen=True):
-    item: str
-
-
-class Abandon(Struct, frozen=True):
-    item: str
-    reason: str
-
-
 class StartEval(Struct, frozen=True):
     purpose: Purpose
     attempt: int
@@ -92,25 +79,10 @@ class AcceptBaseline(Struct, frozen=True):
     commit: str
 
 
-class AskGate(Struct, frozen=True):
-    kind: Gate
-
-
-class TakeDefault(Struct, frozen=True):
-    """The time of the open question is up, or nobody is there to answer it."""
-
-    question: int
-
-
 class Settle(Struct, frozen=True):
     """The attempt is in history as `commit`; the verdict follows from the measurement."""
 
     commit: str
-
-
-class Finish(Struct, frozen=True):
-    reason: str
-    ok: bool
 
 
 # From the agent, through its tools.
@@ -135,7 +107,6 @@ class ReportDiagnosis(Struct, frozen=True):
     cause: str
     avoid: tuple[str, ...] = ()
     directions: tuple[str, ...] = ()
-    fallback: bool = False
 
 
 class RequestFinish(Struct, frozen=True):
@@ -298,16 +269,10 @@ class Stop(Struct, frozen=True):
 
 Command = (
     Observe
-    | Advance
-    | Activate
-    | Abandon
     | StartEval
     | FinishEval
     | AcceptBaseline
-    | AskGate
-    | TakeDefault
     | Settle
-    | Finish
     | SubmitPlan
     | Edit
     | ReportDiagnosis

@@ -1,8 +1,9 @@
-"""`decide`: what a command makes happen now, or why it may not.
+"""`decide`: the events that a command leads to, or the reason for its refusal.
 
-The only way to new events. It trusts nobody: the agent cannot skip an evaluation,
-a person cannot answer a gate that is not open, and the engine cannot take a
-transition that the state is not ready for.
+Commands come from a person, from the agent and from the engine with a result. None is
+trusted: the agent cannot skip an evaluation, a person cannot answer a gate that is not open,
+the engine cannot settle a round that is not ready. The steps that need no command are
+`akg_tui.core.effects.Step`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,12 @@ from typing import Any
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects
 from akg_tui.core import events as ev
-from akg_tui.core.approval_rules import approved
 from akg_tui.core.commands import Events, Rejected
 from akg_tui.core.measurement import Outcome
-from akg_tui.core.phases import Gate, Phase, Verdict
+from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.plan.submission import plan_fault, report_fault
 from akg_tui.core.questions import DECIDE_ASKING
 from akg_tui.core.state import RunState
-from akg_tui.core.stopping.limits import reached, stop_reasons
 from akg_tui.core.user_commands import DECIDE_LEVERS, DECIDE_SUBAGENTS
 
 __all__ = ["Rejected", "decide"]
@@ -37,43 +36,6 @@ def _needs(state: RunState, phase: Phase, what: str) -> Rejected | None:
     if state.phase is phase:
         return None
     return Rejected(f"{what} belongs to phase {phase}; the run is in {state.phase}")
-
-
-def _advance(state: RunState, command: cmd.Advance, now: float) -> Events | Rejected:
-    effect = effects.next_effect(state, now)
-    if not isinstance(effect, effects.Advance) or effect.to is not command.to:
-        return Rejected(f"{state.phase} is not ready for {command.to}")
-    entered = ev.PhaseEntered(phase=effect.to, previous=state.phase, reason=effect.reason)
-    active = () if state.active is None else (state.active,)
-    if command.to is Phase.DIAGNOSE:
-        ids = (*active, *(item.id for item in state.pending if not item.pinned))
-        suspended = ev.ItemsSuspended(items=ids, reason=effect.reason)
-        return (suspended, entered) if ids else (entered,)
-    if command.to is Phase.PLAN and active:
-        return ev.ItemsDropped(items=active, reason=effect.reason), entered
-    # Told once: a crash between the two events must not tell it again.
-    stops = stop_reasons(state, now) if command.to is Phase.DONE else ()
-    if effect.reason in stops and not state.stop_conditions:
-        met = ev.StopConditionsMet(reasons=stops, primary=effect.reason, goals_met=reached(state))
-        return met, entered
-    return (entered,)
-
-
-def _activate(state: RunState, command: cmd.Activate, now: float) -> Events | Rejected:
-    if refused := _needs(state, Phase.EDIT, "activating an item"):
-        return refused
-    if state.active is not None:
-        return Rejected(f"{state.active} is active already")
-    if not state.pending or command.item != state.pending[0].id:
-        return Rejected(f"{command.item} is not the next pending item")
-    return (ev.ItemActivated(item=command.item, round=state.settled + 1),)
-
-
-def _abandon(state: RunState, command: cmd.Abandon, now: float) -> Events | Rejected:
-    effect = effects.next_effect(state, now)
-    if not isinstance(effect, effects.Abandon) or effect.item != command.item:
-        return Rejected(f"{command.item} is not to be abandoned now")
-    return (ev.ItemsDropped(items=(command.item,), reason=command.reason),)
 
 
 def _start_eval(state: RunState, command: cmd.StartEval, now: float) -> Events | Rejected:
@@ -109,19 +71,6 @@ def _accept_baseline(state: RunState, command: cmd.AcceptBaseline, now: float) -
     return (ev.BaselineAccepted(commit=command.commit, blob=state.seed_blob),)
 
 
-def _ask_gate(state: RunState, command: cmd.AskGate, now: float) -> Events | Rejected:
-    effect = effects.next_effect(state, now)
-    if not isinstance(effect, effects.AskGate) or effect.kind is not command.kind:
-        return Rejected(f"the gate {command.kind} is not due now")
-    kinds: dict[Gate, ev.GateKind] = {
-        Gate.PLAN: "plan",
-        Gate.EDIT: "edit",
-        Gate.KEEP: "keep",
-    }
-    scope = ev.Scope(kinds[command.kind], state.phase)
-    return (approved(state, scope, attempt=state.next_attempt),)
-
-
 def _settle(state: RunState, command: cmd.Settle, now: float) -> Events | Rejected:
     effect = effects.next_effect(state, now)
     if not isinstance(effect, effects.Commit) or state.active is None or state.measured is None:
@@ -137,13 +86,6 @@ def _settle(state: RunState, command: cmd.Settle, now: float) -> Events | Reject
         ratio=None if effect.decision.verdict is Verdict.FAIL else state.measured.ratio,
     )
     return (decided,)
-
-
-def _finish(state: RunState, command: cmd.Finish, now: float) -> Events | Rejected:
-    effect = effects.next_effect(state, now)
-    if not isinstance(effect, effects.Finish):
-        return Rejected("the run is not ready to finish")
-    return (ev.RunFinished(reason=effect.reason, ok=effect.ok),)
 
 
 def _submit_plan(state: RunState, command: cmd.SubmitPlan, now: float) -> Events | Rejected:
@@ -184,13 +126,10 @@ def _report(state: RunState, command: cmd.ReportDiagnosis, now: float) -> Events
         return refused
     if state.diagnosed_here:
         return Rejected("the diagnosis was reported already")
-    if not command.fallback and (fault := report_fault(command)):
+    if fault := report_fault(command):
         return Rejected(fault)
     reported = ev.DiagnosisReported(
-        cause=command.cause,
-        avoid=command.avoid,
-        directions=command.directions,
-        source="fallback" if command.fallback else "subagent",
+        cause=command.cause, avoid=command.avoid, directions=command.directions
     )
     return (reported,)
 
@@ -208,15 +147,10 @@ def _request_finish(state: RunState, command: cmd.RequestFinish, now: float) -> 
 
 _DECIDE: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
     cmd.Observe: lambda state, command, now: (command.event,),
-    cmd.Advance: _advance,
-    cmd.Activate: _activate,
-    cmd.Abandon: _abandon,
     cmd.StartEval: _start_eval,
     cmd.FinishEval: _finish_eval,
     cmd.AcceptBaseline: _accept_baseline,
-    cmd.AskGate: _ask_gate,
     cmd.Settle: _settle,
-    cmd.Finish: _finish,
     cmd.SubmitPlan: _submit_plan,
     cmd.Edit: _edit,
     cmd.ReportDiagnosis: _report,

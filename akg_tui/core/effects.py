@@ -1,8 +1,9 @@
-"""What is to be done next, as a value. The engine does it; nothing here does anything.
+"""What a run does next, as a value: a step of core's own, or work that touches the world.
 
-`due` says which transition the state is ready for, `next_effect` what to do now,
-overlays included. Both are functions of the state and the clock alone, so a resumed
-run goes on exactly where the journal ends.
+`due` says which transition the state is ready for; `next_effect` says what to do now,
+overlays included. A `Step` carries its events: whoever drives the run appends them and asks
+again. Both are functions of the state and the clock alone, so a resumed run goes on exactly
+where the journal ends. Nothing here does anything.
 """
 
 from __future__ import annotations
@@ -10,11 +11,17 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from akg_tui.core import events as ev
+from akg_tui.core.approval_rules import approved
+from akg_tui.core.commands import Events
 from akg_tui.core.events import Purpose
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.phases import AGENT_PHASES, Gate, Mode, Overlay, Phase, Verdict
+from akg_tui.core.plan.submission import MAX_CAUSE
+from akg_tui.core.questions import default_answer
+from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Demand, RunState
-from akg_tui.core.stopping.limits import stop_reasons
+from akg_tui.core.stopping.limits import reached, stop_reasons
 from akg_tui.core.verdict import Decision, decide_verdict
 
 MAX_EVAL_ERRORS = 3
@@ -31,18 +38,10 @@ class Hold(Struct, frozen=True):
     until: float | None = None
 
 
-class Advance(Struct, frozen=True):
-    to: Phase
-    reason: str
+class Step(Struct, frozen=True):
+    """A step that follows from the state alone. Append `events`, then ask for the next effect."""
 
-
-class Activate(Struct, frozen=True):
-    item: str
-
-
-class Abandon(Struct, frozen=True):
-    item: str
-    reason: str
+    events: Events
 
 
 class Measure(Struct, frozen=True):
@@ -62,18 +61,6 @@ class RunAgent(Struct, frozen=True):
     phase: Phase
 
 
-class AskGate(Struct, frozen=True):
-    """Open a gate: ask for a person's leave."""
-
-    kind: Gate
-
-
-class TakeDefault(Struct, frozen=True):
-    """Answer the open question with its default: its time is up, or nobody is there."""
-
-    question: int
-
-
 class Commit(Struct, frozen=True):
     """Write the attempt into history, then settle the round with this decision."""
 
@@ -82,29 +69,7 @@ class Commit(Struct, frozen=True):
     blob: str
 
 
-class FallBack(Struct, frozen=True):
-    """The diagnosis did not report; go on with a plain one made of the facts."""
-
-
-class Finish(Struct, frozen=True):
-    reason: str
-    ok: bool
-
-
-Effect = (
-    Hold
-    | Advance
-    | Activate
-    | Abandon
-    | Measure
-    | CommitSeed
-    | RunAgent
-    | AskGate
-    | TakeDefault
-    | Commit
-    | FallBack
-    | Finish
-)
+Effect = Hold | Step | Measure | CommitSeed | RunAgent | Commit
 
 
 def propose(state: RunState) -> Decision:
@@ -210,14 +175,14 @@ def _asks_first(state: RunState, now: float, to: Phase) -> Effect | None:
     """What a person has to say before the run goes on to `to`; None when nothing."""
     if question := state.question:
         if not question.attended or (question.until is not None and now >= question.until):
-            return TakeDefault(question.number)
+            return Step((default_answer(question),))
         return Hold(Overlay.WAIT_USER, to, question.until)
     if state.gate and not state.gate.answer:
         return Hold(Overlay.WAIT_USER, to)
     if to is Phase.EDIT and state.phase is Phase.PLAN and not state.plan_approved:
-        return AskGate(Gate.PLAN) if Gate.PLAN in state.gates else None
+        return _ask_leave(state, "plan") if Gate.PLAN in state.gates else None
     if to is Phase.EVAL and state.phase is Phase.EDIT and state.approved_blob != state.work_blob:
-        return AskGate(Gate.EDIT) if Gate.EDIT in state.gates else None
+        return _ask_leave(state, "edit") if Gate.EDIT in state.gates else None
     return None
 
 
@@ -263,7 +228,7 @@ def next_effect(state: RunState, now: float) -> Effect | None:
             return Hold(Overlay.PAUSED if state.paused else Overlay.WAIT_STEP, to)
         # Nobody has to answer for a run to end.
         asked = None if to is Phase.DONE else _asks_first(state, now, to)
-        return asked or Advance(to, reason)
+        return asked or Step(_entering(state, now, to, reason))
     if state.phase is not Phase.DONE and (asked := _asks_first(state, now, state.phase)):
         return replace(asked, due=None) if isinstance(asked, Hold) else asked
     if state.paused and not state.granted:
@@ -292,12 +257,14 @@ def _work(state: RunState) -> Effect | None:
                 return Measure(Purpose.BASELINE, 0, state.seed_blob, None)
             return CommitSeed(state.seed_blob)
         case Phase.EDIT if state.active is None:
-            return Activate(state.pending[0].id)
+            item = state.pending[0].id
+            return Step((ev.ItemActivated(item=item, round=state.settled + 1),))
         case Phase.EDIT if state.visit_failed_here:
             assert state.active is not None
-            return Abandon(state.active, "the agent made no edit")
+            why = "the agent made no edit"
+            return Step((ev.ItemsDropped(items=(state.active,), reason=why),))
         case Phase.DIAGNOSE if state.diagnosis_attempts >= state.task.policy.diagnosis_attempts:
-            return FallBack()
+            return Step((_plain_diagnosis(state),))
         case Phase.PLAN | Phase.EDIT | Phase.DIAGNOSE:
             return RunAgent(state.phase)
         case Phase.EVAL:
@@ -314,16 +281,52 @@ def _work_in_decide(state: RunState) -> Effect:
     decision = propose(state)
     asks = Gate.KEEP in state.gates and state.gate is None
     if decision.verdict is Verdict.KEEP and asks:
-        return AskGate(Gate.KEEP)
+        return _ask_leave(state, "keep")
     return Commit(decision, state.next_attempt, state.work_blob)
 
 
 def _work_in_done(state: RunState) -> Effect:
     failed = baseline_failed(state)
     if failed or state.best is None:
-        return Finish(failed or state.finish_reason, ok=False)
+        return _finish(failed or state.finish_reason, ok=False)
     lost = state.measured is not None and state.measured.outcome is Outcome.ERROR
     unmeasured = state.final is None or state.final.outcome is Outcome.ERROR
     if state.best.attempt and unmeasured and not _evals_exhausted(state) and not lost:
         return Measure(Purpose.FINAL, state.best.attempt, state.best.blob, state.seed_blob)
-    return Finish(state.finish_reason, ok=not lost)
+    return _finish(state.finish_reason, ok=not lost)
+
+
+def _finish(reason: str, *, ok: bool) -> Step:
+    return Step((ev.RunFinished(reason=reason, ok=ok),))
+
+
+def _ask_leave(state: RunState, gate: ev.GateKind) -> Step:
+    """Ask a person for leave, unless a rule gives it."""
+    scope = ev.Scope(gate, state.phase)
+    return Step((approved(state, scope, attempt=state.next_attempt),))
+
+
+def _entering(state: RunState, now: float, to: Phase, reason: str) -> Events:
+    """The events of the transition to `to`: what becomes of open items, then the phase."""
+    entered = ev.PhaseEntered(phase=to, previous=state.phase, reason=reason)
+    active = () if state.active is None else (state.active,)
+    if to is Phase.DIAGNOSE:
+        ids = (*active, *(item.id for item in state.pending if not item.pinned))
+        suspended = ev.ItemsSuspended(items=ids, reason=reason)
+        return (suspended, entered) if ids else (entered,)
+    if to is Phase.PLAN and active:
+        return ev.ItemsDropped(items=active, reason=reason), entered
+    # Journaled once: a crash between the two events must not journal it again.
+    stops = stop_reasons(state, now) if to is Phase.DONE else ()
+    if reason in stops and not state.stop_conditions:
+        met = ev.StopConditionsMet(reasons=stops, primary=reason, goals_met=reached(state))
+        return met, entered
+    return (entered,)
+
+
+def _plain_diagnosis(state: RunState) -> ev.DiagnosisReported:
+    """A diagnosis made of the last failures, where the agent reported none."""
+    tried = [attempt for attempt in state.attempts if attempt.number]
+    failed = tried[-max(1, state.fail_streak) :]
+    cause = one_line("; ".join(f"{a.item}: {a.reason}" for a in failed), MAX_CAUSE)
+    return ev.DiagnosisReported(cause=cause or "no report was given", source="fallback")

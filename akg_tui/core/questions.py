@@ -44,7 +44,7 @@ def _ask(state: RunState, command: cmd.AskUser, now: float) -> Events | Rejected
     )
     if attended:
         return (asked,)
-    return asked, _by_default(number, command.default, "default")
+    return asked, default_answer(asked)
 
 
 def _next_question(state: RunState) -> int:
@@ -72,23 +72,13 @@ def _question_fault(command: cmd.AskUser) -> str | None:
     return None
 
 
-def _by_default(
-    number: int, default: str | None, source: Literal["default", "timeout"]
-) -> ev.QuestionAnswered:
-    if default is None:
+def default_answer(asked: Question | ev.QuestionAsked) -> ev.QuestionAnswered:
+    """The answer to a question that no person answers: its default, or a denial."""
+    number = asked.number if isinstance(asked, Question) else asked.question
+    if asked.default is None:
         return ev.QuestionAnswered(question=number, answer="", source="denied")
-    return ev.QuestionAnswered(question=number, answer=default, source=source)
-
-
-def _take_default(state: RunState, command: cmd.TakeDefault, now: float) -> Events | Rejected:
-    open_question = state.question
-    if open_question is None or open_question.number != command.question:
-        return Rejected(f"question {command.question} is not open")
-    late = open_question.until is not None and now >= open_question.until
-    if open_question.attended and not late:
-        return Rejected(f"question {command.question} still waits for a person")
-    source: Literal["default", "timeout"] = "timeout" if open_question.attended else "default"
-    return (_by_default(open_question.number, open_question.default, source),)
+    source: Literal["default", "timeout"] = "timeout" if asked.attended else "default"
+    return ev.QuestionAnswered(question=number, answer=asked.default, source=source)
 
 
 def _answer(state: RunState, command: cmd.AnswerQuestion, now: float) -> Events | Rejected:
@@ -172,7 +162,6 @@ def _request_script(state: RunState, command: cmd.RequestScript, now: float) -> 
 
 DECIDE_ASKING: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
     cmd.AskUser: _ask,
-    cmd.TakeDefault: _take_default,
     cmd.AnswerQuestion: _answer,
     cmd.ReportBlocked: _blocked,
     cmd.RequestScript: _request_script,

@@ -23,10 +23,10 @@ from akg_tui.agent.visit import visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
+from akg_tui.core.commands import Events
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.measurement import PRECISE, FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.phases import Overlay
-from akg_tui.core.plan.submission import MAX_CAUSE
 from akg_tui.core.recovery import cut_off, opening
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
@@ -161,18 +161,22 @@ class Engine:
         decided = decide(self.state, command, self._clock())
         if isinstance(decided, Rejected):
             return decided
+        self._append(decided)
+        return None
+
+    def _append(self, events: Events) -> None:
+        """Journal the events, each durable before the next, and what they change outside it."""
         try:
-            for event in decided:
+            for event in events:
                 self._folder.append(event)
                 self._follow_up(event)
-            if any(isinstance(event, _PROJECTED) for event in decided):
+            if any(isinstance(event, _PROJECTED) for event in events):
                 self._folder.project()
         finally:
             self._changed.set()  # also when the disk failed: what came before it counts
         began = self._visit_began
         if self._visit is not None and began and fx.visit_is_void(began, self.state):
             self._visit.cancel()
-        return None
 
     def _follow_up(self, event: ev.AnyEvent) -> None:
         """What an event means to what is in memory only: it is in the journal by now."""
@@ -230,12 +234,8 @@ class Engine:
             case fx.Hold():
                 self._live.show(_waiting(self.state, effect))
                 await self._wait(effect.until)
-            case fx.Advance():
-                self._must(cmd.Advance(effect.to))
-            case fx.Activate():
-                self._must(cmd.Activate(effect.item))
-            case fx.Abandon():
-                self._must(cmd.Abandon(effect.item, effect.reason))
+            case fx.Step():
+                self._append(effect.events)
             case fx.Measure():
                 await self._measure(effect)
             case fx.CommitSeed():
@@ -243,16 +243,8 @@ class Engine:
             case fx.RunAgent():
                 self._live.show(f"{self._model.name} is at work")
                 await self._visit_agent()
-            case fx.AskGate():
-                self._must(cmd.AskGate(effect.kind))
-            case fx.TakeDefault():
-                self._must(cmd.TakeDefault(effect.question))
             case fx.Commit():
                 self._must(cmd.Settle(self._commit_attempt(effect)))
-            case fx.FallBack():
-                self._must(self._plain_diagnosis())
-            case fx.Finish():
-                self._must(cmd.Finish(effect.reason, effect.ok))
             case _:
                 assert_never(effect)
 
@@ -341,12 +333,6 @@ class Engine:
         return self._folder.history.commit(
             effect.blob, state.best.commit, message, state.phase_since
         )
-
-    def _plain_diagnosis(self) -> cmd.ReportDiagnosis:
-        tried = [a for a in self.state.attempts if a.number]
-        failed = tried[-max(1, self.state.fail_streak) :]
-        cause = one_line("; ".join(f"{a.item}: {a.reason}" for a in failed), MAX_CAUSE)
-        return cmd.ReportDiagnosis(cause or "no report was given", fallback=True)
 
 
 def _waiting(state: RunState, hold: fx.Hold) -> str:

@@ -99,7 +99,8 @@ class AttendedEngine(Engine):
     async def _perform(self, effect: fx.Effect) -> None:
         if isinstance(effect, fx.Hold) and self.person is not None:
             self.person.answer()
-        if isinstance(effect, fx.Activate) and self.person is not None:
+        activates = isinstance(effect, fx.Step) and isinstance(effect.events[0], ev.ItemActivated)
+        if activates and self.person is not None:
             self.person.between_rounds()
             if fx.next_effect(self.state, self._clock()) != effect:
                 return

@@ -10,7 +10,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.fold import evolve, fold
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
-from akg_tui.core.phases import Mode
+from akg_tui.core.phases import Mode, Phase
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy, Task
 
@@ -97,30 +97,31 @@ class SimulatedRun:
     def next(self) -> fx.Effect | None:
         return fx.next_effect(self.state, self.now)
 
+    def entering(self) -> tuple[Phase, str] | None:
+        """The transition that core takes next, with its reason; None when something else is due."""
+        effect = self.next()
+        last = effect.events[-1] if isinstance(effect, fx.Step) else None
+        return (last.phase, last.reason) if isinstance(last, ev.PhaseEntered) else None
+
+    def step(self) -> None:
+        """Take one step of core's own."""
+        effect = self.next()
+        assert isinstance(effect, fx.Step)
+        self.perform(effect)
+
     def perform(self, effect: fx.Effect, measurement: Measurement | None = None) -> None:
         """Do what the engine would do for `effect`; an agent's visit is not done here."""
         match effect:
-            case fx.Advance():
-                self.must(cmd.Advance(effect.to))
-            case fx.Activate():
-                self.must(cmd.Activate(effect.item))
-            case fx.Abandon():
-                self.must(cmd.Abandon(effect.item, effect.reason))
+            case fx.Step():
+                for event in effect.events:
+                    self.tell(event)
             case fx.Measure():
                 self.must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
                 self.must(cmd.FinishEval(measurement or faster()))
             case fx.CommitSeed():
                 self.must(cmd.AcceptBaseline("c0"))
-            case fx.AskGate():
-                self.must(cmd.AskGate(effect.kind))
-            case fx.TakeDefault():
-                self.must(cmd.TakeDefault(effect.question))
             case fx.Commit():
                 self.must(cmd.Settle(f"c{effect.attempt}"))
-            case fx.FallBack():
-                self.must(cmd.ReportDiagnosis("facts", fallback=True))
-            case fx.Finish():
-                self.must(cmd.Finish(effect.reason, effect.ok))
             case _:
                 raise AssertionError(f"not the harness's work: {effect}")
 

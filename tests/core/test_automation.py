@@ -197,7 +197,7 @@ def test_a_policy_changed_live_can_end_a_run_and_let_it_go_on() -> None:
     run.until_agent(faster())
     policy = run.state.task.policy
     run.must(cmd.ChangePolicy(replace(policy, max_rounds=1)))
-    assert isinstance(run.next(), fx.Advance)
+    assert run.entering() == (Phase.DONE, "max rounds reached (1)")
     run.must(cmd.ChangePolicy(replace(policy, max_rounds=2)))
     assert run.next() == fx.RunAgent(Phase.EDIT)
     run.edit()

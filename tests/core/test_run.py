@@ -53,8 +53,7 @@ def test_the_agent_cannot_skip_the_evaluation_of_an_edit() -> None:
     assert run.state.phase is Phase.EDIT
     refused = run.send(cmd.Settle("c1"))
     assert refused is not None
-    assert isinstance(run.next(), fx.Advance)
-    run.perform(run.next())  # type: ignore[arg-type]
+    run.step()
     assert run.state.phase is Phase.EVAL
     assert run.send(cmd.Edit("other", "sha", 1, 1)) is not None
     assert run.send(cmd.RequestFinish("enough")) is not None
@@ -94,7 +93,6 @@ def test_a_diagnosis_that_never_reports_falls_back_to_the_facts() -> None:
     for _ in range(3):
         assert run.next() == fx.RunAgent(Phase.DIAGNOSE)
         run.must(cmd.Observe(ev.VisitFailed(phase=Phase.DIAGNOSE, reason="no result")))
-    assert isinstance(run.next(), fx.FallBack)
     run.until_agent()
     assert run.state.phase is Phase.PLAN
     assert run.state.diagnosis is not None
@@ -197,7 +195,7 @@ def test_a_pause_lets_nothing_new_begin() -> None:
     run.edit()
     assert run.next() == fx.Hold(Overlay.PAUSED, Phase.EVAL)
     run.must(cmd.Step())
-    run.perform(fx.Advance(Phase.EVAL, ""))
+    run.step()
     assert run.next() == fx.Hold(Overlay.PAUSED)
     run.must(cmd.Unpause())
     assert isinstance(run.next(), fx.Measure)
@@ -305,7 +303,7 @@ def test_a_night_in_a_pause_is_not_worked_and_ends_no_run() -> None:
     assert run.state.worked_s == worked
     assert isinstance(run.next(), fx.RunAgent)
     run.clock_off += 3600
-    assert run.next() == fx.Advance(Phase.DONE, "time budget reached (1 h)")
+    assert run.entering() == (Phase.DONE, "time budget reached (1 h)")
 
 
 def test_what_was_under_way_when_a_pause_was_called_for_counts_as_it_ends() -> None:
@@ -348,7 +346,7 @@ def test_an_open_gate_keeps_no_run_from_ending_by_its_time() -> None:
     run.until_agent()
     assert run.next() == fx.Hold(Overlay.WAIT_USER, Phase.EDIT)
     run.clock_off += 3600
-    assert run.next() == fx.Advance(Phase.DONE, "time budget reached (1 h)")
+    assert run.entering() == (Phase.DONE, "time budget reached (1 h)")
 
 
 def test_a_final_measurement_that_errs_is_not_repeated_for_ever() -> None:

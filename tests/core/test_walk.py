@@ -18,6 +18,7 @@ from akg_tui.core.measurement import FailureKind, Measurement
 from akg_tui.core.phases import ITEM_TABLE, PHASE_TABLE, Gate, ItemState, Mode, Phase, Verdict
 from akg_tui.core.plan.document import is_as_rendered, render_plan
 from akg_tui.core.plan.edit import read_plan_edit
+from akg_tui.core.recovery import opening
 from akg_tui.core.state import RunState
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
@@ -47,9 +48,6 @@ TEXTS = st.sampled_from(["A=1", "a new direction", "another one", ""])
 IDS = st.sampled_from(["p1", "p2", "p3", "p4", "p9"])
 
 WILD = st.one_of(
-    st.builds(cmd.Advance, st.sampled_from(list(Phase))),
-    st.builds(cmd.Activate, st.sampled_from(["p1", "p2", "p99"])),
-    st.builds(cmd.Abandon, st.sampled_from(["p1", "p2"]), st.just("why")),
     st.builds(
         cmd.StartEval,
         st.sampled_from(list(ev.Purpose)),
@@ -58,9 +56,7 @@ WILD = st.one_of(
     ),
     st.builds(cmd.FinishEval, MEASUREMENTS),
     st.builds(cmd.AcceptBaseline, st.just("c0")),
-    st.builds(cmd.AskGate, st.sampled_from(list(Gate))),
     st.builds(cmd.Settle, st.just("c9")),
-    st.builds(cmd.Finish, st.just("done"), st.booleans()),
     st.builds(
         cmd.SubmitPlan,
         st.lists(
@@ -88,7 +84,6 @@ WILD = st.one_of(
         st.sampled_from([None, 5.0]),
     ),
     st.builds(cmd.AnswerQuestion, st.integers(1, 3), st.sampled_from(["", "yes", "why"])),
-    st.builds(cmd.TakeDefault, st.integers(1, 3)),
     st.builds(
         cmd.ReportBlocked,
         st.just("other"),
@@ -137,11 +132,8 @@ def crash_and_recover(run: SimulatedRun) -> None:
     """What a new process does: fold, say so, close what was left open."""
     folded = run.refold()
     assert folded == run.state
-    run.must(cmd.Observe(ev.SessionOpened(pid=2, version="0", resumed=True)))
-    if running := run.state.running:
-        run.must(cmd.Observe(ev.EvalInterrupted(attempt=running.attempt, reason="killed")))
-    if run.state.turn_open:
-        run.must(cmd.Observe(ev.TurnInterrupted(reason="killed")))
+    for event in opening(run.state, 2, "0"):
+        run.must(cmd.Observe(event))
 
 
 def check_plan(before: RunState, after: RunState) -> None:

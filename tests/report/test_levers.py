@@ -48,8 +48,6 @@ def test_a_rule_is_told_with_what_it_approves_how_often_it_did_and_its_end(tmp_p
             assert run.state.gate is not None
             send(run, cmd.AnswerGate(run.state.gate.gate, approve=True, always=True))
             learned = True
-        elif isinstance(effect, fx.AskGate):
-            send(run, cmd.AskGate(effect.kind))
         elif learned and len(run.state.former) == 2 and run.state.rules_in_force:
             send(run, cmd.RevokeRule(1))
             send(run, cmd.SetGate(Gate.KEEP, on=False))

@@ -7,6 +7,7 @@ like one that was not.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.measurement import FailureKind, Interval, Measurement, Outcome
 from akg_tui.core.phases import Mode, Phase
+from akg_tui.core.recovery import opening
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_folder import TaskFolder, load_task
 
@@ -106,19 +108,19 @@ def measurement(attempt: int) -> Measurement:
 def send(run: RunFolder, command: cmd.Command) -> None:
     decided = decide(run.state, command, run.state.last_at)
     assert not isinstance(decided, Rejected), decided.why
-    for event in decided:
+    append(run, decided)
+
+
+def append(run: RunFolder, events: Iterable[ev.AnyEvent]) -> None:
+    for event in events:
         run.append(event)
     run.project()
 
 
 def recover(run: RunFolder) -> None:
     """Close what a killed session left open, as the engine does."""
-    opened = ev.SessionOpened(pid=os.getpid(), version="0", resumed=run.state.seq > 1)
-    send(run, cmd.Observe(opened))
-    if running := run.state.running:
-        send(run, cmd.Observe(ev.EvalInterrupted(attempt=running.attempt, reason="killed")))
-    if run.state.turn_open:
-        send(run, cmd.Observe(ev.TurnInterrupted(reason="killed")))
+    for event in opening(run.state, os.getpid(), "0"):
+        send(run, cmd.Observe(event))
 
 
 def play(run: RunFolder) -> None:
@@ -130,10 +132,8 @@ def play(run: RunFolder) -> None:
 def perform(run: RunFolder, effect: fx.Effect) -> None:
     state, history = run.state, run.history
     match effect:
-        case fx.Advance():
-            send(run, cmd.Advance(effect.to))
-        case fx.Activate():
-            send(run, cmd.Activate(effect.item))
+        case fx.Step():
+            append(run, effect.events)
         case fx.Measure():
             send(run, cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
             send(run, cmd.FinishEval(measurement(effect.attempt if effect.incumbent else 1)))
@@ -158,8 +158,6 @@ def perform(run: RunFolder, effect: fx.Effect) -> None:
             )
             parent = state.best.commit
             send(run, cmd.Settle(history.commit(effect.blob, parent, message, state.last_at)))
-        case fx.Finish():
-            send(run, cmd.Finish(effect.reason, effect.ok))
         case _:
             raise AssertionError(f"not in this script: {effect}")
 

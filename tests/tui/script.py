@@ -241,18 +241,9 @@ class FakeHandle:
                 self._visit(effect.phase)
             case fx.Commit():
                 self._must(cmd.Settle(f"{effect.attempt:040x}"))
-            case fx.FallBack():
-                self._must(cmd.ReportDiagnosis("three failures", fallback=True))
-            case fx.Advance():
-                self._must(cmd.Advance(effect.to))
-            case fx.Activate():
-                self._must(cmd.Activate(effect.item))
-            case fx.Abandon():
-                self._must(cmd.Abandon(effect.item, effect.reason))
-            case fx.AskGate():
-                self._must(cmd.AskGate(effect.kind))
-            case fx.Finish():
-                self._must(cmd.Finish(effect.reason, effect.ok))
+            case fx.Step():
+                for event in effect.events:
+                    self._append(event)
         return True
 
     def _must(self, command: cmd.Command) -> None:

@@ -289,7 +289,7 @@ async def test_words_for_a_question_that_was_closed_meanwhile_are_not_sent_to_an
         await stage.arm()
         await stage.press("alt+w", *"mine")
         handle.now += 100
-        assert handle.send(cmd.TakeDefault(1)) is None
+        assert handle.step()
         assert handle.send(cmd.AskUser("And now?")) is None
         await stage.press("enter")
         assert answered(handle) == []

@@ -37,19 +37,13 @@ def requests(handle: FakeHandle) -> list[cmd.Command]:
     every_gate = [cmd.SetGate(gate, on=on) for gate in Gate for on in (True, False)]
     items = [cmd.DropItem("p1"), cmd.DropItem("p77"), cmd.PinItem("p1"), cmd.PinItem("p77")]
     return [
-        *(cmd.Advance(phase) for phase in Phase),
         *(cmd.SetMode(mode) for mode in Mode),
-        *(cmd.AskGate(gate) for gate in Gate),
         *every_gate,
         *items,
-        cmd.Activate("p1"),
-        cmd.Abandon("p1", "X"),
         cmd.StartEval(ev.Purpose.FINAL, 77, "AB"),
         cmd.FinishEval(faster(1.0)),
         cmd.AcceptBaseline("AB"),
-        cmd.TakeDefault(7),
         cmd.Settle("AB"),
-        cmd.Finish("X", ok=True),
         cmd.SubmitPlan((ITEM,)),
         cmd.SubmitPlan((ITEM, ITEM, ITEM)),
         cmd.SubmitPlan((ev.PlannedItem("p1", "X", "Y"),) * 3),
