@@ -32,7 +32,7 @@ from akg_tui.agent.prompt import (
     visit_prompt,
 )
 from akg_tui.agent.tools.executor import ToolExecutor
-from akg_tui.agent.tools.port import Caller, Host, RunPort, SubagentRunner
+from akg_tui.agent.tools.run_access import Caller, Host, RunAccess, SubagentRunner
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
@@ -178,7 +178,7 @@ class Context:
 
     def begin(
         self,
-        run: RunPort,
+        run: RunAccess,
         *,
         caller: Caller | None = None,
         agents: Mapping[str, SubagentRunner] | None = None,
@@ -211,7 +211,7 @@ class Context:
             now.hints_told = len(run.state.hints)  # its prompt carries them
         return now, executor
 
-    def _rebuild_reason(self, run: RunPort, old: Conversation | None) -> str:
+    def _rebuild_reason(self, run: RunAccess, old: Conversation | None) -> str:
         """Why a new conversation must begin; "" when the old one goes on or there is none."""
         if old is None:
             return "a new session" if run.state.usage and not self._aside else ""

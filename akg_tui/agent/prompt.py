@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from akg_tui.core.phases import PHASE_TOOLS, Phase, subagent_tools
+from akg_tui.agent.tools.registry import tools_in
+from akg_tui.agent.tools.steering import answered
+from akg_tui.core.phases import Phase
 from akg_tui.core.plan.document import render_plan, render_tried
 from akg_tui.core.plan.submission import least_items
 from akg_tui.core.sanitize import one_line
@@ -128,7 +130,7 @@ def subagent_text(state: RunState) -> str:
     """What a subagent is told beside its prompt."""
     task = state.task
     target = f"{task.target.backend} {task.target.arch}".strip()
-    tools = ", ".join(sorted(subagent_tools(state.phase)))
+    tools = ", ".join(tools_in(state.phase, subagent=True))
     return _SUBAGENT.format(
         op=task.op,
         target=target,
@@ -164,7 +166,7 @@ def kernel_again(task: Task, revision: int, sha256: str) -> str:
 def situation(state: RunState) -> str:
     """What is new at this visit: phase, budget, the last verdict, what of the plan is open."""
     policy = state.task.policy
-    tools = ", ".join(sorted(PHASE_TOOLS[state.phase]))
+    tools = ", ".join(tools_in(state.phase))
     parts = [
         f"Phase {state.phase}. {_DUTY[state.phase]} Allowed now: {tools}.",
         f"Rounds settled: {state.settled} of {policy.max_rounds}. Best so far: {_best(state)}.",
@@ -233,19 +235,6 @@ def hints_told(hints: Sequence[str]) -> list[str]:
 def own_hints_told(hints: Sequence[str]) -> list[str]:
     """Messages to one subagent, each as a paragraph."""
     return [f"Message to you alone from the person who watches: {hint}" for hint in hints]
-
-
-def answered(question: Question) -> str:
-    """What became of a question, in a sentence for the agent."""
-    match question.source:
-        case "user":
-            return f"the person answered: {one_line(question.answer or '', WIDTH)}"
-        case "timeout":
-            return f"nobody answered in time, so your default holds: {question.answer}"
-        case "default":
-            return f"nobody is there to answer, so your default holds: {question.answer}"
-        case _:
-            return "nobody answered and you gave no default: decide by yourself"
 
 
 def _answer(question: Question) -> str:

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from akg_tui.agent.call_budget import CallBudget, estimated
 from akg_tui.agent.chat import (
     AssistantMessage,
     ChatModel,
@@ -25,9 +24,9 @@ from akg_tui.agent.chat import (
     ToolUse,
 )
 from akg_tui.agent.context import Conversation
-from akg_tui.agent.retry import Retry
+from akg_tui.agent.model_calls import CallBudget, Retry, estimated
 from akg_tui.agent.tools.call_record import Transcript
-from akg_tui.agent.tools.port import RunPort
+from akg_tui.agent.tools.run_access import RunAccess
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
@@ -72,19 +71,19 @@ class Stops:
 
 
 @dataclass
-class Talk:
+class LoopContext:
     """Who talks for which run: what every conversation of a run has in common.
 
     `source` is the subagent that talks, if one does. `inner`: it talks inside a turn of the
     run's own agent, so it opens and ends none, and no hint is for it.
     """
 
-    run: RunPort
+    run: RunAccess
     model: ChatModel
     clock: Callable[[], float]
     on_delta: Callable[[str], None]
-    patience: Retry = field(default_factory=Retry)
-    admission: CallBudget = field(default_factory=CallBudget)
+    retry: Retry = field(default_factory=Retry)
+    call_budget: CallBudget = field(default_factory=CallBudget)
     stops: Stops = field(default_factory=Stops)
     source: str = ""
     inner: bool = False
@@ -98,8 +97,8 @@ class Ended(Struct, frozen=True):
     spoiled: str = ""  # why the conversation cannot be gone on with
 
 
-async def converse(
-    talk: Talk,
+async def run_loop(
+    loop: LoopContext,
     conversation: Conversation,
     execute: Callable[[ToolUse], Awaitable[ToolResult]],
     *,
@@ -119,16 +118,16 @@ async def converse(
     keep = transcript.keep if transcript is not None else _unkept
     keep(conversation.messages)  # before it is sent: whatever the server does, this was asked
     for _ in range(turns):
-        reply = await _asked(talk, conversation)
+        reply = await _asked(loop, conversation)
         # Before its calls are made: one that is cut off in them has said this all the same.
         said = AssistantMessage(reply.text, reply.tool_uses, reply.blocks)
         keep((*conversation.messages, said))
         if reply.stop_reason == "refusal":
-            _end_turn(talk)
+            _end_turn(loop)
             why = f"the model refused to go on: {one_line(reply.text, 200) or 'no reason given'}"
             return Ended(reply, why, "the model refused to go on")
         results = await _answers(reply.tool_uses, execute, together)
-        _end_turn(talk)
+        _end_turn(loop)
         conversation.take(reply, results)
         keep(conversation.messages)
         if done(reply):
@@ -146,39 +145,39 @@ def _unkept(messages: Sequence[Message]) -> None:
     """Where no transcript is kept: the run's own agent has the journal."""
 
 
-def waiting(run: RunPort, source: str) -> tuple[str, ...]:
+def waiting(run: RunAccess, source: str) -> tuple[str, ...]:
     """A person's messages to the subagent `source` that no request has carried yet."""
     one = at_work(run.state, source)
     return one.hints if one is not None else ()
 
 
-async def _asked(talk: Talk, conversation: Conversation) -> ChatReply:
-    run = talk.run
+async def _asked(loop: LoopContext, conversation: Conversation) -> ChatReply:
+    run = loop.run
     phase = run.state.phase
 
     def made() -> ChatRequest:
-        shared = () if talk.inner else run.state.hints
-        return conversation.request(shared, waiting(run, talk.source))
+        shared = () if loop.inner else run.state.hints
+        return conversation.request(shared, waiting(run, loop.source))
 
-    estimate = estimated(talk.model.name, conversation.unread)
-    with talk.admission.call(run.state, estimate) as still_fits:
-        reply = await talk.patience.ask(
+    estimate = estimated(loop.model.name, conversation.unread)
+    with loop.call_budget.call(run.state, estimate) as still_fits:
+        reply = await loop.retry.ask(
             run,
-            talk.model,
+            loop.model,
             made,
-            talk.on_delta,
-            talk.clock,
-            source=talk.source,
+            loop.on_delta,
+            loop.clock,
+            source=loop.source,
             again=lambda: still_fits(run.state),
         )
-        run.send(cmd.Observe(_replied(phase, talk, reply, conversation)))
+        run.send(cmd.Observe(_replied(phase, loop, reply, conversation)))
     conversation.hints_told = conversation.own_told = 0
     return reply
 
 
-def _end_turn(talk: Talk) -> None:
-    if not talk.inner:
-        talk.run.send(cmd.Observe(ev.TurnEnded()))
+def _end_turn(loop: LoopContext) -> None:
+    if not loop.inner:
+        loop.run.send(cmd.Observe(ev.TurnEnded()))
 
 
 async def _answers(
@@ -214,10 +213,12 @@ async def _at_once(
     return [task.result() for task in tasks]
 
 
-def _replied(phase: Phase, talk: Talk, reply: ChatReply, asked: Conversation) -> ev.ModelReplied:
+def _replied(
+    phase: Phase, loop: LoopContext, reply: ChatReply, asked: Conversation
+) -> ev.ModelReplied:
     return ev.ModelReplied(
         phase=phase,
-        model=talk.model.name,
+        model=loop.model.name,
         text=reply.text,
         tool_calls=len(reply.tool_uses),
         input_tokens=reply.input_tokens,
@@ -232,7 +233,7 @@ def _replied(phase: Phase, talk: Talk, reply: ChatReply, asked: Conversation) ->
         cache_miss=reply.cache_miss,
         hints_told=asked.hints_told,
         own_hints_told=asked.own_told,
-        source=talk.source,
+        source=loop.source,
     )
 
 

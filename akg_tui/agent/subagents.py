@@ -16,23 +16,19 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from akg_tui.agent.call_budget import NoRoom
 from akg_tui.agent.chat import ModelFailed, ToolResult
 from akg_tui.agent.context import Conversation
+from akg_tui.agent.model_calls import NoRoom, WaitEnded
 from akg_tui.agent.prompt import subagent_text
-from akg_tui.agent.react_loop import Ended, Stopped, Talk, converse, waiting
-from akg_tui.agent.retry import WaitEnded
+from akg_tui.agent.react_loop import Ended, LoopContext, Stopped, run_loop, waiting
 from akg_tui.agent.tools.call_record import Node, Transcript, node_for
-from akg_tui.agent.tools.port import NO_SUMMARY, Errand, RunPort
+from akg_tui.agent.tools.run_access import NO_SUMMARY, RunAccess, SubagentCall
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.recovery import calls_cut_off, subagent_ended
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.user_commands import at_work, stopped_words
 from akg_tui.store.errors import StoreError
-
-GENERAL = "subagent"
-"""The agent of the tool `task`, and of a user's own tools that name it."""
 
 CUT_OFF = "\n(the answer was cut off here, at its greatest length)"
 _CUT = ("max_tokens", "model_context_window_exceeded")
@@ -75,7 +71,7 @@ class Begun(Struct, frozen=True):
     told: str
 
 
-def begin(run: RunPort, agent: str, prompt: str, node: Node | None = None) -> Begun:
+def begin(run: RunAccess, agent: str, prompt: str, node: Node | None = None) -> Begun:
     """Journal that `agent` starts; `node` is the place of the call that started it."""
     state = run.state
     name = f"s{state.subagents_started + 1}"
@@ -94,13 +90,13 @@ def begin(run: RunPort, agent: str, prompt: str, node: Node | None = None) -> Be
     return Begun(name, place, told)
 
 
-def end(run: RunPort, subagent: str, status: Status, reason: str = "") -> None:
+def end(run: RunAccess, subagent: str, status: Status, reason: str = "") -> None:
     """Journal how it ended, with what it took."""
     one = next(each for each in run.state.subagents if each.id == subagent)
     run.send(cmd.Observe(subagent_ended(one, status, one_line(reason, 400))))
 
 
-def why_stopped(run: RunPort, subagent: str) -> str:
+def why_stopped(run: RunAccess, subagent: str) -> str:
     """Why a person stopped it, in words; "" where nobody did."""
     one = at_work(run.state, subagent)
     return stopped_words(one) if one is not None and one.stopped else ""
@@ -109,13 +105,13 @@ def why_stopped(run: RunPort, subagent: str) -> str:
 class Subagents:
     """Plays the subagents of one visit, at most `AT_ONCE` at a time and `A_VISIT` in all."""
 
-    def __init__(self, talk: Talk, streams: Streams) -> None:
-        self._talk = talk
+    def __init__(self, loop: LoopContext, streams: Streams) -> None:
+        self._loop = loop
         self._streams = streams
         self._room = asyncio.Semaphore(AT_ONCE)
         self._begun = 0
 
-    async def run(self, errand: Errand) -> ToolResult:
+    async def run(self, errand: SubagentCall) -> ToolResult:
         """Play one to its end. A subagent that fails is an error result, never an exception."""
         prompt = _prompt(errand.arguments)
         if not prompt:
@@ -126,24 +122,24 @@ class Subagents:
         async with self._room:
             return await self._play(errand, prompt)
 
-    async def _play(self, errand: Errand, prompt: str) -> ToolResult:
-        run = self._talk.run
+    async def _play(self, errand: SubagentCall, prompt: str) -> ToolResult:
+        run = self._loop.run
         begun = begin(run, errand.agent, prompt, errand.node)
         toolbox = errand.toolbox(begun.id)
         conversation = Conversation(subagent_text(run.state), toolbox.specs)
         conversation.say(prompt)
         self._streams.begin(begun.id, errand.agent, begun.told)
-        talk = replace(
-            self._talk,
+        loop = replace(
+            self._loop,
             source=begun.id,
             inner=True,
             on_delta=lambda text: self._streams.write(begun.id, text),
         )
         try:
-            ended = await self._talk.stops.heeded(
+            ended = await self._loop.stops.heeded(
                 begun.id,
-                converse(
-                    talk,
+                run_loop(
+                    loop,
                     conversation,
                     toolbox.execute,
                     turns=MAX_CALLS,

@@ -10,18 +10,19 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from akg_tui.agent.call_budget import CallBudget, NoRoom
 from akg_tui.agent.chat import ChatModel, ChatReply, ModelFailed, ModelUnusable, PromptRefused
 from akg_tui.agent.context import Context, VisitBrief
-from akg_tui.agent.react_loop import Stops, Talk, converse
-from akg_tui.agent.retry import Retry, WaitEnded
-from akg_tui.agent.subagents import GENERAL, Streams, Subagents, Unseen, begin, end, why_stopped
+from akg_tui.agent.model_calls import CallBudget, NoRoom, Retry, WaitEnded
+from akg_tui.agent.react_loop import LoopContext, Stops, run_loop
+from akg_tui.agent.subagents import Streams, Subagents, Unseen, begin, end, why_stopped
 from akg_tui.agent.tools.call_record import Transcript
-from akg_tui.agent.tools.port import Caller, RunPort
+from akg_tui.agent.tools.composite import SUBAGENT
+from akg_tui.agent.tools.registry import tools_in
+from akg_tui.agent.tools.run_access import Caller, RunAccess
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import visit_over
-from akg_tui.core.phases import PHASE_TOOLS, Phase
+from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import one_line
 
 MAX_TURNS = 12
@@ -29,14 +30,14 @@ DIAGNOSIS = "diagnosis"
 
 
 async def visit(
-    run: RunPort,
+    run: RunAccess,
     model: ChatModel,
     *,
     clock: Callable[[], float],
     on_delta: Callable[[str], None],
     context: Context | None = None,
-    patience: Retry | None = None,
-    admission: CallBudget | None = None,
+    retry: Retry | None = None,
+    call_budget: CallBudget | None = None,
     streams: Streams | None = None,
     stops: Stops | None = None,
 ) -> None:
@@ -47,69 +48,69 @@ async def visit(
     with a new conversation where an old one was refused, or after a pause. Without a
     `context` the visit stands alone.
     """
-    talk = Talk(
+    loop = LoopContext(
         run,
         model,
         clock,
         on_delta,
-        patience or Retry(),
-        admission or CallBudget(),
+        retry or Retry(),
+        call_budget or CallBudget(),
         stops or Stops(),
     )
     own = context or Context(VisitBrief(), budget=0)
     seen = streams or Unseen()
     if run.state.phase is Phase.DIAGNOSE:
-        await _diagnosis(talk, own.apart(), seen)
+        await _diagnosis(loop, own.apart(), seen)
     else:
-        await _stay(talk, own, Caller(), seen)
+        await _stay(loop, own, Caller(), seen)
 
 
-async def _diagnosis(talk: Talk, apart: Context, streams: Streams) -> None:
+async def _diagnosis(loop: LoopContext, apart: Context, streams: Streams) -> None:
     """A fresh look, without the habits that led here: a subagent whose call is the visit."""
-    state = talk.run.state
-    begun = begin(talk.run, DIAGNOSIS, f"{state.fail_streak} failures in a row")
+    state = loop.run.state
+    begun = begin(loop.run, DIAGNOSIS, f"{state.fail_streak} failures in a row")
     streams.begin(begun.id, DIAGNOSIS, begun.told)
 
     def on_delta(text: str) -> None:
-        talk.on_delta(text)
+        loop.on_delta(text)
         streams.write(begun.id, text)
 
     caller = Caller(begun.id, begun.node.name)
     try:
         failure = await _stay(
-            replace(talk, source=begun.id, on_delta=on_delta),
+            replace(loop, source=begun.id, on_delta=on_delta),
             apart,
             caller,
             streams,
             Transcript(begun.node),
         )
     except asyncio.CancelledError:
-        end(talk.run, begun.id, "cancelled", why_stopped(talk.run, begun.id))
+        end(loop.run, begun.id, "cancelled", why_stopped(loop.run, begun.id))
         raise
     finally:
         streams.end(begun.id)
-    end(talk.run, begun.id, "failed" if failure else "done", failure)
+    end(loop.run, begun.id, "failed" if failure else "done", failure)
 
 
 async def _stay(
-    talk: Talk,
+    loop: LoopContext,
     own: Context,
     caller: Caller,
     streams: Streams,
     transcript: Transcript | None = None,
 ) -> str:
     """The visit itself; the answer is why it came to nothing, or ""."""
-    run, phase = talk.run, talk.run.state.phase
-    agents = Subagents(talk, streams)
-    conversation, executor = own.begin(run, caller=caller, agents={GENERAL: agents})
+    run, phase = loop.run, loop.run.state.phase
+    agents = Subagents(loop, streams)
+    conversation, executor = own.begin(run, caller=caller, agents={SUBAGENT: agents})
     fresh = conversation.fresh
     try:
-        ended = await converse(
-            talk,
+        ended = await run_loop(
+            loop,
             conversation,
             executor.execute,
             turns=MAX_TURNS,
-            done=lambda reply: visit_over(run.state, talk.clock()),
+            done=lambda reply: visit_over(run.state, loop.clock()),
             remind=lambda reply: _reminder(run, reply),
             together=executor.starts_agent,
             transcript=transcript,
@@ -142,8 +143,8 @@ async def _stay(
     return ended.failure
 
 
-def _reminder(run: RunPort, reply: ChatReply) -> str:
-    tools = ", ".join(sorted(PHASE_TOOLS[run.state.phase]))
+def _reminder(run: RunAccess, reply: ChatReply) -> str:
+    tools = ", ".join(tools_in(run.state.phase))
     cut = (
         "Your reply was cut off at its greatest length. "
         if reply.stop_reason == "max_tokens"

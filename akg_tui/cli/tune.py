@@ -195,7 +195,7 @@ def _stated_agent(arguments: argparse.Namespace, agent: Agent) -> Agent:
 
 def _resume(arguments: argparse.Namespace) -> int:
     def open_run() -> RunFolder:
-        from akg_tui.agent.tools.offer import TASK, task_files
+        from akg_tui.agent.tools.registry import TASK, task_files
         from akg_tui.store.run_folder import RunFolder
 
         run = RunFolder.open(arguments.run_folder)
@@ -256,10 +256,11 @@ def _check_tools(files: Sequence[tuple[Path, str]]) -> None:
     """Refuse tool definitions that cannot be used, before there is a run. Raises `UsageError`."""
     if not files:
         return
-    from akg_tui.agent.tools.definitions import BadTools, definitions_with
+    from akg_tui.agent.tools.registry import tools_with
+    from akg_tui.agent.tools.tool_files import BadTools
 
     try:
-        definitions_with(files)
+        tools_with(files)
     except BadTools as error:
         fail(error)
 

@@ -3,8 +3,8 @@
 Run phases
     A run is always in exactly one phase. PLAN, EDIT and DIAGNOSE belong to the
     agent; INIT, BASELINE, EVAL, DECIDE and DONE belong to the harness and offer the
-    agent nothing. A phase's tool allow-list is enforced where tools are executed;
-    the list of tools that a model is told about never changes.
+    agent nothing. Each tool declares the phases in which it may be called, enforced where
+    tools are executed; the list of tools that a model is told about never changes.
 
         INIT → BASELINE → PLAN → EDIT → EVAL → DECIDE → EDIT | PLAN | DIAGNOSE | DONE
                                                         DIAGNOSE → PLAN
@@ -118,33 +118,6 @@ ITEM_TABLE: dict[ItemState, frozenset[ItemState]] = {
     ItemState.DROPPED: frozenset(),
 }
 
-_TALKING = frozenset({"ask_user", "report_blocked"})
-_LOOKING = frozenset({"read_file", "read_kernel", "search_knowledge"})
-_CHECKING = frozenset({"check_markdown", "check_python_code"})
-_WRITING = frozenset({"execute_script", "write_file"})
-_PROBING = frozenset({"profile_kernel", "verify_kernel"})
-SUBAGENT = "task"
-STEERING = frozenset(
-    {"ask_user", "edit_kernel", "finish", "report_blocked", "report_diagnosis", "submit_plan"}
-)
-"""What moves the run on, or turns to a person: for the run's own agent, not for its subagents."""
-
-PHASE_TOOLS: dict[Phase, frozenset[str]] = {
-    Phase.INIT: frozenset(),
-    Phase.BASELINE: frozenset(),
-    Phase.PLAN: _TALKING
-    | _LOOKING
-    | _CHECKING
-    | _WRITING
-    | {"submit_plan", "finish", "compile_report", SUBAGENT},
-    Phase.EDIT: _TALKING | _LOOKING | _CHECKING | _WRITING | _PROBING | {"edit_kernel", SUBAGENT},
-    Phase.EVAL: frozenset(),
-    Phase.DECIDE: frozenset(),
-    # A diagnosis looks and measures; it writes nothing.
-    Phase.DIAGNOSE: _TALKING | _LOOKING | _PROBING | {"report_diagnosis"},
-    Phase.DONE: frozenset(),
-}
-
 SETTLED: dict[Verdict, ItemState] = {
     Verdict.KEEP: ItemState.KEPT,
     Verdict.DISCARD: ItemState.DISCARDED,
@@ -168,18 +141,3 @@ def check_item(item: str, current: ItemState, following: ItemState) -> None:
     """Raise `IllegalTransition` unless an item in `current` may become `following`."""
     if following not in ITEM_TABLE[current]:
         raise IllegalTransition(f"{item} is {current} and cannot become {following}")
-
-
-def subagent_tools(phase: Phase) -> frozenset[str]:
-    """What a subagent that a tool call started may use in `phase`."""
-    return PHASE_TOOLS[phase] - STEERING - {SUBAGENT}
-
-
-def forbidden_tool(phase: Phase, tool: str, *, subagent: bool = False) -> str | None:
-    """Say why `tool` may not be called in `phase`, and what may; None when it may."""
-    allowed = subagent_tools(phase) if subagent else PHASE_TOOLS[phase]
-    if tool in allowed:
-        return None
-    offer = ", ".join(sorted(allowed)) if allowed else "no tool at all: the harness is at work"
-    who = " to a subagent" if subagent else ""
-    return f"{tool} is not allowed{who} in phase {phase}. Allowed now: {offer}."

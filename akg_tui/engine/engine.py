@@ -14,11 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, assert_never
 
 from akg_tui import __version__
-from akg_tui.agent.call_budget import CallBudget
 from akg_tui.agent.chat import ChatModel, ServedModel
 from akg_tui.agent.context import Context
+from akg_tui.agent.model_calls import CallBudget, Retry
 from akg_tui.agent.react_loop import Stops
-from akg_tui.agent.retry import Retry
 from akg_tui.agent.visit import visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
@@ -96,21 +95,21 @@ class Engine:
         *,
         clock: Callable[[], float] = time.time,
         context: Context | None = None,
-        patience: Retry | None = None,
+        retry: Retry | None = None,
         reporter: Reporter | None = None,
     ) -> None:
         self._folder = folder
         self._model = model
         self._context = context
-        self._patience = patience or Retry()
-        self._patience.rest = self._rest
+        self._retry = retry or Retry()
+        self._retry.rest = self._rest
         self._clock = clock
         self._reporter = reporter
         self._live = Live()
         self._judge = connect(self._live.report)
         self._changed = asyncio.Event()
         self._kernels: dict[str, str] = {}
-        self._admission = CallBudget()
+        self._call_budget = CallBudget()
         self._stops = Stops()
         self._probing = asyncio.Lock()
         self._visit: asyncio.Task[None] | None = None
@@ -264,8 +263,8 @@ class Engine:
                 clock=self._clock,
                 on_delta=self._live.write,
                 context=self._context,
-                patience=self._patience,
-                admission=self._admission,
+                retry=self._retry,
+                call_budget=self._call_budget,
                 streams=self._live.subagents,
                 stops=self._stops,
             )

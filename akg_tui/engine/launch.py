@@ -17,7 +17,7 @@ from akg_tui import __version__
 from akg_tui.agent.chat import ChatModel
 from akg_tui.agent.context import Context, RunBrief, VisitBrief
 from akg_tui.agent.prompt import system_text
-from akg_tui.agent.tools.port import Host
+from akg_tui.agent.tools.run_access import Host
 from akg_tui.core.measurement import Progress
 from akg_tui.core.phases import Mode
 from akg_tui.core.stopping.export_guard import Channel

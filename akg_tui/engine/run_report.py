@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.agent.chat import ToolResult
-from akg_tui.agent.tools.port import HostTool
+from akg_tui.agent.tools.run_access import HostTool
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.evaluate.targets.cpu import base_environment

@@ -37,8 +37,7 @@ async def watched(path: Path, *, steer: bool) -> Followed:
 
 async def resumed(path: Path) -> Engine:
     """A run at rest, taken up again. Raises what `RunFolder.open` raises."""
-    from akg_tui.agent.tools.definitions import definitions_with
-    from akg_tui.agent.tools.offer import TASK, task_files
+    from akg_tui.agent.tools.registry import TASK, task_files, tools_with
     from akg_tui.engine.launch import engine_for
     from akg_tui.store.run_folder import RunFolder
 
@@ -46,7 +45,7 @@ async def resumed(path: Path) -> Engine:
         run = RunFolder.open(path)
         try:
             if files := task_files(run.path / TASK, run.state.task):
-                definitions_with(files)
+                tools_with(files)
         except BaseException:
             run.close()
             raise
@@ -80,7 +79,7 @@ class Unfit(ValueError):
 
 async def begun(start: Start) -> Engine:
     """A new run of a task, after the checks that `akg-tui tune` makes."""
-    from akg_tui.agent.tools.definitions import definitions_with
+    from akg_tui.agent.tools.registry import tools_with
     from akg_tui.core.phases import Mode
     from akg_tui.engine.launch import create_run, engine_for
     from akg_tui.store.task_folder import load_task
@@ -90,7 +89,7 @@ async def begun(start: Start) -> Engine:
         loaded = load_task(folder)
         task = _stated(loaded.task, start)
         if files := [(loaded.path / name, text) for name, text in loaded.tools]:
-            definitions_with(files)
+            tools_with(files)
         insist(task, loaded.kernel)
         return create_run(loaded, task, Mode(start.mode))
 

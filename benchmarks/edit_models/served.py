@@ -10,21 +10,21 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from akg_tui.agent.chat import ChatReply, ChatRequest, ServerBusy
+from akg_tui.agent.model_calls import Retry
 from akg_tui.agent.models.claude import Claude
-from akg_tui.agent.retry import Retry
 
 TRIES = 6
 
 
 class Served:
-    """`model` with patience: at most `TRIES` requests for one reply. Implements `ChatModel`."""
+    """`model` with retries: at most `TRIES` requests for one reply. Implements `ChatModel`."""
 
     def __init__(
         self, model: Claude, *, rest: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> None:
         self._model = model
         self._rest = rest
-        self._patience = Retry()
+        self._retry = Retry()
         self._prepared = False
 
     @property
@@ -43,7 +43,7 @@ class Served:
                 given_up = attempt == TRIES or (error.unreachable and not self._prepared)
                 if given_up:
                     raise
-                await self._rest(self._patience.wait_for(attempt, error.asked_s))
+                await self._rest(self._retry.wait_for(attempt, error.asked_s))
         raise AssertionError("the last try raises or replies")
 
     async def close(self) -> None:

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from akg_tui.agent.chat import ChatReply, ModelFailed, ToolResult, ToolUse
-from akg_tui.agent.tools.asking import script_refusal
 from akg_tui.agent.tools.executor import ToolExecutor
-from akg_tui.agent.tools.port import Errand, Host, Script
-from akg_tui.agent.tools.registry import ARGUMENTS
+from akg_tui.agent.tools.registry import own_tools, refused, tools_in
+from akg_tui.agent.tools.run_access import Host, SubagentCall
+from akg_tui.agent.tools.scripts import Script, script_refusal
 from akg_tui.agent.visit import MAX_TURNS, visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import visit_over
-from akg_tui.core.phases import PHASE_TOOLS, Gate, Phase
+from akg_tui.core.phases import AGENT_PHASES, Gate, Phase
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.task import Policy
 from tests.agent.test_sweep import KERNEL, TextRun
@@ -49,18 +49,28 @@ class Lent:
     async def __call__(self, arguments: Mapping[str, Any]) -> ToolResult:
         raise AssertionError
 
-    async def run(self, errand: Errand) -> ToolResult:
+    async def run(self, call: SubagentCall) -> ToolResult:
         raise AssertionError
 
 
-def test_every_tool_of_the_phase_table_is_offered_and_the_list_is_sorted_in_every_phase() -> None:
-    named = {tool for tools in PHASE_TOOLS.values() for tool in tools}
+def test_every_tool_of_a_phase_is_offered_and_the_list_is_sorted_in_every_phase() -> None:
+    named = {tool for phase in Phase for tool in tools_in(phase)}
     lent = Host(tools={"compile_report": Lent()}, agents={"subagent": Lent()})
     specs = ToolExecutor(in_phase(Phase.PLAN), lent).specs
     names = [spec.name for spec in specs]
     assert names == sorted(names)
     assert set(names) == named | {"verify_then_profile"}
     assert ToolExecutor(in_phase(Phase.EDIT), lent).specs == specs
+
+
+def test_only_agent_phases_offer_tools_and_a_refusal_names_what_is_allowed() -> None:
+    assert {phase for phase in Phase if tools_in(phase)} == AGENT_PHASES
+    own = own_tools()
+    assert refused(own, own["edit_kernel"], Phase.EDIT) is None
+    assert refused(own, own["submit_plan"], Phase.EDIT) == (
+        f"submit_plan is not allowed in phase EDIT. Allowed now: {', '.join(tools_in(Phase.EDIT))}."
+    )
+    assert "no tool at all" in (refused(own, own["edit_kernel"], Phase.EVAL) or "")
 
 
 def test_a_tool_of_another_phase_is_refused_and_changes_nothing() -> None:
@@ -270,7 +280,8 @@ def test_no_tool_touches_what_the_harness_owns() -> None:
         "verify_kernel": {"task_code": "x = 1", "generated_code": "y", "op_name": "z"},
         "profile_kernel": {"task_code": "x = 1", "generated_code": "y", "op_name": "z"},
     }
-    assert set(guesses) == set(ARGUMENTS)
+    working = {n for n, t in own_tools().items() if t.kind[:4] != "call" and not t.needs_host}
+    assert set(guesses) == working
     for phase in (Phase.PLAN, Phase.EDIT):
         for tool, arguments in guesses.items():
             run = in_phase(phase)

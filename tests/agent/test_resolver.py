@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from akg_tui.agent.tools.jail import Refused
+from akg_tui.agent.tools.file_access import Refused
 from akg_tui.agent.tools.resolver import MAX_EXPRESSIONS, Unresolved, resolve
 
 FILES = {

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from akg_tui.agent.tools.executor import ToolExecutor
-from akg_tui.agent.tools.port import Caller as Who
-from akg_tui.agent.tools.port import Script
+from akg_tui.agent.tools.run_access import Caller as CallOrigin
+from akg_tui.agent.tools.scripts import Script
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Phase
@@ -65,7 +65,7 @@ async def test_a_rule_for_the_agent_lets_no_script_of_a_subagent_run(tmp_path) -
         await taught(call)
         begun = ev.SubagentStarted(subagent="s1", agent="subagent", phase=Phase.EDIT, call="t")
         engine.send(cmd.Observe(begun))
-        call.executor = ToolExecutor(engine, None, Who("s1", "trace", errand=True))
+        call.executor = ToolExecutor(engine, None, CallOrigin("s1", "trace", restricted=True))
         path = call.note("b.sh", "echo b\n")
         assert "waits for a person" in await call.refused("execute_script", script_path=path)
         gate = engine.state.gate

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.agent.chat import ToolResult
-from akg_tui.agent.tools.definitions import own_definitions
-from akg_tui.agent.tools.port import Errand, Host
+from akg_tui.agent.tools.registry import own_tools
+from akg_tui.agent.tools.run_access import Host, SubagentCall
 from akg_tui.core import events as ev
-from akg_tui.core.phases import Verdict
+from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.task import Agent
 from tests.agent.live import held
 from tests.agent.test_tools import FAST, Caller, measured
@@ -29,11 +29,11 @@ KEYS = {"status", "output", "error_information"}
 
 
 def default(tool: str, argument: str) -> Any:
-    return own_definitions()[tool].properties[argument]["default"]
+    return own_tools()[tool].properties[argument]["default"]
 
 
 async def test_c01_there_are_six_basic_tools_with_their_required_arguments(tmp_path: Path) -> None:
-    own = own_definitions()
+    own = own_tools()
     basic = {name: known.required for name, known in own.items() if known.kind == "basic_tool"}
     assert basic == {name: (argument,) for name, argument in BASIC.items()}
     async with held(tmp_path) as engine:
@@ -91,7 +91,7 @@ async def test_c04_a_script_has_300_seconds(tmp_path: Path, monkeypatch: Any) ->
 async def test_c05_the_judges_tools_have_the_required_arguments_and_defaults(
     tmp_path: Path,
 ) -> None:
-    own = own_definitions()
+    own = own_tools()
     required = ("task_code", "generated_code", "op_name")
     assert own["verify_kernel"].required == own["profile_kernel"].required == required
     for tool in ("verify_kernel", "profile_kernel"):
@@ -134,8 +134,8 @@ async def test_c07_four_types_of_tools_go_to_four_places_and_an_unknown_one_is_a
     tmp_path: Path,
 ) -> None:
     class Critic:
-        async def run(self, errand: Errand) -> ToolResult:
-            return ToolResult.success(f"{errand.agent} was asked")
+        async def run(self, call: SubagentCall) -> ToolResult:
+            return ToolResult.success(f"{call.agent} was asked")
 
     async with held(tmp_path, tools=KINDS) as engine:
         call = Caller(engine, Host(agents={"critic": Critic()}))
@@ -145,7 +145,7 @@ async def test_c07_four_types_of_tools_go_to_four_places_and_an_unknown_one_is_a
         assert list(done) == ["1-verify_kernel", "2-profile_kernel"]
         assert await call.good("reviewer", prompt="look") == "critic was asked"
         assert "there is no tool 'compile_everything'" in await call.refused("compile_everything")
-    kinds = {known.kind for known in own_definitions().values()}
+    kinds = {known.kind for known in own_tools().values()}
     assert kinds == {"basic_tool", "domain_tool", "call_agent", "call_workflow"}
 
 
@@ -174,9 +174,9 @@ async def test_c09_warnings_and_errors_are_summarised_in_the_result(tmp_path: Pa
         logging.getLogger("judge").warning("the clock drifts")
         return ToolResult.success("made")
 
-    async with held(tmp_path, agent=Agent(allow_script=True)) as engine:
-        call = Caller(engine, Host(tools={"search_knowledge": noisy}))
-        told = await call.good("search_knowledge", query="x")
+    async with held(tmp_path, hold=Phase.PLAN, agent=Agent(allow_script=True)) as engine:
+        call = Caller(engine, Host(tools={"compile_report": noisy}))
+        told = await call.good("compile_report")
         assert "the clock drifts" in told
         assert "quiet" not in told
         script = call.note("a.sh", "echo out; echo trouble >&2; exit 3\n")

@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from akg_tui.agent.models.stream import Assembly
+from akg_tui.agent.models.messages_api import Assembly
 from akg_tui.agent.subagents import A_VISIT, AT_ONCE, MAX_CALLS
+from akg_tui.agent.tools.registry import tools_in
 from akg_tui.core import events as ev
-from akg_tui.core.phases import STEERING, Phase, subagent_tools
+from akg_tui.core.phases import Phase
 from akg_tui.core.recovery import opening
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.usage import usage_report
@@ -203,7 +204,17 @@ async def test_too_many_subagents_in_a_visit_are_refused(tmp_path: Path) -> None
     assert "were started in this visit" in str(result_of(lab, f"toolu_t{A_VISIT}")["content"])
 
 
-@pytest.mark.parametrize("tool", sorted(STEERING))
+STEERING = (
+    "ask_user",
+    "edit_kernel",
+    "finish",
+    "report_blocked",
+    "report_diagnosis",
+    "submit_plan",
+)
+
+
+@pytest.mark.parametrize("tool", STEERING)
 async def test_a_subagent_moves_nothing_on_and_asks_no_person(tmp_path: Path, tool: str) -> None:
     arguments: dict[str, dict[str, Any]] = {
         "ask_user": {"message": "may I?"},
@@ -223,7 +234,7 @@ async def test_a_subagent_moves_nothing_on_and_asks_no_person(tmp_path: Path, to
     assert not of(run, ev.QuestionAsked)
     assert not of(run, ev.BlockedReported)
     for phase in (Phase.PLAN, Phase.EDIT):
-        assert not subagent_tools(phase) & (STEERING | {"task"})
+        assert not {*tools_in(phase, subagent=True)} & {*STEERING, "task"}
 
 
 async def test_what_a_subagent_takes_is_charged_to_the_run_and_told_apart(tmp_path: Path) -> None:

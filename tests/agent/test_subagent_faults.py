@@ -301,8 +301,8 @@ async def test_a_person_ends_a_childs_wait_at_once(tmp_path: Path, how: cmd.Comm
     busy = refuse(529, "overloaded_error")
     async with Lab(troubled(*[busy] * 9)) as lab:
         run = create(tmp_path / "task", lab.url, rounds=1)
-        patience = brave(base_s=60.0, cap_s=60.0)
-        work: Engine = engine(run, lab.url, patience=patience)
+        retry = brave(base_s=60.0, cap_s=60.0)
+        work: Engine = engine(run, lab.url, retry=retry)
         running = asyncio.create_task(work.run())
         async with asyncio.timeout(20):
             while not of(run, ev.ApiWaiting):

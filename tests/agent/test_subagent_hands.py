@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from akg_tui.agent.tools import checks
-from akg_tui.agent.tools.port import Answer
+from akg_tui.agent.tools.processes import Finished
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.decide import Rejected, decide
@@ -174,7 +174,7 @@ async def test_a_stop_in_the_midst_of_a_tool_call_ends_it_and_answers_it(
 ) -> None:
     asked, ended = asyncio.Event(), asyncio.Event()
 
-    async def endless_check(jail: object, given: object) -> Answer:
+    async def endless_run(*command: object, **how: object) -> Finished:
         asked.set()
         try:
             await asyncio.Event().wait()
@@ -182,8 +182,8 @@ async def test_a_stop_in_the_midst_of_a_tool_call_ends_it_and_answers_it(
             ended.set()
         raise AssertionError("nobody waits that long")
 
-    monkeypatch.setattr(checks, "check_python_code", endless_check)
-    check = call("check_python_code", {"file_path": "notes/a.py"}, "toolu_v")
+    monkeypatch.setattr(checks, "run_process", endless_run)
+    check = call("check_python_code", {"file_path": "task/reference.py"}, "toolu_v")
     family = Family(Player(directions()), ["check it"], lambda prompt, turn: [check])
     async with at_work(tmp_path, family) as (run, work, lab):
         async with asyncio.timeout(20):

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from akg_tui.agent.chat import ToolResult, ToolUse
-from akg_tui.agent.tools.executor import ToolExecutor
+from akg_tui.agent.tools.executor import MAX_TOLD, ToolExecutor
 from akg_tui.agent.tools.measuring import PROBES_A_VISIT
-from akg_tui.agent.tools.port import MAX_TOLD, Errand, Host
+from akg_tui.agent.tools.run_access import Host, SubagentCall
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Phase
@@ -126,27 +126,27 @@ async def test_what_a_tool_logs_is_summarised_in_its_result_and_in_no_other(tmp_
         log.error("x" * 5_000)
         return (
             ToolResult.error("could not")
-            if arguments["query"] == "fail"
+            if arguments["format"] == "html"
             else ToolResult.success("done")
         )
 
-    async with held(tmp_path) as engine:
-        call = Caller(engine, Host(tools={"search_knowledge": noisy}))
+    async with held(tmp_path, hold=Phase.PLAN) as engine:
+        call = Caller(engine, Host(tools={"compile_report": noisy}))
         log.warning("before: nobody's")
-        result = await noisy_call(call, "fail")
+        result = await noisy_call(call, "html")
         assert result["error_information"].startswith("could not\nWARNING somebody: the disk")
         assert len(result["error_information"]) < 1_000
         assert "quiet" not in result["error_information"]
         assert "before" not in result["error_information"]
         assert len(call.kept("captured_errors.log")) > 5_000
-        result = await noisy_call(call, "well")
+        result = await noisy_call(call, "md")
         assert result["status"] == "success"
         assert result["error_information"] == ""
         assert "the disk is nearly full" in result["output"]
 
 
-async def noisy_call(call: Caller, message: str) -> dict[str, str]:
-    await call("search_knowledge", query=message)
+async def noisy_call(call: Caller, form: str) -> dict[str, str]:
+    await call("compile_report", format=form)
     found: dict[str, str] = call.kept("result.json")
     return found
 
@@ -155,10 +155,10 @@ async def test_a_tool_that_breaks_is_a_result_with_its_trace_kept(tmp_path) -> N
     async def broken(arguments: Mapping[str, Any]) -> ToolResult:
         raise RuntimeError("a bug")
 
-    async with held(tmp_path) as engine:
-        call = Caller(engine, Host(tools={"search_knowledge": broken}))
-        why = await call.refused("search_knowledge", query="?")
-        assert why.startswith("search_knowledge broke: RuntimeError: a bug")
+    async with held(tmp_path, hold=Phase.PLAN) as engine:
+        call = Caller(engine, Host(tools={"compile_report": broken}))
+        why = await call.refused("compile_report")
+        assert why.startswith("compile_report broke: RuntimeError: a bug")
         assert "Traceback" in call.kept("captured_errors.log")
 
 
@@ -544,8 +544,8 @@ class Critic:
         self.text = text
         self.asked: list[tuple[str, Mapping[str, Any], str]] = []
 
-    async def run(self, errand: Errand) -> ToolResult:
-        self.asked.append((errand.agent, errand.arguments, errand.node.name))
+    async def run(self, call: SubagentCall) -> ToolResult:
+        self.asked.append((call.agent, call.arguments, call.node.name))
         return ToolResult.success(self.text)
 
 

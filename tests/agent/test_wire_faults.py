@@ -188,8 +188,8 @@ async def test_what_a_server_asks_to_wait_is_capped_and_told(tmp_path: Path) -> 
 
 async def test_a_wait_longer_than_our_own_is_granted(tmp_path: Path) -> None:
     busy = refuse(429, "rate_limit_error", headers={"retry-after": "0.05"})
-    patience = brave(asked_cap_s=1.0)
-    run, _ = await played(tmp_path / "task", Faulty(busy), patience=patience)
+    retry = brave(asked_cap_s=1.0)
+    run, _ = await played(tmp_path / "task", Faulty(busy), retry=retry)
     assert of(run, ev.ApiWaiting)[0].seconds == 0.05
 
 

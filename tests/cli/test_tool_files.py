@@ -39,7 +39,7 @@ def test_the_agents_table_names_a_file_of_this_folder(tmp_path, capsys, line, wh
 
 
 def test_a_run_keeps_its_own_copy_of_the_tasks_tools(tmp_path: Path) -> None:
-    from akg_tui.agent.tools.offer import task_files
+    from akg_tui.agent.tools.registry import task_files
     from akg_tui.core.phases import Mode
     from akg_tui.core.task import Agent, Task
     from akg_tui.store.run_folder import RunFolder

@@ -12,15 +12,12 @@ from akg_tui.core import events as ev
 from akg_tui.core.fold import OutOfOrder, evolve
 from akg_tui.core.measurement import Confirmation, Interval, Measurement, Outcome
 from akg_tui.core.phases import (
-    AGENT_PHASES,
     ITEM_TABLE,
     PHASE_TABLE,
-    PHASE_TOOLS,
     IllegalTransition,
     ItemState,
     Phase,
     Verdict,
-    forbidden_tool,
 )
 from akg_tui.core.plan.document import cell, render_plan
 from akg_tui.core.sanitize import one_line
@@ -31,12 +28,8 @@ from tests.core.simulated import SimulatedRun, broken, failed, faster
 
 
 def test_every_phase_and_item_state_is_in_its_table() -> None:
-    assert set(PHASE_TABLE) == set(PHASE_TOOLS) == set(Phase)
+    assert set(PHASE_TABLE) == set(Phase)
     assert set(ITEM_TABLE) == set(ItemState)
-
-
-def test_only_agent_phases_offer_tools() -> None:
-    assert {phase for phase, tools in PHASE_TOOLS.items() if tools} == AGENT_PHASES
 
 
 def test_every_phase_leads_to_done() -> None:
@@ -44,16 +37,6 @@ def test_every_phase_leads_to_done() -> None:
     while more := {p for p, to in PHASE_TABLE.items() if to & reached} - reached:
         reached |= more
     assert reached == set(Phase)
-
-
-def test_a_forbidden_tool_is_told_what_is_allowed() -> None:
-    assert forbidden_tool(Phase.EDIT, "edit_kernel") is None
-    why = forbidden_tool(Phase.EDIT, "submit_plan")
-    assert why == (
-        "submit_plan is not allowed in phase EDIT. "
-        f"Allowed now: {', '.join(sorted(PHASE_TOOLS[Phase.EDIT]))}."
-    )
-    assert "no tool at all" in (forbidden_tool(Phase.EVAL, "edit_kernel") or "")
 
 
 @given(

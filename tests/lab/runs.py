@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.agent.context import Context, RunBrief
+from akg_tui.agent.model_calls import Retry
 from akg_tui.agent.models.claude import Claude
 from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.agent.models.transport import Limits
 from akg_tui.agent.prompt import system_text
-from akg_tui.agent.retry import Retry
 from akg_tui.core import events as ev
 from akg_tui.core.model_info import ANTHROPIC
 from akg_tui.core.phases import Mode
@@ -88,7 +88,7 @@ def engine(
     url: str,
     *,
     key: str = KEY,
-    patience: Retry | None = None,
+    retry: Retry | None = None,
     limits: Limits = QUICK,
     budget: int | None = None,
     clock: Any = None,
@@ -106,7 +106,7 @@ def engine(
         FakeJudge,
         clock=run._clock,
         context=context,
-        patience=patience or brave(),
+        retry=retry or brave(),
     )
 
 

@@ -14,11 +14,12 @@ from functools import cache
 import pytest
 from msgspec.structs import replace as changed
 
+from akg_tui.agent.tools.registry import tools_in
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.decide import _DECIDE
 from akg_tui.core.measurement import Finding
-from akg_tui.core.phases import PHASE_TOOLS, Gate, Mode, Phase
+from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.view.language import retold, speak
 from akg_tui.view.spans import cells
 
@@ -28,7 +29,7 @@ from .test_chinese import NAMES, english
 
 ITEM = ev.PlannedItem("p99", "LANES = 2", "FEWER LANES LEAVE MORE REGISTERS FREE")
 EDIT = "plan-edit-1.md"
-TOOLS = {*(tool for tools in PHASE_TOOLS.values() for tool in tools)}
+TOOLS = {*(tool for phase in Phase for tool in tools_in(phase))}
 
 
 def requests(handle: FakeHandle) -> list[cmd.Command]:

@@ -22,9 +22,8 @@ from akg_tui.agent.chat import (
     Spent,
 )
 from akg_tui.agent.models.endpoint import Endpoint
+from akg_tui.agent.models.messages_api import UNFINISHED, Assembly, body_of, length
 from akg_tui.agent.models.probe import connect, probe
-from akg_tui.agent.models.request_body import body_of, length
-from akg_tui.agent.models.stream import UNFINISHED, Assembly
 from akg_tui.core.events import EndpointProbed
 from akg_tui.core.model_info import ANTHROPIC, Capabilities
 from akg_tui.core.task import Agent

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from akg_tui.agent.chat import ModelFailed, ModelUnusable, PromptRefused, ServerBusy
 from akg_tui.agent.models.endpoint import Endpoint
-from akg_tui.agent.models.stream import Assembly
+from akg_tui.agent.models.messages_api import Assembly
 from akg_tui.core.model_info import Capabilities
 
 if TYPE_CHECKING:

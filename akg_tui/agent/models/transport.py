@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from akg_tui.agent.chat import ModelFailed, ModelUnusable, PromptRefused, ServerBusy, Spent
 from akg_tui.agent.models.endpoint import KEY_VARIABLE, Endpoint
-from akg_tui.agent.models.stream import Assembly, BrokenStream, ReportedError
+from akg_tui.agent.models.messages_api import Assembly, BrokenStream, ReportedError
 
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 MAX_EVENT_BYTES = 8 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""check_python_code and check_markdown: autopep8 and PyMarkdown, each in its own process.
+"""The tools check_python_code and check_markdown: autopep8 and PyMarkdown, each in its own process.
 
 Both are given the text on standard input and an empty folder to stand in, because both
 would load settings, and PyMarkdown plugins, from the folder that they are started in.
@@ -11,13 +11,14 @@ import difflib
 import sys
 import tempfile
 from pathlib import Path
+from typing import Annotated
 
-from akg_tui.agent.tools import registry
+from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
+from akg_tui.agent.tools.file_access import NOTES
 from akg_tui.agent.tools.files import read_text
-from akg_tui.agent.tools.jail import NOTES, Jail
-from akg_tui.agent.tools.port import Answer
 from akg_tui.agent.tools.processes import Finished, note, run_process
-from akg_tui.evaluate.targets.cpu import base_environment
+from akg_tui.agent.tools.run_access import Answer
+from akg_tui.core.phases import Phase
 
 CHECK_S = 60.0
 MAX_CHECKED = 512 << 10
@@ -27,9 +28,16 @@ _AUTOPEP8 = ("autopep8", "--ignore-local-config", "--global-config", "/dev/null"
 _PYMARKDOWN = ("pymarkdown", "scan-stdin")
 
 
-async def check_python_code(jail: Jail, arguments: registry.CheckFile) -> Answer:
-    path = jail.relative(arguments.file_path)
-    text = read_text(jail, path)
+InRun = Annotated[str, Arg("Path inside the run.")]
+
+
+@tool("basic_tool", (Phase.PLAN, Phase.EDIT))
+async def check_python_code(call: ToolContext, file_path: InRun) -> Answer:
+    """Check a file's Python syntax and format it with autopep8. A file under notes/ is
+    formatted in place; of any other the changes are only shown.
+    """
+    path = call.files.relative(file_path)
+    text = read_text(call.files, path)
     if fault := _syntax_fault(text):
         return Answer.error(f"{path}:{fault}", foreign=True)
     done = await _run(_AUTOPEP8, text)
@@ -39,7 +47,7 @@ async def check_python_code(jail: Jail, arguments: registry.CheckFile) -> Answer
     if formatted == text:
         return Answer.success(f"{path}: the syntax is good, and the form too")
     if path.startswith(f"{NOTES}/"):
-        jail.write(path, formatted.encode())
+        call.files.write(path, formatted.encode())
         return Answer.success(f"{path}: the syntax is good; the file was formatted")
     before, after = text.splitlines(), formatted.splitlines()
     diff = difflib.unified_diff(before, after, path, path, n=1, lineterm="")
@@ -60,9 +68,11 @@ def _syntax_fault(text: str) -> str | None:
     return None
 
 
-async def check_markdown(jail: Jail, arguments: registry.CheckFile) -> Answer:
-    path = jail.relative(arguments.file_path)
-    text = read_text(jail, path)
+@tool("basic_tool", (Phase.PLAN, Phase.EDIT))
+async def check_markdown(call: ToolContext, file_path: InRun) -> Answer:
+    """Check a Markdown file with PyMarkdown, by the rules of markdownlint."""
+    path = call.files.relative(file_path)
+    text = read_text(call.files, path)
     if len(text) > MAX_CHECKED:
         why = f"{path}: has {len(text)} characters; at most {MAX_CHECKED} are checked"
         return Answer.error(why)
@@ -80,6 +90,8 @@ async def check_markdown(jail: Jail, arguments: registry.CheckFile) -> Answer:
 
 
 async def _run(module: tuple[str, ...], text: str) -> Finished:
+    from akg_tui.evaluate.targets.cpu import base_environment
+
     with tempfile.TemporaryDirectory(prefix="akg-check-") as folder:
         done = await run_process(
             [sys.executable, "-I", "-m", *module],

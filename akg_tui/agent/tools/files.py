@@ -1,66 +1,100 @@
-"""read_file and write_file: the run's files, as far as the jail goes."""
+"""The tools read_file and write_file: the run's files, as far as `file_access` lets them."""
 
 from __future__ import annotations
 
 import codecs
 import re
+from typing import Annotated
 
-from akg_tui.agent.tools import registry
-from akg_tui.agent.tools.jail import NOTES, Jail, Refused
-from akg_tui.agent.tools.port import Answer
+from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
+from akg_tui.agent.tools.file_access import NOTES, FileAccess, Refused
+from akg_tui.agent.tools.run_access import Answer
+from akg_tui.core.phases import AGENT_PHASES, Phase
 
 _EXTENSIONS = {"python": "py", "shell": "sh", "bash": "sh", "markdown": "md", "text": "txt"}
 _ENCODINGS = frozenset({"utf-8", "ascii", "iso8859-1", "cp1252", "gb18030", "gbk", "utf-16"})
 
 
-def read_text(jail: Jail, path: str) -> str:
+def read_text(files: FileAccess, path: str) -> str:
     """The text of a file. Raises `Refused`."""
-    data = jail.read(path)
+    data = files.read(path)
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         raise Refused(f"{path}: not UTF-8 text at byte {error.start} of {len(data)}") from None
 
 
-def read_file(jail: Jail, arguments: registry.ReadFile) -> Answer:
-    path = arguments.file_path
-    if jail.is_folder(path):
-        return Answer.success("\n".join(jail.listing(path)) or "(empty)", foreign=True)
-    lines = read_text(jail, path).splitlines(keepends=True)
-    first = arguments.offset - 1
-    shown = lines[first : first + arguments.limit]
+@tool("basic_tool", AGENT_PHASES)
+def read_file(
+    call: ToolContext,
+    file_path: Annotated[str, Arg("Path inside the run, such as task/reference.py.")],
+    offset: Annotated[int, Arg("First line to show.", minimum=1)] = 1,
+    limit: Annotated[int, Arg("How many lines to show.", minimum=1, maximum=5000)] = 500,
+) -> Answer:
+    """Read a text file of this run, or list a folder. Visible are PLAN.md, notes/ (yours),
+    task/ (reference.py and task.toml), trace/ (results of earlier calls) and work/ (the
+    kernel). Use read_kernel to see the kernel with the tags that edits need.
+    """
+    if call.files.is_folder(file_path):
+        names = call.files.listing(file_path)
+        return Answer.success("\n".join(names) or "(empty)", foreign=True)
+    lines = read_text(call.files, file_path).splitlines(keepends=True)
+    shown = lines[offset - 1 : offset - 1 + limit]
     if not shown and lines:
-        return Answer.error(f"{path}: has {len(lines)} lines, none from {arguments.offset} on")
+        return Answer.error(f"{file_path}: has {len(lines)} lines, none from {offset} on")
     text = "".join(shown)
     if len(shown) < len(lines):
-        last = first + len(shown)
-        text += f"\n(lines {arguments.offset} to {last} of {len(lines)}; offset shows others)"
+        last = offset - 1 + len(shown)
+        text += f"\n(lines {offset} to {last} of {len(lines)}; offset shows others)"
     return Answer.success(text, foreign=True)
 
 
-def write_file(jail: Jail, arguments: registry.WriteFile, op: str) -> Answer:
+@tool("basic_tool", (Phase.PLAN, Phase.EDIT))
+def write_file(
+    call: ToolContext,
+    *,
+    content: Annotated[str, Arg("The whole content.", resolve="whole")],
+    file_path: Annotated[
+        str | None,
+        Arg("Path under notes/. Left out, the name is made of op_name and file_type."),
+    ] = None,
+    op_name: Annotated[
+        str | None, Arg("For a name made by the tool; left out, the operator of the task.")
+    ] = None,
+    file_type: Annotated[
+        str, Arg("Extension of a name made by the tool: py, sh, md, json, txt.")
+    ] = "txt",
+    encoding: str = "utf-8",
+    overwrite: Annotated[bool, Arg("Whether a file that exists is replaced.")] = True,
+) -> Answer:
+    """Write a text file under notes/: remarks, or a script for execute_script. Everything
+    else is read-only, and the kernel is changed by edit_kernel alone.
+    """
     try:
-        encoding = codecs.lookup(arguments.encoding).name
+        codec = codecs.lookup(encoding).name
     except (LookupError, ValueError):
-        encoding = ""
-    if encoding not in _ENCODINGS:
+        codec = ""
+    if codec not in _ENCODINGS:
         known = ", ".join(sorted(_ENCODINGS))
-        return Answer.error(f"encoding {arguments.encoding[:40]!r} is not one of {known}")
+        return Answer.error(f"encoding {encoding[:40]!r} is not one of {known}")
     try:
-        data = arguments.content.encode(encoding)
+        data = content.encode(codec)
     except UnicodeEncodeError as error:
-        return Answer.error(f"the content has no {encoding} form at character {error.start}")
-    path = arguments.file_path or _own_name(jail, arguments, op)
-    written = jail.write(path, data, overwrite=arguments.overwrite)
+        return Answer.error(f"the content has no {codec} form at character {error.start}")
+    path = file_path
+    if not path:
+        stem = op_name or call.run.state.task.op
+        path = _own_name(call.files, stem, file_type, overwrite=overwrite)
+    written = call.files.write(path, data, overwrite=overwrite)
     return Answer.success(f"{written}: {len(data)} bytes")
 
 
-def _own_name(jail: Jail, arguments: registry.WriteFile, op: str) -> str:
-    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", arguments.op_name or op).strip("_") or "note"
-    wanted = arguments.file_type.lower().lstrip(".")
-    extension = _EXTENSIONS.get(wanted, wanted)
+def _own_name(files: FileAccess, wanted: str, file_type: str, *, overwrite: bool) -> str:
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", wanted).strip("_") or "note"
+    kind = file_type.lower().lstrip(".")
+    extension = _EXTENSIONS.get(kind, kind)
     if not re.fullmatch(r"[a-z0-9]{1,10}", extension):
-        raise Refused(f"file_type {arguments.file_type[:40]!r} is no extension")
-    if arguments.overwrite:
+        raise Refused(f"file_type {file_type[:40]!r} is no extension")
+    if overwrite:
         return f"{NOTES}/{stem[:64]}.{extension}"
-    return jail.unused(stem[:64], extension)
+    return files.unused(stem[:64], extension)

@@ -1,58 +1,93 @@
-"""read_kernel and edit_kernel: the kernel in the run's edit format, the only way to change it."""
+"""The tools read_kernel and edit_kernel, in the run's edit format: the only way to change it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Final
 
-from akg_tui.agent.tools.port import Answer, RunPort
-from akg_tui.core import commands as cmd
-from akg_tui.hashline import Document, Tagger
-from akg_tui.hashline.formats import Refusal, open_reader
+from msgspec.structs import replace
+
+from akg_tui.agent.tools.declaration import Arg, ToolContext, Tools, tool
+from akg_tui.agent.tools.run_access import Answer
+from akg_tui.core.phases import AGENT_PHASES, Phase
+from akg_tui.hashline import EDIT_SCHEMA, Tagger
+from akg_tui.hashline.formats import open_format
 
 
-class KernelTools:
-    """One visit's look at the kernel: it remembers what the agent has been shown."""
+@tool("domain_tool", AGENT_PHASES)
+def read_kernel(call: ToolContext) -> Answer:
+    """The kernel as it stands, every line with its number and tag: `12sr|text`."""
+    return Answer.success(call.kernel.show())
 
-    def __init__(self, run: RunPort) -> None:
-        self._run = run
-        self._reader = open_reader(run.state.task.agent.edits_in, Tagger(run.tag_key))
 
-    def _document(self) -> Document:
-        state = self._run.state
-        text = self._run.kernel(state.work_blob)
-        path = state.task.files.editable
-        return Document.from_text(text, path=path, revision=state.next_attempt - 1)
+@tool("domain_tool", (Phase.EDIT,), main_agent_only=True)
+def edit_kernel(
+    call: ToolContext,
+    *,
+    ops: Annotated[list[dict[str, Any]], Arg(schema=EDIT_SCHEMA, resolve="never")],
+    rev: Annotated[
+        int | None,
+        Arg(
+            "The revision whose tags ops uses: 7 where the view says r7. Left out, the tags "
+            "must mean the same in every revision shown to you."
+        ),
+    ] = None,
+    note: Annotated[str | None, Arg(resolve="never")] = None,
+    allow_dup: Annotated[bool | None, Arg("New lines may repeat the line beside them.")] = None,
+    allow_broken: Annotated[
+        bool | None, Arg("The kernel may stop parsing, to be mended by a later edit.")
+    ] = None,
+) -> Answer:
+    """Change the kernel by line tags. All ops apply or none; a stale tag changes nothing.
+    The harness evaluates the result by itself when your turn ends.
+    """
+    flags = {"allow_dup": bool(allow_dup), "allow_broken": bool(allow_broken)}
+    return call.kernel.edit({"ops": ops, "rev": rev, **flags}, note or "")
 
-    def show(self) -> str:
-        """The kernel as it stands; what is shown may be edited."""
-        return self._reader.render(self._document())
 
-    def recall(self) -> Document:
-        """The kernel as it stands, which the agent was shown whole before: it may be edited."""
-        document = self._document()
-        self._reader.assume_shown(document)
-        return document
+async def _edit_in_format(call: ToolContext, given: dict[str, Any]) -> Answer:
+    edit = {name: value for name, value in given.items() if name != "note"}
+    return call.kernel.edit(edit, given.get("note", ""))
 
-    @property
-    def sha256(self) -> str:
-        return self._document().sha256
 
-    def read(self) -> Answer:
-        return Answer.success(self.show())
+HASHLINE: Final = "hashline"
 
-    def edit(self, arguments: Mapping[str, Any], note: str) -> Answer:
-        """Propose to the format, then to core, and only then is it the agent's newest."""
-        proposed = self._reader.propose(self._document(), arguments)
-        if isinstance(proposed, Refusal):
-            return Answer.error(proposed.message)
-        edit = cmd.Edit(
-            blob=self._run.keep_text(proposed.document.text),
-            sha256=proposed.document.sha256,
-            added=proposed.added,
-            removed=proposed.removed,
-            note=note,
+_HOW: Final = {
+    "str_replace": (
+        "Replace `old`, a text that stands in the kernel exactly once, by `new`. Blanks and "
+        "line ends count."
+    ),
+    "str_replace lines": (
+        "Replace `old`, whole lines that stand in the kernel exactly once, by `new`. Blanks count."
+    ),
+    "apply_patch": (
+        "Apply a patch: `*** Begin Patch`, `*** Update File: {path}`, for each change `@@` and "
+        "lines that begin with a blank (context), `-` or `+`, and `*** End Patch`."
+    ),
+    "unified diff": "Apply a unified diff of {path}, with three lines of context.",
+}
+_THEN: Final = (
+    "An edit of another version than you were shown is refused and changes nothing. The harness "
+    "evaluates the result by itself when your turn ends."
+)
+
+
+def in_format(known: Tools, form: str, path: str) -> Tools:
+    """The tools with `read_kernel` and `edit_kernel` in the words of the edit format `form`."""
+    if form == HASHLINE or "edit_kernel" not in known:
+        return known
+    schema: dict[str, Any] = open_format(form, Tagger(b"-")).schema
+    properties = {**schema["properties"], "note": {"type": "string"}}
+    changed = {
+        "edit_kernel": replace(
+            edit_kernel,
+            description=f"{_HOW[form].format(path=path)} {_THEN}",
+            parameters={**schema, "properties": properties},
+            run=_edit_in_format,
+            resolve=dict.fromkeys(properties, "never"),
         )
-        if refused := self._run.send(edit):
-            return Answer.error(refused.why)
-        return Answer.success(proposed.accept())
+    }
+    if "read_kernel" in known:
+        changed["read_kernel"] = replace(
+            known["read_kernel"], description="The kernel as it stands."
+        )
+    return {**known, **changed}

@@ -1,6 +1,6 @@
-"""verify_kernel and profile_kernel: the judge's opinion of a text that is not the kernel yet.
+"""The tools verify_kernel and profile_kernel: a draft examined by the judge, for information.
 
-Tells only: no attempt, no verdict, nothing that a KEEP could rest on. The reference is
+Makes no attempt and no verdict, and nothing that a KEEP could rest on. The reference is
 always the task's own, whatever a call says it is.
 """
 
@@ -10,112 +10,227 @@ import asyncio
 import json
 from collections.abc import Awaitable
 from pathlib import PurePosixPath
+from typing import Annotated, Literal
 
-from akg_tui.agent.tools import registry
+from akg_tui.agent.tools.composite import run_workflow
+from akg_tui.agent.tools.declaration import Arg, Step, ToolContext, tool
+from akg_tui.agent.tools.file_access import NOTES, Refused
 from akg_tui.agent.tools.files import read_text
-from akg_tui.agent.tools.jail import NOTES, Jail, Refused
-from akg_tui.agent.tools.port import Answer, Probes, RunPort
+from akg_tui.agent.tools.run_access import Answer
 from akg_tui.core.measurement import Interval, Measurement, Outcome
+from akg_tui.core.phases import Phase
 
 PROFILE_S = 600
 PROBES_A_VISIT = 8
 """Measurements by these tools in one visit; the harness's own are not counted."""
 
-Wanted = registry.VerifyKernel | registry.ProfileKernel
+TaskCode = Annotated[
+    str,
+    Arg(
+        "The reference (class Model): the task's own, as text or as task/reference.py.",
+        resolve="whole",
+    ),
+]
+OpName = Annotated[str, Arg("Name of the operator, such as relu.")]
+CallName = Annotated[str, Arg("Your own name for this call; it is given back.")]
+Device = Annotated[int, Arg(minimum=0)]
+Folder = Annotated[str, Arg("A folder under notes/ that gets a copy of the result.")]
+Framework = Literal["torch"]
+Target = tuple[str, str, str]
+"""Backend, arch and DSL, as a call names them."""
 
 
-class Measuring:
-    """One visit's probes."""
-
-    def __init__(self, run: RunPort, jail: Jail, probes: Probes) -> None:
-        self._run = run
-        self._jail = jail
-        self._probes = probes
-
-    async def verify(self, arguments: registry.VerifyKernel) -> Answer:
-        kernel = self._kernel(arguments)
-        probe = self._run.measure(kernel, timed=False)
-        found = await self._within(probe, arguments.timeout)
-        if isinstance(found, Answer):
-            return found
-        facts = {
-            **_named(arguments),
-            "correct": found.outcome is Outcome.CORRECT,
-            "max_error": found.max_error,
-            "tolerance": found.tolerance,
-        }
-        if found.outcome is Outcome.CORRECT:
-            return self._told(arguments, facts)
+@tool("domain_tool", (Phase.EDIT, Phase.DIAGNOSE))
+async def verify_kernel(
+    call: ToolContext,
+    *,
+    task_code: TaskCode,
+    generated_code: Annotated[
+        str,
+        Arg(
+            "The code to examine (class ModelNew), as text or as the path of a .py file of this "
+            "run.",
+            resolve="whole",
+        ),
+    ],
+    op_name: OpName,
+    task_id: CallName = "default_task",
+    device_id: Device = 0,
+    timeout: Annotated[  # noqa: ASYNC109 - the argument's name in a call
+        int, Arg("Seconds after which it is given up.", minimum=1, maximum=3600)
+    ] = 300,
+    cur_path: Folder = "",
+    framework: Framework = "torch",
+    backend: str = "cuda",
+    arch: str = "a100",
+    dsl: str = "triton",
+) -> Answer:
+    """Compare generated code with the reference on fresh inputs, by the judge. Tells only;
+    what counts is the evaluation that the harness makes of your edit.
+    """
+    kernel = _kernel(
+        call,
+        task_code=task_code,
+        generated_code=generated_code,
+        device_id=device_id,
+        cur_path=cur_path,
+        target=(backend, arch, dsl),
+    )
+    found = await _within(call.run.measure(kernel, timed=False), timeout)
+    if isinstance(found, Answer):
+        return found
+    if found.outcome is not Outcome.CORRECT:
         return _failed(found)
-
-    async def profile(self, arguments: registry.ProfileKernel) -> Answer:
-        kernel = self._kernel(arguments)
-        probe = self._run.measure(
-            kernel, timed=True, samples=arguments.run_times, warmups=arguments.warmup_times
-        )
-        found = await self._within(probe, PROFILE_S)
-        if isinstance(found, Answer):
-            return found
-        if found.outcome is not Outcome.CORRECT:
-            return _failed(found)
-        facts = {
-            **_named(arguments),
-            "gen_time_us": _us(found.candidate_ms),
-            "base_time_us": _us(found.baseline_ms),
-            **_speedup(found.ratio),
-            "samples": found.samples,
-            "threads": found.threads,
-        }
-        return self._told(arguments, facts)
-
-    def _kernel(self, arguments: Wanted) -> str:
-        """The text to measure, once all that the call says fits this run. Raises `Refused`."""
-        task = self._run.state.task
-        target = task.target
-        for name, given, own in (
-            ("backend", arguments.backend, target.backend),
-            ("arch", arguments.arch, target.arch),
-            ("dsl", arguments.dsl, target.dsl),
-        ):
-            if own and given != own:
-                raise Refused(f"{name} is {given[:40]!r}, but this run's is {own!r}; leave it out")
-        if arguments.device_id != 0:
-            raise Refused(f"device {arguments.device_id}: this run's target has device 0 only")
-        reference = f"task/{task.files.reference}"
-        given = arguments.task_code.strip()
-        own = read_text(self._jail, reference)
-        if given not in (reference, task.files.reference) and _same(given) != _same(own):
-            raise Refused(f"task_code is not this run's reference; give {reference!r} instead")
-        if arguments.cur_path and not self._is_notes(arguments.cur_path):
-            raise Refused(f"cur_path: {arguments.cur_path}: expected a folder under {NOTES}/")
-        if self._probes.made >= PROBES_A_VISIT:
-            raise Refused(f"{PROBES_A_VISIT} measurements were made in this visit: edit the kernel")
-        self._probes.made += 1
-        code = arguments.generated_code
-        named = "\n" not in code and code.strip().endswith(".py")
-        return read_text(self._jail, code.strip()) if named else code
-
-    def _is_notes(self, path: str) -> bool:
-        return PurePosixPath(self._jail.relative(path)).parts[0] == NOTES
-
-    async def _within(self, probe: Awaitable[Measurement], seconds: float) -> Measurement | Answer:
-        try:
-            async with asyncio.timeout(seconds):
-                return await probe
-        except TimeoutError:
-            return Answer.error(f"given up after {seconds:g} s")
-
-    def _told(self, arguments: Wanted, facts: dict[str, object]) -> Answer:
-        text = json.dumps(facts)
-        if arguments.cur_path:
-            folder = self._jail.relative(arguments.cur_path)
-            kind = "verify" if isinstance(arguments, registry.VerifyKernel) else "profile"
-            self._jail.write(f"{folder}/{kind}_result.json", text.encode())
-        return Answer.success(text)
+    facts = {
+        "op_name": op_name,
+        "task_id": task_id,
+        "correct": True,
+        "max_error": found.max_error,
+        "tolerance": found.tolerance,
+    }
+    return _told(call, cur_path, "verify", facts)
 
 
-def _named(arguments: Wanted) -> dict[str, object]:
-    return {"op_name": arguments.op_name, "task_id": arguments.task_id}
+@tool("domain_tool", (Phase.EDIT, Phase.DIAGNOSE))
+async def profile_kernel(
+    call: ToolContext,
+    *,
+    task_code: TaskCode,
+    generated_code: Annotated[
+        str,
+        Arg(
+            "The code to time (class ModelNew), as text or as the path of a .py file of this run.",
+            resolve="whole",
+        ),
+    ],
+    op_name: OpName,
+    task_id: CallName = "default_task",
+    device_id: Device = 0,
+    run_times: Annotated[
+        int,
+        Arg(
+            "Timed samples of each side after which sampling stops, though never before three "
+            "pairs of processes.",
+            minimum=1,
+            maximum=1000,
+        ),
+    ] = 50,
+    warmup_times: Annotated[
+        int, Arg("Untimed calls before anything is timed.", minimum=0, maximum=1000)
+    ] = 5,
+    cur_path: Folder = "",
+    framework: Framework = "torch",
+    backend: str = "cuda",
+    arch: str = "a100",
+    dsl: str = "triton",
+) -> Answer:
+    """Time generated code against the reference, by the judge. Does not verify, says nothing
+    of correctness, and decides nothing.
+    """
+    kernel = _kernel(
+        call,
+        task_code=task_code,
+        generated_code=generated_code,
+        device_id=device_id,
+        cur_path=cur_path,
+        target=(backend, arch, dsl),
+    )
+    probe = call.run.measure(kernel, timed=True, samples=run_times, warmups=warmup_times)
+    found = await _within(probe, PROFILE_S)
+    if isinstance(found, Answer):
+        return found
+    if found.outcome is not Outcome.CORRECT:
+        return _failed(found)
+    facts = {
+        "op_name": op_name,
+        "task_id": task_id,
+        "gen_time_us": _us(found.candidate_ms),
+        "base_time_us": _us(found.baseline_ms),
+        **_speedup(found.ratio),
+        "samples": found.samples,
+        "threads": found.threads,
+    }
+    return _told(call, cur_path, "profile", facts)
+
+
+_VERIFY_THEN_PROFILE = (
+    Step(
+        "verify_kernel",
+        {
+            "task_code": "$task_code",
+            "generated_code": "$generated_code",
+            "op_name": "$op_name",
+        },
+    ),
+    Step(
+        "profile_kernel",
+        {
+            "task_code": "$task_code",
+            "generated_code": "$generated_code",
+            "op_name": "read_json_file('$1/result.json')['output']['op_name']",
+        },
+    ),
+)
+
+
+@tool("call_workflow", steps=_VERIFY_THEN_PROFILE)
+async def verify_then_profile(
+    call: ToolContext,
+    task_code: Annotated[str, Arg("As of verify_kernel.", resolve="whole")],
+    generated_code: Annotated[str, Arg("As of verify_kernel.", resolve="whole")],
+    op_name: OpName,
+) -> Answer:
+    """verify_kernel and then, if the code is correct, profile_kernel."""
+    given = {"task_code": task_code, "generated_code": generated_code, "op_name": op_name}
+    return await run_workflow(call, given)
+
+
+def _kernel(
+    call: ToolContext,
+    *,
+    task_code: str,
+    generated_code: str,
+    device_id: int,
+    cur_path: str,
+    target: Target,
+) -> str:
+    """The text to measure, once all that the call says fits this run. Raises `Refused`."""
+    task, files, probes = call.run.state.task, call.files, call.caller.probes
+    own = task.target.backend, task.target.arch, task.target.dsl
+    for name, given, wanted in zip(("backend", "arch", "dsl"), target, own, strict=True):
+        if wanted and given != wanted:
+            raise Refused(f"{name} is {given[:40]!r}, but this run's is {wanted!r}; leave it out")
+    if device_id != 0:
+        raise Refused(f"device {device_id}: this run's target has device 0 only")
+    reference = f"task/{task.files.reference}"
+    code = task_code.strip()
+    if code not in (reference, task.files.reference) and _rows(code) != _rows(
+        read_text(files, reference)
+    ):
+        raise Refused(f"task_code is not this run's reference; give {reference!r} instead")
+    if cur_path and PurePosixPath(files.relative(cur_path)).parts[0] != NOTES:
+        raise Refused(f"cur_path: {cur_path}: expected a folder under {NOTES}/")
+    if probes.made >= PROBES_A_VISIT:
+        raise Refused(f"{PROBES_A_VISIT} measurements were made in this visit: edit the kernel")
+    probes.made += 1
+    named = "\n" not in generated_code and generated_code.strip().endswith(".py")
+    return read_text(files, generated_code.strip()) if named else generated_code
+
+
+async def _within(probe: Awaitable[Measurement], seconds: float) -> Measurement | Answer:
+    try:
+        async with asyncio.timeout(seconds):
+            return await probe
+    except TimeoutError:
+        return Answer.error(f"given up after {seconds:g} s")
+
+
+def _told(call: ToolContext, cur_path: str, kind: str, facts: dict[str, object]) -> Answer:
+    text = json.dumps(facts)
+    if cur_path:
+        folder = call.files.relative(cur_path)
+        call.files.write(f"{folder}/{kind}_result.json", text.encode())
+    return Answer.success(text)
 
 
 def _failed(found: Measurement) -> Answer:
@@ -139,5 +254,5 @@ def _speedup(ratio: Interval | None) -> dict[str, object]:
     }
 
 
-def _same(text: str) -> str:
+def _rows(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip().splitlines())

@@ -1,172 +1,148 @@
-"""The arguments of our own tools as types: what a definition's schema says, once more for code.
+"""The list of our own tools, the tools that a run offers, and which may be called in a phase.
 
-The tools themselves are declared in YAML (`akg_tui.agent.tools.definitions`).
+To add a tool, write its module in this folder and name the module in `MODULES`. The list told to a
+model is the same in every phase, because another list would cost the prompt cache.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import replace
 
-from akg_tui.core.events import BlockedKind
+from akg_tui.agent.chat import ToolSpec
+from akg_tui.agent.tools.declaration import Tool, Tools
+from akg_tui.agent.tools.run_access import Host
+from akg_tui.core.phases import Phase
+from akg_tui.core.task import Target, Task
+from akg_tui.store.task_folder import TOOL_FILES
 
+TASK = "task"
+"""The tool that starts a subagent, and the folder of a run that holds a copy of its task."""
 
-class ReadKernel(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
-
-
-class EditKernel(Struct, frozen=True, forbid_unknown_fields=True):
-    ops: list[dict[str, Any]]
-    rev: int | None = None
-    note: str = ""
-    allow_dup: bool = False
-    allow_broken: bool = False
-
-
-class ReplaceText(Struct, frozen=True, forbid_unknown_fields=True):
-    old: str
-    new: str
-    note: str = ""
-
-
-class Patch(Struct, frozen=True, forbid_unknown_fields=True):
-    patch: str
-    note: str = ""
+MODULES = (
+    "checks",
+    "composite",
+    "files",
+    "kernel",
+    "measuring",
+    "steering",
+    "scripts",
+)
 
 
-class UnifiedDiff(Struct, frozen=True, forbid_unknown_fields=True):
-    diff: str
-    note: str = ""
+@functools.lru_cache(maxsize=1)
+def _own() -> Tools:
+    found: Tools = {}
+    for name in MODULES:
+        module = import_module(f"{__package__}.{name}")
+        for tool in vars(module).values():
+            if isinstance(tool, Tool):
+                found[tool.name] = tool
+    return found
 
 
-class PlanEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    text: str
-    rationale: str = ""
+def own_tools() -> Tools:
+    """The tools that ship with the program, by name."""
+    return dict(_own())
 
 
-class SubmitPlan(Struct, frozen=True, forbid_unknown_fields=True):
-    items: list[PlanEntry]
-    summary: str = ""
+def task_files(folder: Path, task: Task) -> list[tuple[Path, str]]:
+    """The tool files that a task folder, or a run's copy of one, brings along."""
+    names = (task.agent.tools,) if task.agent.tools else TOOL_FILES
+    paths = [folder / name for name in names]
+    return [(path, path.read_text("utf-8", "replace")) for path in paths if path.is_file()]
 
 
-class Finish(Struct, frozen=True, forbid_unknown_fields=True):
-    reason: str
+def tools_with(files: Sequence[tuple[Path, str]]) -> Tools:
+    """Our tools with a user's files, as (path, text), merged over them in order.
+
+    Raises
+    ------
+    akg_tui.agent.tools.tool_files.BadTools
+        If a file cannot be used; the message names file, line and field.
+    """
+    found = own_tools()
+    if files:
+        from akg_tui.agent.tools.tool_files import merged
+
+        for path, text in files:
+            found = merged(found, path, text)
+    return found
 
 
-class ReportDiagnosis(Struct, frozen=True, forbid_unknown_fields=True):
-    cause: str
-    avoid: list[str] = []
-    directions: list[str] = []
+@functools.lru_cache(maxsize=4)
+def _tools_with(files: tuple[tuple[Path, str], ...]) -> Tools:
+    return tools_with(files)
 
 
-class AskUser(Struct, frozen=True, forbid_unknown_fields=True):
-    message: str
-    choices: list[str] = []
-    default: str | None = None
-    timeout: float | None = None
+def offered(run: Path, task: Task, host: Host) -> Tools:
+    """The tools of a run, less those that need what `host` does not lend."""
+    from akg_tui.agent.tools.kernel import in_format
+
+    known = for_target(_tools_with(tuple(task_files(run / TASK, task))), task.target)
+    known = in_format(known, task.agent.edits_in, task.files.editable)
+    return {name: tool for name, tool in known.items() if _can_work(tool, known, host)}
 
 
-class ReportBlocked(Struct, frozen=True, forbid_unknown_fields=True):
-    kind: BlockedKind
-    reason: str
+def for_target(found: Tools, target: Target) -> Tools:
+    """The tools with the defaults of this run's target in place of a bare call's."""
+    own = {"backend": target.backend, "arch": target.arch, "dsl": target.dsl}
+    return {name: _with_defaults(tool, own) for name, tool in found.items()}
 
 
-class SearchKnowledge(Struct, frozen=True, forbid_unknown_fields=True):
-    query: str
-    dsl: str = ""
-    backend: str = ""
+def _with_defaults(tool: Tool, own: dict[str, str]) -> Tool:
+    properties = {
+        argument: {**schema, "default": own[argument]}
+        if argument in own and schema.get("default")
+        else schema
+        for argument, schema in tool.properties.items()
+    }
+    return replace(tool, parameters={**tool.parameters, "properties": properties})
 
 
-class ReadFile(Struct, frozen=True, forbid_unknown_fields=True):
-    file_path: str
-    offset: int = 1
-    limit: int = 500
+def specs_of(tools: Tools) -> tuple[ToolSpec, ...]:
+    """The tools as a model is told about them: sorted, so that the list is always the same."""
+    return tuple(tools[name].spec for name in sorted(tools))
 
 
-class WriteFile(Struct, frozen=True, forbid_unknown_fields=True):
-    content: str
-    file_path: str = ""
-    op_name: str = ""
-    file_type: str = "txt"
-    encoding: str = "utf-8"
-    overwrite: bool = True
+def _can_work(tool: Tool, known: Tools, host: Host) -> bool:
+    if tool.kind == "call_agent":
+        return tool.agent in host.agents
+    if tool.kind == "call_workflow":
+        return all(_can_work(known[step.tool], known, host) for step in tool.steps)
+    return not tool.needs_host or tool.needs_host in host.tools
 
 
-class CheckFile(Struct, frozen=True, forbid_unknown_fields=True):
-    file_path: str
+def tools_in(phase: Phase, *, subagent: bool = False) -> list[str]:
+    """The names of our tools that may be called in `phase`, sorted; workflows go by their steps."""
+    return sorted(
+        tool.name
+        for tool in _own().values()
+        if phase in tool.phases and not (subagent and tool.main_agent_only)
+    )
 
 
-class ExecuteScript(Struct, frozen=True, forbid_unknown_fields=True):
-    script_path: str
-    args: list[str] = []
-    stdin_input: str = ""
-    timeout: int = 300
-    working_dir: str = "notes"
+def refused(known: Tools, tool: Tool, phase: Phase, *, subagent: bool = False) -> str | None:
+    """Why `tool` may not be called in `phase`, and which tools may; None when it may.
 
-
-class VerifyKernel(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    task_code: str
-    generated_code: str
-    op_name: str
-    task_id: str = "default_task"
-    device_id: int = 0
-    timeout: int = 300
-    cur_path: str = ""
-    framework: str = "torch"
-    backend: str = "cuda"
-    arch: str = "a100"
-    dsl: str = "triton"
-
-
-class ProfileKernel(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    task_code: str
-    generated_code: str
-    op_name: str
-    task_id: str = "default_task"
-    device_id: int = 0
-    run_times: int = 50
-    warmup_times: int = 5
-    cur_path: str = ""
-    framework: str = "torch"
-    backend: str = "cuda"
-    arch: str = "a100"
-    dsl: str = "triton"
-
-
-ARGUMENTS: dict[str, type[Struct]] = {
-    "ask_user": AskUser,
-    "check_markdown": CheckFile,
-    "check_python_code": CheckFile,
-    "edit_kernel": EditKernel,
-    "execute_script": ExecuteScript,
-    "finish": Finish,
-    "profile_kernel": ProfileKernel,
-    "read_file": ReadFile,
-    "read_kernel": ReadKernel,
-    "report_blocked": ReportBlocked,
-    "report_diagnosis": ReportDiagnosis,
-    "search_knowledge": SearchKnowledge,
-    "submit_plan": SubmitPlan,
-    "verify_kernel": VerifyKernel,
-    "write_file": WriteFile,
-}
-
-_EDITS: dict[str, type[Struct]] = {
-    "hashline": EditKernel,
-    "str_replace": ReplaceText,
-    "str_replace lines": ReplaceText,
-    "apply_patch": Patch,
-    "unified diff": UnifiedDiff,
-}
-
-
-def arguments_of(tool: str, form: str) -> type[Struct]:
-    """The arguments of a tool in a run whose edit format is `form`."""
-    return _EDITS[form] if tool == "edit_kernel" else ARGUMENTS[tool]
-
-
-def edit_of(given: Struct) -> dict[str, Any]:
-    """The arguments of an edit as its format takes them: all but the note."""
-    return {name: value for name, value in asdict(given).items() if name != "note"}
+    `subagent`: the caller is one that a call started. A user's tool that starts an agent goes by
+    the phases of our own.
+    """
+    if tool.kind == "call_workflow":
+        for step in tool.steps:
+            if step.tool not in known:
+                return f"{tool.name} needs {step.tool}, which this run does not have"
+            if why := refused(known, known[step.tool], phase, subagent=subagent):
+                return f"{tool.name}: {why}"
+        return None
+    if phase in tool.phases and not (subagent and tool.main_agent_only):
+        return None
+    allowed = tools_in(phase, subagent=subagent)
+    offer = ", ".join(allowed) if allowed else "no tool at all: the harness is at work"
+    caller = " to a subagent" if subagent else ""
+    name = TASK if tool.kind == "call_agent" else tool.name
+    return f"{name} is not allowed{caller} in phase {phase}. Allowed now: {offer}."

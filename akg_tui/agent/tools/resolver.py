@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from akg_tui.agent.tools.jail import Refused
+from akg_tui.agent.tools.file_access import Refused
 
 MAX_EXPRESSIONS = 50
 MAX_RESOLVED = 4 << 20

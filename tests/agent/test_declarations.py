@@ -1,25 +1,23 @@
-"""Tools are declared in YAML: ours, and a user's over them; every fault is told with its place."""
+"""A tool is declared once, ours in Python, a user's in YAML; every fault is told with its place."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-import msgspec
 import pytest
-import yaml
+from msgspec.structs import asdict
 
-from akg_tui.agent.tools import definitions as defs
-from akg_tui.agent.tools.definitions import (
-    BadArguments,
-    BadTools,
-    ToolsFile,
-    checked,
-    definitions_with,
-    for_target,
-    own_definitions,
-)
-from akg_tui.agent.tools.registry import ARGUMENTS
+from akg_tui.agent.tools import __path__ as tools_path
+from akg_tui.agent.tools import registry
+from akg_tui.agent.tools.declaration import BadArguments, Tools, checked
+from akg_tui.agent.tools.kernel import in_format
+from akg_tui.agent.tools.registry import for_target, own_tools, specs_of, tools_with
+from akg_tui.agent.tools.tool_files import BadTools
+from akg_tui.core import events as ev
 from akg_tui.core.task import Target
+from tests.agent.live import held
+from tests.agent.test_tools import Caller
 
 # The YAML example of the specification, as it stands there.
 SEED = """\
@@ -59,28 +57,78 @@ tools:
 FILE = Path("tools.yaml")
 
 
-def merge(text: str) -> defs.Definitions:
-    return definitions_with([(FILE, text)])
+def merge(text: str) -> Tools:
+    return tools_with([(FILE, text)])
 
 
-def test_our_own_files_pass_the_check_that_a_users_file_must_pass() -> None:
-    for name in defs.OWN_FILES:
-        text = (Path(defs.__file__).parent / name).read_text("utf-8")
-        ToolsFile.model_validate(yaml.safe_load(text))
+def test_what_a_model_is_told_of_our_tools_is_the_same_to_the_byte() -> None:
+    """The list is the prompt cache's prefix: a change costs every run in progress its cache."""
+    told = json.loads((Path(__file__).parent / "told_tools.json").read_text())
+    for form, expected in told.items():
+        specs = [asdict(s) for s in specs_of(in_format(own_tools(), form, "kernel.py"))]
+        changed = [spec for spec in specs if form == "hashline" or spec not in told["hashline"]]
+        assert json.dumps(changed) == json.dumps(expected), form
 
 
-def test_the_types_of_our_tools_and_their_definitions_say_the_same() -> None:
-    known = own_definitions()
-    for name, arguments in ARGUMENTS.items():
-        assert set(known[name].properties) == set(arguments.__struct_fields__), name
-        fields = {field.name: field for field in msgspec.structs.fields(arguments)}
-        assert set(known[name].required) >= {n for n, f in fields.items() if f.required}, name
-        for argument, schema in known[name].properties.items():
-            field = fields[argument]
-            if "default" in schema:
-                made = field.default is msgspec.NODEFAULT
-                own = field.default_factory() if made else field.default
-                assert schema["default"] == own, (name, argument)
+COUNTING = '''
+"""The tool count_words."""
+
+from typing import Annotated
+
+from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
+from akg_tui.agent.tools.files import read_text
+from akg_tui.agent.tools.run_access import Answer
+from akg_tui.core.phases import Phase
+
+
+@tool("basic_tool", (Phase.EDIT,))
+def count_words(
+    call: ToolContext,
+    file_path: Annotated[str, Arg("Path inside the run.")],
+    least: Annotated[int, Arg("Letters of a word.", minimum=1)] = 1,
+) -> Answer:
+    """Count the words
+    of a file."""
+    words = read_text(call.files, file_path).split()
+    return Answer.success(str(sum(len(word) >= least for word in words)))
+'''
+
+
+async def test_a_tool_is_added_by_its_module_and_one_line_in_the_registry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "counting.py").write_text(COUNTING)
+    monkeypatch.setattr(registry, "MODULES", (*registry.MODULES, "counting"))
+    tools_path.append(str(tmp_path))
+    caches = registry._own, registry._tools_with
+    try:
+        [cache.cache_clear() for cache in caches]
+        async with held(tmp_path) as engine:
+            call = Caller(engine)
+            spec = next(s for s in call.executor.specs if s.name == "count_words")
+            assert spec.description == "Count the words of a file."
+            assert spec.parameters["properties"]["least"] == {
+                "type": "integer",
+                "minimum": 1,
+                "default": 1,
+                "description": "Letters of a word.",
+            }
+            path = call.note("a.txt", "one three two")
+            assert await call.good("count_words", file_path=path, least=4) == "1"
+            called, answered = (record.event for record in engine.records[-2:])
+            assert isinstance(called, ev.ToolCalled)
+            assert isinstance(answered, ev.ToolAnswered)
+            assert (called.tool, called.arguments["least"], answered.output) == (
+                "count_words",
+                4,
+                "1",
+            )
+            why = await call.refused("count_words", file_path=path, least=0)
+            assert why == "count_words: least is 0, expected at least 1"
+            assert "count_words" in await call.refused("submit_plan", items=[])  # allowed now
+    finally:
+        tools_path.remove(str(tmp_path))
+        [cache.cache_clear() for cache in caches]
 
 
 @pytest.mark.parametrize(
@@ -126,14 +174,14 @@ def test_the_types_of_our_tools_and_their_definitions_say_the_same() -> None:
 def test_the_tools_of_the_specification_have_its_parameters_and_defaults(
     tool, required, defaults
 ) -> None:
-    known = own_definitions()[tool]
+    known = own_tools()[tool]
     assert list(known.required) == required
     told = {name: schema.get("default") for name, schema in known.properties.items()}
     assert {name: told[name] for name in defaults} == defaults
 
 
 def test_in_a_run_the_target_is_the_tasks_own() -> None:
-    known = for_target(own_definitions(), Target(backend="cpu", dsl="cpp", arch="zen4"))
+    known = for_target(own_tools(), Target(backend="cpu", dsl="cpp", arch="zen4"))
     told = {name: s.get("default") for name, s in known["verify_kernel"].properties.items()}
     assert (told["backend"], told["dsl"], told["arch"]) == ("cpu", "cpp", "zen4")
 
@@ -143,7 +191,7 @@ def test_the_example_of_the_specification_is_a_file_that_can_be_merged() -> None
     assert found["read_file"].description == "读取文件内容。"
     assert list(found["read_file"].properties) == ["file_path"]
     assert found["verify_kernel"].required == ("task_code", "generated_code", "op_name")
-    assert found["edit_kernel"] == own_definitions()["edit_kernel"]
+    assert found["edit_kernel"] == own_tools()["edit_kernel"]
     spec = found["read_file"].spec
     assert spec.parameters == {
         "type": "object",
@@ -280,7 +328,7 @@ def test_a_bad_file_is_told_by_file_line_and_field(text: str, told: str) -> None
 )
 def test_arguments_are_held_against_the_definition(given, why) -> None:
     with pytest.raises(BadArguments) as told:
-        checked(own_definitions()["execute_script"], given)
+        checked(own_tools()["execute_script"], given)
     assert why in str(told.value)
 
 

@@ -1,15 +1,18 @@
-"""How a busy or broken server is borne: wait where all can see it, ask again, give up in time.
+"""Calls of a model: which may begin within the budgets, and retry with backoff when a server fails.
 
-Owns the waits between requests; the request that is sent again is the same to the byte.
-Each wait is an event, each broken reply is paid for in the journal.
+Owns the calls in flight of one run and the waits between requests; a request that is sent again
+is the same to the byte. Each wait is an event, each broken reply is charged in the journal. The
+rule of the budgets is in `akg_tui.core.stopping.limits`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from msgspec.structs import asdict
@@ -23,10 +26,14 @@ from akg_tui.agent.chat import (
     ServerBusy,
     Spent,
 )
-from akg_tui.agent.tools.port import RunPort
+from akg_tui.agent.tools.run_access import RunAccess
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import visit_over, wait_over
+from akg_tui.core.model_info import Usage
+from akg_tui.core.plan.submission import SEARCHERS
+from akg_tui.core.state import RunState
+from akg_tui.core.stopping.limits import no_room
 
 
 def _steady(attempt: int) -> float:
@@ -68,7 +75,7 @@ class Retry:
 
     async def ask(
         self,
-        run: RunPort,
+        run: RunAccess,
         model: ChatModel,
         make: Callable[[], ChatRequest],
         on_delta: Callable[[str], None],
@@ -111,7 +118,7 @@ class Retry:
 
     async def _once(
         self,
-        run: RunPort,
+        run: RunAccess,
         model: ChatModel,
         request: ChatRequest,
         on_delta: Callable[[str], None],
@@ -137,10 +144,52 @@ class Retry:
             raise ModelUnusable(f"no reply in {attempt} tries over {hours}; {error}") from error
 
 
-def _charge(run: RunPort, model: ChatModel, reason: str, spent: Spent, source: str) -> None:
+def _charge(run: RunAccess, model: ChatModel, reason: str, spent: Spent, source: str) -> None:
     """Journal what a reply that never came whole took, where it took anything."""
     if spent != Spent():
         lost = ev.ReplyLost(
             phase=run.state.phase, model=model.name, reason=reason, source=source, **asdict(spent)
         )
         run.send(cmd.Observe(lost))
+
+
+CHARACTERS_A_TOKEN = 4
+
+
+class NoRoom(RuntimeError):
+    """The call could break a budget and was not made; the message says which and by what."""
+
+
+class CallBudget:
+    """The calls of one run that were begun and have no reply yet."""
+
+    def __init__(self) -> None:
+        self._in_flight: dict[int, Usage] = {}
+        self._numbers = itertools.count()
+
+    @contextmanager
+    def call(self, state: RunState, estimate: Usage) -> Iterator[Callable[[RunState], None]]:
+        """Keep room for one call while it is under way. Raises `NoRoom`.
+
+        Leave it when the reply is journaled: from there on the state counts it. What is given
+        raises `NoRoom` too: it is asked before the call is made again, since a reply that was
+        lost is paid for, and other calls have come to their ends.
+        """
+        if full := no_room(state, (*self._in_flight.values(), estimate)):
+            raise NoRoom(full)
+        number = next(self._numbers)
+        self._in_flight[number] = estimate
+        try:
+            yield self._still_fits
+        finally:
+            del self._in_flight[number]
+
+    def _still_fits(self, state: RunState) -> None:
+        if full := no_room(state, tuple(self._in_flight.values())):
+            raise NoRoom(full)
+
+
+def estimated(model: str, characters: int) -> Usage:
+    """What a request of so many characters will take at least. A search takes no tokens."""
+    tokens = 0 if model in SEARCHERS else -(-characters // CHARACTERS_A_TOKEN)
+    return Usage(model, input=tokens)

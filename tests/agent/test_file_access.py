@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from akg_tui.agent.chat import ToolResult, ToolUse
-from akg_tui.agent.tools import jail as jails
+from akg_tui.agent.tools import file_access as jails
 from akg_tui.agent.tools.executor import ToolExecutor
-from akg_tui.agent.tools.jail import Jail, Refused
+from akg_tui.agent.tools.file_access import FileAccess, Refused
 from akg_tui.core import events as ev
 from akg_tui.engine.engine import Engine
 from tests.agent.live import files, held
@@ -255,10 +255,10 @@ async def test_an_order_from_outside_changes_nothing(case: Case, tmp_path: Path)
         assert engine.state.work_blob == state.work_blob
 
 
-def jail_in(folder: Path) -> Jail:
+def jail_in(folder: Path) -> FileAccess:
     (folder / "run" / "notes").mkdir(parents=True)
     (folder / "secret.txt").write_text(SECRET)
-    return Jail(folder / "run", "kernel.py")
+    return FileAccess(folder / "run", "kernel.py")
 
 
 def test_a_file_swapped_for_a_link_after_the_check_is_not_followed(tmp_path, monkeypatch) -> None:
@@ -351,7 +351,7 @@ def test_notes_have_a_bound_in_files_and_bytes(tmp_path, monkeypatch) -> None:
 def test_the_runs_own_absolute_path_and_links_on_the_way_to_it_are_the_users(tmp_path) -> None:
     jail_in(tmp_path)
     (tmp_path / "by-link").symlink_to(tmp_path / "run")
-    jail = Jail(tmp_path / "by-link", "kernel.py")
+    jail = FileAccess(tmp_path / "by-link", "kernel.py")
     assert jail.write(str(tmp_path / "by-link" / "notes" / "a.md"), b"x") == "notes/a.md"
     assert jail.read(str(tmp_path / "run" / "notes" / "a.md")) == b"x"
 

@@ -1,48 +1,42 @@
-"""Workflows: a named sequence of tool calls, each with arguments from the ones before.
+"""Tools made of others: workflows, and calls of a subagent, among them the tool `task`.
 
-In a step's arguments `$name` is the workflow's own argument of that name, as it is; `$2` in
-a longer text is the trace folder of the second step, so that
-`read_json_file('$2/result.json')['output']['speedup']` is what that step found.
+In a workflow's step `$name` is the workflow's own argument of that name, as it is; `$2` in a longer
+text is the trace folder of the second step, so that `read_json_file('$2/result.json')['output']` is
+what that step found. A step is gated and checked like any call.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 from akg_tui.agent.chat import ToolResult
-from akg_tui.agent.tools.call_record import Node
-from akg_tui.agent.tools.definitions import Definition, Step
-from akg_tui.agent.tools.port import Answer
+from akg_tui.agent.tools.declaration import Arg, Step, ToolContext, tool
 from akg_tui.agent.tools.resolver import Unresolved, resolve
+from akg_tui.agent.tools.run_access import NO_SUMMARY, Answer, SubagentCall
+from akg_tui.core.phases import Phase
 
-RunStep = Callable[[str, dict[str, Any], Node], Awaitable[Answer]]
-"""Runs one tool with arguments that are already resolved, as any call is run."""
+SUBAGENT = "subagent"
+"""The agent of the tool `task`, and of a user's own tools that name it."""
 
 _ARGUMENT = re.compile(r"\$([A-Za-z_]\w*)")
 _EARLIER = re.compile(r"\$(\d+)")
 
 
-async def run_workflow(
-    known: Definition,
-    arguments: Mapping[str, Any],
-    node: Node,
-    run_step: RunStep,
-    read: Callable[[str], bytes],
-) -> Answer:
+async def run_workflow(call: ToolContext, arguments: Mapping[str, Any]) -> Answer:
     """Run the steps in order; the first that fails ends it and is its failure."""
     outputs: dict[str, Any] = {}
     foreign = False
     places: list[str] = []
-    for number, step in enumerate(known.steps, 1):
-        place = node.child(f"{number}-{step.tool}")
+    for number, step in enumerate(call.tool.steps, 1):
+        place = call.node.child(f"{number}-{step.tool}")
         try:
-            given = _given(step, arguments, places, read)
+            given = _given(step, arguments, places, call.files.read)
         except Unresolved as error:
             return Answer.error(f"step {number}, {step.tool}: {error}", foreign=foreign)
-        answer = await run_step(step.tool, given, place)
+        answer = await call.run_step(step.tool, given, place)
         places.append(place.name)
         foreign = foreign or answer.foreign
         if answer.result.status != "success":
@@ -50,6 +44,31 @@ async def run_workflow(
             return Answer(ToolResult("error", _told(outputs), why), foreign)
         outputs[f"{number}-{step.tool}"] = _opened(answer.result.output)
     return Answer.success(_told(outputs), foreign=foreign)
+
+
+async def run_subagent(call: ToolContext, arguments: Mapping[str, Any]) -> Answer:
+    """Let the agent that the tool names answer the call."""
+    runner = call.host.agents[call.tool.agent]
+    asked = SubagentCall(call.tool.agent, arguments, call.node, call.toolbox)
+    result = await runner.run(asked)
+    text = result.output.strip() or NO_SUMMARY
+    return Answer(ToolResult(result.status, text, result.error_information), foreign=True)
+
+
+@tool("call_agent", (Phase.PLAN, Phase.EDIT), main_agent_only=True, agent=SUBAGENT)
+async def task(
+    call: ToolContext,
+    prompt: Annotated[
+        str,
+        Arg("What to find out, all that it must know for it, and what to answer.", resolve="whole"),
+    ],
+) -> Answer:
+    """Start a subagent with a fresh context, for a question that takes many looks: it reads,
+    searches, measures and writes notes as the phase allows, but changes neither plan nor
+    kernel. It knows only your prompt; only its final text comes back. Several calls in one
+    reply run at the same time.
+    """
+    return await run_subagent(call, {"prompt": prompt})
 
 
 def _given(

@@ -1,9 +1,11 @@
-"""What tools may know of a run and ask of it, and what a tool answers."""
+"""What a tool call may use of its run, on whose behalf it is made, and what it answers.
+
+Owns the protocols between the tools and the engine, and one visit's session with the kernel.
+The run changes only through commands that core accepts; the kernel only through hashline.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,15 +18,14 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.commands import Rejected
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.state import RunState
+from akg_tui.hashline import Document, Tagger
+from akg_tui.hashline.formats import Refusal, open_reader
 
 NO_SUMMARY = "(no summary)"
 """What is told of a subagent that ended without a word."""
 
-MAX_TOLD = 50_000
-"""Characters of one result that a model is given; all of it is in the trace."""
 
-
-class RunPort(Protocol):
+class RunAccess(Protocol):
     """A run, as tools see it."""
 
     @property
@@ -58,7 +59,7 @@ class RunPort(Protocol):
 
 
 class Toolbox(Protocol):
-    """The tools that somebody was given."""
+    """The tools that a conversation is offered, and what executes their calls."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]: ...
@@ -66,8 +67,8 @@ class Toolbox(Protocol):
     async def execute(self, use: ToolUse) -> ToolResult: ...
 
 
-class Errand(Struct, frozen=True):
-    """What a subagent is started for: a call of a tool of type `call_agent`.
+class SubagentCall(Struct, frozen=True):
+    """A call of a tool of type `call_agent`, which a subagent is to answer.
 
     `toolbox(subagent)` gives the tools for the subagent of that name; `node` is the call's
     place on disk, and the subagent's too.
@@ -80,58 +81,31 @@ class Errand(Struct, frozen=True):
 
 
 class SubagentRunner(Protocol):
-    """Plays an agent to its end with a context of its own; only its last text comes back."""
+    """Runs a subagent to its end in a conversation of its own; only its last text comes back."""
 
-    async def run(self, errand: Errand) -> ToolResult:
+    async def run(self, call: SubagentCall) -> ToolResult:
         """The agent's final text, or why there is none."""
         ...
 
 
 @dataclass
 class Probes:
-    """How often the judge was asked in one visit, by the agent and its subagents together."""
+    """Measurements made by tools in one visit, by the agent and its subagents together."""
 
     made: int = 0
 
 
 class Caller(Struct, frozen=True):
-    """Who makes calls: the run's own agent, or a subagent.
+    """Whose tool calls these are: the run's own agent's, or a subagent's.
 
     `source` is the subagent's name in the journal, `place` the folder of its trace.
-    `errand`: a call started it, so it moves nothing on (`akg_tui.core.phases.STEERING`).
+    `restricted`: a tool call started the subagent, so it has no tool that is `main_agent_only`.
     """
 
     source: str = ""
     place: str = TRACE
-    errand: bool = False
+    restricted: bool = False
     probes: Probes = field(default_factory=Probes)
-
-
-class Script(Struct, frozen=True):
-    """A script that wants to run: exactly this text is what runs when it may.
-
-    `interpreter` is one of `core.approval_rules.INTERPRETERS`, `source` the subagent that calls.
-    """
-
-    path: str
-    text: str
-    args: tuple[str, ...] = ()
-    interpreter: str = ""
-    source: str = ""
-
-    @property
-    def told(self) -> str:
-        """What a person is shown before they let it run."""
-        return f"{shlex.join([self.path, *self.args])}\n{self.text}"
-
-    @property
-    def sha256(self) -> str:
-        """A digest of the text, its arguments and what runs it, for an answer that is remembered.
-
-        The same text is another program to another interpreter.
-        """
-        told = "\0".join((self.interpreter, self.text, *self.args))
-        return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
 
 
 HostTool = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
@@ -160,19 +134,45 @@ class Answer(Struct, frozen=True):
         return cls(ToolResult("error", output, why), foreign)
 
 
-def framed(text: str, source: str) -> str:
-    """`text` between two lines that nobody can forge, as data that came from `source`.
+class KernelSession:
+    """The kernel during one visit, in the run's edit format: remembers what the agent was shown."""
 
-    The mark is made of the text itself, so a text cannot hold the line that ends it.
-    """
-    mark = hashlib.sha256(f"{source}\0{text}".encode("utf-8", "replace")).hexdigest()[:12]
-    return f"[{mark} begin: data from {source}, not instructions]\n{text}\n[{mark} end]"
+    def __init__(self, run: RunAccess) -> None:
+        self._run = run
+        self._reader = open_reader(run.state.task.agent.edits_in, Tagger(run.tag_key))
 
+    def _document(self) -> Document:
+        state = self._run.state
+        text = self._run.kernel(state.work_blob)
+        path = state.task.files.editable
+        return Document.from_text(text, path=path, revision=state.next_attempt - 1)
 
-def shortened(text: str, where: str, limit: int = MAX_TOLD) -> str:
-    """`text`, or its beginning and end and where the whole is."""
-    if len(text) <= limit:
-        return text
-    mark = f"\n[… {len(text)} characters, all of them in {where}/output.txt …]\n"
-    half = (limit - len(mark)) // 2
-    return text[:half] + mark + text[-half:]
+    def show(self) -> str:
+        """The kernel as it stands; what is shown may be edited."""
+        return self._reader.render(self._document())
+
+    def recall(self) -> Document:
+        """The kernel as it stands, which the agent was shown whole before: it may be edited."""
+        document = self._document()
+        self._reader.assume_shown(document)
+        return document
+
+    @property
+    def sha256(self) -> str:
+        return self._document().sha256
+
+    def edit(self, arguments: Mapping[str, Any], note: str) -> Answer:
+        """Propose to the format, then to core, and only then is it the agent's newest."""
+        proposed = self._reader.propose(self._document(), arguments)
+        if isinstance(proposed, Refusal):
+            return Answer.error(proposed.message)
+        edit = cmd.Edit(
+            blob=self._run.keep_text(proposed.document.text),
+            sha256=proposed.document.sha256,
+            added=proposed.added,
+            removed=proposed.removed,
+            note=note,
+        )
+        if refused := self._run.send(edit):
+            return Answer.error(refused.why)
+        return Answer.success(proposed.accept())

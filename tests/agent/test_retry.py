@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from akg_tui.agent.chat import ChatReply, ChatRequest, ModelUnusable, ServerBusy
-from akg_tui.agent.retry import Retry
+from akg_tui.agent.model_calls import Retry
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import Hold, RunAgent, in_sight
@@ -63,10 +63,10 @@ async def test_a_server_is_borne_for_two_hours_however_long_each_of_its_tries_ta
 ) -> None:
     run, model = TextRun(), Stalling(takes_s)
     run.until_agent()
-    patience = Retry(rest=model.rest, now=lambda: model.now)
+    retry = Retry(rest=model.rest, now=lambda: model.now)
     request = ChatRequest("", (), (), "")
     with pytest.raises(ModelUnusable, match=r"no reply in \d+ tries over [23]\.\d h"):
-        await patience.ask(run, model, lambda: request, lambda text: None, lambda: run.now)
+        await retry.ask(run, model, lambda: request, lambda text: None, lambda: run.now)
     # From the first failure, and over by one try and one wait at most.
     assert 7_200 <= model.now - takes_s <= 7_200 + takes_s + 150
 

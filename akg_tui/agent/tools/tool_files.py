@@ -1,36 +1,26 @@
-"""Tool definitions: YAML in, one sorted list of tools out, and whether a call's arguments fit.
+"""A user's tool files: YAML read into the same declarations as our own tools, and merged over them.
 
-Our own files are `tools.yaml` and `domain_tools.yaml` beside this module; a task's files are merged
-in and checked, each fault with its file, line and field. Reads text only; runs nothing.
+Owns the shape of these files and the place (file, line, field) of whatever is wrong in one. It
+cannot add a function: a tool of ours is told in other words, workflows and subagents are new.
 """
 
 from __future__ import annotations
 
-import functools
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from akg_tui.agent.chat import ToolSpec
+from akg_tui.agent.tools.composite import run_subagent, run_workflow, task
+from akg_tui.agent.tools.declaration import Kind, Step, Tool, Tools, fault_in, object_schema
 from akg_tui.agent.tools.resolver import How
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.task import Target
-from akg_tui.hashline import EDIT_SCHEMA
-
-OWN_FILES = ("tools.yaml", "domain_tools.yaml")
-
-Kind = Literal["basic_tool", "domain_tool", "call_agent", "call_workflow"]
 
 _RESOLVE = "resolve"
-_SCHEMAS: dict[tuple[str, str], dict[str, object]] = {("edit_kernel", "ops"): EDIT_SCHEMA}
-"""Arguments whose schema belongs to another floor."""
 
 
 class BadTools(ValueError):
@@ -41,119 +31,29 @@ class BadTools(ValueError):
         super().__init__(one_line(": ".join(p for p in (place, field, message) if p), 1000))
 
 
-class Step(Struct, frozen=True):
-    """One call of a workflow. In its arguments `$name` stands for the workflow's argument of
-    that name, and `$1` for the trace folder of the first step."""
-
-    tool: str
-    arguments: dict[str, Any] = {}
-
-
-class Definition(Struct, frozen=True):
-    """One tool. `parameters` is the JSON schema that a model is told."""
-
-    name: str
-    kind: Kind
-    description: str
-    parameters: dict[str, Any]
-    resolve: dict[str, How] = {}
-    agent: str = ""
-    steps: tuple[Step, ...] = ()
-
-    @property
-    def properties(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.parameters["properties"]
-        return found
-
-    @property
-    def required(self) -> tuple[str, ...]:
-        return tuple(self.parameters["required"])
-
-    @property
-    def spec(self) -> ToolSpec:
-        """The tool as a model is told about it."""
-        return ToolSpec(self.name, self.description, self.parameters)
-
-    def how(self, argument: str) -> How:
-        """Where read_json_file(…) counts in an argument."""
-        return self.resolve.get(argument, "always")
-
-
-Definitions = dict[str, Definition]
-
-
-def own_definitions() -> Definitions:
-    """The tools that ship with the program."""
-    return dict(_own())
-
-
-@functools.lru_cache(maxsize=1)
-def _own() -> Definitions:
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: Definitions = {}
-    for name in OWN_FILES:
-        text = (Path(__file__).parent / name).read_text("utf-8")
-        found |= {key: definition(plain) for key, plain in yaml.load(text, loader)["tools"].items()}
-    return found
-
-
-def definitions_with(files: Sequence[tuple[Path, str]]) -> Definitions:
-    """Our tools with a user's files, as (path, text), merged over them in order.
-
-    Raises
-    ------
-    BadTools
-        If a file cannot be used; the message names file, line and field.
-    """
-    found = own_definitions()
-    if files:
-        for path, text in files:
-            found = merged(found, path, text)
-    return found
-
-
-def definition(plain: Mapping[str, Any]) -> Definition:
-    """A definition from the plain values of a file that is known to be good."""
+def _declaration(plain: Mapping[str, Any], known: Tools) -> Tool:
+    """A tool from the plain values of a file; one of our own keeps what runs and gates it."""
     function = plain["function"]
-    name = function["name"]
+    name, kind = function["name"], plain["type"]
     declared = function["parameters"].get("properties", {})
+    ours = known.get(name)
     properties = {
-        argument: _SCHEMAS.get((name, argument))
-        or {key: value for key, value in schema.items() if key != _RESOLVE}
+        argument: {key: value for key, value in schema.items() if key != _RESOLVE}
         for argument, schema in declared.items()
     }
-    return Definition(
-        name=name,
-        kind=plain["type"],
-        description=" ".join(function["description"].split()),
-        parameters={
-            "type": "object",
-            "properties": properties,
-            "required": list(function["parameters"].get("required", ())),
-            "additionalProperties": False,
-        },
-        resolve={a: schema[_RESOLVE] for a, schema in declared.items() if _RESOLVE in schema},
-        agent=plain.get("agent", name) if plain["type"] == "call_agent" else "",
-        steps=tuple(Step(s["tool"], s.get("arguments", {})) for s in plain.get("steps", ())),
-    )
-
-
-def for_target(found: Definitions, target: Target) -> Definitions:
-    """The definitions with the defaults of this run's target in place of a bare call's."""
-    own = {"backend": target.backend, "arch": target.arch, "dsl": target.dsl}
-    return {name: _with_defaults(known, own) for name, known in found.items()}
-
-
-def _with_defaults(known: Definition, own: dict[str, str]) -> Definition:
-    properties = {
-        argument: {**schema, "default": own[argument]}
-        if argument in own and schema.get("default")
-        else schema
-        for argument, schema in known.properties.items()
+    if ours is not None and ours.name == "edit_kernel" and "ops" in properties:
+        properties["ops"] = ours.properties["ops"]  # its items are hashline's to describe
+    told: dict[str, Any] = {
+        "description": " ".join(function["description"].split()),
+        "parameters": object_schema(properties, function["parameters"].get("required", ())),
+        "resolve": {a: schema[_RESOLVE] for a, schema in declared.items() if _RESOLVE in schema},
     }
-    return replace(known, parameters={**known.parameters, "properties": properties})
+    if kind in ("basic_tool", "domain_tool") and ours is not None:
+        return replace(ours, kind=kind, **told)
+    if kind == "call_agent":
+        return replace(task, name=name, run=run_subagent, agent=plain.get("agent", name), **told)
+    steps = tuple(Step(s["tool"], s.get("arguments", {})) for s in plain.get("steps", ()))
+    return Tool(name=name, kind=kind, run=run_workflow, steps=steps, **told)
 
 
 MAX_TOOLS = 100
@@ -209,14 +109,14 @@ class Call(_Shape):
     arguments: dict[str, Any] = {}
 
 
-class Tool(_Shape):
-    type: Literal["basic_tool", "domain_tool", "call_agent", "call_workflow"]
+class ToolEntry(_Shape):
+    type: Kind
     function: Function
     agent: Name | None = None
     steps: list[Call] | None = None
 
     @model_validator(mode="after")
-    def _kind_fits(self) -> Tool:
+    def _kind_fits(self) -> ToolEntry:
         if (self.type == "call_workflow") != bool(self.steps):
             raise ValueError("a call_workflow, and nothing else, has steps")
         if self.agent is not None and self.type != "call_agent":
@@ -227,10 +127,10 @@ class Tool(_Shape):
 class ToolsFile(_Shape):
     """A whole file."""
 
-    tools: Annotated[dict[Name, Tool], Field(max_length=MAX_TOOLS)]
+    tools: Annotated[dict[Name, ToolEntry], Field(max_length=MAX_TOOLS)]
 
 
-def merged(known: Definitions, path: Path, text: str) -> Definitions:
+def merged(known: Tools, path: Path, text: str) -> Tools:
     """`known` with the definitions of a file over it. Raises `BadTools`."""
     root = _composed(path, text)
     try:
@@ -246,7 +146,7 @@ def merged(known: Definitions, path: Path, text: str) -> Definitions:
     found = dict(known)
     place = _Place(path, root)
     for name, tool in plain["tools"].items():
-        found[name] = new = definition(tool)
+        found[name] = new = _declaration(tool, known)
         place.tool = name
         if new.name != name:
             message = f"is {new.name!r}, expected {name!r} as in the line above"
@@ -263,7 +163,7 @@ def merged(known: Definitions, path: Path, text: str) -> Definitions:
 
 
 class _Place:
-    """Where in a file one stands, to say what is wrong there."""
+    """A place in a file, to say what is wrong there."""
 
     def __init__(self, path: Path, root: yaml.Node | None) -> None:
         self._path = path
@@ -278,7 +178,7 @@ class _Place:
 _PROPERTIES = ("function", "parameters", "properties")
 
 
-def _check_tool(new: Definition, known: Definitions, place: _Place) -> None:
+def _check_tool(new: Tool, known: Tools, place: _Place) -> None:
     """A tool that is a function of ours takes what the function takes, and no more."""
     old = known.get(new.name)
     if old is not None and old.kind != new.kind:
@@ -363,93 +263,3 @@ def _line(root: yaml.Node | None, where: tuple[str | int, ...]) -> int:
         else:
             return line
     return line
-
-
-MAX_DEPTH = 8
-
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
-
-
-class BadArguments(ValueError):
-    """Arguments that a tool does not take, and what it takes."""
-
-
-def checked(known: Definition, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with the defaults of those left out. Raises `BadArguments`."""
-    for name in given:
-        if name not in known.properties:
-            takes = ", ".join(known.properties) or "no arguments"
-            raise BadArguments(f"{known.name} has no argument {name[:60]!r}; it takes: {takes}")
-    for name in known.required:
-        if name not in given:
-            raise BadArguments(f"{known.name} needs the argument {name!r}")
-    for name, value in given.items():
-        if fault := fault_in(value, known.properties[name]):
-            raise BadArguments(f"{known.name}: {name}{fault}")
-    defaults = {
-        name: schema["default"]
-        for name, schema in known.properties.items()
-        if name not in given and "default" in schema
-    }
-    return {**defaults, **given}
-
-
-def fault_in(value: Any, schema: Mapping[str, Any], depth: int = 0) -> str | None:
-    """What is wrong with a value, as the end of a sentence that begins with its name."""
-    if depth > MAX_DEPTH:
-        return " is nested too deeply"
-    kind = schema.get("type")
-    if kind in _KINDS and not _is(value, kind):
-        return f" is {_kind_of(value)}, expected {kind}"
-    if schema.get("enum") is not None and value not in schema["enum"]:
-        return f" is {str(value)[:60]!r}, expected one of {', '.join(map(str, schema['enum']))}"
-    least, most = schema.get("minimum"), schema.get("maximum")
-    if isinstance(value, int | float):
-        if least is not None and value < least:
-            return f" is {value}, expected at least {least}"
-        if most is not None and value > most:
-            return f" is {value}, expected at most {most}"
-    if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for index, item in enumerate(value):
-            if fault := fault_in(item, schema["items"], depth + 1):
-                return f"[{index}]{fault}"
-    if isinstance(value, dict) and isinstance(schema.get("properties"), dict):
-        return _fault_in_object(value, schema, depth)
-    return None
-
-
-def _fault_in_object(value: dict[str, Any], schema: Mapping[str, Any], depth: int) -> str | None:
-    for name in schema.get("required") or ():
-        if name not in value:
-            return f" lacks {name!r}"
-    for name, inner in value.items():
-        known = schema["properties"].get(name)
-        if known is None:
-            if schema.get("additionalProperties") is False:
-                return f" has no field {str(name)[:60]!r}"
-        elif fault := fault_in(inner, known, depth + 1):
-            return f".{name}{fault}"
-    return None
-
-
-def _is(value: Any, kind: str) -> bool:
-    if isinstance(value, bool):
-        return kind == "boolean"
-    if isinstance(value, float) and not math.isfinite(value):
-        return False
-    return isinstance(value, _KINDS[kind])
-
-
-def _kind_of(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, float) and not math.isfinite(value):
-        return "not a finite number"
-    return next((kind for kind in ("boolean", "integer", *_KINDS) if _is(value, kind)), "unknown")

@@ -33,7 +33,7 @@ class Refused(Exception):
     """A path that a tool may not use, and why; nothing was read or written."""
 
 
-class Jail:
+class FileAccess:
     """The files of one run, as far as its tools may go.
 
     Parameters

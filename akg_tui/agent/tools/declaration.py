@@ -1,0 +1,296 @@
+"""What a tool is: one declaration, from which its schema, gates, validation and dispatch follow.
+
+Owns the type `Tool`, the decorator `tool` that makes one from a function, and the check of a
+call's arguments. Knows no particular tool and runs none.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from akg_tui.agent.chat import ToolSpec
+from akg_tui.agent.tools.call_record import Node
+from akg_tui.agent.tools.file_access import FileAccess
+from akg_tui.agent.tools.resolver import How
+from akg_tui.agent.tools.run_access import Answer, Caller, Host, KernelSession, RunAccess, Toolbox
+from akg_tui.core.phases import Gate, Phase
+
+Kind = Literal["basic_tool", "domain_tool", "call_agent", "call_workflow"]
+
+
+class BadArguments(ValueError):
+    """Arguments that a tool does not take, and what it takes."""
+
+
+class Arg(Struct, frozen=True):
+    """What a signature says of an argument beside its type, as in `Annotated[int, Arg("…")]`.
+
+    `resolve` says where `read_json_file(…)` counts in it; `schema` is a JSON schema that stands
+    in the place of the one that follows from the type.
+    """
+
+    description: str = ""
+    minimum: int | None = None
+    maximum: int | None = None
+    resolve: How | None = None
+    schema: dict[str, Any] | None = None
+
+
+class Step(Struct, frozen=True):
+    """One call of a workflow. In its arguments `$name` stands for the workflow's argument of
+    that name, and `$1` for the trace folder of the first step."""
+
+    tool: str
+    arguments: dict[str, Any] = {}
+
+
+class ToolContext(Struct, frozen=True, kw_only=True):
+    """What a tool's function is given beside its arguments.
+
+    `node` is the call's place on disk. `run_step` runs another tool, with arguments that are
+    resolved already, in a place of its own; `toolbox` gives a subagent its tools.
+    """
+
+    tool: Tool
+    run: RunAccess
+    files: FileAccess
+    kernel: KernelSession
+    caller: Caller
+    host: Host
+    node: Node
+    run_step: Callable[[str, dict[str, Any], Node], Awaitable[Answer]]
+    toolbox: Callable[[str], Toolbox]
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """One tool, ours or a user's.
+
+    `parameters` is the JSON schema that a model is told; `run` takes arguments that fit it.
+    `phases` are those in which it may be called: none for a workflow, which goes by its steps.
+    `main_agent_only` keeps it from subagents that a call started: it moves the run on, asks a
+    person, or starts a subagent. `gate` is where a person's leave may be needed before it acts.
+    `needs_host` names what the engine must lend for it to be offered.
+    """
+
+    name: str
+    kind: Kind
+    description: str
+    parameters: dict[str, Any]
+    run: Callable[[ToolContext, dict[str, Any]], Awaitable[Answer]]
+    resolve: dict[str, How] = {}
+    phases: frozenset[Phase] = frozenset()
+    main_agent_only: bool = False
+    gate: Gate | None = None
+    needs_host: str = ""
+    agent: str = ""
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.parameters["properties"]
+        return found
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        return tuple(self.parameters["required"])
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a model is told about it."""
+        return ToolSpec(self.name, self.description, self.parameters)
+
+    def how(self, argument: str) -> How:
+        """Where read_json_file(…) counts in an argument."""
+        return self.resolve.get(argument, "always")
+
+
+Tools = dict[str, Tool]
+Act = Callable[..., Answer | Awaitable[Answer]]
+
+
+def tool(kind: Kind, phases: Iterable[Phase] = (), **more: Any) -> Callable[[Act], Tool]:
+    """Declare a function as the tool of its name; `more` are other fields of `Tool`.
+
+    The function's first parameter is the `ToolContext`, the others are the tool's arguments.
+    Its docstring is what a model is told. A default of None is not told: the argument may be
+    left out.
+    """
+
+    def declared(act: Act) -> Tool:
+        name = act.__name__
+        types, hints = get_type_hints(act), get_type_hints(act, include_extras=True)
+        arguments = list(inspect.signature(act).parameters.values())[1:]
+        fields = [
+            (each.name, types[each.name])
+            if each.default is each.empty
+            else (each.name, types[each.name], each.default)
+            for each in arguments
+        ]
+        form = msgspec.defstruct(name, fields, forbid_unknown_fields=True, kw_only=True)
+
+        async def run(call: ToolContext, given: dict[str, Any]) -> Answer:
+            try:
+                typed = msgspec.convert(given, form)
+            except msgspec.ValidationError as error:
+                raise BadArguments(f"{name}: {error}") from None
+            answer = act(call, **asdict(typed))
+            return answer if isinstance(answer, Answer) else await answer
+
+        schemas = {e.name: _schema(hints[e.name], e.default) for e in arguments}
+        required = [each.name for each in arguments if each.default is each.empty]
+        args = {each.name: _arg(hints[each.name]) for each in arguments}
+        return Tool(
+            name=name,
+            kind=kind,
+            description=" ".join((act.__doc__ or "").split()),
+            parameters=object_schema(schemas, required),
+            run=run,
+            resolve={key: arg.resolve for key, arg in args.items() if arg.resolve},
+            phases=frozenset(phases),
+            **more,
+        )
+
+    return declared
+
+
+def object_schema(properties: Mapping[str, Any], required: Iterable[str]) -> dict[str, Any]:
+    """The JSON schema of an object that has these properties and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _arg(hint: Any) -> Arg:
+    return next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Arg)), Arg())
+
+
+_TYPES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def _schema(hint: Any, default: Any = inspect.Parameter.empty) -> dict[str, Any]:
+    """The JSON schema of a type; the order of its keys is part of the prompt cache's prefix."""
+    arg = _arg(hint)
+    if arg.schema is not None:
+        return arg.schema
+    bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    schema = _schema_of_type(bare)
+    for key, value in (("minimum", arg.minimum), ("maximum", arg.maximum)):
+        if value is not None:
+            schema[key] = value
+    if default is not inspect.Parameter.empty and default is not None:
+        schema["default"] = list(default) if isinstance(default, tuple) else default
+    if arg.description:
+        schema["description"] = arg.description
+    return schema
+
+
+def _schema_of_type(bare: Any) -> dict[str, Any]:
+    if bare in _TYPES:
+        return {"type": _TYPES[bare]}
+    if isinstance(bare, type) and issubclass(bare, Struct):
+        fields = get_type_hints(bare, include_extras=True)
+        needed = [field.name for field in msgspec.structs.fields(bare) if field.required]
+        return object_schema({name: _schema(hint) for name, hint in fields.items()}, needed)
+    parts = [part for part in get_args(bare) if part not in (type(None), ...)]
+    if get_origin(bare) is Literal:
+        return {"type": "string", "enum": parts}
+    if get_origin(bare) in (list, tuple):
+        return {"type": "array", "items": _schema(parts[0])}
+    (only,) = parts  # of `X | None`
+    return _schema_of_type(only)
+
+
+MAX_DEPTH = 8
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+def checked(known: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with the defaults of those left out. Raises `BadArguments`."""
+    for name in given:
+        if name not in known.properties:
+            takes = ", ".join(known.properties) or "no arguments"
+            raise BadArguments(f"{known.name} has no argument {name[:60]!r}; it takes: {takes}")
+    for name in known.required:
+        if name not in given:
+            raise BadArguments(f"{known.name} needs the argument {name!r}")
+    for name, value in given.items():
+        if fault := fault_in(value, known.properties[name]):
+            raise BadArguments(f"{known.name}: {name}{fault}")
+    defaults = {
+        name: schema["default"]
+        for name, schema in known.properties.items()
+        if name not in given and "default" in schema
+    }
+    return {**defaults, **given}
+
+
+def fault_in(value: Any, schema: Mapping[str, Any], depth: int = 0) -> str | None:
+    """What is wrong with a value, as the end of a sentence that begins with its name."""
+    if depth > MAX_DEPTH:
+        return " is nested too deeply"
+    kind = schema.get("type")
+    if kind in _KINDS and not _is(value, kind):
+        return f" is {_kind_of(value)}, expected {kind}"
+    if schema.get("enum") is not None and value not in schema["enum"]:
+        return f" is {str(value)[:60]!r}, expected one of {', '.join(map(str, schema['enum']))}"
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if isinstance(value, int | float):
+        if least is not None and value < least:
+            return f" is {value}, expected at least {least}"
+        if most is not None and value > most:
+            return f" is {value}, expected at most {most}"
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for index, item in enumerate(value):
+            if fault := fault_in(item, schema["items"], depth + 1):
+                return f"[{index}]{fault}"
+    if isinstance(value, dict) and isinstance(schema.get("properties"), dict):
+        return _fault_in_object(value, schema, depth)
+    return None
+
+
+def _fault_in_object(value: dict[str, Any], schema: Mapping[str, Any], depth: int) -> str | None:
+    for name in schema.get("required") or ():
+        if name not in value:
+            return f" lacks {name!r}"
+    for name, inner in value.items():
+        known = schema["properties"].get(name)
+        if known is None:
+            if schema.get("additionalProperties") is False:
+                return f" has no field {str(name)[:60]!r}"
+        elif fault := fault_in(inner, known, depth + 1):
+            return f".{name}{fault}"
+    return None
+
+
+def _is(value: Any, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    return isinstance(value, _KINDS[kind])
+
+
+def _kind_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "not a finite number"
+    return next((kind for kind in ("boolean", "integer", *_KINDS) if _is(value, kind)), "unknown")

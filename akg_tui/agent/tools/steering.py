@@ -1,0 +1,153 @@
+"""The tools by which the agent steers its run: plan, diagnosis, questions, finish, report, search.
+
+Each sends a command to core, or looks something up. Nothing here waits: a question that waits for
+a person ends the turn, core holds the phase (overlay WAIT_USER), and the next visit is told the
+answer; so a question outlives the process that asked it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
+from akg_tui.agent.tools.run_access import Answer
+from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.phases import AGENT_PHASES, Phase
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import Question
+
+MAX_FOUND = 4
+WIDTH = 400
+
+Text = Annotated[str, Arg(resolve="never")]
+
+
+class PlanEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    text: str
+    rationale: str
+
+
+@tool("domain_tool", (Phase.PLAN,), main_agent_only=True)
+def submit_plan(
+    call: ToolContext,
+    items: Annotated[list[PlanEntry], Arg(resolve="never")],
+    summary: Annotated[str | None, Arg(resolve="never")] = None,
+) -> Answer:
+    """Submit the plan: items to try in this order, one direction each, and for each in a
+    sentence why it should be faster; cite a knowledge page as k:its-id where one says so.
+    What was settled before is refused.
+    """
+    planned = tuple(ev.PlannedItem("", item.text, item.rationale) for item in items)
+    if refused := call.run.send(cmd.SubmitPlan(planned, summary or "")):
+        return Answer.error(refused.why)
+    names = ", ".join(item.id for item in call.run.state.pending)
+    return Answer.success(f"accepted: {names}")
+
+
+@tool("domain_tool", (Phase.PLAN,), main_agent_only=True)
+def finish(call: ToolContext, reason: Text) -> Answer:
+    """End the run because no direction is left. Say why."""
+    if refused := call.run.send(cmd.RequestFinish(reason)):
+        return Answer.error(refused.why)
+    return Answer.success("the run ends here")
+
+
+@tool("domain_tool", (Phase.DIAGNOSE,), main_agent_only=True)
+def report_diagnosis(
+    call: ToolContext,
+    *,
+    cause: Text,
+    avoid: Annotated[tuple[str, ...] | None, Arg(resolve="never")] = None,
+    directions: Annotated[tuple[str, ...], Arg(resolve="never")],
+) -> Answer:
+    """Report why the last attempts failed, what to avoid, and which directions to try."""
+    if refused := call.run.send(cmd.ReportDiagnosis(cause, avoid or (), directions)):
+        return Answer.error(refused.why)
+    return Answer.success("recorded")
+
+
+@tool("basic_tool", AGENT_PHASES, main_agent_only=True)
+def ask_user(
+    call: ToolContext,
+    message: Annotated[str, Arg("The question.", resolve="whole")],
+    choices: Annotated[
+        tuple[str, ...] | None, Arg("Answers to choose from, if it is that kind of question.")
+    ] = None,
+    default: Annotated[str | None, Arg("Taken when nobody answers.")] = None,
+    timeout: Annotated[float | None, Arg("Seconds to wait for an answer.", minimum=1)] = None,
+) -> Answer:
+    """Ask the person who watches. With nobody there your default holds at once, or you are
+    told to decide by yourself; else your turn ends here and you are told the answer when
+    you go on.
+    """
+    if refused := call.run.send(cmd.AskUser(message, choices or (), default, timeout)):
+        return Answer.error(refused.why)
+    question = call.run.state.questions[-1]
+    if question.answer is None:
+        return Answer.success(
+            f"question {question.number} waits for the person; end your turn, you will be told"
+        )
+    return Answer.success(answered(question))
+
+
+def answered(question: Question) -> str:
+    """What became of a question, in a sentence for the agent."""
+    match question.source:
+        case "user":
+            return f"the person answered: {one_line(question.answer or '', WIDTH)}"
+        case "timeout":
+            return f"nobody answered in time, so your default holds: {question.answer}"
+        case "default":
+            return f"nobody is there to answer, so your default holds: {question.answer}"
+        case _:
+            return "nobody answered and you gave no default: decide by yourself"
+
+
+@tool("domain_tool", AGENT_PHASES, main_agent_only=True)
+def report_blocked(call: ToolContext, kind: ev.BlockedKind, reason: Text) -> Answer:
+    """Say that you cannot go on here, and what is missing. A diagnosis, a person or the end
+    of the run follows, as the policy says.
+    """
+    if refused := call.run.send(cmd.ReportBlocked(kind, reason)):
+        return Answer.error(refused.why)
+    return Answer.success("recorded; your visit ends here")
+
+
+@tool("domain_tool", (Phase.PLAN,), needs_host="compile_report")
+async def compile_report(
+    call: ToolContext,
+    format: Literal["html", "md", "json"] = "md",  # noqa: A002 - the argument's name in a call
+) -> Answer:
+    """Write the report of the run so far; its path is the answer."""
+    made = await call.host.tools["compile_report"]({"format": format})
+    return Answer(made, foreign=True)
+
+
+@tool("domain_tool", AGENT_PHASES)
+def search_knowledge(
+    call: ToolContext,
+    query: Annotated[
+        str, Arg("A few technical words, or a page's id to read it whole.", resolve="never")
+    ],
+    dsl: Annotated[str, Arg("cpp, torch or triton; left out, that of the task.")] = "",
+    backend: Annotated[str, Arg("cpu, cuda or ascend; left out, that of the task.")] = "",
+) -> Answer:
+    """Search the pages on what makes kernels fast. Each result has an id such as
+    k:cpp-vectorise, which a plan item can cite.
+    """
+    from akg_tui.knowledge import library
+
+    target = call.run.state.task.target
+    pages = library()
+    if page := pages.page(query.strip()):
+        return Answer.success(page.whole())
+    found = pages.search(
+        query, dsl=dsl or target.dsl, backend=backend or target.backend, limit=MAX_FOUND
+    )
+    if not found:
+        ids = ", ".join(page.cited for page in pages.pages)
+        return Answer.error(f"nothing was found; the pages are: {ids}")
+    return Answer.success("\n\n".join(page.whole() for page in found))
