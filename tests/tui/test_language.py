@@ -30,7 +30,9 @@ def literals() -> tuple[set[str], list[str]]:
     """The texts put through `tr`, `marked` and `count` in the code, and calls that hide theirs."""
     found: set[str] = set()
     hidden: list[str] = []
-    for path in [*(PACKAGE / "tui").rglob("*.py"), PACKAGE / "plain_stream.py"]:
+    folders = ("tui", "view")
+    paths = [path for folder in folders for path in (PACKAGE / folder).rglob("*.py")]
+    for path in [*paths, PACKAGE / "plain_stream.py"]:
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call) or not node.args:
                 continue

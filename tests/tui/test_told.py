@@ -29,44 +29,47 @@ OTHERS = [language for language in LANGUAGES if language != "en"]
 WHOSE = ["told", "search"]
 FLOORS = ("core", "engine", "agent", "store", "evaluate")
 # Of the screens themselves what is told in English first: the command line prints it too.
-SETTINGS = ("settings_file", "preferences", "keymap", "keyboard", "themes")
+SETTINGS = (
+    "view/controls/settings_file",
+    "view/controls/preferences",
+    "view/controls/keymap",
+    "tui/keyboard",
+    "tui/themes",
+)
 
 # Modules (`a/b`), all below a folder (`a/b/`), or one function of a module (`a/b:f`); `a/b:` is
 # what stands outside of functions.
 UNSEEN = {
-    "core/directions": "PLAN.md",
-    "core/plan_view": "PLAN.md",
-    "core/tried": "PLAN.md",
-    "core/plan_edit:": "the form of PLAN.md",
-    "core/plan_edit:_read_lines": "the form of PLAN.md",
-    "core/told": "the agent reads it",
-    "core/reply_signals": "phrases that are looked for",
+    "core/plan/document": "PLAN.md",
+    "core/plan/edit:": "the form of PLAN.md",
+    "core/plan/edit:_read_lines": "the form of PLAN.md",
+    "core/stopping/reply_signals": "phrases that are looked for",
     "core/task:": "names of formats",
     "core/task:stated_agent": "patterns",
+    "core/commands:command_from_json": "a script's orders, answered to the script",
+    "core/commands:command_to_json": "a fault of our own",
     "core/events:": "a name in the journal",
-    "core/export_guard": "the report's process prints it",
-    "core/orders": "a script's orders, answered to the script",
-    "core/policy_keys": "the command line",
-    "core/goals:read_goal": "the command line",
-    "core/goals:__str__": "the command line and the report",
-    "core/automation:": "prefixes of lines of the command line",
-    "core/automation:read_automation": "the command line",
-    "core/automation:doubts": "the command line",
-    "core/automation:never_met": "the command line",
+    "core/stopping/export_guard": "the report's process prints it",
+    "core/stopping/policy_edit": "the command line",
+    "core/stopping/goals:read_goal": "the command line",
+    "core/stopping/goals:__str__": "the command line and the report",
+    "core/stopping/automation:": "prefixes of lines of the command line",
+    "core/stopping/automation:read_automation": "the command line",
+    "core/stopping/automation:doubts": "the command line",
+    "core/stopping/automation:never_met": "the command line",
     "core/recovery:cut_off": "a part of a sentence that is there whole",
     "engine/engine:_commit_seed": "a commit's subject",
-    "engine/follow:kernel": "stands in the place of a kernel's text",
-    "engine/reporting:compiled": "the agent reads it",
+    "engine/follower:kernel": "stands in the place of a kernel's text",
+    "engine/run_report:compiled": "the agent reads it",
     "agent/tools/": "the agent reads it",
     "agent/prompt": "the agent reads it",
-    "agent/react:_reminder": "the agent reads it",
+    "agent/visit:_reminder": "the agent reads it",
     "agent/subagents:": "the agent reads it",
-    "agent/edit_bench/": "a benchmark's report",
     "agent/models/probe": "doctor",
-    "agent/models/wire": "the agent reads it",
+    "agent/models/request_body": "the agent reads it",
     "agent/models/claude:_cut": "the agent reads it",
     "agent/models/endpoint:__repr__": "a debugger",
-    "agent/models/knobs:describe": "the text of a plan item",
+    "core/plan/knobs:describe": "the text of a plan item",
     "agent/models/stream:_note_miss": "the usage report",
     "agent/models/stream:_tool_use": "the agent reads it",
     "agent/models/stream:_arguments": "the agent reads it",
@@ -74,31 +77,31 @@ UNSEEN = {
     "agent/models/stream:_no_constant": "the agent reads it",
     "agent/models/sweep:": "patterns",
     "agent/models/sweep:_diagnose": "parts of a sentence that is there whole",
-    "store/journal_pages:add": "a fault of our own",
-    "store/at_rest": "the command line",
+    "store/journal_reader:add": "a fault of our own",
+    "store/run_at_rest": "the command line",
     "store/checkup": "the command line",
     "store/salvage": "the command line",
-    "store/policy_file": "the command line",
     "store/run_list:line": "the command line",
     "store/history:": "a commit's author",
     "store/history:commit": "a commit's form",
     "store/history:library_version": "the report",
     "store/task_folder:_toml": "a file",
+    "store/task_toml:load_policy": "the command line",
     "store/task_toml:parse_task": "patterns",
     "store/task_toml:_explained": "patterns; its sentences are there all the same",
-    "evaluate/bench/": "a benchmark's report",
-    "evaluate/confined": "a process that the agent's scripts run in",
-    "evaluate/child": "code",
-    "evaluate/guard_words": "names",
-    "evaluate/lint:_too_easy": "the beginning of a sentence that is there whole",
-    "evaluate/lint:_hint": "the beginning of a sentence that is there whole",
+    "evaluate/sandbox/run_confined": "a process that the agent's scripts run in",
+    "evaluate/child/child_main": "code",
+    "evaluate/kernel_text:": "names",
+    "evaluate/task_lint:_too_easy": "the beginning of a sentence that is there whole",
+    "evaluate/task_lint:_hint": "the beginning of a sentence that is there whole",
     "evaluate/targets/cuda:": "names of figures",
-    "evaluate/targets/fingerprint": "names of figures",
+    "evaluate/targets/cpu:_lasting": "names of figures",
     "evaluate/dsls/cpp:": "code",
-    "tui/keymap:as_toml": "a file",
-    "tui/keymap:tomlish": "a file",
-    "tui/keymap:value": "a file",
-    "tui/settings_file:_with_line_first": "patterns; its sentence is there all the same",
+    "view/controls/keymap:as_toml": "a file",
+    "view/controls/keymap:tomlish": "a file",
+    "view/controls/keymap:value": "a file",
+    "view/controls/settings_file:_with_line_first": "patterns; its sentence is there all the same",
+    "view/controls/settings_file:write_settings": "put through tr",
     "tui/keyboard:put_on": "put through tr",
     "tui/keyboard:feed": "keys",
 }
@@ -148,7 +151,7 @@ PUT_TOGETHER = {
 @cache
 def below() -> tuple[Sentence, ...]:
     paths = [path for floor in FLOORS for path in sorted((PACKAGE / floor).rglob("*.py"))]
-    paths += [PACKAGE / "tui" / f"{name}.py" for name in SETTINGS]
+    paths += [PACKAGE / f"{name}.py" for name in SETTINGS]
     modules = (str(path.relative_to(PACKAGE).with_suffix("")) for path in paths)
     return tuple(one for module in modules for one in texts(module))
 
@@ -372,9 +375,9 @@ def test_a_catalogue_is_no_wider_than_a_screen_can_show(language: str) -> None:
 
 def test_english_reads_no_catalogue() -> None:
     code = (
-        "import sys; from akg_tui.tui import app, language, story; "
+        "from akg_tui.tui import app; from akg_tui.view import language; "
         "assert language.retold('the run is not paused') == 'the run is not paused'; "
-        "assert 'akg_tui.view.language' not in sys.modules; "
+        "assert not language._sayings.cache_info().currsize; "
         "language.speak('zh'); assert language.retold('the run is not paused') == '运行没有暂停'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
