@@ -41,9 +41,10 @@ from akg_tui.report.document import (
     Tokens,
     Told,
 )
-from akg_tui.report.wording import in_words, is_by_a_person, sandbox_of
+from akg_tui.report.wording import sandbox_of
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_list import JOURNAL
+from akg_tui.view.event_words import Surface, reported, words_of
 
 _OPEN = (ItemState.PENDING, ItemState.ACTIVE)
 _NOT_JUDGE = ("op", "files", "target", "policy", "agent")
@@ -125,8 +126,8 @@ class _Walked:
 
     def _see(self, record: ev.Record, before: RunState | None, state: RunState) -> None:
         event, at = record.event, utc(record.at)
-        if is_by_a_person(event):
-            self.interventions.append(Told(at, record.seq, in_words(event)))
+        if words := words_of(event, Surface.REPORT):
+            self.interventions.append(Told(at, record.seq, reported(words)))
         match event:
             case ev.SessionOpened():
                 word = "resumed" if event.resumed else "began"

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable
 
 from akg_tui.core.sanitize import clean, one_line, split_clean
-from akg_tui.report import compare, wording
+from akg_tui.report import wording
 from akg_tui.report.document import Report
+from akg_tui.view.diff import Kind, Row
 
 MOST_ROUNDS = 300  # in the table; the others are in the directions' table and report.json
 WIDTH = 160
@@ -156,6 +157,10 @@ def _lessons(report: Report) -> list[str]:
     return lines
 
 
+def _diff_line(row: Row) -> str:
+    return f"@@ {row.old} lines alike" if row.kind is Kind.GAP else row.kind.value + clean(row.text)
+
+
 def _kernel(report: Report) -> list[str]:
     best = report.best
     lines = ["", "## The best kernel", ""]
@@ -168,13 +173,7 @@ def _kernel(report: Report) -> list[str]:
             "Against the seed:",
             "",
         ]
-        lines += fence(
-            (
-                ("@@ " if row.mark == "@" else row.mark) + clean("".join(w for w, _ in row.words))
-                for row in compare.rows(report.seed.text, best.text)
-            ),
-            "diff",
-        )
+        lines += fence(map(_diff_line, wording.difference(report)), "diff")
     lines += ["", "As a whole:", ""]
     return lines + fence(split_clean(best.text.removesuffix("\n")), "python")
 

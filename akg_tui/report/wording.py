@@ -1,20 +1,19 @@
 """The sentences and figures of a report that page and Markdown share.
 
-Pure; says nothing in markup. Covers what people did to a run, and what each protection of the
-sandbox keeps a kernel from.
+Pure; says nothing in markup. Covers what each protection of the sandbox keeps a kernel from;
+the words for what people did come from `akg_tui.view.event_words`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
-from akg_tui.core import events as ev
-from akg_tui.core.approval_rules import in_words as rule_in_words
 from akg_tui.core.measurement import Interval, digits
-from akg_tui.core.sanitize import one_line
 from akg_tui.report.document import Protection, Report, Round, Rule, Sandbox
+from akg_tui.view.diff import Compared, compare, folded, split_lines
+
+CONTEXT = 3
 
 
 def times(ratio: float) -> str:
@@ -110,6 +109,12 @@ def reproduce(report: Report) -> list[str]:
     return lines
 
 
+def difference(report: Report) -> Compared:
+    """The best kernel against the seed, with `CONTEXT` lines around each change."""
+    seed, best = split_lines(report.seed.text), split_lines(report.best.text)
+    return folded(compare(seed, best), CONTEXT)
+
+
 def check(report: Report) -> str:
     """A command that prints `head_sha256` while the journal is the one that was reported."""
     return f"sed -n {report.journal.events}p RUN/{report.journal.file} | sha256sum"
@@ -126,85 +131,6 @@ def flat(settings: dict[str, object], prefix: str = "") -> list[tuple[str, str]]
         elif value is not None:
             found.append((prefix + name, str(value)))
     return found
-
-
-WIDTH = 400
-
-BY_A_PERSON = frozenset(
-    {
-        "DiagnosisForced",
-        "Forked",
-        "GateAnswered",
-        "GateChanged",
-        "HintGiven",
-        "ItemAdded",
-        "ItemEdited",
-        "ItemPinned",
-        "ItemsReordered",
-        "KeepUndone",
-        "ModeChanged",
-        "Paused",
-        "PlanEditAdopted",
-        "PlanEdited",
-        "PolicyChanged",
-        "ReplanForced",
-        "RuleLearned",
-        "RuleRevoked",
-        "StepGranted",
-        "StopRequested",
-        "SubagentHinted",
-        "SubagentStopped",
-        "Unpaused",
-    }
-)
-
-
-def is_by_a_person(event: ev.AnyEvent) -> bool:
-    """Whether somebody reached into the run here. An answer counts when a person gave it."""
-    name = type(event).__name__
-    if name == "QuestionAnswered":
-        return getattr(event, "source", "") == "user"
-    return name in BY_A_PERSON
-
-
-def in_words(event: ev.AnyEvent) -> str:
-    """What was done, on one line."""
-    match event:
-        case ev.HintGiven(text=text):
-            told = f"hint: {text}"
-        case ev.GateAnswered(answer=answer, comment=comment):
-            told = f"review: {answer}" + (f" ({comment})" if comment else "")
-        case ev.RuleLearned(rule=rule, scope=scope):
-            told = f"rule {rule}: {rule_in_words(scope)}"
-        case ev.RuleRevoked(rule=rule, reason=reason):
-            told = f"rule {rule} ended" + (f" ({reason})" if reason else "")
-        case ev.ModeChanged(mode=mode):
-            told = f"mode {mode}"
-        case ev.Paused():
-            told = "paused"
-        case ev.Unpaused():
-            told = "went on"
-        case ev.StepGranted():
-            told = "took one step"
-        case ev.StopRequested(reason=reason):
-            told = f"stop: {reason}"
-        case ev.SubagentHinted(subagent=name, text=text):
-            told = f"message to {name}: {text}"
-        case ev.SubagentStopped(subagent=name, reason=reason):
-            told = f"stopped {name}" + (f": {reason}" if reason else "")
-        case ev.PolicyChanged(source=source):
-            told = f"policy changed by the {source}"
-        case ev.PlanEdited(kept=kept):
-            told = f"PLAN.md was edited by hand; kept as {kept}"
-        case _:
-            told = _by_fields(event)
-    return one_line(told, WIDTH)
-
-
-def _by_fields(event: ev.AnyEvent) -> str:
-    fields: dict[str, Any] = ev.to_builtins(event)
-    said = ", ".join(f"{name} {value}" for name, value in fields.items() if name != "type")
-    return f"{type(event).__name__}: {said}" if said else type(event).__name__
 
 
 MEANINGS = {

@@ -15,9 +15,9 @@ from akg_tui.core import events as ev
 from akg_tui.core.phases import AGENT_PHASES, Phase, Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.view import formatting
-from akg_tui.view.event_words import diagnosed
+from akg_tui.view.event_words import diagnosis_cause
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, VERDICT, WAITS
-from akg_tui.view.language import retold, tr
+from akg_tui.view.language import retold, tr, translated
 from akg_tui.view.spans import BLANK, Line, cells, fit, line, spread, width
 
 LINE_CHARS = 400
@@ -175,7 +175,7 @@ class AgentList:
         elif isinstance(event, ev.DiagnosisReported):
             fallback = event.source == "fallback"
             agent.state = "failed" if fallback else "done"
-            agent.line = diagnosed(event)[:LINE_CHARS]
+            agent.line = translated(diagnosis_cause(event))[:LINE_CHARS]
         elif isinstance(event, ev.VisitFailed):
             agent.line = retold(one_line(event.reason))[:LINE_CHARS]
 
@@ -267,7 +267,7 @@ def state_told(agent: Agent) -> str:
     return (
         tr("is being stopped")
         if agent.at_work and agent.stopping
-        else formatting.ending(agent.state)
+        else translated(formatting.ending(agent.state))
     )
 
 

@@ -1,7 +1,8 @@
-"""The language of the screens: `tr` gives a sentence of English in the language in use.
+"""The language of the screens: catalogues, `tr` for one text, `Message` for a text with values.
 
-Catalogues are TOML files keyed by the English text. Sentences that the floors below wrote in
-English are found again by their templates.
+Catalogues are TOML files keyed by the English text. `translated` says a message in the language
+in use; `str` of it is English. Sentences that the floors below wrote in English are found again
+by their templates. Reads its own catalogues and nothing else.
 """
 
 from __future__ import annotations
@@ -59,8 +60,6 @@ def retold(text: str, /) -> str:
     """What a floor below wrote in English, a refusal or a reason, in the language spoken now."""
     if _spoken == ENGLISH or not text:
         return text
-    # Here, so that a workbench that speaks English never reads it.
-
     return said_in(_spoken, text)
 
 
@@ -72,21 +71,84 @@ def searched(text: str, /) -> str:
     """
     if _spoken == ENGLISH or not text:
         return text
-
     return said_in(_spoken, text, "search")
-
-
-def lined(text: str, /) -> str:
-    """A line that `headless.narrate` tells of an event, in the language spoken now."""
-    if _spoken == ENGLISH or not text:
-        return text
-
-    return said_in(_spoken, text, "lines")
 
 
 def marked(text: str) -> str:
     """`text` as it is: marks a text that is put through `tr` elsewhere."""
     return text
+
+
+class Reason(str):
+    """English that a floor below wrote: a reason, a refusal. Translated by its template."""
+
+    __slots__ = ()
+
+
+class AgentText(str):
+    """What an agent wrote: the built-in search's sentences are translated, a model's are not."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A text before it is in any language: its English template and the values in it.
+
+    A value may be a message, a `Reason`, an `AgentText`, a `Count` or a `Joined` itself.
+    """
+
+    template: str
+    values: Mapping[str, object]
+
+    def __str__(self) -> str:
+        return self.template.format(**self.values) if self.values else self.template
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """``1 line``, ``3 lines``. `figure` is the number as it is written, where not in full."""
+
+    number: int
+    noun: str
+    figure: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.figure or self.number} {self.noun}{'' if self.number == 1 else 's'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Several texts in a row."""
+
+    parts: tuple[object, ...]
+    separator: str = ", "
+
+    def __str__(self) -> str:
+        return self.separator.join(map(str, self.parts))
+
+
+def message(template: str, /, **values: object) -> Message:
+    """A text to be said later. `template` is a literal: the check of the catalogues reads it."""
+    return Message(template, values)
+
+
+def translated(text: object) -> str:
+    """A message, or another kind of text, in the language spoken now."""
+    match text:
+        case Message(template, values):
+            return tr(template, **{name: translated(value) for name, value in values.items()})
+        case Joined(parts, separator):
+            return separator.join(map(translated, parts))
+        case Count(number, noun, figure) if _spoken != ENGLISH:
+            pattern = catalogue(_spoken).get(f"{{n}} {noun}")
+            return pattern.format(n=figure or number) if pattern else str(text)
+        case Reason():
+            return retold(str(text))
+        case AgentText():
+            return searched(str(text))
+        case _:
+            return str(text)
 
 
 def language_of(environment: Mapping[str, str] = os.environ) -> str:
@@ -270,9 +332,7 @@ def _meet(left: str, right: str) -> bool:
 
 
 def sentences(language: str, whose: str) -> dict[str, str]:
-    """The sentences of the floors below (``told``), of the built-in search (``search``), or the
-    lines of a run that is told event by event (``lines``).
-    """
+    """The sentences of the floors below (``told``) or of the built-in search (``search``)."""
     path = FOLDER / f"{language}-{whose}.toml"
     texts: dict[str, str] = tomllib.loads(path.read_text("utf-8"))
     return texts
@@ -280,8 +340,7 @@ def sentences(language: str, whose: str) -> dict[str, str]:
 
 @lru_cache(maxsize=4)
 def _sayings(language: str, whose: str) -> Sayings:
-    replied = {"told": "search", "lines": "told"}.get(whose)
-    replies = _sayings(language, replied) if replied else None
+    replies = _sayings(language, "search") if whose == "told" else None
     return Sayings(sentences(language, whose), replies)
 
 

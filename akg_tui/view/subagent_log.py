@@ -17,9 +17,17 @@ from msgspec.structs import replace
 from akg_tui.core import events as ev
 from akg_tui.core.sanitize import one_line
 from akg_tui.view import formatting
-from akg_tui.view.agent_log import MAX_ENTRIES, SLICE, AgentLog, Entry, Paragraphs
+from akg_tui.view.agent_log import (
+    MAX_ENTRIES,
+    SLICE,
+    AgentLog,
+    Entry,
+    Paragraphs,
+    call_words,
+    paragraphs,
+    tell,
+)
 from akg_tui.view.agents import MOST, Agent, cost_of, sign_of, state_told
-from akg_tui.view.event_words import call_words, paragraphs, tell
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, fit, line, width

@@ -15,7 +15,7 @@ from akg_tui.core.sanitize import clean
 from akg_tui.view import formatting
 from akg_tui.view.controls import approvals
 from akg_tui.view.controls.command_registry import every
-from akg_tui.view.language import LANGUAGES, catalogue, language_of, speak, tr
+from akg_tui.view.language import LANGUAGES, catalogue, language_of, retold, speak, tr
 from akg_tui.view.spans import cells
 
 from .script import FakeHandle
@@ -27,28 +27,28 @@ OTHERS = [language for language in LANGUAGES if language != "en"]
 
 
 def literals() -> tuple[set[str], list[str]]:
-    """The texts put through `tr`, `marked` and `count` in the code, and calls that hide theirs."""
+    """The texts of `tr`, `message`, `marked` and `count` in the code; calls with hidden ones."""
     found: set[str] = set()
     hidden: list[str] = []
     folders = ("tui", "view")
     paths = [path for folder in folders for path in (PACKAGE / folder).rglob("*.py")]
-    for path in [*paths, PACKAGE / "plain_stream.py"]:
+    for path in [*paths, PACKAGE / "plain_stream.py", PACKAGE / "headless.py"]:
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call) or not node.args:
                 continue
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
             first = node.args[0]
-            if name in ("tr", "marked"):
+            if name in ("tr", "marked", "message"):
                 if isinstance(first, ast.Constant):
                     found.add(first.value)
-                elif name == "tr" and not re.search(
-                    r"label|help|group|about|_[A-Z]+\[|PANE_NAMES\[|self\.sort|^name$",
+                elif name != "marked" and not re.search(
+                    r"label|help|group|about|_[A-Z]+\[|PANE_NAMES\[|self\.sort|^name$|^template$",
                     ast.unparse(first),
                 ):
                     hidden.append(f"{path.name}: {ast.unparse(node)}")
             elif name == "tr_in":
                 found.add("|".join(ast.literal_eval(each) for each in node.args))
-            elif name == "count" and len(node.args) >= 2:
+            elif name in ("count", "Count") and len(node.args) >= 2:
                 noun = node.args[1]
                 if isinstance(noun, ast.Constant):
                     found.add(f"{{n}} {noun.value}")
@@ -187,7 +187,9 @@ async def test_a_command_is_found_by_its_english_name_in_every_language() -> Non
         ev.Scope("script", Phase.DIAGNOSE, "diagnosis", "bash"),
     ],
 )
-def test_a_rule_is_said_on_the_screen_in_the_very_words_of_the_record(covered: ev.Scope) -> None:
+def test_a_rule_is_said_in_the_language_spoken(covered: ev.Scope) -> None:
     assert approvals.scope(covered) == in_words(covered)
     applied = ev.RuleApplied(2, covered, gate=4, attempt=7, detail="import os\nprint()")
-    assert approvals.applied(applied) == applied_in_words(applied)
+    speak("zh")
+    assert "不再询问" in approvals.scope(covered)
+    assert retold(applied_in_words(applied)).startswith("规则 2 批准了")

@@ -3,9 +3,8 @@ from __future__ import annotations
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
 from akg_tui.tui.panes.log import unsaid
-from akg_tui.view.agent_log import MAX_ENTRIES
+from akg_tui.view.agent_log import MAX_ENTRIES, MAX_TEXT_LINES, tail
 from akg_tui.view.agent_log import AgentLog as Story
-from akg_tui.view.event_words import MAX_TEXT_LINES, tail
 from akg_tui.view.spans import plain, width
 
 from .script import FakeHandle

@@ -19,8 +19,16 @@ from hypothesis import strategies as st
 from akg_tui.core import events as ev
 from akg_tui.core.sanitize import clean
 from akg_tui.view import language
-from akg_tui.view.event_words import diagnosed
-from akg_tui.view.language import LANGUAGES, Sayings, retold, searched, sentences, speak
+from akg_tui.view.event_words import diagnosis_cause
+from akg_tui.view.language import (
+    LANGUAGES,
+    Sayings,
+    retold,
+    searched,
+    sentences,
+    speak,
+    translated,
+)
 from akg_tui.view.spans import cells
 
 from .sentences import PACKAGE, Sentence, is_sentence, shape, texts
@@ -316,10 +324,10 @@ def test_a_language_model_is_never_translated() -> None:
 def test_a_diagnosis_of_plain_facts_is_the_runs_own_words() -> None:
     cause = "p3: the process was killed by SIGSEGV while being called; p4: no time was left"
     speak("zh")
-    assert diagnosed(ev.DiagnosisReported(cause=cause, source="fallback")) == (
-        "p3：进程在调用时被 SIGSEGV 杀死; p4：已没有时间"
-    )
-    assert diagnosed(ev.DiagnosisReported(cause=cause)) == cause
+    fallback = ev.DiagnosisReported(cause=cause, source="fallback")
+    said = "p3：进程在调用时被 SIGSEGV 杀死; p4：已没有时间"
+    assert translated(diagnosis_cause(fallback)) == said
+    assert translated(diagnosis_cause(ev.DiagnosisReported(cause=cause))) == cause
 
 
 @pytest.mark.parametrize(

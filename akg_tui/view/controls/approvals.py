@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.approval_rules import INTERPRETERS, rule_fault, scope_of, warnings
+from akg_tui.core.approval_rules import in_words, rule_fault, scope_of, warnings
 from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import Question, RunState
@@ -334,38 +334,4 @@ def _unanswered(question: Question, now: float) -> str:
 
 def scope(covered: ev.Scope) -> str:
     """What a rule of this scope approves, in a sentence."""
-    match covered.gate:
-        case "plan":
-            return tr("every later plan of the agent is worked on unasked")
-        case "edit":
-            return tr(
-                "every later edit of the agent is built, run in the sandbox and timed unasked"
-            )
-        case "keep":
-            return tr(
-                "every later KEEP becomes the best unasked, but for one that the static guard "
-                "warns of"
-            )
-        case _:
-            return tr(
-                "every {interpreter} script of {who} in phase {phase}, whatever its text, "
-                "arguments and input, runs confined, unasked",
-                interpreter=INTERPRETERS.get(covered.interpreter, covered.interpreter),
-                who=tr("a {agent}", agent=covered.agent) if covered.agent else tr("the agent"),
-                phase=covered.phase,
-            )
-
-
-def applied(event: ev.RuleApplied) -> str:
-    """What a rule has approved, in a line."""
-    match event.scope.gate:
-        case "plan":
-            what = tr("the plan")
-        case "edit":
-            what = tr("the edit of attempt {number}", number=event.attempt)
-        case "keep":
-            what = tr("the KEEP of attempt {number}", number=event.attempt)
-        case _:
-            first = one_line(event.detail.partition("\n")[0], 80)
-            what = tr("the script {line}", line=first)
-    return tr("rule {number} approved {what}", number=event.rule, what=what)
+    return retold(in_words(covered))
