@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -32,34 +32,39 @@ def summary_of(handle: RunHandle) -> dict[str, Any]:
     return {**summarize(handle.state), "run": handle.path, "report": report}
 
 
-async def run_as_json(handle: RunHandle, out: TextIO) -> None:
-    """Run to the end; one JSON object a line on `out`, the summary last."""
+class ModelHeld(RuntimeError):
+    """The model cannot be used as things are, and nobody watches who could mend it."""
+
+
+async def run_watched(handle: RunHandle, tick: Callable[[], None], *, attended: bool) -> None:
+    """Run to the end; `tick` is called every `TICK_S` seconds and once at the end.
+
+    Raises `ModelHeld` when the model cannot be used and the run is not `attended` by a person.
+    """
     task = asyncio.create_task(handle.run())
-    stream = _JsonLines(handle, out)
     try:
         while not task.done():
-            await until_done(task, handle)
-            stream.write()
+            await asyncio.wait({task}, timeout=TICK_S)
+            if handle.state.api_failure and not task.done() and not attended:
+                raise ModelHeld(handle.state.api_failure)
+            tick()
         await task
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        stream.write()
+        tick()
+
+
+async def run_as_json(handle: RunHandle, out: TextIO) -> None:
+    """Run to the end; one JSON object a line on `out`, the summary last."""
+    stream = _JsonLines(handle, out)
+    try:
+        await run_watched(handle, stream.write, attended=False)
+    finally:
         if handle.state.finished or handle.state.api_failure:
             out.write(json.dumps(summary_of(handle)) + "\n")
             out.flush()
-
-
-class ModelHeld(RuntimeError):
-    """The model cannot be used as things are, and nobody watches who could mend it."""
-
-
-async def until_done(task: asyncio.Task[None], handle: RunHandle) -> None:
-    """Wait a tick, or until the work ends. Raises `ModelHeld` when only a person could help."""
-    await asyncio.wait({task}, timeout=TICK_S)
-    if handle.state.api_failure and not task.done():
-        raise ModelHeld(handle.state.api_failure)
 
 
 class _JsonLines:
@@ -105,29 +110,23 @@ async def run_with_progress(handle: RunHandle) -> None:
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20))
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
         bar = progress.add_task("starting", total=None)
-        task = asyncio.create_task(handle.run())
         shown = 0
-        try:
-            while not task.done():
-                await until_done(task, handle)
-                count = len(handle.records)
-                for record in unread(handle.records, shown):
-                    for line in narrate([record]):
-                        console.print(line, soft_wrap=True)
-                shown = count
-                now = handle.live.progress
-                total = now.total or None if now else None
-                doing = f"{handle.state.phase}  {handle.live.activity}"
-                if now:
-                    doing += f": {now.stage} {one_line(now.message, 60)}"
-                progress.update(
-                    bar, description=doing, total=total, completed=now.done if now else 0
-                )
-            await task
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+
+        def tick() -> None:
+            nonlocal shown
+            count = len(handle.records)
+            for line in narrate(unread(handle.records, shown)):
+                console.print(line, soft_wrap=True)
+            shown = count
+            now = handle.live.progress
+            total = now.total or None if now else None
+            doing = f"{handle.state.phase}  {handle.live.activity}"
+            if now:
+                doing += f": {now.stage} {one_line(now.message, 60)}"
+            done = now.done if now else 0
+            progress.update(bar, description=doing, total=total, completed=done)
+
+        await run_watched(handle, tick, attended=False)
     console.print()
     for line in closing_lines(handle):
         console.print(line, soft_wrap=True)

@@ -20,7 +20,7 @@ from akg_tui.core.effects import Hold, next_effect
 from akg_tui.core.phases import Mode, Overlay
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.engine.run_handle import unread
-from akg_tui.headless import closing_lines, until_done
+from akg_tui.headless import closing_lines, run_watched
 from akg_tui.view import formatting
 from akg_tui.view.controls.approvals import Request, requests
 from akg_tui.view.diff import Compared, Kind, compare, folded, size, split_lines
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from akg_tui.engine.run_handle import RunHandle
     from akg_tui.view.controls.preferences import Preferences
 
-TICK_S = 0.1
 PROGRESS_S = 10.0
 ARM_S = 0.5
 DIFF_CONTEXT = 3
@@ -41,33 +40,20 @@ NO = ("discard", "reject")
 
 
 async def run_plain(
-    handle: RunHandle, out: TextIO, typed: TextIO | None, looks: Preferences
+    handle: RunHandle, out: TextIO, typed: TextIO | None, wanted: Preferences
 ) -> None:
     """Run to the end, telling it line by line on `out`.
 
     `typed` is where answers come from; it is read only where it is a terminal. Raises
     `akg_tui.headless.ModelHeld` when the model cannot be used and nobody could say `go`.
     """
-    if looks.lang:
-        speak(looks.lang)
+    if wanted.lang:
+        speak(wanted.lang)
     answers = typed if typed is not None and typed.isatty() else None
-    stream = PlainStream(handle, out, ascii_only=looks.glyphs == "ascii")
-    task = asyncio.create_task(handle.run())
+    stream = PlainStream(handle, out, ascii_only=wanted.glyphs == "ascii")
     stream.begin(can_answer=answers is not None)
-    try:
-        with _lines_of(answers, stream.answer):
-            while not task.done():
-                if answers is None:
-                    await until_done(task, handle)
-                else:
-                    await asyncio.wait({task}, timeout=TICK_S)
-                stream.write()
-            await task
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        stream.write()
+    with _lines_of(answers, stream.answer):
+        await run_watched(handle, stream.write, attended=answers is not None)
     for line in closing_lines(handle, translated):
         stream.say(line)
 
@@ -272,7 +258,7 @@ class PlainStream:
         word = word.casefold()
         if not word:
             return
-        deeds: dict[str, Callable[[str], None]] = {
+        handlers: dict[str, Callable[[str], None]] = {
             **dict.fromkeys(YES, lambda comment: self._settle(comment, approve=True)),
             **dict.fromkeys(NO, lambda comment: self._settle(comment, approve=False)),
             "always": lambda comment: self._settle(comment, approve=True, always=True),
@@ -291,12 +277,12 @@ class PlainStream:
             "status": lambda _: self._status(),
             "help": lambda _: self._help(),
         }
-        deed = deeds.get(word)
-        if deed is None:
+        handler = handlers.get(word)
+        if handler is None:
             self.say(tr("{word} is nothing that can be said here; help lists what can",
                         word=one_line(word, 40)))  # fmt: skip
         else:
-            deed(rest)
+            handler(rest)
 
     def _send(self, command: cmd.Command, told: str) -> None:
         refused = self._handle.send(command)

@@ -14,6 +14,7 @@ from akg_tui.report import wording
 from akg_tui.report.chart import MAX_MARKS, draw
 from akg_tui.report.document import Report, Round
 from akg_tui.syntax import highlight
+from akg_tui.view import formatting
 from akg_tui.view.diff import Compared, Row, changed_ranges, find_hunks, size
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -39,11 +40,11 @@ def render_page(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "times": wording.times,
+        "times": formatting.times,
         "interval": wording.interval,
         "confidence": wording.confidence,
         "ms": wording.milliseconds,
-        "duration": wording.duration,
+        "duration": formatting.short_time,
         "rule": wording.rule,
     }
     # The drawing is the one piece of markup that is trusted: no untrusted text is in it.

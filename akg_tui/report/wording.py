@@ -1,7 +1,7 @@
 """The sentences and figures of a report that page and Markdown share.
 
-Pure; says nothing in markup. Covers what each protection of the sandbox keeps a kernel from;
-the words for what people did come from `akg_tui.view.event_words`.
+Pure; says nothing in markup. The words for what people did come from
+`akg_tui.view.event_words`, those for a protection from `akg_tui.evaluate.sandbox.protections`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from akg_tui.core.measurement import Interval, digits
+from akg_tui.core.measurement import Interval
+from akg_tui.evaluate.sandbox.protections import ABOUT
 from akg_tui.report.document import Protection, Report, Round, Rule, Sandbox
+from akg_tui.view import formatting
 from akg_tui.view.diff import Compared, compare, folded, split_lines
 
 CONTEXT = 3
-
-
-def times(ratio: float) -> str:
-    """A speedup for reading: 10.7×, 1.06×, 0.466×."""
-    return (
-        f"{ratio:.1f}×" if ratio >= 10 else f"{ratio:.2f}×" if ratio >= 1 else f"{digits(ratio)}×"
-    )
 
 
 def interval(found: Interval | None) -> str:
@@ -34,16 +29,8 @@ def confidence(found: Interval) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g} ms"
-
-
-def duration(seconds: float) -> str:
-    """Hours, minutes and seconds as far as they are needed."""
-    whole = round(seconds)
-    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    """A time a call, or a dash."""
+    return "–" if value is None else formatting.milliseconds(value)
 
 
 def headline(report: Report) -> tuple[str, str]:
@@ -52,10 +39,10 @@ def headline(report: Report) -> tuple[str, str]:
     if final := figures.speedup_over_seed:
         bounds = f"{interval(final)} at {confidence(final)} confidence"
         words = f"{bounds}, best kernel against the seed, measured afresh"
-        return times(final.ratio), words
+        return formatting.times(final.ratio), words
     if estimate := figures.estimate_over_seed:
         words = f"{interval(estimate)}: an estimate, the product of the kept rounds' ratios"
-        return times(estimate.ratio), words
+        return formatting.times(estimate.ratio), words
     if report.baseline_problem:
         return "no figure", "the seed or the reference could not be measured"
     if not report.incumbents:
@@ -133,28 +120,14 @@ def flat(settings: dict[str, object], prefix: str = "") -> list[tuple[str, str]]
     return found
 
 
-MEANINGS = {
-    "netns": "no network",
-    "userns": "a user namespace of its own",
-    "landlock": "no files but its own (a file-system filter)",
-    "seccomp": "no dangerous system calls (a system-call filter)",
-    "no_capabilities": "no capabilities",
-    "no_new_privs": "cannot gain privileges",
-    "rlimits": "limits on memory, files and processes",
-    "hidden_memory": "the judge's memory cannot be read",
-    "session": "a session of its own, killed as a whole",
-    "pdeathsig": "dies with the judge",
-}
-
-
 def sandbox_of(measured: Iterable[tuple[str, ...]]) -> Sandbox:
     """What was in force, counted over the evaluations in which a kernel's process ran."""
     held = [names for names in measured if names]
-    extra = sorted({name for names in held for name in names} - MEANINGS.keys())
+    unknown = sorted({name for names in held for name in names} - ABOUT.keys())
     return Sandbox(
         len(held),
         tuple(
-            Protection(name, MEANINGS.get(name, name), sum(name in names for names in held))
-            for name in (*MEANINGS, *extra)
+            Protection(name, ABOUT.get(name, name), sum(name in names for names in held))
+            for name in (*ABOUT, *unknown)
         ),
     )

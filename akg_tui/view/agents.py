@@ -271,10 +271,18 @@ def state_told(agent: Agent) -> str:
     )
 
 
+def head_of(agent: Agent) -> Line:
+    """Who it is, and in which state."""
+    glyph, role = sign_of(agent)
+    return line(
+        (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
+    )
+
+
 ROWS_EACH = 2
 
 
-def fleet_rows(
+def agent_rows(
     fleet: AgentList, now: float, room: int, streams: Callable[[str], str] = lambda subagent: ""
 ) -> list[Line]:
     """Two rows an agent: who, in which state, at what cost; and below it its last line.
@@ -283,12 +291,8 @@ def fleet_rows(
     """
     rows: list[Line] = []
     for agent in shown_order(fleet):
-        glyph, role = sign_of(agent)
         doing = agent.doing if agent is fleet.main else ""
-        left = line(
-            (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
-        )
-        left = (*left, (f" {tr('in {phase}', phase=doing)}" if doing else "", "muted"))
+        left = (*head_of(agent), (f" {tr('in {phase}', phase=doing)}" if doing else "", "muted"))
         fits = (most for most in (3, 2) if width(left) + cells(cost_of(agent, now, most)) < room)
         rows.append(spread(left, line((cost_of(agent, now, next(fits, 1)), "muted")), room))
         writing = _last_line(streams(agent.ident)[-LINE_CHARS:]) if agent.at_work else ""

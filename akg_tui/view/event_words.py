@@ -18,14 +18,7 @@ from akg_tui.core.sanitize import one_line, split_clean
 from akg_tui.core.stopping.automation import QUEUE_EXHAUSTED
 from akg_tui.view import formatting
 from akg_tui.view.glyphs import VERDICT
-from akg_tui.view.language import (
-    AgentText,
-    Count,
-    Joined,
-    Message,
-    Reason,
-    message,
-)
+from akg_tui.view.language import AgentText, Count, Joined, Message, Reason, message
 from akg_tui.view.spans import cells
 
 LABEL_CELLS = 10
@@ -310,9 +303,7 @@ def _items(event: ev.ItemsSuspended | ev.ItemsDropped) -> EventWords:
 
 
 def _waits(event: ev.ApiWaiting) -> EventWords:
-    seconds = f"{event.seconds:.0f} s"
-    told = message("try {number} in {time}: {why}", number=event.attempt + 1, time=seconds,
-                   why=_reason(event.reason))  # fmt: skip
+    told = formatting.next_try(event.attempt, event.seconds, event.reason)
     return _error(Joined(("WAIT_API", told), ": "))
 
 

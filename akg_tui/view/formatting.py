@@ -5,16 +5,7 @@ from __future__ import annotations
 from akg_tui.core.measurement import Interval, Measurement, Outcome, digits
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.verdict import percent
-from akg_tui.view.language import (
-    Count,
-    Joined,
-    Message,
-    Reason,
-    marked,
-    message,
-    tr,
-    translated,
-)
+from akg_tui.view.language import Count, Joined, Message, Reason, marked, message, tr, translated
 
 
 def clock(seconds: float) -> str:
@@ -56,6 +47,12 @@ def count(number: int, noun: str, figure: str = "") -> str:
     `figure` is the number as it is to be written, where that is not all its digits.
     """
     return translated(Count(number, noun, figure))
+
+
+def next_try(tries: int, seconds: float, reason: str) -> Message:
+    """When the model's server is asked again, after so many tries, and why not now."""
+    return message("try {number} in {time}: {why}", number=tries + 1, time=short_time(seconds),
+                   why=Reason(one_line(reason)))  # fmt: skip
 
 
 def attempt(number: int) -> str:

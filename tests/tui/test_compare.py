@@ -9,16 +9,7 @@ from hypothesis import strategies as st
 from akg_tui.hashline.document import Document
 from akg_tui.syntax import highlight
 from akg_tui.view.code_rows import CodeRows, Colours
-from akg_tui.view.diff import (
-    Kind,
-    Row,
-    SideBySide,
-    compare,
-    find_hunks,
-    folded,
-    size,
-    split_lines,
-)
+from akg_tui.view.diff import Kind, Row, SideBySide, compare, find_hunks, folded, size, split_lines
 from akg_tui.view.spans import plain
 
 from .script import KERNEL

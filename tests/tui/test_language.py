@@ -15,7 +15,16 @@ from akg_tui.core.sanitize import clean
 from akg_tui.view import formatting
 from akg_tui.view.controls import approvals
 from akg_tui.view.controls.command_registry import every
-from akg_tui.view.language import LANGUAGES, catalogue, language_of, retold, speak, tr
+from akg_tui.view.language import (
+    FOLDER,
+    LANGUAGES,
+    catalogue,
+    catalogues,
+    language_of,
+    retold,
+    speak,
+    tr,
+)
 from akg_tui.view.spans import cells
 
 from .script import FakeHandle
@@ -66,9 +75,18 @@ def test_every_text_is_put_through_tr_as_a_literal() -> None:
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_a_catalogue_has_every_text_that_is_used_and_no_other(language: str) -> None:
-    texts = set(catalogue(language))
+    texts = {text if not context else f"{context}|{text}"
+             for context, found in catalogues(language).items() for text in found
+             if context not in ("told", "search")}  # fmt: skip
     assert used() - texts == set()
     assert texts - used() == set()
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_every_entry_of_a_catalogue_is_read_and_stands_once(language: str) -> None:
+    (path,) = FOLDER.joinpath(language).rglob("*.po")
+    entries = re.findall(r'^msgid "(?=.*\n(?!msgstr ""\n"Project))', path.read_text(), re.MULTILINE)
+    assert len(entries) == sum(map(len, catalogues(language).values()))
 
 
 @pytest.mark.parametrize("language", OTHERS)

@@ -15,15 +15,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Gate, ItemState, Mode
 from akg_tui.tui.screens.review import Review
 from akg_tui.view.controls import keymap as km
-from akg_tui.view.diff import (
-    Kind,
-    SideBySide,
-    changed_words,
-    compare,
-    find_hunks,
-    folded,
-    partner,
-)
+from akg_tui.view.diff import Kind, SideBySide, changed_words, compare, find_hunks, folded, partner
 
 from .script import KERNEL, FakeHandle, Try, faster
 from .stage import Stage, on_stage

@@ -22,10 +22,10 @@ from akg_tui.view import language
 from akg_tui.view.event_words import diagnosis_cause
 from akg_tui.view.language import (
     LANGUAGES,
-    Sayings,
+    SentenceTemplates,
+    catalogue,
     retold,
     searched,
-    sentences,
     speak,
     translated,
 )
@@ -170,7 +170,7 @@ def unseen(one: Sentence) -> bool:
 
 
 def both(language: str) -> dict[str, str]:
-    return sentences(language, "told") | sentences(language, "search")
+    return {**catalogue(language, "told"), **catalogue(language, "search")}
 
 
 @pytest.mark.parametrize("language", OTHERS)
@@ -209,7 +209,7 @@ def test_what_is_said_to_be_unseen_is_still_there() -> None:
 @pytest.mark.parametrize("whose", WHOSE)
 @pytest.mark.parametrize("language", OTHERS)
 def test_a_sentence_keeps_its_values_and_holds_nothing_odd(language: str, whose: str) -> None:
-    for english, said in sentences(language, whose).items():
+    for english, said in catalogue(language, whose).items():
         holes = re.findall(r"\{(\w+)\}", english)
         kept = [hole for hole in holes if hole != "s"]  # an English plural
         assert sorted(re.findall(r"\{(\w+)\}", said)) == sorted(kept), english
@@ -235,9 +235,9 @@ _SAMPLES = {
 def test_each_sentence_is_found_by_its_words_and_by_no_other(language: str, whose: str) -> None:
     """With values that no other sentence has; two of one form, as the more telling one."""
     words = (f"QX{number}" for number in count())
-    replies = Sayings(sentences(language, "search"))
-    known = Sayings(sentences(language, whose), replies)
-    for english, said in sentences(language, whose).items():
+    replies = SentenceTemplates(catalogue(language, "search"))
+    known = SentenceTemplates(catalogue(language, whose), replies)
+    for english, said in catalogue(language, whose).items():
         values = {
             hole: next(_SAMPLES.get(hole.rstrip("0123456789"), words))
             for hole in re.findall(r"\{(\w+)\}", english)
@@ -353,8 +353,8 @@ def test_the_faults_of_a_persons_settings_are_said(fault: str, said: str) -> Non
 
 @given(st.text(alphabet=list("{}[]\\:;,() \n\x1b中an0"), max_size=300))
 def test_any_text_is_taken_without_an_error_and_stays_if_unknown(text: str) -> None:
-    said = language._sayings("zh", "told").said(text)
-    assert language.said_in("zh", text) == (text if said is None else said)
+    said = language._templates_of("zh", "told").said(text)
+    assert language.translate_sentence("zh", text) == (text if said is None else said)
     unknown = re.search(r"[{}\\x1b]", text)
     assert not unknown or said is None or unknown[0] in said  # put in as it is
 
@@ -363,12 +363,12 @@ def test_a_text_of_separators_alone_costs_little() -> None:
     """The parts of a text are each looked up once: their number, not time, is what is bound."""
     looked: list[str] = []
 
-    class Counting(Sayings):
-        def near(self, text: str) -> list[language.Saying]:
+    class Counting(SentenceTemplates):
+        def near(self, text: str) -> list[language.SentenceTemplate]:
             looked.append(text)
             return super().near(text)
 
-    known = Counting(sentences("zh", "told"))
+    known = Counting(catalogue("zh", "told"))
     known.said(("a; b: c, d (e) " * 100)[: language.LONGEST])
     assert len(looked) < 400
 
@@ -376,7 +376,7 @@ def test_a_text_of_separators_alone_costs_little() -> None:
 @pytest.mark.parametrize("language", OTHERS)
 def test_a_catalogue_is_no_wider_than_a_screen_can_show(language: str) -> None:
     """A refusal is one row of the footer: what is said first must fit at 80 columns."""
-    for english, said in sentences(language, "told").items():
+    for english, said in catalogue(language, "told").items():
         head = re.split(r"[：；]", said)[0]
         assert cells(re.sub(r"\{\w+\}", "12", head)) <= max(78, cells(english)), english
 
@@ -385,7 +385,7 @@ def test_english_reads_no_catalogue() -> None:
     code = (
         "from akg_tui.tui import app; from akg_tui.view import language; "
         "assert language.retold('the run is not paused') == 'the run is not paused'; "
-        "assert not language._sayings.cache_info().currsize; "
+        "assert not language.catalogues.cache_info().currsize; "
         "language.speak('zh'); assert language.retold('the run is not paused') == '运行没有暂停'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -35,7 +35,7 @@ from akg_tui.tui.screens.banded import Dimming
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view import formatting
-from akg_tui.view.controls.completion import grown, paths
+from akg_tui.view.controls.completion import common_start, paths
 from akg_tui.view.glyphs import LIVE
 from akg_tui.view.language import marked, message, retold, tr, translated
 from akg_tui.view.spans import Line, cells, fit, hang, line
@@ -400,7 +400,7 @@ class Wizard(ModalScreen[Start | None], Dimming[Start | None]):
         here = self._input(field.name)
         if here.value != typed or self.focused is not here:
             return  # more was typed meanwhile
-        longer = grown(typed, offers)
+        longer = common_start(typed, offers)
         if longer != typed:
             here.value = longer
             here.cursor_position = len(longer)
