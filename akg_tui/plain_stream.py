@@ -15,24 +15,23 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO
 
 from akg_tui.core import commands as cmd
-from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import told as rule_told
 from akg_tui.core.effects import Hold, next_effect
 from akg_tui.core.phases import Mode, Overlay
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.engine.run_handle import unread
-from akg_tui.headless import closing_lines, narrate, until_done
+from akg_tui.headless import closing_lines, run_watched
 from akg_tui.view import formatting
 from akg_tui.view.controls.approvals import Request, requests
 from akg_tui.view.diff import Compared, Kind, compare, folded, size, split_lines
-from akg_tui.view.language import lined, retold, searched, speak, tr
+from akg_tui.view.event_words import Surface, line_texts
+from akg_tui.view.language import retold, speak, tr, translated
 
 if TYPE_CHECKING:
     from akg_tui.core.state import RunState
     from akg_tui.engine.run_handle import RunHandle
     from akg_tui.view.controls.preferences import Preferences
 
-TICK_S = 0.1
 PROGRESS_S = 10.0
 ARM_S = 0.5
 DIFF_CONTEXT = 3
@@ -41,35 +40,22 @@ NO = ("discard", "reject")
 
 
 async def run_plain(
-    handle: RunHandle, out: TextIO, typed: TextIO | None, looks: Preferences
+    handle: RunHandle, out: TextIO, typed: TextIO | None, wanted: Preferences
 ) -> None:
     """Run to the end, telling it line by line on `out`.
 
     `typed` is where answers come from; it is read only where it is a terminal. Raises
     `akg_tui.headless.ModelHeld` when the model cannot be used and nobody could say `go`.
     """
-    if looks.lang:
-        speak(looks.lang)
+    if wanted.lang:
+        speak(wanted.lang)
     answers = typed if typed is not None and typed.isatty() else None
-    stream = PlainStream(handle, out, ascii_only=looks.glyphs == "ascii")
-    task = asyncio.create_task(handle.run())
+    stream = PlainStream(handle, out, ascii_only=wanted.glyphs == "ascii")
     stream.begin(can_answer=answers is not None)
-    try:
-        with _lines_of(answers, stream.answer):
-            while not task.done():
-                if answers is None:
-                    await until_done(task, handle)
-                else:
-                    await asyncio.wait({task}, timeout=TICK_S)
-                stream.write()
-            await task
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        stream.write()
-    for line in closing_lines(handle):
-        stream.say(lined(line.strip()))
+    with _lines_of(answers, stream.answer):
+        await run_watched(handle, stream.write, attended=answers is not None)
+    for line in closing_lines(handle, translated):
+        stream.say(line)
 
 
 @contextlib.contextmanager
@@ -153,8 +139,8 @@ class PlainStream:
         start, self._shown = self._shown, len(self._handle.records)
         for record in unread(self._handle.records, start):
             at = time.strftime("%H:%M:%S", time.localtime(record.at))
-            for line in (*narrate([record], self._handle, retold), *_more(record.event)):
-                self.say(f"{at} {lined(line)}")
+            for line in line_texts(record.event, Surface.PLAIN, translated):
+                self.say(f"{at} {line}")
         self._tell_standing()
         self._tell_progress()
 
@@ -272,7 +258,7 @@ class PlainStream:
         word = word.casefold()
         if not word:
             return
-        deeds: dict[str, Callable[[str], None]] = {
+        handlers: dict[str, Callable[[str], None]] = {
             **dict.fromkeys(YES, lambda comment: self._settle(comment, approve=True)),
             **dict.fromkeys(NO, lambda comment: self._settle(comment, approve=False)),
             "always": lambda comment: self._settle(comment, approve=True, always=True),
@@ -291,12 +277,12 @@ class PlainStream:
             "status": lambda _: self._status(),
             "help": lambda _: self._help(),
         }
-        deed = deeds.get(word)
-        if deed is None:
+        handler = handlers.get(word)
+        if handler is None:
             self.say(tr("{word} is nothing that can be said here; help lists what can",
                         word=one_line(word, 40)))  # fmt: skip
         else:
-            deed(rest)
+            handler(rest)
 
     def _send(self, command: cmd.Command, told: str) -> None:
         refused = self._handle.send(command)
@@ -410,37 +396,3 @@ class PlainStream:
             tr("stop: end the run and report; ctrl+c leaves it to be resumed"),
         ):
             self.say(f"  {text}")
-
-
-def _more(event: ev.AnyEvent) -> list[str]:
-    """What `narrate` leaves out because the live line of a terminal shows it."""
-    match event:
-        case ev.PhaseEntered():
-            why = f": {retold(one_line(event.reason))}" if event.reason else ""
-            return [f"phase     {event.phase}{why}"]
-        case ev.ItemActivated():
-            return [f"round     {event.round}: {event.item}"]
-        case ev.ModelReplied() if event.text.strip():
-            return [f"agent     {one_line(searched(event.text), 300)}"]
-        case ev.KernelEdited():
-            return [f"edit      +{event.added} -{event.removed} {one_line(event.note, 100)}"]
-        case ev.EvalFinished(purpose=purpose, measurement=m) if purpose is not ev.Purpose.BASELINE:
-            told = formatting.measured(m, tr("against what it was timed with"))
-            return [f"measured  {one_line(told, 200)}"]
-        case ev.GateAnswered():
-            why = f": {one_line(event.comment)}" if event.comment else ""
-            return [f"answer    {one_line(event.answer)}{why}"]
-        case ev.ModeChanged():
-            return [f"mode      {event.mode}"]
-        case ev.HintGiven():
-            return [f"hint      {one_line(event.text, 200)}"]
-        case ev.SubagentHinted():
-            return [f"hint      to {one_line(event.subagent)}: {one_line(event.text, 200)}"]
-        case ev.SubagentStopped():
-            return [f"stop      {one_line(event.subagent)} {one_line(event.reason, 200)}".rstrip()]
-        case ev.StopRequested():
-            return [f"stop      {retold(one_line(event.reason))}"]
-        case ev.RunFinished():
-            return [f"over      {retold(one_line(event.reason))}"]
-        case _:
-            return []

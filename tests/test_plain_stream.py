@@ -43,10 +43,10 @@ def test_a_whole_run_is_told_in_lines_that_say_each_thing_once() -> None:
         stream.write()
     rows = out.getvalue().splitlines()
     assert rows[0] == "run of row_softmax, mode auto"
-    assert sum("KEEP    p1" in row for row in rows) == 1
+    assert sum("KEEP p1" in row for row in rows) == 1
     assert any("phase     PLAN" in row for row in rows)
     assert any("agent     I set FLAGS = -O3" in row for row in rows)
-    assert any("over      " in row for row in rows)
+    assert any(" the run is over: " in row for row in rows)
     dated = [row for row in rows[2:] if not row.startswith((" ", "WAITS", "ASK"))]
     assert len(dated) == len(set(dated))
 
@@ -198,7 +198,7 @@ def test_a_model_that_cannot_be_used_is_told_once_and_go_tries_again() -> None:
     stream.write()
     stream.write()
     said = out.getvalue()
-    assert said.count("WAIT_API  the model cannot be used: the key was refused by") == 1
+    assert said.count(" the model cannot be used: the key was refused by") == 1
     assert said.count("WAITS: the model cannot be used (the key was refused by") == 1
     assert "go tries again" in said
     stream.answer("go")
@@ -213,7 +213,7 @@ async def test_a_model_that_cannot_be_used_ends_a_stream_that_nobody_answers() -
     handle, out = held(), io.StringIO()
     with pytest.raises(ModelHeld, match="the key was refused"):
         await asyncio.wait_for(run_plain(handle, out, io.StringIO("go\n"), Preferences()), 10)
-    assert "WAIT_API  the model cannot be used: the key was refused" in out.getvalue()
+    assert " the model cannot be used: the key was refused" in out.getvalue()
 
 
 def test_what_waits_is_told_once_and_how_to_go_on() -> None:
@@ -313,8 +313,8 @@ async def test_the_stream_speaks_the_language_that_is_preferred() -> None:
     finally:
         speak("en")
     assert out.getvalue().startswith("运行 row_softmax，模式 auto")
-    assert "✔ KEEP    p1   更快：+31.0 %（" in out.getvalue()
-    assert "阶段      PLAN：基线已测量" in out.getvalue()
+    assert "✓ KEEP p1 更快：+31.0 %（" in out.getvalue()
+    assert "阶段      PLAN 基线已测量" in out.getvalue()
 
 
 def test_a_refusal_is_told_in_the_language_spoken() -> None:
@@ -345,15 +345,15 @@ def test_a_rule_is_made_told_listed_and_ended_in_words() -> None:
     assert handle.sent[-1] == cmd.AnswerGate(1, approve=True, comment="they are small", always=True)
     handle.work(lambda state: state.settled == 2)
     stream.write()
-    assert f"rule      1 learned: {said}" in out.getvalue()
-    assert "rule      1 approved the edit of attempt 2" in out.getvalue()
+    assert f"you       always: {said} (rule 1)" in out.getvalue()
+    assert " rule 1 approved the edit of attempt 2" in out.getvalue()
     stream.answer("rules")
     assert f"  rule 1, in force: {said} (used 1 time)" in out.getvalue()
     stream.answer("revoke it")
     assert "a rule is named by its number" in out.getvalue()
     stream.answer("revoke 1")
     assert handle.state.rules_in_force == ()
-    assert "rule      1 ended" in out.getvalue()
+    assert "you       end rule 1" in out.getvalue()
 
 
 def test_a_request_that_makes_no_rule_offers_none_and_makes_none() -> None:

@@ -106,7 +106,7 @@ class Diagnosis(Struct, frozen=True):
     source: str
 
 
-class Told(Struct, frozen=True):
+class TimedNote(Struct, frozen=True):
     """Something that happened, in words, with the number of its event."""
 
     at_utc: str
@@ -208,9 +208,9 @@ class Report(Struct, frozen=True, kw_only=True):
     directions: tuple[Direction, ...]
     diagnoses: tuple[Diagnosis, ...]
     baseline_problem: str
-    interventions: tuple[Told, ...]
+    interventions: tuple[TimedNote, ...]
     rules: tuple[Rule, ...]
-    sessions: tuple[Told, ...]
+    sessions: tuple[TimedNote, ...]
     spent: Spent
     settings: dict[str, Any]
     policy: dict[str, Any]

@@ -38,12 +38,13 @@ from akg_tui.report.document import (
     Spent,
     Step,
     Stop,
+    TimedNote,
     Tokens,
-    Told,
 )
-from akg_tui.report.wording import in_words, is_by_a_person, sandbox_of
+from akg_tui.report.wording import sandbox_of
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_list import JOURNAL
+from akg_tui.view.event_words import Surface, reported, words_of
 
 _OPEN = (ItemState.PENDING, ItemState.ACTIVE)
 _NOT_JUDGE = ("op", "files", "target", "policy", "agent")
@@ -63,7 +64,7 @@ def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -
         If a kernel is lost or the journal changed under the reader.
     """
     state = run.state
-    walked = _Walked(run)
+    walked = _JournalWalk(run)
     about = _about(state, walked.created)
     figures = _figures(state)
     best = _source(run, state)
@@ -103,7 +104,7 @@ def utc(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class _Walked:
+class _JournalWalk:
     """What only the way through the journal tells, not the state at its end."""
 
     def __init__(self, run: RunAtRest) -> None:
@@ -112,8 +113,8 @@ class _Walked:
         self.created = created
         self.steps: list[Step] = []
         self.diagnoses: list[Diagnosis] = []
-        self.interventions: list[Told] = []
-        self.sessions: list[Told] = []
+        self.interventions: list[TimedNote] = []
+        self.sessions: list[TimedNote] = []
         self.measurements: list[Measurement] = []
         self._state = run.state
         self._items = {item.id: item for item in run.state.items}
@@ -125,12 +126,14 @@ class _Walked:
 
     def _see(self, record: ev.Record, before: RunState | None, state: RunState) -> None:
         event, at = record.event, utc(record.at)
-        if is_by_a_person(event):
-            self.interventions.append(Told(at, record.seq, in_words(event)))
+        if words := words_of(event, Surface.REPORT):
+            self.interventions.append(TimedNote(at, record.seq, reported(words)))
         match event:
             case ev.SessionOpened():
                 word = "resumed" if event.resumed else "began"
-                self.sessions.append(Told(at, record.seq, f"{word} with version {event.version}"))
+                self.sessions.append(
+                    TimedNote(at, record.seq, f"{word} with version {event.version}")
+                )
             case ev.EvalFinished():
                 self.measurements.append(event.measurement)
             case ev.DiagnosisReported():

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.core.sanitize import clean, one_line
-from akg_tui.report import compare, wording
+from akg_tui.report import wording
 from akg_tui.report.chart import MAX_MARKS, draw
 from akg_tui.report.document import Report, Round
 from akg_tui.syntax import highlight
+from akg_tui.view import formatting
+from akg_tui.view.diff import Compared, Row, changed_ranges, find_hunks, size
 
 TEMPLATES = Path(__file__).parent / "templates"
 FOLD_BEYOND = 300  # rounds: then the table is folded by direction
@@ -38,11 +40,11 @@ def render_page(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "times": wording.times,
+        "times": formatting.times,
         "interval": wording.interval,
         "confidence": wording.confidence,
         "ms": wording.milliseconds,
-        "duration": wording.duration,
+        "duration": formatting.short_time,
         "rule": wording.rule,
     }
     # The drawing is the one piece of markup that is trusted: no untrusted text is in it.
@@ -54,8 +56,8 @@ def render_page(report: Report) -> str:
 
 
 def _parts(report: Report) -> dict[str, Any]:
-    difference = compare.rows(report.seed.text, report.best.text)
-    added, removed = compare.counts(difference)
+    shown = wording.difference(report)
+    added, removed = size(shown)
     figure, meaning = wording.headline(report)
     folded = len(report.rounds) > FOLD_BEYOND
     return {
@@ -64,7 +66,7 @@ def _parts(report: Report) -> dict[str, Any]:
         "state": wording.state(report),
         "status": wording.status(report),
         "kept": wording.kept(report),
-        "difference": difference,
+        "difference": _marked(shown),
         "added": added,
         "removed": removed,
         "code": _code(report.best.text),
@@ -76,6 +78,21 @@ def _parts(report: Report) -> dict[str, Any]:
         "folded": folded,
         "thinned": len(report.rounds) > MAX_MARKS,
     }
+
+
+def _marked(rows: Compared) -> list[tuple[Row, list[tuple[str, bool]]]]:
+    """Each row with the pieces of its text; True where a piece differs from its counterpart."""
+    hunk_of = {n: hunk for hunk in find_hunks(rows) for n in range(hunk.start, hunk.stop)}
+    found: list[tuple[Row, list[tuple[str, bool]]]] = []
+    for number, row in enumerate(rows):
+        hunk = hunk_of.get(number)
+        pieces: list[tuple[str, bool]] = []
+        at = 0
+        for start, stop in changed_ranges(rows, hunk, number) if hunk else ():
+            pieces += [(row.text[at:start], False), (row.text[start:stop], True)]
+            at = stop
+        found.append((row, [*pieces, (row.text[at:], False)]))
+    return found
 
 
 def _code(text: str) -> list[list[tuple[str, str]]]:

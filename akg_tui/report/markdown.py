@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterable
 
 from akg_tui.core.sanitize import clean, one_line, split_clean
-from akg_tui.report import compare, wording
+from akg_tui.report import wording
 from akg_tui.report.document import Report
+from akg_tui.view import formatting
+from akg_tui.view.diff import Kind, Row
 
 MOST_ROUNDS = 300  # in the table; the others are in the directions' table and report.json
 WIDTH = 160
@@ -71,7 +73,7 @@ def _head(report: Report) -> list[str]:
         f"- Run {code(about.run_id)}, {code(wording.state(report))}",
         f"- Status: {wording.status(report)}",
         *(f"- {code(note)}" for note in report.notes),
-        f"- {about.rounds} rounds: {verdicts}; {wording.duration(about.worked_s)} of work, "
+        f"- {about.rounds} rounds: {verdicts}; {formatting.short_time(about.worked_s)} of work, "
         f"{about.started_utc} to {about.last_event_utc}",
         f"- Target {about.backend} {code(about.arch) if about.arch else ''}".rstrip()
         + f", DSL {about.dsl}, agent {code(about.agent)}, akg-tui {code(about.made_by_version)}",
@@ -79,7 +81,7 @@ def _head(report: Report) -> list[str]:
         f"{wording.milliseconds(figures.seed_ms)}, best {wording.milliseconds(figures.best_ms)}",
     ]
     if figures.best_over_reference is not None:
-        times = wording.times(figures.best_over_reference)
+        times = formatting.times(figures.best_over_reference)
         lines.append(f"- The best kernel is {times} as fast as the reference (two measurements)")
     lines += ["", "## Why it stopped", ""]
     if report.stop.primary or report.stop.conditions:
@@ -156,6 +158,10 @@ def _lessons(report: Report) -> list[str]:
     return lines
 
 
+def _diff_line(row: Row) -> str:
+    return f"@@ {row.old} lines alike" if row.kind is Kind.GAP else row.kind.value + clean(row.text)
+
+
 def _kernel(report: Report) -> list[str]:
     best = report.best
     lines = ["", "## The best kernel", ""]
@@ -168,13 +174,7 @@ def _kernel(report: Report) -> list[str]:
             "Against the seed:",
             "",
         ]
-        lines += fence(
-            (
-                ("@@ " if row.mark == "@" else row.mark) + clean("".join(w for w, _ in row.words))
-                for row in compare.rows(report.seed.text, best.text)
-            ),
-            "diff",
-        )
+        lines += fence(map(_diff_line, wording.difference(report)), "diff")
     lines += ["", "As a whole:", ""]
     return lines + fence(split_clean(best.text.removesuffix("\n")), "python")
 
@@ -189,7 +189,7 @@ def _ground(report: Report) -> list[str]:
     if not sandbox.evaluations:
         lines.append("No kernel ran.")
     else:
-        lines.append(f"In force, out of {sandbox.evaluations} evaluations:")
+        lines.append(f"The process of a kernel, in so many of {sandbox.evaluations} evaluations:")
         lines.append("")
         lines += [
             f"- {p.meaning}: {'**not in force**' if not p.evaluations else p.evaluations}"

@@ -1,28 +1,21 @@
 """The sentences and figures of a report that page and Markdown share.
 
-Pure; says nothing in markup. Covers what people did to a run, and which protections of the sandbox
-were in force.
+Pure; says nothing in markup. The words for what people did come from
+`akg_tui.view.event_words`, those for a protection from `akg_tui.evaluate.sandbox.protections`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
-from akg_tui.core import events as ev
-from akg_tui.core.approval_rules import in_words as rule_in_words
-from akg_tui.core.measurement import Interval, digits
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.measurement import Interval
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report.document import Protection, Report, Round, Rule, Sandbox
+from akg_tui.view import formatting
+from akg_tui.view.diff import Compared, compare, folded, split_lines
 
-
-def times(ratio: float) -> str:
-    """A speedup for reading: 10.7×, 1.06×, 0.466×."""
-    return (
-        f"{ratio:.1f}×" if ratio >= 10 else f"{ratio:.2f}×" if ratio >= 1 else f"{digits(ratio)}×"
-    )
+CONTEXT = 3
 
 
 def interval(found: Interval | None) -> str:
@@ -36,16 +29,8 @@ def confidence(found: Interval) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g} ms"
-
-
-def duration(seconds: float) -> str:
-    """Hours, minutes and seconds as far as they are needed."""
-    whole = round(seconds)
-    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    """A time a call, or a dash."""
+    return "–" if value is None else formatting.milliseconds(value)
 
 
 def headline(report: Report) -> tuple[str, str]:
@@ -54,10 +39,10 @@ def headline(report: Report) -> tuple[str, str]:
     if final := figures.speedup_over_seed:
         bounds = f"{interval(final)} at {confidence(final)} confidence"
         words = f"{bounds}, best kernel against the seed, measured afresh"
-        return times(final.ratio), words
+        return formatting.times(final.ratio), words
     if estimate := figures.estimate_over_seed:
         words = f"{interval(estimate)}: an estimate, the product of the kept rounds' ratios"
-        return times(estimate.ratio), words
+        return formatting.times(estimate.ratio), words
     if report.baseline_problem:
         return "no figure", "the seed or the reference could not be measured"
     if not report.incumbents:
@@ -111,6 +96,12 @@ def reproduce(report: Report) -> list[str]:
     return lines
 
 
+def difference(report: Report) -> Compared:
+    """The best kernel against the seed, with `CONTEXT` lines around each change."""
+    seed, best = split_lines(report.seed.text), split_lines(report.best.text)
+    return folded(compare(seed, best), CONTEXT)
+
+
 def check(report: Report) -> str:
     """A command that prints `head_sha256` while the journal is the one that was reported."""
     return f"sed -n {report.journal.events}p RUN/{report.journal.file} | sha256sum"
@@ -129,94 +120,15 @@ def flat(settings: dict[str, object], prefix: str = "") -> list[tuple[str, str]]
     return found
 
 
-WIDTH = 400
-
-BY_A_PERSON = frozenset(
-    {
-        "DiagnosisForced",
-        "Forked",
-        "GateAnswered",
-        "GateChanged",
-        "HintGiven",
-        "ItemAdded",
-        "ItemEdited",
-        "ItemPinned",
-        "ItemsReordered",
-        "KeepUndone",
-        "ModeChanged",
-        "Paused",
-        "PlanEditAdopted",
-        "PlanEdited",
-        "PolicyChanged",
-        "ReplanForced",
-        "RuleLearned",
-        "RuleRevoked",
-        "StepGranted",
-        "StopRequested",
-        "SubagentHinted",
-        "SubagentStopped",
-        "Unpaused",
-    }
-)
-
-
-def is_by_a_person(event: ev.AnyEvent) -> bool:
-    """Whether somebody reached into the run here. An answer counts when a person gave it."""
-    name = type(event).__name__
-    if name == "QuestionAnswered":
-        return getattr(event, "source", "") == "user"
-    return name in BY_A_PERSON
-
-
-def in_words(event: ev.AnyEvent) -> str:
-    """What was done, on one line."""
-    match event:
-        case ev.HintGiven(text=text):
-            told = f"hint: {text}"
-        case ev.GateAnswered(answer=answer, comment=comment):
-            told = f"review: {answer}" + (f" ({comment})" if comment else "")
-        case ev.RuleLearned(rule=rule, scope=scope):
-            told = f"rule {rule}: {rule_in_words(scope)}"
-        case ev.RuleRevoked(rule=rule, reason=reason):
-            told = f"rule {rule} ended" + (f" ({reason})" if reason else "")
-        case ev.ModeChanged(mode=mode):
-            told = f"mode {mode}"
-        case ev.Paused():
-            told = "paused"
-        case ev.Unpaused():
-            told = "went on"
-        case ev.StepGranted():
-            told = "took one step"
-        case ev.StopRequested(reason=reason):
-            told = f"stop: {reason}"
-        case ev.SubagentHinted(subagent=name, text=text):
-            told = f"message to {name}: {text}"
-        case ev.SubagentStopped(subagent=name, reason=reason):
-            told = f"stopped {name}" + (f": {reason}" if reason else "")
-        case ev.PolicyChanged(source=source):
-            told = f"policy changed by the {source}"
-        case ev.PlanEdited(kept=kept):
-            told = f"PLAN.md was edited by hand; kept as {kept}"
-        case _:
-            told = _by_fields(event)
-    return one_line(told, WIDTH)
-
-
-def _by_fields(event: ev.AnyEvent) -> str:
-    fields: dict[str, Any] = ev.to_builtins(event)
-    said = ", ".join(f"{name} {value}" for name, value in fields.items() if name != "type")
-    return f"{type(event).__name__}: {said}" if said else type(event).__name__
-
-
 def sandbox_of(measured: Iterable[tuple[str, ...]]) -> Sandbox:
     """What was in force, counted over the evaluations in which a kernel's process ran."""
     held = [names for names in measured if names]
-    extra = sorted({name for names in held for name in names} - PROTECTIONS.keys())
+    unknown = sorted({name for names in held for name in names} - PROTECTIONS.keys())
     meanings = {name: purpose.about for name, purpose in PROTECTIONS.items()}
     return Sandbox(
         len(held),
         tuple(
             Protection(name, meanings.get(name, name), sum(name in names for names in held))
-            for name in (*PROTECTIONS, *extra)
+            for name in (*PROTECTIONS, *unknown)
         ),
     )

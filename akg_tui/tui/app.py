@@ -29,7 +29,7 @@ from akg_tui.tui.terminal_guard import Sheltered
 from akg_tui.tui.time_travel_actions import Travelling
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view.controls.command_registry import at, way_to
-from akg_tui.view.controls.notification import Attention
+from akg_tui.view.controls.notification import WaitNotifier
 from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import hang, line
 
@@ -108,7 +108,7 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         super().__init__()
         self._faults = self.dress(theme, wanted)
         self.title = "akg-tui"
-        self.attention = Attention(self._to_terminal, os.environ)
+        self.attention = WaitNotifier(self._to_terminal, os.environ)
         self.clock = PullClock(
             self, self._pull, time.monotonic, self._news, self._rest, between=self._between
         )
@@ -224,10 +224,10 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
 
     def look(self) -> RunSnapshot:
         """The run as it is now; as it was, when the person looks at the past."""
-        from akg_tui.view.controls.time_travel import look_back
+        from akg_tui.view.controls.time_travel import past_snapshot
 
         look = self.look_now()
-        return look_back(look, self._travel) if self._travel and self.in_past else look
+        return past_snapshot(look, self._travel) if self._travel and self.in_past else look
 
     def look_now(self) -> RunSnapshot:
         from akg_tui.view.run_snapshot import snapshot_of

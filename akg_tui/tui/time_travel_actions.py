@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from akg_tui.core.state import RunState
     from akg_tui.engine.run_handle import RunHandle
     from akg_tui.tui.screens.run_screen import Steering
-    from akg_tui.view.controls.time_travel import Travel
+    from akg_tui.view.controls.time_travel import TimeTravel
     from akg_tui.view.run_snapshot import RunSnapshot
 
     class _Base(App[int], Steering): ...
@@ -37,7 +37,7 @@ AT_ONCE = 20_000  # events whose states are folded without a thread and a word
 class Travelling(_Base):
     """Actions of the app on the past of its run."""
 
-    _travel: Travel | None = None
+    _travel: TimeTravel | None = None
     _handle: RunHandle | None
 
     def tell(self, text: str) -> None:
@@ -77,14 +77,14 @@ class Travelling(_Base):
     async def _into_past(self) -> None:
         """The states are folded first: in a thread when there are many."""
         from akg_tui.core.past_states import Past
-        from akg_tui.view.controls.time_travel import Travel
+        from akg_tui.view.controls.time_travel import TimeTravel
 
         handle = self._handle
         if handle is None:
             return
         travel = self._travel
         if travel is None or travel.past.records is not handle.records:
-            travel = Travel(getattr(handle, "past", None) or Past(handle.records))
+            travel = TimeTravel(getattr(handle, "past", None) or Past(handle.records))
         if len(travel.past) - travel.past.folded > AT_ONCE:
             self.tell(tr("reading the past …"))
             await asyncio.to_thread(travel.past.extend)

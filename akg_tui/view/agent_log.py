@@ -15,13 +15,14 @@ from itertools import accumulate
 import msgspec
 
 from akg_tui.core import events as ev
-from akg_tui.core.sanitize import one_line, split_clean
+from akg_tui.core.sanitize import clean, one_line, split_clean
+from akg_tui.core.state import RunState
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
-from akg_tui.view.event_words import Paragraph, call_words, paragraphs, source, tell, wrapped
-from akg_tui.view.glyphs import FOLDED, OPEN
-from akg_tui.view.language import retold, searched, tr
-from akg_tui.view.spans import Line, fit
+from akg_tui.view.event_words import EventWords, Surface, words_of
+from akg_tui.view.glyphs import FOLDED, OPEN, TOOL
+from akg_tui.view.language import retold, searched, tr, translated
+from akg_tui.view.spans import BLANK, Line, Span, fit, hang
 
 MAX_ENTRIES = 2_000
 SLICE = 250  # entries that are wrapped at once, so that no wrapping holds the screen
@@ -30,9 +31,83 @@ BRIEF_LINES = 6  # of a reply, before the rest of it is folded
 MAX_OUTPUT_LINES = 200
 MAX_OPEN = 1_000  # calls that wait for an answer: of older ones none comes
 
+MAX_STREAM_ROWS = 200
+MAX_TEXT_LINES = 60
+
 _FOLDING = {ev.ToolCalled, ev.ToolAnswered, ev.KernelEdited, ev.ModelReplied}
 
+Paragraph = tuple[Line, str, str]
+"""What stands before the first row, the text, and the role of the text."""
 Paragraphs = list[Paragraph]
+
+
+def tell(event: ev.AnyEvent) -> Paragraphs:
+    """What one event tells by itself; nothing where it tells nothing."""
+    words = words_of(event, Surface.LOG)
+    if words is None:
+        return []
+    if isinstance(event, ev.PhaseEntered):
+        return [((("── ", "phase.rule"), (translated(words.text), words.role)), "", "text")]
+    return [_paragraph(words), *(_paragraph(each, "  ") for each in words.details)]
+
+
+def _paragraph(words: EventWords, indent: str = "") -> Paragraph:
+    lead = tuple((f"{translated(text)} ", role) for text, role in words.lead)
+    if indent and not lead:
+        lead = ((indent, "text"),)
+    return lead, clean(translated(words.text)), words.role
+
+
+def paragraphs(
+    text: str, role: str, lead: Span = ("", "text"), *, most: int = MAX_TEXT_LINES
+) -> Paragraphs:
+    """Text of many lines as paragraphs; beyond `most` the rest is counted."""
+    lines = split_clean(text.strip())
+    shown: Paragraphs = [((lead,) if lead[0] else (), each, role) for each in lines[:most]]
+    hidden = len(lines) - most
+    if hidden > 0:
+        told = tr("({lines}: in the journal)", lines=formatting.count(hidden, "more line"))
+        shown.append(((), told, "faint"))
+    return shown
+
+
+def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
+    """The rows of an entry. A paragraph without text is its lead alone, on one row."""
+    if len(entry) == 1 and entry[0][1]:
+        lead, text, role = entry[0]
+        return hang(text, room, lead, role)
+    rows: list[Line] = []
+    for lead, text, role in entry:
+        if text:
+            rows += hang(text, room, lead, role)
+        else:
+            rows.append(fit(lead, room) if lead else BLANK)
+    return rows
+
+
+def tail(state: RunState, stream: str, room: int) -> list[Line]:
+    """What is under way below the last entry: streamed text and calls without an answer."""
+    entry: Paragraphs = []
+    if stream.strip():
+        entry += paragraphs(stream[-8_000:], "log.model")
+    for _, tool in state.open_calls:
+        entry.append((((f"{TOOL} ", "log.tool"),), f"{one_line(tool)} …", "log.tool"))
+    return wrapped(entry, room)[-MAX_STREAM_ROWS:]
+
+
+def source(name: str) -> Span:
+    """Which subagent something is of; nothing for the run's own agent."""
+    return (f"{one_line(name)} " if name else "", "accent")
+
+
+def call_words(event: ev.ToolCalled) -> str:
+    size = ""
+    ops, items = event.arguments.get("ops"), event.arguments.get("items")
+    if event.tool == "edit_kernel" and isinstance(ops, list):
+        size = f" {formatting.count(len(ops), 'op')}"
+    elif event.tool == "submit_plan" and isinstance(items, list):
+        size = f" {formatting.count(len(items), 'item')}"
+    return f"{one_line(event.tool)}{size}"
 
 
 @dataclass(slots=True)

@@ -15,9 +15,9 @@ from akg_tui.core import events as ev
 from akg_tui.core.phases import AGENT_PHASES, Phase, Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.view import formatting
-from akg_tui.view.event_words import diagnosed
+from akg_tui.view.event_words import diagnosis_cause
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, VERDICT, WAITS
-from akg_tui.view.language import retold, tr
+from akg_tui.view.language import retold, tr, translated
 from akg_tui.view.spans import BLANK, Line, cells, fit, line, spread, width
 
 LINE_CHARS = 400
@@ -175,7 +175,7 @@ class AgentList:
         elif isinstance(event, ev.DiagnosisReported):
             fallback = event.source == "fallback"
             agent.state = "failed" if fallback else "done"
-            agent.line = diagnosed(event)[:LINE_CHARS]
+            agent.line = translated(diagnosis_cause(event))[:LINE_CHARS]
         elif isinstance(event, ev.VisitFailed):
             agent.line = retold(one_line(event.reason))[:LINE_CHARS]
 
@@ -267,14 +267,22 @@ def state_told(agent: Agent) -> str:
     return (
         tr("is being stopped")
         if agent.at_work and agent.stopping
-        else formatting.ending(agent.state)
+        else translated(formatting.ending(agent.state))
+    )
+
+
+def head_of(agent: Agent) -> Line:
+    """Who it is, and in which state."""
+    glyph, role = sign_of(agent)
+    return line(
+        (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
     )
 
 
 ROWS_EACH = 2
 
 
-def fleet_rows(
+def agent_rows(
     fleet: AgentList, now: float, room: int, streams: Callable[[str], str] = lambda subagent: ""
 ) -> list[Line]:
     """Two rows an agent: who, in which state, at what cost; and below it its last line.
@@ -283,12 +291,8 @@ def fleet_rows(
     """
     rows: list[Line] = []
     for agent in shown_order(fleet):
-        glyph, role = sign_of(agent)
         doing = agent.doing if agent is fleet.main else ""
-        left = line(
-            (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
-        )
-        left = (*left, (f" {tr('in {phase}', phase=doing)}" if doing else "", "muted"))
+        left = (*head_of(agent), (f" {tr('in {phase}', phase=doing)}" if doing else "", "muted"))
         fits = (most for most in (3, 2) if width(left) + cells(cost_of(agent, now, most)) < room)
         rows.append(spread(left, line((cost_of(agent, now, next(fits, 1)), "muted")), room))
         writing = _last_line(streams(agent.ident)[-LINE_CHARS:]) if agent.at_work else ""

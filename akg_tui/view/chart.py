@@ -392,7 +392,7 @@ class Chart:
             told = tr("too small for a chart: {key} gives it all the room", key=zoom)
             return [fit(line((told, "muted")), width)]
         scale = Scale(_values(plot), 4 * rows)
-        across = (2 * columns - 3) / _room_for(plot.last_x)
+        across = (2 * columns - 3) / _axis_length(plot.last_x)
 
         def at(x: int) -> int:
             return 1 + round(x * across)
@@ -414,7 +414,7 @@ class Chart:
              ("┤" if n in labels else "│", "chart.axis"), *canvas.row(n, under.get(n, {})))
             for n in range(rows)
         ]  # fmt: skip
-        drawn.append(_floor(plot, columns, at))
+        drawn.append(_x_axis(plot, columns, at))
         return drawn
 
     def _grown(self, plot: Plot, at: Place) -> int:
@@ -438,7 +438,7 @@ class Chart:
         return max(0, at(min(moved)) // 2 - 1)
 
 
-def _room_for(last_x: int) -> int:
+def _axis_length(last_x: int) -> int:
     """The attempts that the axis has room for: a few more than there are where there are many,
     so that the places of the others stay as they are when one is added.
     """
@@ -536,7 +536,7 @@ def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:
     return {scale.dot(t) // 4: f"{t:.{digits}f}{plot.unit}".rjust(_LABEL)[:_LABEL] for t in ticks}
 
 
-def _floor(plot: Plot, columns: int, at: Place) -> Line:
+def _x_axis(plot: Plot, columns: int, at: Place) -> Line:
     """The horizontal axis with the numbers of attempts under their places."""
     cells = [" "] * columns
     free = 0

@@ -21,10 +21,9 @@ from akg_tui.view.diff import (
     Kind,
     Ranges,
     Row,
-    changed_words,
+    SideBySide,
+    changed_ranges,
     compare,
-    partner,
-    side_by_side,
     split_lines,
 )
 from akg_tui.view.language import tr
@@ -247,13 +246,7 @@ class DiffRows(CodeRows):
         return _emphasised(spans, self._changed(row), _WORD_ROLE[row.kind])
 
     def _changed(self, row: Row) -> Ranges:
-        hunk = self._hunk_of[self._at]
-        other = partner(hunk, self._at)
-        if other is None:
-            return ()
-        if row.kind is Kind.REMOVED:
-            return changed_words(row.text, self.compared[other].text)[0]
-        return changed_words(self.compared[other].text, row.text)[1]
+        return changed_ranges(self.compared, self._hunk_of[self._at], self._at)
 
 
 class SplitRows(OnDemand[Line]):
@@ -261,18 +254,15 @@ class SplitRows(OnDemand[Line]):
 
     def __init__(self, rows: DiffRows, hunks: Sequence[Hunk], room: int) -> None:
         self._rows = rows
-        self._pairs = side_by_side(rows.compared, hunks)
+        self._pairs = SideBySide(rows.compared, hunks)
         self._half = max(4, (room - 1) // 2)
-        first = {left if left is not None else right: n for n, (left, right) in self._each()}
-        self.starts = {hunk.number: first[hunk.start] for hunk in hunks}
+        numbers = (hunk.number for hunk in hunks)
+        self.starts = dict(zip(numbers, self._pairs.starts, strict=True))
 
     def within(self, top: int, end: int) -> list[Row]:
         """The compared rows that stand in these rows, in the order of one column."""
         numbers = {n for pair in self._pairs[top:end] for n in pair if n is not None}
         return [self._rows.compared[number] for number in sorted(numbers)]
-
-    def _each(self) -> list[tuple[int, tuple[int | None, int | None]]]:
-        return list(enumerate(self._pairs))
 
     def __len__(self) -> int:
         return len(self._pairs)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from enum import Enum
-from itertools import accumulate, zip_longest
+from itertools import accumulate
 from typing import NamedTuple
 
 from akg_tui.hashline.document import Document
@@ -236,17 +236,6 @@ def folded(rows: Compared, context: int) -> Compared:
     return rows.of(shown)
 
 
-def hunks(rows: Compared) -> tuple[int, ...]:
-    """Where each run of changed rows begins."""
-    found: list[int] = []
-    at = 0
-    for before, run in zip((None, *rows.runs), rows.runs, strict=False):
-        if run.kind in CHANGED and (before is None or before.kind not in CHANGED):
-            found.append(at)
-        at += run.rows
-    return tuple(found)
-
-
 def size(rows: Compared) -> tuple[int, int]:
     """Lines added and removed."""
     return _count(rows, Kind.ADDED), _count(rows, Kind.REMOVED)
@@ -254,62 +243,6 @@ def size(rows: Compared) -> tuple[int, int]:
 
 def _count(rows: Compared, kind: Kind) -> int:
     return sum(run.rows for run in rows.runs if run.kind is kind)
-
-
-Pair = tuple[Row | None, Row | None]
-
-
-class Pairs(OnDemand[Pair]):
-    """The rows side by side: what is the same on both, a removed run beside the added one.
-
-    `changes` are the places where runs of changed pairs begin.
-    """
-
-    def __init__(self, rows: Compared) -> None:
-        self.last = rows.last
-        self._rows = rows
-        self._parts: list[tuple[int, tuple[Pair, ...]]] = []  # a row to begin at, or the pairs
-        self._ends: list[int] = []
-        removed: list[Row] = []
-        added: list[Row] = []
-        at = 0
-        changes: list[int] = []
-        for run in rows.runs:
-            if run.kind is Kind.REMOVED:
-                removed += rows[at : at + run.rows]
-            elif run.kind is Kind.ADDED:
-                added += rows[at : at + run.rows]
-            else:
-                changes += self._flush(removed, added)
-                removed, added = [], []
-                self._append(at, (), run.rows)
-            at += run.rows
-        changes += self._flush(removed, added)
-        self.changes = tuple(changes)
-
-    def _flush(self, removed: list[Row], added: list[Row]) -> list[int]:
-        """Take a run of changed pairs in; where it begins."""
-        pairs = tuple(zip_longest(removed, added))
-        begin = len(self)
-        if pairs:
-            self._append(0, pairs, len(pairs))
-        return [begin] if pairs else []
-
-    def _append(self, start: int, pairs: tuple[Pair, ...], count: int) -> None:
-        self._ends.append(len(self) + count)
-        self._parts.append((start, pairs))
-
-    def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
-
-    def _made(self, index: int) -> Pair:
-        number = bisect_right(self._ends, index)
-        start, pairs = self._parts[number]
-        offset = index - (self._ends[number - 1] if number else 0)
-        if pairs:
-            return pairs[offset]
-        row = self._rows[start + offset]
-        return row, row
 
 
 ALIKE = 0.4  # less of a line than this in common, and it is another line
@@ -370,21 +303,46 @@ def partner(hunk: Hunk, row: int) -> int | None:
     return other if other < hunk.middle else None
 
 
-def side_by_side(
-    rows: Sequence[Row], hunks: Sequence[Hunk]
-) -> tuple[tuple[int | None, int | None], ...]:
-    """Pairs of row numbers to stand beside each other, old at the left and new at the right."""
-    pairs: list[tuple[int | None, int | None]] = []
-    at = 0
-    for hunk in hunks:
-        pairs += [(n, n) for n in range(at, hunk.start)]
-        for offset in range(max(hunk.removed, hunk.added)):
-            left = hunk.start + offset if offset < hunk.removed else None
-            right = hunk.middle + offset if offset < hunk.added else None
-            pairs.append((left, right))
-        at = hunk.stop
-    pairs += [(n, n) for n in range(at, len(rows))]
-    return tuple(pairs)
+class SideBySide(OnDemand[tuple[int | None, int | None]]):
+    """Pairs of row numbers to stand beside each other: old at the left, new at the right.
+
+    A removed run stands beside the added one that follows it. `starts` is the pair at which
+    each hunk begins.
+    """
+
+    def __init__(self, rows: Sequence[Row], hunks: Sequence[Hunk]) -> None:
+        self._hunks = hunks
+        self.starts: list[int] = []
+        saved = 0  # rows that stand beside another
+        for hunk in hunks:
+            self.starts.append(hunk.start - saved)
+            saved += min(hunk.removed, hunk.added)
+        self._count = len(rows) - saved
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _made(self, index: int) -> tuple[int | None, int | None]:
+        number = bisect_right(self.starts, index) - 1
+        if number < 0:
+            return index, index
+        hunk, offset = self._hunks[number], index - self.starts[number]
+        beyond = offset - max(hunk.removed, hunk.added)
+        if beyond >= 0:
+            return hunk.stop + beyond, hunk.stop + beyond
+        left = hunk.start + offset if offset < hunk.removed else None
+        right = hunk.middle + offset if offset < hunk.added else None
+        return left, right
+
+
+def changed_ranges(rows: Sequence[Row], hunk: Hunk, number: int) -> Ranges:
+    """What of the row `number` of a hunk differs from the row that it became, or came from."""
+    other = partner(hunk, number)
+    if other is None:
+        return ()
+    if number < hunk.middle:
+        return changed_words(rows[number].text, rows[other].text)[0]
+    return changed_words(rows[other].text, rows[number].text)[1]
 
 
 def changed_words(old: str, new: str) -> tuple[Ranges, Ranges]:

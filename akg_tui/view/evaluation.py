@@ -23,7 +23,7 @@ _AGAINST = {
 KEPT = 256
 
 
-class Narrowing:
+class EstimateHistory:
     """The estimates of one evaluation, oldest first; thinned when they grow many. `of` is its
     attempt and its purpose.
     """
@@ -49,7 +49,9 @@ class Narrowing:
                 self.estimates = [*self.estimates[:-1:2], self.estimates[-1]]
 
 
-def eval_rows(state: RunState, seen: Narrowing, now: float, room: int, height: int) -> list[Line]:
+def eval_rows(
+    state: RunState, seen: EstimateHistory, now: float, room: int, height: int
+) -> list[Line]:
     """The evaluation under way; between two, what the last one found."""
     running = state.running
     if running is None:
@@ -66,7 +68,7 @@ def eval_rows(state: RunState, seen: Narrowing, now: float, room: int, height: i
     rows: list[Line] = [head, *_stages(seen.progress if same else None, room)]
     if same and seen.estimates:
         rows += _estimate(seen.estimates[-1])
-        rows += funnel(seen.estimates, room, height - len(rows))
+        rows += interval_rows(seen.estimates, room, height - len(rows))
     return [fit(row, room) for row in rows]
 
 
@@ -113,7 +115,7 @@ def _estimate(interval: Interval) -> list[Line]:
     ]
 
 
-def funnel(estimates: list[Interval], room: int, height: int) -> list[Line]:
+def interval_rows(estimates: list[Interval], room: int, height: int) -> list[Line]:
     """The newest intervals under each other, the newest lowest, on one axis with a mark at 1."""
     told = [each for each in estimates if not formatting.too_early(each)]
     if height < 2 or room < 16 or not told:
@@ -145,7 +147,7 @@ def funnel(estimates: list[Interval], room: int, height: int) -> list[Line]:
     return [*rows, (("".join(axis), "chart.axis"),)]
 
 
-def _last(state: RunState, seen: Narrowing, room: int, height: int) -> list[Line]:
+def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> list[Line]:
     found = state.measured or (state.attempts[-1].measurement if state.attempts else None)
     if state.final is not None:
         found = state.final
@@ -167,7 +169,7 @@ def _last(state: RunState, seen: Narrowing, room: int, height: int) -> list[Line
     attempt, purpose = seen.of or (0, "")
     same = purpose == of and (purpose == "final" or attempt == number)
     if same and seen.estimates and height - len(rows) > 2:
-        rows += [BLANK, *funnel(seen.estimates, room, height - len(rows) - 1)]
+        rows += [BLANK, *interval_rows(seen.estimates, room, height - len(rows) - 1)]
     return rows
 
 

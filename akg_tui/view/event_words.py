@@ -1,369 +1,444 @@
-"""The words of the agent log: what an event tells a person, and what is being written now.
+"""The words for every event of a run: one template each, with its values.
 
-Pure. Keeping what was told, folded or not, is the chronicle's business.
+The agent log, the plain stream, headless progress and the report take the words from here and
+add only their own form. Pure; says nothing in markup. An event without words is named `SILENT`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Flag, auto
 from typing import Any
 
 from akg_tui.core import events as ev
-from akg_tui.core.measurement import Measurement, Outcome
+from akg_tui.core.approval_rules import applied_in_words, in_words
+from akg_tui.core.measurement import Outcome
 from akg_tui.core.sanitize import one_line, split_clean
-from akg_tui.core.state import RunState
 from akg_tui.core.stopping.automation import QUEUE_EXHAUSTED
 from akg_tui.view import formatting
-from akg_tui.view.controls import approvals
-from akg_tui.view.glyphs import TOOL, VERDICT
-from akg_tui.view.language import marked, retold, searched, tr
-from akg_tui.view.spans import BLANK, Line, Span, fit, hang, line
+from akg_tui.view.glyphs import VERDICT
+from akg_tui.view.language import AgentText, Count, Joined, Message, Reason, message
+from akg_tui.view.spans import cells
 
-MAX_STREAM_ROWS = 200
-MAX_TEXT_LINES = 60
-
-# A paragraph: what stands before its first row, its text, and the role of that text.
-Paragraph = tuple[Line, str, str]
+LABEL_CELLS = 10
+MAX_LINE = 300
+MAX_REPORTED = 400
+MAX_DETAILS = 6
 
 
-def tell(event: ev.AnyEvent) -> list[Paragraph]:
-    """What one event tells by itself; nothing where it tells nothing."""
-    told = _TELL.get(type(event))
-    return told(event) if told else []
+class Surface(Flag):
+    """Where an event is told."""
+
+    LOG = auto()
+    PLAIN = auto()
+    HEADLESS = auto()
+    REPORT = auto()  # under what people did
 
 
-def paragraphs(
-    text: str, role: str, lead: Span = ("", "text"), *, most: int = MAX_TEXT_LINES
-) -> list[Paragraph]:
-    """Text of many lines as paragraphs; beyond `most` the rest is counted."""
-    lines = split_clean(text.strip())
-    shown: list[Paragraph] = [((lead,) if lead[0] else (), each, role) for each in lines[:most]]
-    hidden = len(lines) - most
-    if hidden > 0:
-        told = tr("({lines}: in the journal)", lines=formatting.count(hidden, "more line"))
-        shown.append(((), told, "faint"))
-    return shown
+RUNNING = Surface.LOG | Surface.PLAIN | Surface.HEADLESS
+WATCHED = Surface.LOG | Surface.PLAIN
+"""Without headless progress: its live line or its closing lines tell the same."""
 
 
-def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
-    """The rows of an entry. A paragraph without text is its lead alone, on one row."""
-    if len(entry) == 1 and entry[0][1]:
-        lead, text, role = entry[0]
-        return hang(text, room, lead, role)
-    rows: list[Line] = []
-    for lead, text, role in entry:
-        if text:
-            rows += hang(text, room, lead, role)
-        else:
-            rows.append(fit(lead, room) if lead else BLANK)
-    return rows
+@dataclass(frozen=True, slots=True)
+class EventWords:
+    """What an event tells.
+
+    Attributes
+    ----------
+    text : Message, Joined, Reason, AgentText or str
+        The sentence. Words of the log and of a line; of the report in English.
+    role : str
+        The colour role of the text in the log.
+    lead : tuple
+        Words before the text, each with its role: who acts, or a verdict's sign.
+    label : Message or str
+        The kind of a line, in its first column; the lead where it is "".
+    details : tuple of EventWords
+        What the log tells below the text.
+    lines : tuple of EventWords
+        What lines tell instead of the text, where that is a line an item.
+    """
+
+    text: object
+    role: str = "text"
+    lead: tuple[tuple[object, str], ...] = ()
+    label: object = ""
+    surfaces: Surface = RUNNING
+    details: tuple[EventWords, ...] = ()
+    lines: tuple[EventWords, ...] = ()
 
 
-def tail(state: RunState, stream: str, room: int) -> list[Line]:
-    """What is under way below the last entry: streamed text and calls without an answer."""
-    entry: list[Paragraph] = []
-    if stream.strip():
-        entry += paragraphs(stream[-8_000:], "log.model")
-    for _, tool in state.open_calls:
-        entry.append((((f"{TOOL} ", "log.tool"),), f"{one_line(tool)} …", "log.tool"))
-    return wrapped(entry, room)[-MAX_STREAM_ROWS:]
+Say = Callable[[object], str]
+"""Puts a text into words: `str` in English, `language.translated` in the language in use."""
 
 
-def source(name: str) -> Span:
-    """Which subagent something is of; nothing for the run's own agent."""
-    return (f"{one_line(name)} " if name else "", "accent")
+def words_of(event: ev.AnyEvent, surface: Surface) -> EventWords | None:
+    """The words for an event on a surface; None where it tells nothing there."""
+    make = WORDS.get(type(event))
+    words = make(event) if make else None
+    return words if words and surface in words.surfaces else None
 
 
-def call_words(event: ev.ToolCalled) -> str:
-    size = ""
-    ops, items = event.arguments.get("ops"), event.arguments.get("items")
-    if event.tool == "edit_kernel" and isinstance(ops, list):
-        size = f" {formatting.count(len(ops), 'op')}"
-    elif event.tool == "submit_plan" and isinstance(items, list):
-        size = f" {formatting.count(len(items), 'item')}"
-    return f"{one_line(event.tool)}{size}"
+def line_texts(event: ev.AnyEvent, surface: Surface, say: Say) -> list[str]:
+    """An event as lines of text: a label in a column of ten cells, and what is told."""
+    words = words_of(event, surface)
+    return [_line(each, say) for each in (words.lines or (words,))] if words else []
 
 
-def _session(event: ev.SessionOpened) -> list[Paragraph]:
-    return [((), tr("the run was resumed") if event.resumed else tr("the run begins"), "muted")]
+def _line(words: EventWords, say: Say) -> str:
+    lead = " ".join(say(text) for text, _ in words.lead)
+    label = say(words.label)
+    text = one_line(say(words.text), MAX_LINE)
+    if label and Surface.REPORT not in words.surfaces and lead:
+        text = f"{lead} {text}"
+    label = label or lead
+    return f"{label}{' ' * max(1, LABEL_CELLS - cells(label))}{text}" if label else text
 
 
-def _subagent(event: ev.SubagentStarted) -> list[Paragraph]:
-    told = tr("begins")
-    if event.prompt:
-        told = tr("begins: {prompt}", prompt=one_line(event.prompt))
-    return [((source(event.subagent), (f"{one_line(event.agent)} ", "muted")), told, "muted")]
+def reported(words: EventWords) -> str:
+    """An event in a sentence of English, for the report."""
+    label = f"{words.label}: " if words.label else ""
+    return one_line(f"{label}{words.text}", MAX_REPORTED)
 
 
-def _subagent_over(event: ev.SubagentEnded) -> list[Paragraph]:
-    why = f": {retold(one_line(event.reason))}" if event.reason else ""
-    role = "muted" if event.status == "done" else "log.error"
-    return [((source(event.subagent),), f"{formatting.ending(event.status)}{why}", role)]
-
-
-def _told_subagent(event: ev.SubagentHinted) -> list[Paragraph]:
-    return [
-        (
-            ((f"{tr('you')} ", "log.you"), (f"{tr('to')} ", "muted"), source(event.subagent)),
-            one_line(event.text),
-            "text",
-        )
-    ]
-
-
-def _subagent_stopped(event: ev.SubagentStopped) -> list[Paragraph]:
-    return _why(tr("stop {subagent}", subagent=one_line(event.subagent)), event.reason)
-
-
-def _phase(event: ev.PhaseEntered) -> list[Paragraph]:
-    why = f" {retold(one_line(event.reason))}" if event.reason else ""
-    rule = line(("── ", "phase.rule"), (event.phase.value, "log.rule"), (why, "log.rule"))
-    return [(rule, "", "text")]
-
-
-_AGAINST = {
-    ev.Purpose.BASELINE: marked("the reference"),
-    ev.Purpose.CANDIDATE: marked("the best"),
-    ev.Purpose.FINAL: marked("the seed"),
-}
-_PURPOSE = {
-    ev.Purpose.BASELINE: marked("baseline"),
-    ev.Purpose.CANDIDATE: marked("candidate"),
-    ev.Purpose.FINAL: marked("final"),
-}
-
-
-def _evaluated(event: ev.EvalFinished) -> list[Paragraph]:
-    measurement = event.measurement
-    fine = measurement.outcome is Outcome.CORRECT
-    role = "text" if fine else "log.error"
-    lead = line((f"{tr(_PURPOSE[event.purpose])} ", "muted"))
-    told = one_line(formatting.measured(measurement, tr(_AGAINST[event.purpose])))
-    entry: list[Paragraph] = [(lead, told, role)]
-    if not fine:
-        entry += _detail(measurement)
-    return entry
-
-
-def _detail(measurement: Measurement) -> list[Paragraph]:
-    lines = [each for each in split_clean(measurement.detail) if each.strip()]
-    return [((("  ", "text"),), retold(each), "faint") for each in lines[:6]]
-
-
-def _interrupted(event: ev.EvalInterrupted) -> list[Paragraph]:
-    why = retold(one_line(event.reason))
-    return [((), tr("evaluation cut off: {why}", why=why), "log.error")]
-
-
-def _planned(event: ev.PlanSubmitted) -> list[Paragraph]:
-    head = tr("plan of {items}", items=formatting.count(len(event.items), "item"))
-    summary = searched(one_line(event.summary))
-    return [((), f"{head}: {summary}" if summary else head, "text")]
-
-
-def _activated(event: ev.ItemActivated) -> list[Paragraph]:
-    return [((), tr("round {number}: {item}", number=event.round, item=event.item), "muted")]
-
-
-def _items_left(event: ev.ItemsSuspended | ev.ItemsDropped) -> list[Paragraph]:
-    names, why = ", ".join(event.items), retold(one_line(event.reason))
-    if isinstance(event, ev.ItemsSuspended):
-        return [((), tr("suspended {items}: {why}", items=names, why=why), "muted")]
-    return [((), tr("dropped {items}: {why}", items=names, why=why), "muted")]
-
-
-def _turn_cut(event: ev.TurnInterrupted) -> list[Paragraph]:
-    why = retold(one_line(event.reason))
-    return [((), tr("turn cut off, its edits undone: {why}", why=why), "log.error")]
-
-
-def _visit_failed(event: ev.VisitFailed) -> list[Paragraph]:
-    why = retold(one_line(event.reason))
-    return [((), tr("no result in {phase}: {why}", phase=event.phase, why=why), "log.error")]
-
-
-def _api_waiting(event: ev.ApiWaiting) -> list[Paragraph]:
-    told = tr("try {number} in {time}: {why}", number=event.attempt + 1,
-              time=f"{event.seconds:.0f} s", why=retold(one_line(event.reason)))  # fmt: skip
-    return [((), f"WAIT_API: {told}", "log.error")]
-
-
-def _gate(event: ev.GateOpened) -> list[Paragraph]:
-    match event.kind:
-        case "plan":
-            told = tr("the plan waits for your review")
-        case "edit":
-            told = tr("the edit of attempt {number} waits for your review", number=event.attempt)
-        case "script":
-            told = tr("a script waits for your review")
-        case _:
-            told = tr("attempt {number} waits for your review", number=event.attempt)
-    return [((), told, "log.you")]
-
-
-def _gate_answered(event: ev.GateAnswered) -> list[Paragraph]:
-    return _why(tr("approve") if event.answer == "approve" else tr("reject"), event.comment)
-
-
-def _learned(event: ev.RuleLearned) -> list[Paragraph]:
-    covered = approvals.scope(event.scope)
-    return _you(tr("always: {covered} (rule {number})", covered=covered, number=event.rule))
-
-
-def _applied(event: ev.RuleApplied) -> list[Paragraph]:
-    return [((), approvals.applied(event), "log.you")]
-
-
-def _rule_over(event: ev.RuleRevoked) -> list[Paragraph]:
-    return _why(tr("end rule {number}", number=event.rule), event.reason)
-
-
-def _decided(event: ev.Decided) -> list[Paragraph]:
-    glyph, role = VERDICT[event.verdict]
-    told = f"{event.verdict} {event.item} {retold(one_line(event.reason))}"
-    return [(((f"{glyph} ", role),), told, role)]
-
-
-def diagnosed(event: ev.DiagnosisReported) -> str:
+def diagnosis_cause(event: ev.DiagnosisReported) -> Joined | AgentText:
     """The cause: the agent's words, or without any the reasons of the verdicts."""
     cause = one_line(event.cause)
     if event.source == "fallback":
-        return "; ".join(retold(each) for each in cause.split("; "))
-    return searched(cause)
+        return Joined(tuple(map(Reason, cause.split("; "))), "; ")
+    return AgentText(cause)
 
 
-def _diagnosed(event: ev.DiagnosisReported) -> list[Paragraph]:
-    cause, avoid, try_ = f"{tr('diagnosis')} ", f"{tr('avoid')} ", f"{tr('try')} "
-    entry: list[Paragraph] = [(((cause, "log.you"),), diagnosed(event), "text")]
-    entry += [(((avoid, "muted"),), one_line(each), "text") for each in event.avoid]
-    entry += [(((try_, "muted"),), searched(one_line(each)), "text") for each in event.directions]
-    return entry
+def _reason(text: str) -> Reason:
+    return Reason(one_line(text))
 
 
-def _stops(event: ev.StopConditionsMet) -> list[Paragraph]:
-    """Told only when there is more to tell than the one reason that the end tells anyway."""
+def _because(text: object, reason: str) -> object:
+    return Joined((text, _reason(reason)), ": ") if reason else text
+
+
+def _person(text: object, label: object = "") -> EventWords:
+    """What a person did."""
+    return EventWords(
+        text,
+        lead=((message("you"), "log.you"),),
+        label=label,
+        surfaces=RUNNING | Surface.REPORT,
+    )
+
+
+def _error(text: object, label: object = "") -> EventWords:
+    return EventWords(text, "log.error", label=label)
+
+
+def _phase(event: ev.PhaseEntered) -> EventWords:
+    told = Joined((event.phase.value, _reason(event.reason)), " ") if event.reason else event.phase
+    return EventWords(told, "log.rule", label=message("phase"), surfaces=WATCHED)
+
+
+_AGAINST = {
+    ev.Purpose.BASELINE: message("the reference"),
+    ev.Purpose.CANDIDATE: message("the best"),
+    ev.Purpose.FINAL: message("the seed"),
+}
+_PURPOSE = {
+    ev.Purpose.BASELINE: message("baseline"),
+    ev.Purpose.CANDIDATE: message("candidate"),
+    ev.Purpose.FINAL: message("final"),
+}
+
+
+def _evaluated(event: ev.EvalFinished) -> EventWords:
+    found = event.measurement
+    correct = found.outcome is Outcome.CORRECT
+    told: object = formatting.measured(found, _AGAINST[event.purpose])
+    if correct and not found.timed:
+        told = Joined((told, _reason(found.message)), "; ")
+    lines = [line for line in split_clean(found.detail) if line.strip() and not correct]
+    baseline = event.purpose is ev.Purpose.BASELINE
+    words = EventWords(
+        told,
+        "text" if correct else "log.error",
+        lead=((_PURPOSE[event.purpose], "muted"),),
+        surfaces=RUNNING if baseline else WATCHED,
+        details=tuple(EventWords(Reason(line), "faint") for line in lines[:MAX_DETAILS]),
+    )
+    if not baseline:
+        return words
+    lacks = [message("lacks {what}", what=Reason(each)) for each in found.sandbox_missing]
+    sandbox = tuple(EventWords(each, label=message("sandbox")) for each in lacks)
+    return replace(words, lines=(words, *sandbox))
+
+
+def _planned(event: ev.PlanSubmitted) -> EventWords:
+    head = message("plan of {items}", items=Count(len(event.items), "item"))
+    summary = AgentText(one_line(event.summary))
+    items = [f"{item.id:<4} {one_line(item.text, 100)}" for item in event.items]
+    return EventWords(
+        Joined((head, summary), ": ") if summary else head,
+        lines=tuple(EventWords(item, label=message("plan")) for item in items),
+    )
+
+
+def _gate(event: ev.GateOpened) -> EventWords:
+    match event.kind:
+        case "plan":
+            told = message("the plan waits for your review")
+        case "edit":
+            told = message(
+                "the edit of attempt {number} waits for your review", number=event.attempt
+            )
+        case "script":
+            told = message("a script waits for your review")
+        case _:
+            told = message("attempt {number} waits for your review", number=event.attempt)
+    # The plain stream asks instead, with all that an answer needs.
+    return EventWords(told, "log.you", surfaces=Surface.LOG | Surface.HEADLESS)
+
+
+def _decided(event: ev.Decided) -> EventWords:
+    glyph, role = VERDICT[event.verdict]
+    told = Joined((event.verdict.value, event.item, _reason(event.reason)), " ")
+    label = message("round {number}", number=event.round)
+    return EventWords(told, role, lead=((glyph, role),), label=label)
+
+
+def _diagnosed(event: ev.DiagnosisReported) -> EventWords:
+    avoid = [(message("avoid"), one_line(each)) for each in event.avoid]
+    directions = [(message("try"), AgentText(one_line(each))) for each in event.directions]
+    return EventWords(
+        diagnosis_cause(event),
+        lead=((message("diagnosis"), "log.you"),),
+        details=tuple(
+            EventWords(text, lead=((lead, "muted"),)) for lead, text in (*avoid, *directions)
+        ),
+    )
+
+
+def _stops(event: ev.StopConditionsMet) -> EventWords:
+    """All reasons together in the log, where there are more than the one that the end tells."""
     reasons = [reason for reason in event.reasons if reason != QUEUE_EXHAUSTED]
-    if len(reasons) < 2:
-        return []
-    why = "; ".join(retold(one_line(reason)) for reason in reasons)
-    return [((), tr("all that stops it: {why}", why=why), "text")]
+    why = Joined(tuple(map(_reason, reasons)), "; ")
+    conditions = [
+        message("auto-run stop condition: {why}", why=_reason(each)) for each in event.reasons
+    ]
+    return EventWords(
+        message("all that stops it: {why}", why=why),
+        surfaces=RUNNING if len(reasons) > 1 else RUNNING & ~Surface.LOG,
+        lines=tuple(EventWords(each, label=message("stop")) for each in conditions),
+    )
 
 
-def _finished(event: ev.RunFinished) -> list[Paragraph]:
-    role = "verdict.keep" if event.ok else "log.error"
-    return [((), f"{tr('the run is over: ')}{retold(one_line(event.reason))}", role)]
+def _added(item: ev.PlannedItem) -> Message:
+    return message("add {item} {text}", item=item.id, text=one_line(item.text))
 
 
-def _change(event: ev.PlanEditAdopted) -> list[Paragraph]:
+def _edited(item: ev.PlannedItem) -> Message:
+    return message("edit {item} {text}", item=item.id, text=one_line(item.text))
+
+
+def _adopted(event: ev.PlanEditAdopted) -> EventWords:
     change = event.change
     told = [_added(item) for item in change.added] + [_edited(item) for item in change.edited]
-    told += [tr("drop {item}", item=item_id) for item_id in change.dropped]
-    changes = "; ".join(told) or tr("another order")
-    return _you(tr("took {file} over: {changes}", file=one_line(event.kept), changes=changes))
+    told += [message("drop {item}", item=item_id) for item_id in change.dropped]
+    changes = Joined(tuple(told or [message("another order")]), "; ")
+    return _person(
+        message("took {file} over: {changes}", file=one_line(event.kept), changes=changes)
+    )
 
 
-def _added(item: ev.PlannedItem) -> str:
-    return tr("add {item} {text}", item=item.id, text=one_line(item.text))
-
-
-def _edited(item: ev.PlannedItem) -> str:
-    return tr("edit {item} {text}", item=item.id, text=one_line(item.text))
-
-
-def _asked(event: ev.QuestionAsked) -> list[Paragraph]:
+def _asked(event: ev.QuestionAsked) -> EventWords:
     choices = f" [{one_line(', '.join(event.choices))}]" if event.choices else ""
-    return [
-        (((f"{tr('asks')} ", "log.you"),), f"{searched(one_line(event.text))}{choices}", "text")
-    ]
+    text = Joined((AgentText(one_line(event.text)), choices), "")
+    return EventWords(text, lead=((message("asks"), "log.you"),))
 
 
-def _answered(event: ev.QuestionAnswered) -> list[Paragraph]:
+def _answered(event: ev.QuestionAnswered) -> EventWords:
     if event.source == "user":
-        return _you(one_line(event.answer))
+        return _person(one_line(event.answer), message("answer"))
     if event.source == "denied":
-        return [((), tr("nobody answered, no answer"), "muted")]
+        return EventWords(message("nobody answered, no answer"), "muted")
     default = one_line(event.answer)
-    return [((), tr("nobody answered, default: {answer}", answer=default), "muted")]
+    return EventWords(message("nobody answered, default: {answer}", answer=default), "muted")
 
 
-def _said(text: str, role: str = "text") -> list[Paragraph]:
-    return [((), text, role)]
+def _subagent(
+    name: str, text: object, role: str, lead: tuple[tuple[object, str], ...] = ()
+) -> EventWords:
+    return EventWords(
+        text, role, lead=((one_line(name), "accent"), *lead), label=message("subagent")
+    )
 
 
-def _why(text: str, why: str) -> list[Paragraph]:
-    return _you(f"{text}: {retold(one_line(why))}" if why else text)
+def _subagent_started(event: ev.SubagentStarted) -> EventWords:
+    told = message("begins")
+    if event.prompt:
+        told = message("begins: {prompt}", prompt=one_line(event.prompt))
+    return _subagent(event.subagent, told, "muted", ((one_line(event.agent), "muted"),))
 
 
-def _you(text: str) -> list[Paragraph]:
-    return [(((f"{tr('you')} ", "log.you"),), text, "text")]
+def _subagent_ended(event: ev.SubagentEnded) -> EventWords:
+    told = formatting.ending(event.status)
+    if event.calls:
+        told = message("{ending} after {calls}", ending=told, calls=Count(event.calls, "call"))
+    role = "muted" if event.status == "done" else "log.error"
+    return _subagent(event.subagent, _because(told, event.reason), role)
 
 
-_TELL: dict[type, Callable[[Any], list[Paragraph]]] = {
-    ev.SessionOpened: _session,
-    ev.SubagentStarted: _subagent,
-    ev.SubagentEnded: _subagent_over,
-    ev.SubagentHinted: _told_subagent,
-    ev.SubagentStopped: _subagent_stopped,
+_SOURCES = {"user": message("user"), ev.COMMAND_LINE: message("command line")}
+
+
+def _by_hand(text: Message) -> EventWords:
+    """What a person did from outside, perhaps another one than the reader."""
+    return EventWords(text, surfaces=RUNNING | Surface.REPORT)
+
+
+def _items(event: ev.ItemsSuspended | ev.ItemsDropped) -> EventWords:
+    names, why = ", ".join(event.items), _reason(event.reason)
+    if isinstance(event, ev.ItemsSuspended):
+        return EventWords(message("suspended {items}: {why}", items=names, why=why), "muted")
+    return EventWords(message("dropped {items}: {why}", items=names, why=why), "muted")
+
+
+def _waits(event: ev.ApiWaiting) -> EventWords:
+    told = formatting.next_try(event.attempt, event.seconds, event.reason)
+    return _error(Joined(("WAIT_API", told), ": "))
+
+
+def _replied(event: ev.ModelReplied) -> EventWords | None:
+    text = event.text.strip()
+    lead = ((one_line(event.source), "accent"),) if event.source else ()
+    return (
+        EventWords(AgentText(text), "log.model", lead, message("agent"), Surface.PLAIN)
+        if text
+        else None
+    )
+
+
+def _edit(event: ev.KernelEdited) -> EventWords:
+    text = f"+{event.added} -{event.removed} {one_line(event.note)}".rstrip()
+    return EventWords(text, "log.tool", label=message("edit"), surfaces=Surface.PLAIN)
+
+
+WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
+    ev.SessionOpened: lambda e: EventWords(
+        message("the run was resumed") if e.resumed else message("the run begins"), "muted",
+        surfaces=RUNNING if e.resumed else Surface.LOG,
+    ),
     ev.PhaseEntered: _phase,
     ev.EvalFinished: _evaluated,
-    ev.EvalInterrupted: _interrupted,
-    ev.PlanSubmitted: _planned,
-    ev.ItemActivated: _activated,
-    ev.ItemsSuspended: _items_left,
-    ev.ItemsDropped: _items_left,
-    ev.TurnInterrupted: _turn_cut,
-    ev.VisitFailed: _visit_failed,
-    ev.ApiWaiting: _api_waiting,
-    ev.ApiFailed: lambda e: _said(
-        tr("the model cannot be used: {why}", why=retold(one_line(e.reason))), "log.error"
+    ev.EvalInterrupted: lambda e: _error(
+        message("evaluation cut off: {why}", why=_reason(e.reason))
     ),
-    ev.ContextRebuilt: lambda e: _said(
-        tr("a new conversation: {why}", why=retold(one_line(e.reason))), "muted"
+    ev.PlanSubmitted: _planned,
+    ev.ItemActivated: lambda e: EventWords(
+        message("round {number}: {item}", number=e.round, item=e.item), "muted", surfaces=WATCHED
+    ),
+    ev.ItemsSuspended: _items,
+    ev.ItemsDropped: _items,
+    ev.KernelEdited: _edit,
+    ev.ModelReplied: _replied,
+    ev.SubagentStarted: _subagent_started,
+    ev.SubagentEnded: _subagent_ended,
+    ev.SubagentHinted: lambda e: _person(
+        message("message to {subagent}: {text}", subagent=one_line(e.subagent),
+                text=one_line(e.text))
+    ),
+    ev.SubagentStopped: lambda e: _person(
+        _because(message("stop {subagent}", subagent=one_line(e.subagent)), e.reason)
+    ),
+    ev.ApiWaiting: _waits,
+    ev.ApiFailed: lambda e: _error(
+        message("the model cannot be used: {why}", why=_reason(e.reason))
+    ),
+    ev.ContextRebuilt: lambda e: EventWords(
+        message("a new conversation: {why}", why=_reason(e.reason)), "muted"
+    ),
+    ev.TurnInterrupted: lambda e: _error(
+        message("turn cut off, its edits undone: {why}", why=_reason(e.reason))
+    ),
+    ev.VisitFailed: lambda e: _error(
+        message("no result in {phase}: {why}", phase=e.phase, why=_reason(e.reason))
     ),
     ev.GateOpened: _gate,
-    ev.GateAnswered: _gate_answered,
-    ev.RuleLearned: _learned,
-    ev.RuleApplied: _applied,
-    ev.RuleRevoked: _rule_over,
+    ev.GateAnswered: lambda e: _person(
+        _because(message("approve") if e.answer == "approve" else message("reject"), e.comment),
+        message("review"),
+    ),
+    ev.GateChanged: lambda e: _person(
+        message("gate {gate}: on", gate=e.gate) if e.on else message("gate {gate}: off",
+                                                                     gate=e.gate)
+    ),
+    ev.RuleLearned: lambda e: _person(
+        message("always: {covered} (rule {number})", covered=Reason(in_words(e.scope)),
+                number=e.rule)
+    ),
+    ev.RuleApplied: lambda e: EventWords(Reason(applied_in_words(e)), "log.you"),
+    ev.RuleRevoked: lambda e: _person(
+        _because(message("end rule {number}", number=e.rule), e.reason)
+    ),
     ev.Decided: _decided,
     ev.DiagnosisReported: _diagnosed,
-    ev.ModeChanged: lambda e: _you(tr("mode {name}", name=e.mode)),
-    ev.Paused: lambda e: _you(tr("pause")),
-    ev.Unpaused: lambda e: _you(tr("go on")),
-    ev.StepGranted: lambda e: _you(tr("one step")),
-    ev.HintGiven: lambda e: _you(one_line(e.text)),
-    ev.StopRequested: lambda e: _you(tr("stop: {why}", why=retold(one_line(e.reason)))),
-    ev.FinishRequested: lambda e: _said(
-        tr("the agent is done: {why}", why=searched(one_line(e.reason)))
+    ev.ModeChanged: lambda e: _person(message("mode {name}", name=e.mode)),
+    ev.Paused: lambda e: _person(message("pause")),
+    ev.Unpaused: lambda e: _person(message("go on")),
+    ev.StepGranted: lambda e: _person(message("one step")),
+    ev.HintGiven: lambda e: _person(one_line(e.text), message("hint")),
+    ev.StopRequested: lambda e: _person(message("stop: {why}", why=_reason(e.reason))),
+    ev.FinishRequested: lambda e: EventWords(
+        message("the agent is done: {why}", why=AgentText(one_line(e.reason)))
     ),
     ev.StopConditionsMet: _stops,
-    ev.PolicyChanged: lambda e: _you(tr("policy changed")),
-    ev.PlanEdited: lambda e: _said(
-        tr("PLAN.md was edited by hand; the edit is kept in {file}", file=one_line(e.kept))
+    ev.PolicyChanged: lambda e: _by_hand(
+        message("policy changed by the {source}",
+                source=_SOURCES.get(e.source, one_line(e.source)))
     ),
-    ev.GateChanged: lambda e: _you(
-        tr("gate {gate}: on", gate=e.gate) if e.on else tr("gate {gate}: off", gate=e.gate)
+    ev.PlanEdited: lambda e: _by_hand(
+        message("PLAN.md was edited by hand; the edit is kept in {file}", file=one_line(e.kept))
     ),
-    ev.ItemAdded: lambda e: _you(_added(e.item)),
-    ev.ItemEdited: lambda e: _you(_edited(e.item)),
-    ev.ItemsReordered: lambda e: _you(tr("order {items}", items=", ".join(e.order))),
-    ev.ItemPinned: lambda e: _you(
-        tr("pin {item}", item=e.item) if e.pinned else tr("unpin {item}", item=e.item)
+    ev.ItemAdded: lambda e: _person(_added(e.item)),
+    ev.ItemEdited: lambda e: _person(_edited(e.item)),
+    ev.ItemsReordered: lambda e: _person(message("order {items}", items=", ".join(e.order))),
+    ev.ItemPinned: lambda e: _person(
+        message("pin {item}", item=e.item) if e.pinned else message("unpin {item}", item=e.item)
     ),
-    ev.PlanEditAdopted: _change,
-    ev.ReplanForced: lambda e: _why(tr("a new plan"), e.reason),
-    ev.DiagnosisForced: lambda e: _why(tr("a diagnosis"), e.reason),
-    ev.KeepUndone: lambda e: _why(tr("undo the KEEP of {item}", item=e.item), e.comment),
+    ev.PlanEditAdopted: _adopted,
+    ev.ReplanForced: lambda e: _person(_because(message("a new plan"), e.reason)),
+    ev.DiagnosisForced: lambda e: _person(_because(message("a diagnosis"), e.reason)),
+    ev.KeepUndone: lambda e: _person(
+        _because(message("undo the KEEP of {item}", item=e.item), e.comment)
+    ),
     ev.QuestionAsked: _asked,
     ev.QuestionAnswered: _answered,
-    ev.BlockedReported: lambda e: _said(
-        tr("the agent is blocked ({kind}): {text}", kind=e.kind, text=one_line(e.text)),
-        "log.error",
+    ev.BlockedReported: lambda e: _error(
+        message("the agent is blocked ({kind}): {text}", kind=e.kind, text=one_line(e.text))
     ),
-    ev.CallRefused: lambda e: _said(retold(one_line(e.reason)), "log.error"),
-    ev.Forked: lambda e: _said(
-        tr("forked from {run} at the end of round {number}", run=one_line(e.parent), number=e.round)
+    ev.CallRefused: lambda e: _error(_reason(e.reason), message("budget")),
+    ev.Forked: lambda e: _by_hand(
+        message("forked from {run} at the end of round {number}", run=one_line(e.parent),
+                number=e.round)
     ),
-    ev.RunSalvaged: lambda e: _said(tr("salvaged from the run {run}", run=one_line(e.source))),
-    ev.RunFinished: _finished,
-}
+    ev.RunSalvaged: lambda e: EventWords(
+        message("salvaged from the run {run}", run=one_line(e.source))
+    ),
+    ev.RunFinished: lambda e: EventWords(
+        message("the run is over: {why}", why=_reason(e.reason)),
+        "verdict.keep" if e.ok else "log.error",
+        surfaces=WATCHED,
+    ),
+}  # fmt: skip
+
+SILENT = frozenset(
+    {
+        ev.RunCreated,
+        ev.EvalStarted,
+        ev.BaselineAccepted,
+        ev.ReplyLost,
+        ev.EndpointProbed,
+        ev.ToolCalled,  # the log alone tells it, with its answer in one entry
+        ev.ToolAnswered,
+        ev.TurnEnded,
+    }
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from akg_tui.core.measurement import Interval, Measurement, Outcome, digits
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.verdict import percent
-from akg_tui.view.language import ENGLISH, catalogue, marked, retold, spoken, tr
+from akg_tui.view.language import Count, Joined, Message, Reason, marked, message, tr, translated
 
 
 def clock(seconds: float) -> str:
@@ -46,12 +46,13 @@ def count(number: int, noun: str, figure: str = "") -> str:
 
     `figure` is the number as it is to be written, where that is not all its digits.
     """
-    shown = figure or str(number)
-    if spoken() != ENGLISH:
-        pattern = catalogue(spoken()).get(f"{{n}} {noun}")
-        if pattern is not None:
-            return pattern.format(n=shown)
-    return f"{shown} {noun}" if number == 1 else f"{shown} {noun}s"
+    return translated(Count(number, noun, figure))
+
+
+def next_try(tries: int, seconds: float, reason: str) -> Message:
+    """When the model's server is asked again, after so many tries, and why not now."""
+    return message("try {number} in {time}: {why}", number=tries + 1, time=short_time(seconds),
+                   why=Reason(one_line(reason)))  # fmt: skip
 
 
 def attempt(number: int) -> str:
@@ -69,21 +70,21 @@ _STAGES = {
 }
 
 _ENDINGS = {
-    "working": marked("working"),
-    "idle": marked("idle"),
-    "waiting": marked("waiting"),
-    "done": marked("done"),
-    "limit": marked("at its limit"),
-    "failed": marked("failed"),
-    "cancelled": marked("cancelled"),
-    "interrupted": marked("interrupted"),
-    "stopped": marked("stopped"),
+    "working": message("working"),
+    "idle": message("idle"),
+    "waiting": message("waiting"),
+    "done": message("done"),
+    "limit": message("at its limit"),
+    "failed": message("failed"),
+    "cancelled": message("cancelled"),
+    "interrupted": message("interrupted"),
+    "stopped": message("stopped"),
 }
 
 
-def ending(status: str) -> str:
-    """How a subagent ended, or what it does, in the language spoken now."""
-    return tr(_ENDINGS[status]) if status in _ENDINGS else one_line(status)
+def ending(status: str) -> Message | str:
+    """How a subagent ended, or what it does."""
+    return _ENDINGS.get(status) or one_line(status)
 
 
 def stage(name: str) -> str:
@@ -127,22 +128,17 @@ def _figures(mid: float, low: float, high: float) -> dict[str, str]:
     return {"mid": f"{mid:.1f}", "low": f"{low:.1f}", "high": f"{high:.1f}"}
 
 
-def measured(measurement: Measurement, against: str) -> str:
-    """A measurement on one line, told against `against` (the best, the seed, the reference).
-
-    `against` is in the language spoken now.
-    """
+def measured(measurement: Measurement, against: Message) -> Joined | Reason:
+    """A measurement on one line, told against `against` (the best, the seed, the reference)."""
     if measurement.outcome is not Outcome.CORRECT:
         kind = f"{measurement.failure}: " if measurement.failure else ""
-        return retold(one_line(f"{kind}{measurement.message}"))
-    parts = [tr("correct")]
-    if measurement.ratio:
-        interval = measurement.ratio
-        parts.append(
-            f"{times(interval.ratio)} {against} [{digits(interval.low)}, {digits(interval.high)}]"
-        )
+        return Reason(one_line(f"{kind}{measurement.message}"))
+    parts: list[object] = [message("correct")]
+    if interval := measurement.ratio:
+        bounds = f"[{digits(interval.low)}, {digits(interval.high)}]"
+        parts.append(Joined((times(interval.ratio), against, bounds), " "))
     if measurement.candidate_ms is not None:
         parts.append(milliseconds(measurement.candidate_ms))
     if measurement.clusters:
-        parts.append(count(measurement.clusters, "pair"))
-    return ", ".join(parts)
+        parts.append(Count(measurement.clusters, "pair"))
+    return Joined(tuple(parts))

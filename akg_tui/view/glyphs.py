@@ -5,6 +5,8 @@ Pure. No meaning depends on colour alone; each sign is one column wide in every 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.cells import cell_len
 
 from akg_tui.core.phases import ItemState, Mode, Verdict
@@ -49,6 +51,18 @@ def bar(done: int, total: int, room: int) -> tuple[str, str]:
     """The full and the empty part of a progress bar `room` columns long."""
     full = room * min(done, total) // total if total else 0
     return "⣿" * full, "⣀" * (room - full)
+
+
+_LEVELS = "▁▂▃▄▅▆▇█"
+
+
+def spark(climb: Sequence[float], room: int) -> str:
+    """How the best rose, a column a round; the last `room` rounds."""
+    shown = climb[-room:]
+    if not shown:
+        return ""
+    top = max(shown) - 1.0 or 1.0
+    return "".join(_LEVELS[max(0, min(7, round((v - 1.0) / top * 7)))] for v in shown)
 
 
 _ASCII: dict[str, str] = {

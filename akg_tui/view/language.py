@@ -1,14 +1,14 @@
-"""The language of the screens: `tr` gives a sentence of English in the language in use.
+"""The language of the screens: catalogues, `tr` for one text, `Message` for a text with values.
 
-Catalogues are TOML files keyed by the English text. Sentences that the floors below wrote in
-English are found again by their templates.
+Catalogues are gettext's `.po` files, read as they are: no `.mo` file has to be compiled.
+`translated` says a message in the language in use; `str` of it is English. Sentences that the
+floors below wrote in English are found again by their templates. Reads nothing but catalogues.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 
-FOLDER = Path(__file__).parent / "i18n"
+FOLDER = Path(__file__).parent / "locale"
 LANGUAGES: Mapping[str, str] = MappingProxyType({"en": "English", "zh": "中文"})
 ENGLISH = "en"
 
@@ -35,13 +35,35 @@ def spoken() -> str:
     return _spoken
 
 
+_ENTRY = re.compile(r'^(?:msgctxt "(.*)"\n)?msgid "(.+)"\nmsgstr "(.*)"$', re.MULTILINE)
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"n": "\n", "t": "\t"}
+
+
 @lru_cache(maxsize=8)
-def catalogue(language: str) -> Mapping[str, str]:
-    """What each English text is in a language; empty for English."""
+def catalogues(language: str) -> Mapping[str, Mapping[str, str]]:
+    """What each English text is in a language, by context; empty for English.
+
+    The contexts are "" for the texts of the screens, ``told`` for the sentences of the floors
+    below, ``search`` for those of the built-in search, and those of `tr_in`.
+    """
     if language == ENGLISH:
         return {}
-    texts: dict[str, str] = tomllib.loads((FOLDER / f"{language}.toml").read_text("utf-8"))
-    return texts
+    path = FOLDER / language / "LC_MESSAGES" / "akg_tui.po"
+    found: dict[str, dict[str, str]] = {}
+    for context, *texts in _ENTRY.findall(path.read_text("utf-8").replace('"\n"', "")):
+        english, said = (_unescaped(text) if "\\" in text else text for text in texts)
+        found.setdefault(context, {})[english] = said
+    return found
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)
+
+
+def catalogue(language: str, context: str = "") -> Mapping[str, str]:
+    """What each English text of a context is in a language; empty where there is none."""
+    return catalogues(language).get(context, {})
 
 
 def tr(text: str, /, **values: object) -> str:
@@ -51,17 +73,15 @@ def tr(text: str, /, **values: object) -> str:
 
 
 def tr_in(context: str, text: str, /) -> str:
-    """A word that means something else elsewhere: ``context|text`` in a catalogue."""
-    return text if _spoken == ENGLISH else catalogue(_spoken).get(f"{context}|{text}", text)
+    """A word that means something else elsewhere: of this context in a catalogue."""
+    return text if _spoken == ENGLISH else catalogue(_spoken, context).get(text, text)
 
 
 def retold(text: str, /) -> str:
     """What a floor below wrote in English, a refusal or a reason, in the language spoken now."""
     if _spoken == ENGLISH or not text:
         return text
-    # Here, so that a workbench that speaks English never reads it.
-
-    return said_in(_spoken, text)
+    return translate_sentence(_spoken, text)
 
 
 def searched(text: str, /) -> str:
@@ -72,21 +92,84 @@ def searched(text: str, /) -> str:
     """
     if _spoken == ENGLISH or not text:
         return text
-
-    return said_in(_spoken, text, "search")
-
-
-def lined(text: str, /) -> str:
-    """A line that `headless.narrate` tells of an event, in the language spoken now."""
-    if _spoken == ENGLISH or not text:
-        return text
-
-    return said_in(_spoken, text, "lines")
+    return translate_sentence(_spoken, text, "search")
 
 
 def marked(text: str) -> str:
     """`text` as it is: marks a text that is put through `tr` elsewhere."""
     return text
+
+
+class Reason(str):
+    """English that a floor below wrote: a reason, a refusal. Translated by its template."""
+
+    __slots__ = ()
+
+
+class AgentText(str):
+    """What an agent wrote: the built-in search's sentences are translated, a model's are not."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A text before it is in any language: its English template and the values in it.
+
+    A value may be a message, a `Reason`, an `AgentText`, a `Count` or a `Joined` itself.
+    """
+
+    template: str
+    values: Mapping[str, object]
+
+    def __str__(self) -> str:
+        return self.template.format(**self.values) if self.values else self.template
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """``1 line``, ``3 lines``. `figure` is the number as it is written, where not in full."""
+
+    number: int
+    noun: str
+    figure: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.figure or self.number} {self.noun}{'' if self.number == 1 else 's'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Several texts in a row."""
+
+    parts: tuple[object, ...]
+    separator: str = ", "
+
+    def __str__(self) -> str:
+        return self.separator.join(map(str, self.parts))
+
+
+def message(template: str, /, **values: object) -> Message:
+    """A text to be said later. `template` is a literal: the check of the catalogues reads it."""
+    return Message(template, values)
+
+
+def translated(text: object) -> str:
+    """A message, or another kind of text, in the language spoken now."""
+    match text:
+        case Message(template, values):
+            return tr(template, **{name: translated(value) for name, value in values.items()})
+        case Joined(parts, separator):
+            return separator.join(map(translated, parts))
+        case Count(number, noun, figure) if _spoken != ENGLISH:
+            pattern = catalogue(_spoken).get(f"{{n}} {noun}")
+            return pattern.format(n=figure or number) if pattern else str(text)
+        case Reason():
+            return retold(str(text))
+        case AgentText():
+            return searched(str(text))
+        case _:
+            return str(text)
 
 
 def language_of(environment: Mapping[str, str] = os.environ) -> str:
@@ -119,7 +202,7 @@ _MAY_BE_EMPTY = frozenset({"more", "s"})
 
 
 @dataclass(frozen=True, slots=True)
-class Saying:
+class SentenceTemplate:
     """A sentence: the texts between its holes, the names of these, and what is said instead."""
 
     rank: int  # the more telling first
@@ -162,36 +245,38 @@ def _fits(kind: str, value: str) -> bool:
     return bool(value) or kind in _MAY_BE_EMPTY
 
 
-def _taken_apart(catalogue: Mapping[str, str]) -> list[Saying]:
+def _templates(catalogue: Mapping[str, str]) -> list[SentenceTemplate]:
     def weight(english: str) -> int:
         return len(_HOLE.sub("", english))
 
-    found: list[Saying] = []
+    found: list[SentenceTemplate] = []
     for rank, english in enumerate(sorted(catalogue, key=weight, reverse=True)):
         parts = _HOLE.split(english)
         holes = tuple(parts[1::2])
         kinds = tuple(hole.rstrip("0123456789") for hole in holes)
         said = tuple(_HOLE.split(catalogue[english]))
-        found.append(Saying(rank, tuple(parts[::2]), holes, kinds, said))
+        found.append(SentenceTemplate(rank, tuple(parts[::2]), holes, kinds, said))
     return found
 
 
 # The parts of one text that were looked up already, each with whether it was in a `more`.
-_Known = dict[tuple[str, bool], str | None]
+_LookedUp = dict[tuple[str, bool], str | None]
 
 
-class Sayings:
+class SentenceTemplates:
     """The sentences of a language, so that a text is held against few of them.
 
     By their first word, or by their last where a value stands first; few have neither.
     """
 
-    def __init__(self, catalogue: Mapping[str, str], replies: Sayings | None = None) -> None:
+    def __init__(
+        self, catalogue: Mapping[str, str], replies: SentenceTemplates | None = None
+    ) -> None:
         self._replies = replies
-        self._first: dict[str, list[Saying]] = {}
-        self._last: dict[str, list[Saying]] = {}
-        self._loose: list[Saying] = []
-        for one in _taken_apart(catalogue):
+        self._first: dict[str, list[SentenceTemplate]] = {}
+        self._last: dict[str, list[SentenceTemplate]] = {}
+        self._loose: list[SentenceTemplate] = []
+        for one in _templates(catalogue):
             head, ends, _ = one.texts[0].partition(" ")
             _, begins, tail = one.texts[-1].rpartition(" ")
             if ends or not one.holes:
@@ -201,7 +286,7 @@ class Sayings:
             else:
                 self._loose.append(one)
 
-    def near(self, text: str) -> list[Saying]:
+    def near(self, text: str) -> list[SentenceTemplate]:
         """The sentences that `text` may be, the most telling first."""
         first = self._first.get(text.partition(" ")[0], ())
         last = self._last.get(text.rpartition(" ")[2], ())
@@ -211,7 +296,7 @@ class Sayings:
         """`text` in the language, or None where no sentence is known."""
         return self._said(text, "", DEPTH, {})
 
-    def _said(self, text: str, kind: str, depth: int, known: _Known) -> str | None:
+    def _said(self, text: str, kind: str, depth: int, known: _LookedUp) -> str | None:
         """As `said`, of what stands in a hole of this kind; "" for the whole text."""
         if not text or depth == 0:
             return None
@@ -221,7 +306,7 @@ class Sayings:
             known[part] = self._first_that_fits(text, kind, depth, known)
         return known[part]
 
-    def _first_that_fits(self, text: str, kind: str, depth: int, known: _Known) -> str | None:
+    def _first_that_fits(self, text: str, kind: str, depth: int, known: _LookedUp) -> str | None:
         more = kind == "more"
         for one in self.near(text):
             values = one.values(text)
@@ -235,7 +320,7 @@ class Sayings:
         return None
 
     def _told(
-        self, one: Saying, values: Sequence[str], depth: int, known: _Known
+        self, one: SentenceTemplate, values: Sequence[str], depth: int, known: _LookedUp
     ) -> dict[str, str] | None:
         """The holes whose value is a sentence too, and what that is; None where it has to be."""
         told: dict[str, str] = {}
@@ -269,26 +354,16 @@ def _meet(left: str, right: str) -> bool:
     return (chinese[0] and plain[1]) or (plain[0] and chinese[1])
 
 
-def sentences(language: str, whose: str) -> dict[str, str]:
-    """The sentences of the floors below (``told``), of the built-in search (``search``), or the
-    lines of a run that is told event by event (``lines``).
-    """
-    path = FOLDER / f"{language}-{whose}.toml"
-    texts: dict[str, str] = tomllib.loads(path.read_text("utf-8"))
-    return texts
-
-
 @lru_cache(maxsize=4)
-def _sayings(language: str, whose: str) -> Sayings:
-    replied = {"told": "search", "lines": "told"}.get(whose)
-    replies = _sayings(language, replied) if replied else None
-    return Sayings(sentences(language, whose), replies)
+def _templates_of(language: str, whose: str) -> SentenceTemplates:
+    replies = _templates_of(language, "search") if whose == "told" else None
+    return SentenceTemplates(catalogue(language, whose), replies)
 
 
 @lru_cache(maxsize=KEPT)
-def said_in(language: str, text: str, whose: str = "told") -> str:
+def translate_sentence(language: str, text: str, whose: str = "told") -> str:
     """`text` in a language, as far as it is known there."""
     if len(text) > LONGEST:
         return text
-    said = _sayings(language, whose).said(text)
+    said = _templates_of(language, whose).said(text)
     return text if said is None else said

@@ -161,28 +161,28 @@ def _head(item: Item, digits_of_id: int) -> Line:
     )
 
 
-def _words(item: Item) -> tuple[str, str, str]:
+def _state_words(item: Item) -> tuple[str, str, str]:
     """Its state in a word, in a short one, and their role."""
     _, _, short, role = ITEM[item.state]
     return (item.word, "UNDO", "note") if item.undone else (item.word, short, role)
 
 
-def _promise(item: Item) -> str:
+def _promised(item: Item) -> str:
     promised = predicted(item.text, item.rationale)
     return "" if promised is None else f"~{formatting.times(promised)}"
 
 
-def _why(item: Item) -> str:
+def _reason(item: Item) -> str:
     """What became of it, or why it is tried."""
     return retold(one_line(item.reason)) or searched(one_line(item.rationale))
 
 
 def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
-    word, _, role = _words(item)
+    word, _, role = _state_words(item)
     ratio = f"{formatting.times(item.ratio.ratio)} " if item.ratio else ""
     told = "" if item.state is ItemState.PENDING else f"{ratio}{word} "
-    promise = "" if item.ratio else _promise(item)
-    why = _why(item)
+    promise = "" if item.ratio else _promised(item)
+    why = _reason(item)
     below = line(
         " " * (digits_of_id + 3),
         (told, role),
@@ -193,11 +193,11 @@ def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
 
 
 def _one_row(item: Item, digits_of_id: int, room: int) -> Line:
-    word, short, role = _words(item)
-    ratio = formatting.times(item.ratio.ratio) if item.ratio else _promise(item)
+    word, short, role = _state_words(item)
+    ratio = formatting.times(item.ratio.ratio) if item.ratio else _promised(item)
     roomy = room >= ROOMY
     left = _head(item, digits_of_id)
-    why = _why(item)
+    why = _reason(item)
     if roomy and why:
         left = (*left, (f"  {why}", "faint"))
     if not ratio and not short and not roomy:
@@ -213,7 +213,7 @@ def _one_row(item: Item, digits_of_id: int, room: int) -> Line:
 def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[Line]:
     """All that speaks for and against an item: its words, its measurement, its verdict."""
     glyph = ITEM[item.state][0]
-    word, _, role = _words(item)
+    word, _, role = _state_words(item)
     lead = line((f"{glyph} {item.id:<{digits_of_id}} ", role))
     rows = hang(one_line(item.text), room, lead, "strong")
     pad = " " * INDENT
@@ -223,7 +223,7 @@ def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[
             rows.extend(hang(text, room, line((f"{pad}{label} ", "faint")), ink))
 
     add(tr("why"), searched(one_line(item.rationale)))
-    if promised := _promise(item):
+    if promised := _promised(item):
         add(tr("promised"), promised, "figure")
     if item.state is not ItemState.PENDING:
         told = tr("{word} in round {number}", word=word, number=item.round) if item.round else word

@@ -17,7 +17,7 @@ from akg_tui.store.errors import RunFolderError
 from akg_tui.store.run_list import JOURNAL, Reader, RunSummary, find_runs, summarize_run
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
-from akg_tui.view.glyphs import DONE, IDLE, LIVE
+from akg_tui.view.glyphs import DONE, IDLE, LIVE, spark
 from akg_tui.view.language import marked, retold, tr, tr_in
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import ELLIPSIS, Line, cells, cut, fit, line
@@ -30,7 +30,7 @@ BATCH = 32  # journals that it is asked for at once
 
 
 @dataclass
-class Found:
+class ListedRun:
     """A run: where it is, how its journal was when it was read, and what it told."""
 
     path: Path
@@ -42,7 +42,7 @@ class Found:
     words: tuple[RunSummary, str] | None = None  # what a filter looks at, for this summary
 
 
-class Catalogue:
+class RunScanner:
     """`version` grows with every change."""
 
     def __init__(self, folder: Path) -> None:
@@ -50,9 +50,9 @@ class Catalogue:
         self.version = 0
         self.searched = False
         self.trouble = ""
-        self._found: dict[Path, Found] = {}
+        self._found: dict[Path, ListedRun] = {}
         self.unread = 0
-        self._order: list[Found] = []  # unread ones, the newest last
+        self._order: list[ListedRun] = []  # unread ones, the newest last
         self._wanted: tuple[Path, ...] = ()
         self._reader = Reader()
         self._stop = threading.Event()
@@ -68,7 +68,7 @@ class Catalogue:
         self._reader.close()
 
     @property
-    def runs(self) -> Sequence[Found]:
+    def runs(self) -> Sequence[ListedRun]:
         """All that were found so far."""
         return list(self._found.values())
 
@@ -126,13 +126,13 @@ class Catalogue:
         self.searched = True
         self.version += 1
 
-    def _stat(self, path: Path) -> Found | None:
+    def _stat(self, path: Path) -> ListedRun | None:
         try:
             told = (path / JOURNAL).stat()
         except OSError:
             return None
         name = str(path.relative_to(self.folder)) if path != self.folder else path.name
-        return Found(path, name, told.st_size, told.st_mtime)
+        return ListedRun(path, name, told.st_size, told.st_mtime)
 
     def _look_again(self) -> None:
         """Notice what has changed of the runs in sight, and of those at work."""
@@ -157,7 +157,7 @@ class Catalogue:
                 self._read(found)
             self._stop.wait(BREATH_S)
 
-    def _read_batch(self, first: Found) -> None:
+    def _read_batch(self, first: ListedRun) -> None:
         """Let the process read this one and those after it; what it does not tell is read here."""
         batch = [first]
         while len(batch) < BATCH and (found := self._next()) is not None:
@@ -169,7 +169,7 @@ class Catalogue:
             summary = told.get(str(found.path))
             self._take(found, summary if summary is not None else summarize_run(found.path))
 
-    def _next(self) -> Found | None:
+    def _next(self) -> ListedRun | None:
         for path in self._wanted:
             found = self._found.get(path)
             if found is not None and found.summary is None:
@@ -184,16 +184,16 @@ class Catalogue:
             return self._order.pop() if self._order else None
         return None
 
-    def _print(self, found: Found) -> tuple[int, float, int | None]:
+    def _print(self, found: ListedRun) -> tuple[int, float, int | None]:
         from akg_tui.store.lock import holder
 
         finished = found.summary is not None and found.summary.finished
         return found.size, found.at, None if finished else holder(found.path)
 
-    def _read(self, found: Found) -> None:
+    def _read(self, found: ListedRun) -> None:
         self._take(found, summarize_run(found.path))
 
-    def _take(self, found: Found, summary: RunSummary) -> None:
+    def _take(self, found: ListedRun, summary: RunSummary) -> None:
         self.unread -= found.summary is None
         found.summary = summary
         found.read = self._print(found)
@@ -217,11 +217,10 @@ _STATE = {
     "": ("⋯", "faint"),
 }
 _ORDER = {name: place for place, name in enumerate(_STATE)}
-_LEVELS = "▁▂▃▄▅▆▇█"
 _SPARK = 12
 
 
-def chosen(runs: Sequence[Found], words_wanted: str, sort: str) -> list[Found]:
+def filtered(runs: Sequence[ListedRun], words_wanted: str, sort: str) -> list[ListedRun]:
     """The runs that hold all the words, in the order asked for. Those not read come last."""
     found = list(runs)
     for word in words_wanted.lower().split():
@@ -239,15 +238,15 @@ def chosen(runs: Sequence[Found], words_wanted: str, sort: str) -> list[Found]:
     return found
 
 
-def _rank(run: Found) -> float:
+def _rank(run: ListedRun) -> float:
     return -(run.summary.over_seed or 0) if run.summary else 1
 
 
-def _place(run: Found) -> int:
+def _place(run: ListedRun) -> int:
     return _ORDER[run.summary.status] if run.summary else _ORDER[""]
 
 
-def _text(run: Found) -> str:
+def _text(run: ListedRun) -> str:
     told = run.summary
     if told is None:
         return run.name.lower()
@@ -267,21 +266,12 @@ def age(seconds: float) -> str:
     return tr("long ago")
 
 
-def spark(climb: Sequence[float], room: int) -> str:
-    """How the best rose, a column a round; the last `room` rounds."""
-    shown = climb[-room:]
-    if not shown:
-        return ""
-    top = max(shown) - 1.0 or 1.0
-    return "".join(_LEVELS[max(0, min(7, round((v - 1.0) / top * 7)))] for v in shown)
-
-
 class RunRows(OnDemand[Line]):
     """A row for each run, made when it is drawn."""
 
     def __init__(
         self,
-        runs: Sequence[Found],
+        runs: Sequence[ListedRun],
         *,
         now: float,
         room: int,
@@ -304,7 +294,7 @@ class RunRows(OnDemand[Line]):
         return ((f"{LIVE} ", "accent"), (mark, "accent"), *lit)
 
 
-def heads(room: int) -> Line:
+def column_heads(room: int) -> Line:
     """The names of the columns."""
     names = [(tr(_HEADS[name]), size) for name, size in _columns(room - 3)]
     padded = (name + " " * (size - cells(name)) for name, size in names)
@@ -342,7 +332,7 @@ def _word(status: str) -> str:
     return tr(_STATUS[status]) if status in _STATUS else tr_in("state", "open")
 
 
-def row_of(run: Found, now: float, room: int) -> Line:
+def row_of(run: ListedRun, now: float, room: int) -> Line:
     """A run on one row."""
     told = run.summary
     status = told.status if told else ""
@@ -389,7 +379,7 @@ def last_part(text: str, room: int) -> str:
     return ELLIPSIS + text if room > 0 else ""
 
 
-def place(path: Path) -> str:
+def home_path(path: Path) -> str:
     """A path for a person to read: what lies in their home begins with ``~``."""
     with suppress(ValueError, RuntimeError):  # elsewhere, or nobody's home
         inside = path.relative_to(Path.home())
@@ -397,10 +387,10 @@ def place(path: Path) -> str:
     return one_line(str(path))
 
 
-def about(run: Found, now: float, room: int) -> list[Line]:
+def run_details(run: ListedRun, now: float, room: int) -> list[Line]:
     """What more there is to tell of a run, in three rows."""
     told = run.summary
-    where = line((f"{tr('run')}  ", "muted"), (place(run.path), "text"))
+    where = line((f"{tr('run')}  ", "muted"), (home_path(run.path), "text"))
     if told is None:
         return [fit(where, room), line((tr("it is being read"), "muted")), ()]
     if told.damaged:

@@ -13,8 +13,8 @@ from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
-from akg_tui.view.glyphs import DONE, IDLE, LIVE, MODE, VERDICT, WAITS, bar
-from akg_tui.view.language import retold, searched, tr
+from akg_tui.view.glyphs import DONE, IDLE, LIVE, MODE, VERDICT, WAITS, bar, spark
+from akg_tui.view.language import retold, searched, tr, translated
 from akg_tui.view.spans import Line, Span, cells, cut, fit, join, line, spread, width
 
 _SEPARATOR: Span = (" │ ", "phase.rule")
@@ -109,7 +109,7 @@ def _tokens(state: RunState) -> Line:
     )
 
 
-def rail(state: RunState, now: float, room: int) -> Line:
+def phase_row(state: RunState, now: float, room: int) -> Line:
     """One row: the phases, the live one lit, with the time in it."""
     full = room >= _FULL_RAIL
     passed = _passed(state)
@@ -256,12 +256,7 @@ def _waiting_api(state: RunState) -> str:
     wait = state.api_wait
     if wait is None:
         return tr("the model's server")
-    return tr(
-        "try {number} in {time}: {why}",
-        number=wait.attempt + 1,
-        time=formatting.short_time(wait.seconds),
-        why=retold(one_line(wait.reason)),
-    )
+    return translated(formatting.next_try(wait.attempt, wait.seconds, wait.reason))
 
 
 def _progress(progress: Progress, doing: str) -> Line:
@@ -278,9 +273,6 @@ def _progress(progress: Progress, doing: str) -> Line:
     if message and message not in doing:
         spans.append((f"  {message}", "muted"))
     return tuple(spans)
-
-
-_LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(state: RunState, room: int) -> Line:
@@ -303,10 +295,7 @@ def sparkline(state: RunState, room: int) -> Line:
         (f"{glyph} {last.verdict}", role),
         (f" {formatting.times(last.over_seed)}" if last.over_seed else "", role),
     )
-    shown = climb[-max(4, room - width(tail)) :]
-    top = max(shown) - 1.0 or 1.0
-    levels = "".join(_LEVELS[round((value - 1.0) / top * 7)] for value in shown)
-    return fit(((levels, "chart.best"), *tail), room)
+    return fit(((spark(climb, max(4, room - width(tail))), "chart.best"), *tail), room)
 
 
 def no_attempt(state: RunState) -> str:

@@ -17,9 +17,17 @@ from msgspec.structs import replace
 from akg_tui.core import events as ev
 from akg_tui.core.sanitize import one_line
 from akg_tui.view import formatting
-from akg_tui.view.agent_log import MAX_ENTRIES, SLICE, AgentLog, Entry, Paragraphs
-from akg_tui.view.agents import MOST, Agent, cost_of, sign_of, state_told
-from akg_tui.view.event_words import call_words, paragraphs, tell
+from akg_tui.view.agent_log import (
+    MAX_ENTRIES,
+    SLICE,
+    AgentLog,
+    Entry,
+    Paragraphs,
+    call_words,
+    paragraphs,
+    tell,
+)
+from akg_tui.view.agents import MOST, Agent, cost_of, head_of
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, fit, line, width
@@ -52,7 +60,7 @@ class Conversation(Protocol):
     def answer(self, call: str) -> tuple[str, str] | None: ...
 
 
-class Part:
+class SubagentRecords:
     """Where among the records those of one subagent stand: it grows as the run does."""
 
     def __init__(self) -> None:
@@ -77,10 +85,10 @@ class Part:
                 self._places.append(index)
         self._read = max(self._read, stop)
         count = bisect_left(self._places, len(records))
-        return _Own(records, self._places, count, agent)
+        return _OwnRecords(records, self._places, count, agent)
 
 
-class _Own(OnDemand[ev.Record]):
+class _OwnRecords(OnDemand[ev.Record]):
     """The records at `count` places, as the subagent's own."""
 
     def __init__(
@@ -113,7 +121,7 @@ def _own(record: ev.Record, agent: Agent) -> ev.Record | None:
     return record if agent.visit and isinstance(event, _OF_A_VISIT) else None
 
 
-class ChildChronicle(AgentLog):
+class SubagentLog(AgentLog):
     """The telling of one subagent. `known` gives its conversation on disk, once it was read."""
 
     output_lines = 5_000
@@ -197,10 +205,7 @@ def title_of(agent: Agent | None, key: str, now: float, room: int) -> Line:
     """Who it is, in which state, at what cost; the cost gives way."""
     if agent is None:
         return line((one_line(key), "strong"))
-    glyph, role = sign_of(agent)
-    head = line(
-        (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
-    )
+    head = head_of(agent)
     unread = f"  {formatting.count(agent.unread, 'message')} {tr('unread')}" if agent.unread else ""
     for most in (3, 2, 1):
         cost = line((f"  {cost_of(agent, now, most)}", "muted"), (unread, "note"))

@@ -16,7 +16,6 @@ from akg_tui.headless import narrate
 from akg_tui.view.spans import plain
 from akg_tui.view.status import status
 from tests.agent.test_sweep import TextRun
-from tests.tui.script import FakeHandle
 
 
 def test_waits_grow_twofold_to_their_cap_and_differ_by_a_quarter_at_most() -> None:
@@ -80,7 +79,7 @@ def test_a_wait_and_a_failure_hold_the_phase_in_sight_and_a_new_session_ends_bot
     assert run.next() == RunAgent(Phase.PLAN), "a wait ends with its visit, it holds no other"
     told = plain(status(run.state, "", None, run.now, 118))
     assert told == "WAIT_API: try 4 in 8 s: 529 overloaded"
-    assert narrate(run.records[-1:], FakeHandle()) == ["WAIT_API  try 4 in 8 s: 529 overloaded"]
+    assert narrate(run.records[-1:]) == ["WAIT_API: try 4 in 8 s: 529 overloaded"]
     run.send(cmd.Observe(ev.ApiFailed(reason="the key was refused")))
     told = plain(status(run.state, "", None, run.now, 118))
     assert told == "WAIT_API: the key was refused; space tries again"

@@ -341,11 +341,11 @@ async def test_subagents_are_told_of_in_the_progress_lines(tmp_path: Path) -> No
         run = create(tmp_path / "task", lab.url, rounds=1)
         work = engine(run, lab.url)
         await play(work)
-        told = [line for line in narrate(run.records, work) if line.startswith("subagent")]
+        told = [line for line in narrate(run.records) if line.startswith("subagent")]
     began, ended = told
-    assert began.startswith("subagent  s1 subagent: which flags")
+    assert began.startswith("subagent  s1 subagent begins: which flags")
     assert "\x1b" not in began
-    assert ended == "subagent  s1 done after 1 calls"
+    assert ended == "subagent  s1 done after 1 call"
     run.close()
 
 

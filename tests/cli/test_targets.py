@@ -22,7 +22,6 @@ from akg_tui.headless import narrate
 from akg_tui.resources import sample
 from akg_tui.store.task_folder import load_task
 from tests.cli.test_cli import akg, refused
-from tests.tui.script import FakeHandle
 
 TRITON = "softmax_triton"
 needs_triton = pytest.mark.skipif(
@@ -88,8 +87,8 @@ def test_a_run_that_cannot_be_timed_here_is_not_resumed(tmp_path: Path) -> None:
 def test_a_run_without_a_screen_says_that_the_first_kernel_was_verified_only() -> None:
     found = Measurement(outcome=Outcome.CORRECT, message=INTERPRETED, timed=False)
     event = ev.EvalFinished(purpose=ev.Purpose.BASELINE, attempt=0, measurement=found)
-    (line,) = narrate([ev.Record(1, 0.0, event)], FakeHandle())
-    assert line == f"baseline  right; {INTERPRETED}"
+    (line,) = narrate([ev.Record(1, 0.0, event)])
+    assert line == f"baseline  correct; {INTERPRETED}"
 
 
 @needs_triton

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.stopping.export_guard import RESULT_SKIPPED, STATUS_KEPT
+from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report import wording
 from akg_tui.report.chart import MAX_MARKS, thinned
 from akg_tui.report.document import Report, Round
@@ -121,6 +122,7 @@ def test_figures_are_those_of_the_journal(done: Path, report: Report) -> None:
             assert each.commit[:10] in text
         assert report.journal.head_sha256 in text
         assert "not in force" in text or not report.sandbox.evaluations
+        assert {p.name for p in report.sandbox.protections} >= PROTECTIONS.keys()
 
 
 def test_json_reads_back_as_the_report_it_was_made_of(report: Report) -> None:

@@ -13,10 +13,10 @@ from akg_tui.core.past_states import Past
 from akg_tui.core.phases import Phase
 from akg_tui.view import agents as fleets
 from akg_tui.view.agent_log import MAX_OPEN, AgentLog
-from akg_tui.view.agents import Agent, AgentList, fleet_rows
-from akg_tui.view.controls.time_travel import MOST_AT_ONCE, Travel
+from akg_tui.view.agents import Agent, AgentList, agent_rows
+from akg_tui.view.controls.time_travel import MOST_AT_ONCE, TimeTravel
 from akg_tui.view.lazy_rows import First
-from akg_tui.view.subagent_log import Part
+from akg_tui.view.subagent_log import SubagentRecords
 
 from .script import FakeHandle
 
@@ -44,7 +44,7 @@ def _read(fleet: AgentList, count: int) -> list[str]:
     for _ in range(count + 1):
         fleet.read(First(RECORDS, count))
         if fleet.seen == count:
-            return [repr(row) for row in fleet_rows(fleet, 0.0, 60)]
+            return [repr(row) for row in agent_rows(fleet, 0.0, 60)]
     raise AssertionError("it never came to the end")
 
 
@@ -76,7 +76,7 @@ def test_copies_share_the_agents_that_are_over() -> None:
 
 def test_a_subagent_s_part_is_where_it_stands_and_none_of_its_events() -> None:
     agent = Agent("s3 scout", "", "working", 0.0, ident="s3")
-    part = Part()
+    part = SubagentRecords()
     whole = [r.seq for r in part.read(RECORDS, agent)]
     assert whole == [28, 29, 30, 32, 33]
     assert [r.seq for r in part.read(First(RECORDS, 30), agent)] == [28, 29, 30]
@@ -104,7 +104,7 @@ def test_a_play_passes_a_bounded_number_of_events_at_once() -> None:
     handle = FakeHandle()
     begun = handle.records[:2]
     same = [ev.Record(n, begun[-1].at, ev.HintGiven(text="x")) for n in range(3, 5_000)]
-    travel = Travel(Past([*begun, *same]))
+    travel = TimeTravel(Past([*begun, *same]))
     travel.go(2)
     travel.play(0.0)
     travel.tick(0.1)

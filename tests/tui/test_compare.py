@@ -9,17 +9,7 @@ from hypothesis import strategies as st
 from akg_tui.hashline.document import Document
 from akg_tui.syntax import highlight
 from akg_tui.view.code_rows import CodeRows, Colours
-from akg_tui.view.diff import (
-    Kind,
-    Pairs,
-    Row,
-    compare,
-    find_hunks,
-    folded,
-    hunks,
-    size,
-    split_lines,
-)
+from akg_tui.view.diff import Kind, Row, SideBySide, compare, find_hunks, folded, size, split_lines
 from akg_tui.view.spans import plain
 
 from .script import KERNEL
@@ -48,7 +38,7 @@ def test_hunks_are_where_changed_rows_begin(old: list[str], new: list[str]) -> N
     rows = compare(old, new)
     changed = [row.kind is not Kind.SAME for row in rows]
     begins = [n for n, one in enumerate(changed) if one and not (n and changed[n - 1])]
-    assert list(hunks(rows)) == begins == [hunk.start for hunk in find_hunks(rows)]
+    assert begins == [hunk.start for hunk in find_hunks(rows)]
     kinds = [row.kind for row in rows]
     assert size(rows) == (kinds.count(Kind.ADDED), kinds.count(Kind.REMOVED))
     for hunk in find_hunks(rows):
@@ -81,7 +71,7 @@ def test_one_changed_line_is_one_hunk() -> None:
     new = [*old[:50], "changed", *old[51:]]
     rows = compare(old, new)
     assert size(rows) == (1, 1)
-    assert hunks(rows) == (50,)
+    assert [hunk.start for hunk in find_hunks(rows)] == [50]
 
 
 def test_what_is_alike_is_folded_and_counted() -> None:
@@ -144,10 +134,11 @@ def test_pairs_made_where_they_are_seen_are_those_made_row_by_row(
     old: list[str], new: list[str], context: int
 ) -> None:
     for compared in (compare(old, new), folded(compare(old, new), context)):
-        pairs = Pairs(compared)
+        pairs = SideBySide(compared, find_hunks(compared))
         expected = beside(compared)
-        assert list(pairs) == expected
+        shown = [[None if n is None else compared[n] for n in pair] for pair in pairs]
+        assert shown == [list(pair) for pair in expected]
         changed = [one != other or one is None for one, other in expected]
-        assert pairs.changes == tuple(
+        assert pairs.starts == [
             n for n, each in enumerate(changed) if each and not (n and changed[n - 1])
-        )
+        ]

@@ -15,7 +15,7 @@ from akg_tui.tui.fault_messages import OPENING
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.view.code_rows import Colours
-from akg_tui.view.runs import Catalogue
+from akg_tui.view.runs import RunScanner
 
 from .script import FakeHandle
 from .stage import on_stage
@@ -150,7 +150,7 @@ async def test_a_folder_of_runs_that_goes_and_comes_back_is_followed(tmp_path: P
     folder, away = tmp_path / "runs", tmp_path / "away"
     (folder / "one").mkdir(parents=True)
     (folder / "one" / "events.jsonl").write_text("nothing yet\n")
-    catalogue = Catalogue(folder)
+    catalogue = RunScanner(folder)
 
     async def until(true: object) -> None:
         assert callable(true)

@@ -357,7 +357,7 @@ async def test_a_stop_is_asked_first_and_reaches_that_one_alone() -> None:
         ends(handle, "s2", status="cancelled", reason="stopped by a person")
         await stage.press("enter")
         assert "s2 subagent  stopped" in stage.text()
-        assert "cancelled: stopped by a person" in stage.text()
+        assert "cancelled after 2 calls: stopped by a person" in stage.text()
 
 
 async def test_one_that_is_over_is_neither_told_nor_stopped() -> None:

@@ -15,15 +15,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Gate, ItemState, Mode
 from akg_tui.tui.screens.review import Review
 from akg_tui.view.controls import keymap as km
-from akg_tui.view.diff import (
-    Kind,
-    changed_words,
-    compare,
-    find_hunks,
-    folded,
-    partner,
-    side_by_side,
-)
+from akg_tui.view.diff import Kind, SideBySide, changed_words, compare, find_hunks, folded, partner
 
 from .script import KERNEL, FakeHandle, Try, faster
 from .stage import Stage, on_stage
@@ -277,7 +269,7 @@ def test_every_changed_row_is_in_one_hunk_and_stands_once_beside_its_partner(
     hunks = find_hunks(rows)
     changed = [n for n, row in enumerate(rows) if row.kind in (Kind.ADDED, Kind.REMOVED)]
     assert [n for hunk in hunks for n in range(hunk.start, hunk.stop)] == changed
-    pairs = side_by_side(rows, hunks)
+    pairs = SideBySide(rows, hunks)
     assert sorted(left for left, _ in pairs if left is not None) == [
         n for n, row in enumerate(rows) if row.kind is not Kind.ADDED
     ]

@@ -29,7 +29,8 @@ from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.new_run import Begin, Wizard
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
-from akg_tui.view.runs import age, last_part, spark
+from akg_tui.view.glyphs import spark
+from akg_tui.view.runs import age, last_part
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import KERNEL, REFERENCE, create, engine
 

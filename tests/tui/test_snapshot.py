@@ -12,7 +12,7 @@ from akg_tui.view import formatting, glyphs
 from akg_tui.view.chart import AttemptSeries, Plot, draw
 from akg_tui.view.plan_rows import plan_view
 from akg_tui.view.spans import plain, width
-from akg_tui.view.status import header, keys_line, rail, sparkline, status, upcoming
+from akg_tui.view.status import header, keys_line, phase_row, sparkline, status, upcoming
 
 from .script import FakeHandle, Try, faster, task
 
@@ -39,7 +39,7 @@ def test_no_row_is_wider_than_its_room(room: int) -> None:
     progress = Progress("time", 3, 8, "a message", Interval(1.1, 1.0, 1.2, 0.95))
     rows = [
         header(state, now, room),
-        rail(state, now, room),
+        phase_row(state, now, room),
         status(state, "measuring", progress, now, room),
         sparkline(state, room),
         keys_line([("space", "pause"), ("n", "step")], room, "more: ?"),
@@ -51,7 +51,7 @@ def test_no_row_is_wider_than_its_room(room: int) -> None:
 def test_the_rail_marks_the_live_phase_and_the_time_in_it() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.EVAL)
-    row = plain(rail(handle.state, handle.state.phase_since + 12.4, 118))
+    row = plain(phase_row(handle.state, handle.state.phase_since + 12.4, 118))
     assert "✓EDIT" in row
     assert "▸ EVAL 12 s" in row
     assert "◦DECIDE" in row
@@ -64,7 +64,7 @@ def test_a_pause_says_how_to_go_on_and_what_a_step_will_do() -> None:
     handle.work()
     told = plain(status(handle.state, "", None, handle.now, 118))
     assert told == "PAUSED: space goes on, n takes one step"
-    assert "⋯ EVAL" in plain(rail(handle.state, handle.now, 118))
+    assert "⋯ EVAL" in plain(phase_row(handle.state, handle.now, 118))
 
 
 def test_step_mode_says_which_transition_waits() -> None:

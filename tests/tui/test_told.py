@@ -19,8 +19,16 @@ from hypothesis import strategies as st
 from akg_tui.core import events as ev
 from akg_tui.core.sanitize import clean
 from akg_tui.view import language
-from akg_tui.view.event_words import diagnosed
-from akg_tui.view.language import LANGUAGES, Sayings, retold, searched, sentences, speak
+from akg_tui.view.event_words import diagnosis_cause
+from akg_tui.view.language import (
+    LANGUAGES,
+    SentenceTemplates,
+    catalogue,
+    retold,
+    searched,
+    speak,
+    translated,
+)
 from akg_tui.view.spans import cells
 
 from .sentences import PACKAGE, Sentence, is_sentence, shape, texts
@@ -29,44 +37,47 @@ OTHERS = [language for language in LANGUAGES if language != "en"]
 WHOSE = ["told", "search"]
 FLOORS = ("core", "engine", "agent", "store", "evaluate")
 # Of the screens themselves what is told in English first: the command line prints it too.
-SETTINGS = ("settings_file", "preferences", "keymap", "keyboard", "themes")
+SETTINGS = (
+    "view/controls/settings_file",
+    "view/controls/preferences",
+    "view/controls/keymap",
+    "tui/keyboard",
+    "tui/themes",
+)
 
 # Modules (`a/b`), all below a folder (`a/b/`), or one function of a module (`a/b:f`); `a/b:` is
 # what stands outside of functions.
 UNSEEN = {
-    "core/directions": "PLAN.md",
-    "core/plan_view": "PLAN.md",
-    "core/tried": "PLAN.md",
-    "core/plan_edit:": "the form of PLAN.md",
-    "core/plan_edit:_read_lines": "the form of PLAN.md",
-    "core/told": "the agent reads it",
-    "core/reply_signals": "phrases that are looked for",
+    "core/plan/document": "PLAN.md",
+    "core/plan/edit:": "the form of PLAN.md",
+    "core/plan/edit:_read_lines": "the form of PLAN.md",
+    "core/stopping/reply_signals": "phrases that are looked for",
     "core/task:": "names of formats",
     "core/task:stated_agent": "patterns",
+    "core/commands:command_from_json": "a script's orders, answered to the script",
+    "core/commands:command_to_json": "a fault of our own",
     "core/events:": "a name in the journal",
-    "core/export_guard": "the report's process prints it",
-    "core/orders": "a script's orders, answered to the script",
-    "core/policy_keys": "the command line",
-    "core/goals:read_goal": "the command line",
-    "core/goals:__str__": "the command line and the report",
-    "core/automation:": "prefixes of lines of the command line",
-    "core/automation:read_automation": "the command line",
-    "core/automation:doubts": "the command line",
-    "core/automation:never_met": "the command line",
+    "core/stopping/export_guard": "the report's process prints it",
+    "core/stopping/policy_edit": "the command line",
+    "core/stopping/goals:read_goal": "the command line",
+    "core/stopping/goals:__str__": "the command line and the report",
+    "core/stopping/automation:": "prefixes of lines of the command line",
+    "core/stopping/automation:read_automation": "the command line",
+    "core/stopping/automation:doubts": "the command line",
+    "core/stopping/automation:never_met": "the command line",
     "core/recovery:cut_off": "a part of a sentence that is there whole",
     "engine/engine:_commit_seed": "a commit's subject",
-    "engine/follow:kernel": "stands in the place of a kernel's text",
-    "engine/reporting:compiled": "the agent reads it",
+    "engine/follower:kernel": "stands in the place of a kernel's text",
+    "engine/run_report:compiled": "the agent reads it",
     "agent/tools/": "the agent reads it",
     "agent/prompt": "the agent reads it",
-    "agent/react:_reminder": "the agent reads it",
+    "agent/visit:_reminder": "the agent reads it",
     "agent/subagents:": "the agent reads it",
-    "agent/edit_bench/": "a benchmark's report",
     "agent/models/probe": "doctor",
-    "agent/models/wire": "the agent reads it",
+    "agent/models/request_body": "the agent reads it",
     "agent/models/claude:_cut": "the agent reads it",
     "agent/models/endpoint:__repr__": "a debugger",
-    "agent/models/knobs:describe": "the text of a plan item",
+    "core/plan/knobs:describe": "the text of a plan item",
     "agent/models/stream:_note_miss": "the usage report",
     "agent/models/stream:_tool_use": "the agent reads it",
     "agent/models/stream:_arguments": "the agent reads it",
@@ -74,31 +85,31 @@ UNSEEN = {
     "agent/models/stream:_no_constant": "the agent reads it",
     "agent/models/sweep:": "patterns",
     "agent/models/sweep:_diagnose": "parts of a sentence that is there whole",
-    "store/journal_pages:add": "a fault of our own",
-    "store/at_rest": "the command line",
+    "store/journal_reader:add": "a fault of our own",
+    "store/run_at_rest": "the command line",
     "store/checkup": "the command line",
     "store/salvage": "the command line",
-    "store/policy_file": "the command line",
     "store/run_list:line": "the command line",
     "store/history:": "a commit's author",
     "store/history:commit": "a commit's form",
     "store/history:library_version": "the report",
     "store/task_folder:_toml": "a file",
+    "store/task_toml:load_policy": "the command line",
     "store/task_toml:parse_task": "patterns",
     "store/task_toml:_explained": "patterns; its sentences are there all the same",
-    "evaluate/bench/": "a benchmark's report",
-    "evaluate/confined": "a process that the agent's scripts run in",
-    "evaluate/child": "code",
-    "evaluate/guard_words": "names",
-    "evaluate/lint:_too_easy": "the beginning of a sentence that is there whole",
-    "evaluate/lint:_hint": "the beginning of a sentence that is there whole",
+    "evaluate/sandbox/run_confined": "a process that the agent's scripts run in",
+    "evaluate/child/child_main": "code",
+    "evaluate/kernel_text:": "names",
+    "evaluate/task_lint:_too_easy": "the beginning of a sentence that is there whole",
+    "evaluate/task_lint:_hint": "the beginning of a sentence that is there whole",
     "evaluate/targets/cuda:": "names of figures",
-    "evaluate/targets/fingerprint": "names of figures",
+    "evaluate/targets/cpu:_lasting": "names of figures",
     "evaluate/dsls/torch:": "code",
-    "tui/keymap:as_toml": "a file",
-    "tui/keymap:tomlish": "a file",
-    "tui/keymap:value": "a file",
-    "tui/settings_file:_with_line_first": "patterns; its sentence is there all the same",
+    "view/controls/keymap:as_toml": "a file",
+    "view/controls/keymap:tomlish": "a file",
+    "view/controls/keymap:value": "a file",
+    "view/controls/settings_file:_with_line_first": "patterns; its sentence is there all the same",
+    "view/controls/settings_file:write_settings": "put through tr",
     "tui/keyboard:put_on": "put through tr",
     "tui/keyboard:feed": "keys",
 }
@@ -148,7 +159,7 @@ PUT_TOGETHER = {
 @cache
 def below() -> tuple[Sentence, ...]:
     paths = [path for floor in FLOORS for path in sorted((PACKAGE / floor).rglob("*.py"))]
-    paths += [PACKAGE / "tui" / f"{name}.py" for name in SETTINGS]
+    paths += [PACKAGE / f"{name}.py" for name in SETTINGS]
     modules = (str(path.relative_to(PACKAGE).with_suffix("")) for path in paths)
     return tuple(one for module in modules for one in texts(module))
 
@@ -159,7 +170,7 @@ def unseen(one: Sentence) -> bool:
 
 
 def both(language: str) -> dict[str, str]:
-    return sentences(language, "told") | sentences(language, "search")
+    return {**catalogue(language, "told"), **catalogue(language, "search")}
 
 
 @pytest.mark.parametrize("language", OTHERS)
@@ -198,7 +209,7 @@ def test_what_is_said_to_be_unseen_is_still_there() -> None:
 @pytest.mark.parametrize("whose", WHOSE)
 @pytest.mark.parametrize("language", OTHERS)
 def test_a_sentence_keeps_its_values_and_holds_nothing_odd(language: str, whose: str) -> None:
-    for english, said in sentences(language, whose).items():
+    for english, said in catalogue(language, whose).items():
         holes = re.findall(r"\{(\w+)\}", english)
         kept = [hole for hole in holes if hole != "s"]  # an English plural
         assert sorted(re.findall(r"\{(\w+)\}", said)) == sorted(kept), english
@@ -224,9 +235,9 @@ _SAMPLES = {
 def test_each_sentence_is_found_by_its_words_and_by_no_other(language: str, whose: str) -> None:
     """With values that no other sentence has; two of one form, as the more telling one."""
     words = (f"QX{number}" for number in count())
-    replies = Sayings(sentences(language, "search"))
-    known = Sayings(sentences(language, whose), replies)
-    for english, said in sentences(language, whose).items():
+    replies = SentenceTemplates(catalogue(language, "search"))
+    known = SentenceTemplates(catalogue(language, whose), replies)
+    for english, said in catalogue(language, whose).items():
         values = {
             hole: next(_SAMPLES.get(hole.rstrip("0123456789"), words))
             for hole in re.findall(r"\{(\w+)\}", english)
@@ -313,10 +324,10 @@ def test_a_language_model_is_never_translated() -> None:
 def test_a_diagnosis_of_plain_facts_is_the_runs_own_words() -> None:
     cause = "p3: the process was killed by SIGSEGV while being called; p4: no time was left"
     speak("zh")
-    assert diagnosed(ev.DiagnosisReported(cause=cause, source="fallback")) == (
-        "p3：进程在调用时被 SIGSEGV 杀死; p4：已没有时间"
-    )
-    assert diagnosed(ev.DiagnosisReported(cause=cause)) == cause
+    fallback = ev.DiagnosisReported(cause=cause, source="fallback")
+    said = "p3：进程在调用时被 SIGSEGV 杀死; p4：已没有时间"
+    assert translated(diagnosis_cause(fallback)) == said
+    assert translated(diagnosis_cause(ev.DiagnosisReported(cause=cause))) == cause
 
 
 @pytest.mark.parametrize(
@@ -342,8 +353,8 @@ def test_the_faults_of_a_persons_settings_are_said(fault: str, said: str) -> Non
 
 @given(st.text(alphabet=list("{}[]\\:;,() \n\x1b中an0"), max_size=300))
 def test_any_text_is_taken_without_an_error_and_stays_if_unknown(text: str) -> None:
-    said = language._sayings("zh", "told").said(text)
-    assert language.said_in("zh", text) == (text if said is None else said)
+    said = language._templates_of("zh", "told").said(text)
+    assert language.translate_sentence("zh", text) == (text if said is None else said)
     unknown = re.search(r"[{}\\x1b]", text)
     assert not unknown or said is None or unknown[0] in said  # put in as it is
 
@@ -352,12 +363,12 @@ def test_a_text_of_separators_alone_costs_little() -> None:
     """The parts of a text are each looked up once: their number, not time, is what is bound."""
     looked: list[str] = []
 
-    class Counting(Sayings):
-        def near(self, text: str) -> list[language.Saying]:
+    class Counting(SentenceTemplates):
+        def near(self, text: str) -> list[language.SentenceTemplate]:
             looked.append(text)
             return super().near(text)
 
-    known = Counting(sentences("zh", "told"))
+    known = Counting(catalogue("zh", "told"))
     known.said(("a; b: c, d (e) " * 100)[: language.LONGEST])
     assert len(looked) < 400
 
@@ -365,16 +376,16 @@ def test_a_text_of_separators_alone_costs_little() -> None:
 @pytest.mark.parametrize("language", OTHERS)
 def test_a_catalogue_is_no_wider_than_a_screen_can_show(language: str) -> None:
     """A refusal is one row of the footer: what is said first must fit at 80 columns."""
-    for english, said in sentences(language, "told").items():
+    for english, said in catalogue(language, "told").items():
         head = re.split(r"[：；]", said)[0]
         assert cells(re.sub(r"\{\w+\}", "12", head)) <= max(78, cells(english)), english
 
 
 def test_english_reads_no_catalogue() -> None:
     code = (
-        "import sys; from akg_tui.tui import app, language, story; "
+        "from akg_tui.tui import app; from akg_tui.view import language; "
         "assert language.retold('the run is not paused') == 'the run is not paused'; "
-        "assert 'akg_tui.view.language' not in sys.modules; "
+        "assert not language.catalogues.cache_info().currsize; "
         "language.speak('zh'); assert language.retold('the run is not paused') == '运行没有暂停'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

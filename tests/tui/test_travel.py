@@ -11,7 +11,7 @@ from akg_tui.core.past_states import Past
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.rounds import Rounds
-from akg_tui.view.controls.time_travel import Strip, Travel, column, event_at
+from akg_tui.view.controls.time_travel import TimelineRows, TimeTravel, column, event_at
 from akg_tui.view.spans import plain, width
 
 from .script import FakeHandle
@@ -185,7 +185,7 @@ async def test_a_fork_needs_a_round_and_a_yes(monkeypatch: pytest.MonkeyPatch) -
 
 def test_playing_follows_the_run_s_clock_and_shortens_its_waits() -> None:
     handle = over()
-    travel = Travel(Past(handle.records))
+    travel = TimeTravel(Past(handle.records))
     travel.go(1)
     travel.play(0.0)
     assert travel.speed == 4
@@ -205,7 +205,7 @@ def test_playing_follows_the_run_s_clock_and_shortens_its_waits() -> None:
 @pytest.mark.parametrize("room", [20, 78, 118, 198])
 def test_the_strip_fits_and_a_click_hits_the_mark_it_points_at(room: int) -> None:
     handle = over()
-    travel, strip = Travel(Past(handle.records)), Strip()
+    travel, strip = TimeTravel(Past(handle.records)), TimelineRows()
     for mark in travel.past.marks:
         travel.go(mark.seq)
         rows = strip.rows(travel.moment(waits=True), room)

@@ -11,10 +11,10 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.measurement import InputError, Interval, Measurement, Outcome, Progress, Roofline
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.state import Attempt, RunState
-from akg_tui.view.agents import AgentList, fleet_rows
+from akg_tui.view.agents import AgentList, agent_rows
 from akg_tui.view.attempts import AttemptRows, InputRows
 from akg_tui.view.chart import UNITS, AttemptSeries, Plot, Series, draw
-from akg_tui.view.evaluation import KEPT, Narrowing, eval_rows
+from akg_tui.view.evaluation import KEPT, EstimateHistory, eval_rows
 from akg_tui.view.plan_rows import plan_view, predicted
 from akg_tui.view.spans import Line, plain, width
 
@@ -211,7 +211,7 @@ def evaluating() -> FakeHandle:
 
 def test_an_evaluation_tells_its_stage_and_its_interval_as_it_narrows() -> None:
     handle = evaluating()
-    seen = Narrowing()
+    seen = EstimateHistory()
     for n in range(1, 9):
         half = 0.4 / n
         seen.see(
@@ -229,14 +229,14 @@ def test_an_evaluation_tells_its_stage_and_its_interval_as_it_narrows() -> None:
 
 def test_an_interval_around_one_is_undecided() -> None:
     handle = evaluating()
-    seen = Narrowing()
+    seen = EstimateHistory()
     seen.see(handle.state, Progress("time", 1, 8, ratio=Interval(1.0, 0.9, 1.1, 0.95)))
     assert any("undecided" in plain(r) for r in eval_rows(handle.state, seen, handle.now, 60, 20))
 
 
 def test_what_two_samples_say_is_not_shown_as_a_figure() -> None:
     handle = evaluating()
-    seen = Narrowing()
+    seen = EstimateHistory()
     wild = Progress("time", 2, 8, ratio=Interval(0.15, 1.7e-05, 1397.5, 0.95))
     seen.see(handle.state, wild)
     rows = [plain(row) for row in eval_rows(handle.state, seen, handle.now, 60, 20)]
@@ -250,7 +250,7 @@ def test_what_two_samples_say_is_not_shown_as_a_figure() -> None:
 
 def test_another_evaluation_begins_anew_and_a_long_one_stays_bounded() -> None:
     handle = evaluating()
-    seen = Narrowing()
+    seen = EstimateHistory()
     for n in range(2_000):
         seen.see(handle.state, Progress("time", n, 2_000, ratio=Interval(1.0, 0.9, 1.1 + n, 0.95)))
     assert 10 < len(seen.estimates) <= KEPT
@@ -265,7 +265,7 @@ def test_another_evaluation_begins_anew_and_a_long_one_stays_bounded() -> None:
 def test_between_two_evaluations_the_last_ones_finding_stands() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.EDIT, settled=5)
-    rows = [plain(row) for row in eval_rows(handle.state, Narrowing(), handle.now, 60, 9)]
+    rows = [plain(row) for row in eval_rows(handle.state, EstimateHistory(), handle.now, 60, 9)]
     assert rows[:2] == ["attempt 5 was measured", "wrong"]
 
 
@@ -285,12 +285,12 @@ def test_a_diagnosis_is_a_subagent_with_its_own_figures() -> None:
     (sub,) = fleet.subagents
     assert (sub.name, sub.state, sub.replies, sub.calls) == ("diagnosis 1", "done", 1, 1)
     assert sub.line == "the exponential loses digits"
-    told = [plain(row) for row in fleet_rows(fleet, handle.now, 50)]
+    told = [plain(row) for row in agent_rows(fleet, handle.now, 50)]
     assert told[0].startswith("▸ main  working in EDIT")
     assert told[2].startswith("✓ diagnosis 1  done")
     whole = AgentList()
     whole.read(handle.records)
-    assert fleet_rows(whole, handle.now, 50) == fleet_rows(fleet, handle.now, 50)
+    assert agent_rows(whole, handle.now, 50) == agent_rows(fleet, handle.now, 50)
 
 
 def test_a_subagent_of_a_call_has_the_replies_and_calls_that_name_it() -> None:
@@ -309,7 +309,7 @@ def test_a_subagent_of_a_call_has_the_replies_and_calls_that_name_it() -> None:
     assert (sub.state, sub.replies, sub.calls, sub.line) == ("failed", 1, 1, "40 replies")
     assert (sub.since, sub.ended) == (0.0, 4.0)
     assert (fleet.main.replies, fleet.main.calls, fleet.main.line) == (1, 0, "mine")
-    assert "\x1b" not in "".join(plain(row) for row in fleet_rows(fleet, 9.0, 60))
+    assert "\x1b" not in "".join(plain(row) for row in agent_rows(fleet, 9.0, 60))
 
 
 def test_the_signs_of_verdicts_are_those_of_the_rest_of_the_screen() -> None:
@@ -324,7 +324,7 @@ def test_a_failed_measurement_is_told_in_the_evaluation_pane() -> None:
     handle = evaluating()
     broken = Measurement(outcome=Outcome.ERROR, message="the \x1b judge broke")
     assert handle.send(cmd.FinishEval(broken)) is None
-    rows = [plain(row) for row in eval_rows(handle.state, Narrowing(), handle.now, 60, 9)]
+    rows = [plain(row) for row in eval_rows(handle.state, EstimateHistory(), handle.now, 60, 9)]
     assert not any("\x1b" in row for row in rows)
 
 

@@ -10,7 +10,7 @@ from akg_tui.core.phases import AGENT_PHASES
 from akg_tui.tui.keyboard import bind_within
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view import formatting
-from akg_tui.view.agents import ROWS_EACH, Agent, AgentList, fleet_rows, shown_order
+from akg_tui.view.agents import ROWS_EACH, Agent, AgentList, agent_rows, shown_order
 from akg_tui.view.controls.command_registry import named
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
@@ -54,7 +54,7 @@ class AgentsPane(LineView):
             return
         if look.stream.strip() and look.state.phase in AGENT_PHASES:
             self.fleet.at_work.line = look.stream[-200:].strip().rpartition("\n")[2]
-        self.put(fleet_rows(self.fleet, look.now, self.room, look.streams))
+        self.put(agent_rows(self.fleet, look.now, self.room, look.streams))
         self._picked = self._rows_of(self._pick)
         count = len(self.fleet.subagents)
         self.border_subtitle = Content(formatting.count(count, "subagent") if count else "")

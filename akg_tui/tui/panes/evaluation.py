@@ -10,7 +10,7 @@ from textual.content import Content
 from akg_tui.core.state import RunState
 from akg_tui.tui.widgets.painted import Painted
 from akg_tui.view.controls.command_registry import named
-from akg_tui.view.evaluation import Narrowing, eval_rows
+from akg_tui.view.evaluation import EstimateHistory, eval_rows
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line
@@ -26,7 +26,7 @@ class View:
 class EvalPane(Painted[View | None], can_focus=True):
     def __init__(self) -> None:
         super().__init__("eval", None)
-        self.narrowing = Narrowing()
+        self.narrowing = EstimateHistory()
         self.reword()
 
     def reword(self) -> None:
@@ -52,5 +52,5 @@ class EvalPane(Painted[View | None], can_focus=True):
             return ()
         # An evaluation that was under way then had told less than what is known of it now.
         unknown = view.past and view.state.running is not None
-        seen = Narrowing() if unknown else self.narrowing
+        seen = EstimateHistory() if unknown else self.narrowing
         return eval_rows(view.state, seen, view.now, width, height)

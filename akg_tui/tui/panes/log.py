@@ -11,9 +11,8 @@ from textual.content import Content
 from akg_tui.core.events import ModelReplied
 from akg_tui.core.phases import AGENT_PHASES
 from akg_tui.tui.widgets.line_view import LineView
-from akg_tui.view.agent_log import AT_ONCE, MAX_ENTRIES, SLICE, AgentLog, skipped_line
+from akg_tui.view.agent_log import AT_ONCE, MAX_ENTRIES, SLICE, AgentLog, skipped_line, tail
 from akg_tui.view.controls.command_registry import named, way_to
-from akg_tui.view.event_words import tail
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.run_snapshot import RunSnapshot

@@ -28,7 +28,7 @@ from akg_tui.view.code_rows import (
     lineage,
 )
 from akg_tui.view.controls.command_registry import key_of, named
-from akg_tui.view.diff import Compared, Row, compare, hunks, size, split_lines
+from akg_tui.view.diff import Compared, Row, compare, find_hunks, size, split_lines
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import SearchText
 from akg_tui.view.run_snapshot import RunSnapshot
@@ -85,7 +85,8 @@ class SourcePane(LineView):
             origins=self._origins(versions) if versions and known else None,
             widest=widest,
         )
-        self._changed, self._changes = size(compared), hunks(compared)
+        self._changed = size(compared)
+        self._changes = tuple(hunk.start for hunk in find_hunks(compared))
         self.put(rows, columns=rows.columns)
         missing = {b: look.kernel(b) for b in (blob, best) if self._colours.of(b) is None}
         if missing:

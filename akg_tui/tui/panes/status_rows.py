@@ -6,7 +6,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line, fit, line
-from akg_tui.view.status import header, rail, status
+from akg_tui.view.status import header, phase_row, status
 
 
 class Header(Rows):
@@ -22,7 +22,7 @@ class Rail(Rows):
         told = self._told(look, room)
         rows: tuple[Line, ...] = (told,)
         if self.size.height > 1:
-            rows = (rail(look.state, look.now, room), told)
+            rows = (phase_row(look.state, look.now, room), told)
         self.show(tuple(((" ", "text"), *row) for row in rows))
 
     def _told(self, look: RunSnapshot, room: int) -> Line:

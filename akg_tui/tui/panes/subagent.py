@@ -22,7 +22,7 @@ from akg_tui.view.agents import Agent, AgentList
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import fit, line, plain
-from akg_tui.view.subagent_log import ChildChronicle, Conversation, Part, title_of
+from akg_tui.view.subagent_log import Conversation, SubagentLog, SubagentRecords, title_of
 
 if TYPE_CHECKING:
     from akg_tui.agent.tools.call_record import TranscriptTail
@@ -37,7 +37,7 @@ class SubagentPane(LogPane):
         self.rekey()
         self._fleet = fleet
         self._run = run
-        self._part = Part()
+        self._part = SubagentRecords()
         self._loading = False
         self._loaded_at = -1
         self._began = False
@@ -52,7 +52,7 @@ class SubagentPane(LogPane):
     def show(self, key: str) -> None:
         """Show another subagent in this place."""
         self.key = key
-        self._part, self._tail, self._loaded_at = Part(), None, -1
+        self._part, self._tail, self._loaded_at = SubagentRecords(), None, -1
         self._began = False
         self._restart(past=self._past)
         self.follow = self.follows
@@ -64,7 +64,7 @@ class SubagentPane(LogPane):
         return self._fleet.find(self.key)
 
     def begin(self, room: int, newest: int, at_once: int) -> AgentLog:
-        return ChildChronicle(room, newest, self._conversation, at_once=at_once)
+        return SubagentLog(room, newest, self._conversation, at_once=at_once)
 
     def _conversation(self) -> Conversation | None:
         return self._tail
@@ -116,7 +116,7 @@ class SubagentPane(LogPane):
         finally:
             self._loading = False
         story = self.story
-        if news and tail is self._tail and isinstance(story, ChildChronicle) and story.unfolded:
+        if news and tail is self._tail and isinstance(story, SubagentLog) and story.unfolded:
             story.again()
             self.forget()
 

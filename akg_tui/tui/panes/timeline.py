@@ -13,7 +13,7 @@ from textual.events import Click
 from akg_tui.tui.keyboard import rekeyed
 from akg_tui.tui.screens.run_screen import bindings
 from akg_tui.tui.widgets.painted import Painted
-from akg_tui.view.controls.time_travel import Strip, event_at
+from akg_tui.view.controls.time_travel import TimelineRows, event_at
 from akg_tui.view.run_snapshot import Moment, RunSnapshot
 from akg_tui.view.spans import Line
 
@@ -30,7 +30,7 @@ class Timeline(Painted[Moment | None], can_focus=True):
 
     def __init__(self) -> None:
         super().__init__("timeline", None)
-        self._strip = Strip()
+        self._strip = TimelineRows()
         self.rekey()
 
     def rekey(self) -> None:

@@ -35,9 +35,9 @@ from akg_tui.tui.screens.banded import Dimming
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view import formatting
-from akg_tui.view.controls.completion import grown, paths
+from akg_tui.view.controls.completion import common_start, paths
 from akg_tui.view.glyphs import LIVE
-from akg_tui.view.language import marked, retold, tr
+from akg_tui.view.language import marked, message, retold, tr, translated
 from akg_tui.view.spans import Line, cells, fit, hang, line
 
 DEPTH = 4
@@ -400,7 +400,7 @@ class Wizard(ModalScreen[Start | None], Dimming[Start | None]):
         here = self._input(field.name)
         if here.value != typed or self.focused is not here:
             return  # more was typed meanwhile
-        longer = grown(typed, offers)
+        longer = common_start(typed, offers)
         if longer != typed:
             here.value = longer
             here.cursor_position = len(longer)
@@ -441,7 +441,7 @@ class Wizard(ModalScreen[Start | None], Dimming[Start | None]):
     async def _checked(self, draft: Draft) -> None:
         self._tell(tr("checking: the judge starts …"), "muted")
         measured = await run_start.checked(draft, self._progress)
-        told = formatting.measured(measured, tr("the reference"))
+        told = translated(formatting.measured(measured, message("the reference")))
         detail = "\n".join(retold(each) for each in measured.detail.split("\n")[:3])
         if measured.outcome is Outcome.CORRECT:
             again = tr("enter again writes the task and begins the run")

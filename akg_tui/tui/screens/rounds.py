@@ -23,7 +23,7 @@ from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import CodeRows, Colours, Texts
 from akg_tui.view.controls.command_registry import Where, footer
-from akg_tui.view.diff import Compared, Kind, Pairs, Row, compare, folded, hunks, size
+from akg_tui.view.diff import Compared, Kind, Row, SideBySide, compare, find_hunks, folded, size
 from akg_tui.view.glyphs import VERDICT
 from akg_tui.view.language import retold, tr
 from akg_tui.view.lazy_rows import OnDemand
@@ -102,32 +102,24 @@ def _filled(row: Line, room: int) -> Line:
 _NONE = Row(Kind.SAME, 0, 0)
 
 
-def _own(row: Row | None) -> Row:
-    """The left side's row, with the number that it has there."""
-    if row is None:
-        return _NONE
-    return Row(row.kind, row.old, row.old, row.text) if row.kind is Kind.SAME else row
+class _SideRows(OnDemand[Row]):
+    """The rows of one side of pairs: 0 the left, 1 the right, each with its own number."""
 
-
-class _Left(OnDemand[Row]):
-    """The left rows of pairs."""
-
-    def __init__(self, pairs: Pairs) -> None:
-        self.last = pairs.last
-        self._pairs = pairs
+    def __init__(self, rows: Compared, pairs: SideBySide, side: int) -> None:
+        self.last = rows.last
+        self._rows, self._pairs, self._side = rows, pairs, side
 
     def __len__(self) -> int:
         return len(self._pairs)
 
     def _made(self, index: int) -> Row:
-        return _own(self._pairs[index][0])
-
-
-class _Right(_Left):
-    """The right ones."""
-
-    def _made(self, index: int) -> Row:
-        return self._pairs[index][1] or _NONE
+        number = self._pairs[index][self._side]
+        if number is None:
+            return _NONE
+        row = self._rows[number]
+        if row.kind is Kind.SAME and not self._side:
+            return Row(row.kind, row.old, row.old, row.text)
+        return row
 
 
 class _Half(CodeRows):
@@ -259,20 +251,22 @@ class Rounds(Watching):
         old_ink, new_ink = self._colours.of(old.key), self._colours.of(new.key)
         changed = f"+{added} -{removed}" if added or removed else tr("no line differs")
         self.view.border_title = Content(tr("compare: {changed}", changed=changed))
+        found = find_hunks(shown)
         if wide:
-            pairs, key = Pairs(shown), self._tag_key
+            pairs, key = SideBySide(shown, found), self._tag_key
+            left, right = _SideRows(shown, pairs, 0), _SideRows(shown, pairs, 1)
             rows = SideRows(
-                _Half(_Left(pairs), key, old=old_ink, new=old_ink, widest=widest),
-                _Half(_Right(pairs), key, old=old_ink, new=new_ink, widest=widest),
+                _Half(left, key, old=old_ink, new=old_ink, widest=widest),
+                _Half(right, key, old=old_ink, new=new_ink, widest=widest),
                 room,
             )
-            self._hunks = pairs.changes
+            self._hunks = tuple(pairs.starts)
             self.view.put(rows)
         else:
             unified = CodeRows(
                 shown, self._tag_key, old=old_ink, new=new_ink, both=True, widest=widest
             )
-            self._hunks = hunks(shown)
+            self._hunks = tuple(hunk.start for hunk in found)
             self.view.put(unified, columns=unified.columns)
         self.view.border_subtitle = Content(formatting.count(len(self._hunks), "change"))
 

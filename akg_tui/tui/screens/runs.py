@@ -30,7 +30,16 @@ from akg_tui.view.controls.preferences import SORTS
 from akg_tui.view.formatting import count
 from akg_tui.view.language import retold, tr
 from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.runs import Catalogue, Found, RunRows, about, chosen, heads, last_part, place
+from akg_tui.view.runs import (
+    ListedRun,
+    RunRows,
+    RunScanner,
+    column_heads,
+    filtered,
+    home_path,
+    last_part,
+    run_details,
+)
 from akg_tui.view.spans import Line, fit, line, spread
 
 if TYPE_CHECKING:
@@ -75,8 +84,8 @@ class Runs(Watching):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
-        self.catalogue = Catalogue(folder)
-        self.shown: list[Found] = []
+        self.catalogue = RunScanner(folder)
+        self.shown: list[ListedRun] = []
         self.cursor = 0
         self.marked: list[Path] = []
         self._at: Path | None = None
@@ -122,7 +131,7 @@ class Runs(Watching):
         return cast("WorkbenchApp", self.app)
 
     @property
-    def here(self) -> Found | None:
+    def here(self) -> ListedRun | None:
         """The run under the cursor."""
         return self.shown[self.cursor] if self.cursor < len(self.shown) else None
 
@@ -163,7 +172,7 @@ class Runs(Watching):
 
     def _sort(self) -> None:
         self._ordered = self.catalogue.version, time.monotonic()
-        self.shown = chosen(self.catalogue.runs, self.filter.value, self.sort)
+        self.shown = filtered(self.catalogue.runs, self.filter.value, self.sort)
         # The cursor stays on its run, wherever that goes; the newest is what one comes for.
         if self._at is not None:
             before = self.cursor
@@ -178,7 +187,7 @@ class Runs(Watching):
         catalogue = self.catalogue
         many = catalogue.many
         unread = catalogue.unread
-        where = last_part(place(self.folder.absolute()), max(12, room - 52))
+        where = last_part(home_path(self.folder.absolute()), max(12, room - 52))
         told = count(many, "run")
         if self.filter.value:
             told = tr("{shown} of {runs}", shown=len(self.shown), runs=told)
@@ -190,10 +199,10 @@ class Runs(Watching):
             (f"  {tr('has {words}', words=wanted)}" if self.filter.value else "", "note"),
         )  # fmt: skip
         right = line((f"{tr('by')} ", "muted"), (tr(self.sort), "accent"))
-        self.top.show((spread(left, right, room), heads(self.view.room)))
+        self.top.show((spread(left, right, room), column_heads(self.view.room)))
         here = self.here
         if here is not None:
-            self.detail.show(tuple(about(here, now, room)))
+            self.detail.show(tuple(run_details(here, now, room)))
             return
         trouble = retold(one_line(catalogue.trouble))
         empty: list[Line] = [line((trouble, "log.error"))] if trouble else []
@@ -230,7 +239,7 @@ class Runs(Watching):
         self.catalogue.refresh()
         self.view.focus()
 
-    def _chosen(self) -> Found | None:
+    def _chosen(self) -> ListedRun | None:
         if self.here is None:
             self.say(tr("there is no run here"))
         return self.here

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.approval_rules import INTERPRETERS, rule_fault, scope_of, warnings
+from akg_tui.core.approval_rules import in_words, rule_fault, scope_of, warnings
 from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import clean, one_line
-from akg_tui.core.state import Question, RunState
+from akg_tui.core.state import OpenGate, Question, RunState
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.language import retold, searched, tr
@@ -82,7 +83,7 @@ def requests(
     found: list[Request] = []
     gate = state.gate
     if gate is not None and not gate.answer:
-        found.append(_gate(state, since(f"gate {gate.gate}"), now, changed))
+        found.append(_gate(state, gate, since(f"gate {gate.gate}"), now, changed))
     question = waiting(state)
     if question is not None:
         found.append(_question(state, question, since(f"question {question.number}"), now))
@@ -95,46 +96,23 @@ def _waits(seconds: float, still: str) -> str:
     )
 
 
-def _gate(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Request:
-    gate = state.gate
-    assert gate is not None
-    make = {"plan": _plan, "edit": _edit, "script": _script}.get(gate.kind, _keep)
-    return make(state, since, now, changed)
-
-
-def _gate_ask(
+def _gate(
     state: RunState,
+    gate: OpenGate,
     since: float,
-    *,
-    who: str,
-    risk: str,
-    title: str,
-    about: str,
-    effects: tuple[str, ...],
-    cost: str,
-    answers: tuple[Answer, ...],
-    diff: bool = False,
-    detail: str = "",
+    now: float,
+    changed: tuple[int, int] | None,
 ) -> Request:
-    """What is the same of every gate, around what each says of itself."""
-    gate = state.gate
-    assert gate is not None
-    return Request(
-        ident=f"gate {gate.gate}",
-        kind=gate.kind,
-        who=who,
-        risk=risk,
-        title=title,
-        about=about,
-        effects=effects,
-        cost=cost,
-        answers=answers,
-        gate=gate.gate,
-        diff=diff,
-        detail=detail,
-        since=since,
-        always=_always(state),
-    )
+    """The request of the open gate: what all gates have in common, and what each says of itself."""
+    make = {"plan": _plan, "edit": _edit, "script": _script}.get(gate.kind, _keep)
+    always = "" if rule_fault(state, gate) else scope(scope_of(state, gate))
+    ask = partial(Request, ident=f"gate {gate.gate}", kind=gate.kind, gate=gate.gate, since=since,
+                  always=always)  # fmt: skip
+    cost = f"{_lines(changed)} " if gate.kind in ("keep", "edit") else ""
+    return make(state, gate, ask, lambda still: f"{cost}{_waits(now - since, still)}")
+
+
+Cost = Callable[[str], str]  # what waiting costs, from what stands still meanwhile
 
 
 def _lines(changed: tuple[int, int] | None) -> str:
@@ -148,9 +126,7 @@ def _item(state: RunState) -> str:
     return f"{item.id} {one_line(item.text)}" if item else ""
 
 
-def _answers(state: RunState, yes: str, done: str) -> tuple[Answer, ...]:
-    gate = state.gate
-    assert gate is not None
+def _answers(state: RunState, gate: OpenGate, yes: str, done: str) -> tuple[Answer, ...]:
     what = formatting.attempt(gate.attempt)
     if gate.kind not in ("keep", "edit"):
         what = tr("the plan") if gate.kind == "plan" else tr("the script")
@@ -171,16 +147,7 @@ def _answers(state: RunState, yes: str, done: str) -> tuple[Answer, ...]:
     return (*answers, Answer("always", tr("always"), learn, then))
 
 
-def _always(state: RunState) -> str:
-    """What an "always" would approve, in words; "" where it cannot be said."""
-    gate = state.gate
-    assert gate is not None
-    return "" if rule_fault(state, gate) else scope(scope_of(state, gate))
-
-
-def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Request:
-    gate = state.gate
-    assert gate is not None
+def _keep(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Cost) -> Request:
     measured = state.measured.ratio if state.measured else None
     seed = state.best.over_seed if state.best else 1.0
     after = ""
@@ -189,9 +156,7 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | 
         told = formatting.sure(measured)
         after = f", {formatting.times(seed * measured.ratio)} {tr('the seed')}"
     best = formatting.attempt(state.best.attempt if state.best else 0)
-    return _gate_ask(
-        state,
-        since,
+    return ask(
         who=tr("{phase} asks", phase=Phase.DECIDE),
         risk=tr("low risk: {key} takes it back", key=way_to("run.undo")),
         title=tr("KEEP attempt {number}?", number=gate.attempt),
@@ -208,18 +173,14 @@ def _keep(state: RunState, since: float, now: float, changed: tuple[int, int] | 
                 for each in warnings(state)
             ),
         ),
-        cost=f"{_lines(changed)} {_waits(now - since, tr('no work goes on'))}",
-        answers=_answers(state, tr("keep"), tr("kept")),
+        cost=cost(tr("no work goes on")),
+        answers=_answers(state, gate, tr("keep"), tr("kept")),
         diff=True,
     )
 
 
-def _edit(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Request:
-    gate = state.gate
-    assert gate is not None
-    return _gate_ask(
-        state,
-        since,
+def _edit(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Cost) -> Request:
+    return ask(
         who=tr("{phase} asks for the agent", phase=Phase.EDIT),
         risk=tr("some risk: new code runs, confined"),
         title=tr("RUN the edit of attempt {number}?", number=gate.attempt),
@@ -228,15 +189,13 @@ def _edit(state: RunState, since: float, now: float, changed: tuple[int, int] | 
             tr("approve: new code is built and run in the sandbox, checked, and timed"),
             tr("reject: the edit is undone before it ever ran, and the agent edits again"),
         ),
-        cost=f"{_lines(changed)} {_waits(now - since, tr('the code has not run yet'))}",
-        answers=_answers(state, tr("approve"), tr("approved")),
+        cost=cost(tr("the code has not run yet")),
+        answers=_answers(state, gate, tr("approve"), tr("approved")),
         diff=True,
     )
 
 
-def _plan(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Request:
-    gate = state.gate
-    assert gate is not None
+def _plan(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Cost) -> Request:
     pending = state.pending
     first = ""
     if pending:
@@ -246,9 +205,7 @@ def _plan(state: RunState, since: float, now: float, changed: tuple[int, int] | 
     if len(free) > 1:
         dropped = tr("{first} to {last}", first=free[0], last=free[-1])
     many = formatting.count(len(pending), "item")
-    return _gate_ask(
-        state,
-        since,
+    return ask(
         who=tr("{phase} asks for the agent", phase=Phase.PLAN),
         risk=tr("no risk: nothing is run"),
         title=tr("Go on with this plan of {items}?", items=many),
@@ -257,27 +214,21 @@ def _plan(state: RunState, since: float, now: float, changed: tuple[int, int] | 
             tr("approve: the agent works on its items in this order"),
             tr("reject: {items} dropped, and the agent plans anew", items=dropped),
         ),
-        cost=_waits(now - since, tr("no item is worked on")),
-        answers=_answers(state, tr("approve"), tr("approved")),
+        cost=cost(tr("no item is worked on")),
+        answers=_answers(state, gate, tr("approve"), tr("approved")),
     )
 
 
-def _script_asker(state: RunState) -> str:
-    gate = state.gate
-    assert gate is not None
+def _script_asker(state: RunState, gate: OpenGate) -> str:
     if gate.agent:
         return tr("a {agent} asks in {phase}", agent=clean(gate.agent), phase=state.phase)
     return tr("the agent asks in {phase}", phase=state.phase)
 
 
-def _script(state: RunState, since: float, now: float, changed: tuple[int, int] | None) -> Request:
-    gate = state.gate
-    assert gate is not None
+def _script(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Cost) -> Request:
     lines = formatting.count(gate.detail.count("\n") + 1, "line")
-    return _gate_ask(
-        state,
-        since,
-        who=_script_asker(state),
+    return ask(
+        who=_script_asker(state, gate),
         risk=tr("some risk: a script runs, confined"),
         title=tr("RUN this script ({name})?", name=clean(gate.subject[:12])),
         about=one_line(gate.detail, 200),
@@ -285,8 +236,8 @@ def _script(state: RunState, since: float, now: float, changed: tuple[int, int] 
             tr("approve: these {lines} may run, confined, whenever it calls", lines=lines),
             tr("reject: it is not run, and the agent is told so"),
         ),
-        cost=_waits(now - since, tr("the agent is held in {phase}", phase=state.phase)),
-        answers=_answers(state, tr("approve"), tr("approved")),
+        cost=cost(tr("the agent is held in {phase}", phase=state.phase)),
+        answers=_answers(state, gate, tr("approve"), tr("approved")),
         detail=gate.detail,
     )
 
@@ -334,38 +285,4 @@ def _unanswered(question: Question, now: float) -> str:
 
 def scope(covered: ev.Scope) -> str:
     """What a rule of this scope approves, in a sentence."""
-    match covered.gate:
-        case "plan":
-            return tr("every later plan of the agent is worked on unasked")
-        case "edit":
-            return tr(
-                "every later edit of the agent is built, run in the sandbox and timed unasked"
-            )
-        case "keep":
-            return tr(
-                "every later KEEP becomes the best unasked, but for one that the static guard "
-                "warns of"
-            )
-        case _:
-            return tr(
-                "every {interpreter} script of {who} in phase {phase}, whatever its text, "
-                "arguments and input, runs confined, unasked",
-                interpreter=INTERPRETERS.get(covered.interpreter, covered.interpreter),
-                who=tr("a {agent}", agent=covered.agent) if covered.agent else tr("the agent"),
-                phase=covered.phase,
-            )
-
-
-def applied(event: ev.RuleApplied) -> str:
-    """What a rule has approved, in a line."""
-    match event.scope.gate:
-        case "plan":
-            what = tr("the plan")
-        case "edit":
-            what = tr("the edit of attempt {number}", number=event.attempt)
-        case "keep":
-            what = tr("the KEEP of attempt {number}", number=event.attempt)
-        case _:
-            first = one_line(event.detail.partition("\n")[0], 80)
-            what = tr("the script {line}", line=first)
-    return tr("rule {number} approved {what}", number=event.rule, what=what)
+    return retold(in_words(covered))

@@ -67,7 +67,7 @@ def _home(typed: str) -> Path:
         return Path(typed)
 
 
-def grown(typed: str, offers: Sequence[str]) -> str:
+def common_start(typed: str, offers: Sequence[str]) -> str:
     """What was typed, as far as all the offers agree how it goes on."""
     # By letters, not by parts of a path: half a name is what one wants.
     return os.path.commonprefix(offers) if offers else typed  # noqa: RUF071

@@ -39,7 +39,7 @@ def note(text: str, environment: Mapping[str, str]) -> str:
     return code
 
 
-class Attention:
+class WaitNotifier:
     """Calls once for each ask that the person has not seen; takes the title back when seen."""
 
     def __init__(self, write: Callable[[str], None], environment: Mapping[str, str]) -> None:

@@ -26,7 +26,7 @@ LONGEST_WAIT_S = 2.0  # of the run's time, in a play at 1×
 MOST_AT_ONCE = 2_000  # events that a play passes between two looks
 
 
-class Travel:
+class TimeTravel:
     """A journey through one run. `cursor` is the event that was last to happen; None is live."""
 
     def __init__(self, past: Past) -> None:
@@ -114,7 +114,7 @@ class Travel:
         return First(self.past.records, self.cursor)
 
 
-def look_back(now: RunSnapshot, travel: Travel) -> RunSnapshot:
+def past_snapshot(now: RunSnapshot, travel: TimeTravel) -> RunSnapshot:
     """What `now` would have shown at the place where `travel` stands."""
     assert travel.cursor is not None
     state = travel.past.at(travel.cursor)
@@ -124,7 +124,7 @@ def look_back(now: RunSnapshot, travel: Travel) -> RunSnapshot:
         now,
         state=state,
         records=records,
-        activity=tr("event {number}: {kind}", number=moment.seq, kind=told(records[-1])),
+        activity=tr("event {number}: {kind}", number=moment.seq, kind=event_kind(records[-1])),
         progress=None,
         stream="",
         streams=lambda subagent: "",
@@ -134,7 +134,7 @@ def look_back(now: RunSnapshot, travel: Travel) -> RunSnapshot:
     )
 
 
-def told(record: Record) -> str:
+def event_kind(record: Record) -> str:
     """The kind of an event in words: ``eval finished``."""
     name = type(record.event).__name__
     return "".join(f" {c.lower()}" if c.isupper() and n else c for n, c in enumerate(name)).lower()
@@ -145,7 +145,7 @@ _RANK = {Verdict.DISCARD: 1, Verdict.FAIL: 2, Verdict.KEEP: 3}
 _MOST = 3
 
 
-class Strip:
+class TimelineRows:
     """Draws moments as rows; what their marks come to is kept from one moment to the next."""
 
     def __init__(self) -> None:

@@ -3,24 +3,22 @@ from __future__ import annotations
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
 from akg_tui.tui.panes.log import unsaid
-from akg_tui.view.agent_log import MAX_ENTRIES
-from akg_tui.view.agent_log import AgentLog as Story
-from akg_tui.view.event_words import MAX_TEXT_LINES, tail
+from akg_tui.view.agent_log import MAX_ENTRIES, MAX_TEXT_LINES, AgentLog, tail
 from akg_tui.view.spans import plain, width
 
 from .script import FakeHandle
 
 
-def told(story: Story) -> list[str]:
-    return [plain(row) for row in story.rows]
+def told(log: AgentLog) -> list[str]:
+    return [plain(row) for row in log.rows]
 
 
 def test_a_tool_call_and_its_answer_are_one_line() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.EVAL)
-    story = Story(80)
-    story.read(handle.records)
-    rows = told(story)
+    log = AgentLog(80)
+    log.read(handle.records)
+    rows = told(log)
     assert "› submit_plan 6 items ok" in rows
     assert "› edit_kernel 1 op +1 -1 FLAGS = -O3 ok" in rows
 
@@ -28,23 +26,23 @@ def test_a_tool_call_and_its_answer_are_one_line() -> None:
 def test_an_unfolded_call_tells_its_arguments_and_its_answer() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.EVAL)
-    story = Story(80)
-    story.read(handle.records)
-    row = told(story).index("› edit_kernel 1 op +1 -1 FLAGS = -O3 ok")
-    number = story.at(row)
+    log = AgentLog(80)
+    log.read(handle.records)
+    row = told(log).index("› edit_kernel 1 op +1 -1 FLAGS = -O3 ok")
+    number = log.at(row)
     assert number is not None
-    before = told(story)
-    story.fold(number)
-    rows = told(story)
+    before = told(log)
+    log.fold(number)
+    rows = told(log)
     assert rows[row] == "▾ edit_kernel success"
     assert '      "op": "replace"' in rows
-    assert [rows[n] for n in story.span(number)][-1] == "  ok"
-    story.fold(number)
-    assert told(story) == before
+    assert [rows[n] for n in log.span(number)][-1] == "  ok"
+    log.fold(number)
+    assert told(log) == before
 
 
 def test_every_row_belongs_to_one_entry_whatever_is_unfolded_and_dropped() -> None:
-    story = Story(40)
+    log = AgentLog(40)
     records: list[ev.Record] = []
     for number in range(2 * MAX_ENTRIES + 50):
         text = "\n".join(f"{number} {n}" for n in range(9))
@@ -52,27 +50,27 @@ def test_every_row_belongs_to_one_entry_whatever_is_unfolded_and_dropped() -> No
             ev.Record(number, 0.0, ev.ModelReplied(phase=Phase.PLAN, model="m", text=text))
         )
         if number % 500 == 3:
-            story.read(records)
-            story.fold(story.numbers[-1])
-    story.read(records)
-    assert len(story.numbers) <= 2 * MAX_ENTRIES
-    assert story.dropped_rows > 0
-    rows = told(story)
-    for number in story.numbers:
-        span = story.span(number)
-        assert story.at(span.start) == story.at(span.stop - 1) == number
+            log.read(records)
+            log.fold(log.numbers[-1])
+    log.read(records)
+    assert len(log.numbers) <= 2 * MAX_ENTRIES
+    assert log.dropped_rows > 0
+    rows = told(log)
+    for number in log.numbers:
+        span = log.span(number)
+        assert log.at(span.start) == log.at(span.stop - 1) == number
         assert rows[span.start].endswith(f"{number} 0")
-    assert sum(len(story.span(n)) for n in story.numbers) == len(rows)
+    assert sum(len(log.span(n)) for n in log.numbers) == len(rows)
 
 
 def test_turning_the_pages_stops_at_each_reply() -> None:
     handle = FakeHandle()
     handle.work()
-    story = Story(80)
-    story.read(handle.records)
+    log = AgentLog(80)
+    log.read(handle.records)
     number: int | None = -1
     replies = 0
-    while (number := story.turn(number, 1)) is not None:
+    while (number := log.turn(number, 1)) is not None:
         replies += 1
     assert replies == sum(isinstance(r.event, ev.ModelReplied) for r in handle.records)
 
@@ -80,11 +78,11 @@ def test_turning_the_pages_stops_at_each_reply() -> None:
 def test_records_of_an_earlier_moment_are_told_from_their_beginning() -> None:
     handle = FakeHandle()
     handle.work()
-    story, fresh = Story(60), Story(60)
-    story.read(handle.records)
-    story.read(handle.records[:20])
+    log, fresh = AgentLog(60), AgentLog(60)
+    log.read(handle.records)
+    log.read(handle.records[:20])
     fresh.read(handle.records[:20])
-    assert told(story) == told(fresh)
+    assert told(log) == told(fresh)
 
 
 def test_a_refused_call_tells_why() -> None:
@@ -96,17 +94,17 @@ def test_a_refused_call_tells_why() -> None:
             call="x", tool="edit_kernel", status="error", error_information="not in PLAN\nmore"
         )
     )
-    story = Story(80)
-    story.read(handle.records)
-    assert told(story)[-2:] == ["› edit_kernel refused", "  not in PLAN"]
+    log = AgentLog(80)
+    log.read(handle.records)
+    assert told(log)[-2:] == ["› edit_kernel refused", "  not in PLAN"]
 
 
 def test_every_verdict_is_told_with_its_sign() -> None:
     handle = FakeHandle()
     handle.work()
-    story = Story(120)
-    story.read(handle.records)
-    rows = "\n".join(told(story))
+    log = AgentLog(120)
+    log.read(handle.records)
+    rows = "\n".join(told(log))
     assert "✓ KEEP p1 faster: +31.0 % (+27.1 to +34.9)" in rows
     assert "▪ DISCARD p4 slower" in rows
     assert "✗ FAIL p5 values differ" in rows
@@ -116,7 +114,7 @@ def test_every_verdict_is_told_with_its_sign() -> None:
 def test_reading_in_pieces_tells_the_same_as_reading_at_once() -> None:
     handle = FakeHandle()
     handle.work()
-    whole, pieces = Story(50), Story(50)
+    whole, pieces = AgentLog(50), AgentLog(50)
     whole.read(handle.records)
     for end in range(0, len(handle.records) + 7, 7):
         pieces.read(handle.records[: min(end, len(handle.records))])
@@ -126,45 +124,45 @@ def test_reading_in_pieces_tells_the_same_as_reading_at_once() -> None:
 def test_another_width_wraps_what_was_read_before() -> None:
     handle = FakeHandle()
     handle.work()
-    story = Story(100)
-    story.read(handle.records)
-    assert story.resize(30)
-    assert all(width(row) <= 30 for row in story.rows)
-    assert not story.resize(30)
+    log = AgentLog(100)
+    log.read(handle.records)
+    assert log.resize(30)
+    assert all(width(row) <= 30 for row in log.rows)
+    assert not log.resize(30)
 
 
 def test_far_behind_the_story_skips_to_the_newest_and_counts_what_it_left_out() -> None:
     handle = FakeHandle()
     for number in range(3 * MAX_ENTRIES):
         handle.records.append(ev.Record(number + 3, 0.0, ev.HintGiven(text=f"hint {number}")))
-    story = Story(40)
-    story.read(handle.records)
-    assert len(story.rows) == MAX_ENTRIES
-    assert story.skipped == len(handle.records) - MAX_ENTRIES
-    assert told(story)[-1] == f"you hint {3 * MAX_ENTRIES - 1}"
+    log = AgentLog(40)
+    log.read(handle.records)
+    assert len(log.rows) == MAX_ENTRIES
+    assert log.skipped == len(handle.records) - MAX_ENTRIES
+    assert told(log)[-1] == f"you hint {3 * MAX_ENTRIES - 1}"
 
 
 def test_a_long_reply_is_cut_and_says_so() -> None:
     handle = FakeHandle()
     text = "\n".join(f"line {n}" for n in range(MAX_TEXT_LINES + 5))
     handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="m", text=text))
-    story = Story(60)
-    story.read(handle.records)
-    assert told(story)[-1] == "(60 more lines: enter unfolds)"
-    story.fold(story.numbers[-1])
-    assert told(story)[-1] == "(5 more lines: in the journal)"
-    assert "line 40" in told(story)
-    story.fold(story.numbers[-1])
-    assert "line 40" not in told(story)
+    log = AgentLog(60)
+    log.read(handle.records)
+    assert told(log)[-1] == "(60 more lines: enter unfolds)"
+    log.fold(log.numbers[-1])
+    assert told(log)[-1] == "(5 more lines: in the journal)"
+    assert "line 40" in told(log)
+    log.fold(log.numbers[-1])
+    assert "line 40" not in told(log)
 
 
 def test_model_text_shows_markup_and_escape_codes_literally() -> None:
     handle = FakeHandle()
     text = "[red]\x1b]0;x\x07[/red]"
     handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="m", text=text))
-    story = Story(60)
-    story.read(handle.records)
-    assert told(story)[-1] == "[red]␛]0;x␇[/red]"
+    log = AgentLog(60)
+    log.read(handle.records)
+    assert told(log)[-1] == "[red]␛]0;x␇[/red]"
     assert plain(tail(handle.state, text, 60)[0]) == "[red]␛]0;x␇[/red]"
 
 
@@ -184,9 +182,9 @@ def test_what_a_subagent_says_and_does_carries_its_name() -> None:
         ev.SubagentEnded(subagent="s1", agent="reader", status="limit", reason="40 replies"),
         ev.ModelReplied(phase=Phase.PLAN, model="m", text="mine"),
     ]
-    story = Story(80)
-    story.read([ev.Record(n, 0.0, event) for n, event in enumerate(events)])
-    assert told(story) == [
+    log = AgentLog(80)
+    log.read([ev.Record(n, 0.0, event) for n, event in enumerate(events)])
+    assert told(log) == [
         "s1 reader begins: look at x",
         "s1 it is in lanes",
         "› s1 read_file ok",
@@ -197,7 +195,7 @@ def test_what_a_subagent_says_and_does_carries_its_name() -> None:
 
 def test_a_telling_of_the_newest_alone_counts_what_it_leaves_out() -> None:
     records = [ev.Record(n, 0.0, ev.HintGiven(text=f"hint {n}")) for n in range(50)]
-    story = Story(40, newest=10)
-    story.read(records)
-    assert told(story) == [f"you hint {n}" for n in range(40, 50)]
-    assert story.skipped == 40
+    log = AgentLog(40, newest=10)
+    log.read(records)
+    assert told(log) == [f"you hint {n}" for n in range(40, 50)]
+    assert log.skipped == 40

@@ -1,4 +1,4 @@
-"""What people did, in words: known events in a sentence, others by their fields."""
+"""What a report tells of the rules that people made."""
 
 from __future__ import annotations
 
@@ -6,37 +6,13 @@ from pathlib import Path
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
-from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate
 from akg_tui.report.gather import gather
 from akg_tui.report.html import render_page
 from akg_tui.report.markdown import render_markdown
-from akg_tui.report.wording import in_words, is_by_a_person
 from akg_tui.store.run_at_rest import RunAtRest
 from tests.report.runs import begun, closed
 from tests.store.scripted import perform, send
-
-
-class KeepUndone(ev.Event, frozen=True):
-    """Stands for an event that has no sentence of its own."""
-
-    attempt: int
-    comment: str = ""
-
-
-def test_a_lever_without_a_sentence_is_told_by_its_fields() -> None:
-    event = KeepUndone(attempt=4, comment="wrong\x1b[31m")
-    assert is_by_a_person(event)  # type: ignore[arg-type]
-    told = in_words(event)  # type: ignore[arg-type]
-    assert told == "KeepUndone: attempt 4, comment wrong␛[31m"
-
-
-def test_what_the_run_does_by_itself_is_no_lever() -> None:
-    assert not is_by_a_person(ev.TurnEnded())
-    assert not is_by_a_person(ev.FinishRequested(reason="done"))
-    assert is_by_a_person(ev.HintGiven(text="use fewer registers"))
-    assert in_words(ev.HintGiven(text="use fewer registers")) == "hint: use fewer registers"
-    assert in_words(ev.GateAnswered(gate=1, answer="reject", comment="no")) == "review: reject (no)"
 
 
 def test_a_rule_is_told_with_what_it_approves_how_often_it_did_and_its_end(tmp_path: Path) -> None:
@@ -63,8 +39,8 @@ def test_a_rule_is_told_with_what_it_approves_how_often_it_did_and_its_end(tmp_p
         assert rule.approves in told
         assert "from request 1 by the user, used 1 time, ended: taken back" in told
     done = [told.what for told in report.interventions]
-    assert f"rule 1: {rule.approves}" in done
-    assert "rule 1 ended" in done
+    assert f"always: {rule.approves} (rule 1)" in done
+    assert "end rule 1" in done
 
 
 def test_a_run_without_rules_says_nothing_of_them(tmp_path: Path) -> None:
