@@ -1,6 +1,6 @@
-"""The few calls to the Linux kernel that Python has no functions for.
+"""Wrappers of Linux system calls for which Python has no functions.
 
-Only thin wrappers: each returns 0 or the errno, and none decides what it is good for.
+Each returns 0 or the errno, and decides nothing; `syscall` raises OSError.
 """
 
 from __future__ import annotations
