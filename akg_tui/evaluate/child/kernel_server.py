@@ -90,8 +90,8 @@ class Server:
             self._call_each(count)
         memory, size = self.memory["addresses"], self._address_format.size
         for slot, tensors in enumerate(self._results):
-            told = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
-            self._address_format.pack_into(memory, slot * size, *told)
+            values = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
+            self._address_format.pack_into(memory, slot * size, *values)
 
     def _call_each(self, count: int) -> None:
         for slot in range(count):

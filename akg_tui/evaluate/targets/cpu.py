@@ -174,12 +174,12 @@ def _compiler() -> str:
     if path is None:
         return "none"
     try:
-        told = subprocess.run(
+        version = subprocess.run(
             [path, "--version"], check=False, capture_output=True, text=True, timeout=5
         )
     except (OSError, subprocess.SubprocessError):
         return path
-    return told.stdout.partition("\n")[0].strip()[:120] or path
+    return version.stdout.partition("\n")[0].strip()[:120] or path
 
 
 def _turbo() -> str:
