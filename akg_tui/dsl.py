@@ -125,6 +125,15 @@ def cache_dir() -> Path:
     return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "akg-tui"
 
 
+def find_compiler() -> list[str]:
+    """Return the command of the C++ compiler: ``$CXX`` or a known one on PATH; empty if none."""
+    chosen = shlex.split(os.environ.get("CXX", ""))
+    for name in chosen[:1] or _COMPILERS:
+        if path := shutil.which(name):
+            return [path, *chosen[1:]]
+    return []
+
+
 def pointer(
     tensor: torch.Tensor, dtype: torch.dtype | None = None, *, name: str = "tensor"
 ) -> ctypes.c_void_p:
@@ -155,19 +164,13 @@ def pointer(
 
 
 def _compiler() -> tuple[list[str], str]:
-    """Return the compiler's command and what it says of itself, or raise CompilerMissing."""
-    chosen = shlex.split(os.environ.get("CXX", ""))
-    if chosen:
-        path = shutil.which(chosen[0])
-        if path is None:
-            raise CompilerMissing(
-                f"CXX names {chosen[0]!r}, which can't be run: name a C++ compiler, or unset CXX"
-            )
-        return [path, *chosen[1:]], _identity(path, *chosen[1:])
-    for name in _COMPILERS:
-        path = shutil.which(name)
-        if path is not None:
-            return [path], _identity(path)
+    """Return the compiler's command and its version, or raise CompilerMissing."""
+    if command := find_compiler():
+        return command, _identity(*command)
+    if chosen := shlex.split(os.environ.get("CXX", "")):
+        raise CompilerMissing(
+            f"CXX names {chosen[0]!r}, which can't be run: name a C++ compiler, or unset CXX"
+        )
     raise CompilerMissing(f"no C++ compiler ({', '.join(_COMPILERS)}) on PATH: {_install_hint()}")
 
 

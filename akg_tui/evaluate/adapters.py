@@ -1,6 +1,6 @@
-"""A task's target and DSL together: what can run here, and what can be timed.
+"""A task's target and DSL together: whether it can run on this machine, and be timed.
 
-Asked before anything is started, so it imports neither torch nor a DSL.
+Used before anything is started, so it must import neither torch nor a DSL.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Compares results with the reference's.
+"""Compares results with the reference's: the metric, its bounds, and the messages.
 
-Owns the metric and its bounds. Reads tensors that lie in the judge's memory and runs none
-of the code under evaluation.
+Reads tensors in the judge's memory; must never run code under evaluation.
 
 The metric is ``max|y - r| / (|r| + rms(r))`` with ``r`` computed in double precision where
 the reference allows it. A candidate may be eight times as far from ``r`` as the reference
@@ -33,21 +32,21 @@ CEILINGS = {
     torch.float16: 1e-2,
     torch.bfloat16: 5e-2,
 }
-"""However badly conditioned the reference is, no candidate may be further off than this."""
+"""The largest error of a candidate, however ill-conditioned the reference is."""
 
 HEADROOM = 8.0
 BLOCK = 1 << 15
 PLAIN_SCALE = 1e-20
-"""Below, what is lost by flushing denormal numbers is not negligible."""
+"""Below this scale the error of flushing denormal numbers is not negligible."""
 
 SHOWN = 8
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What one output is held to: `tolerance`, and the reference's own error beside it.
+    """The `tolerance` of one output, with the reference's own error.
 
-    `exact` tells whether the results in double precision are the same computation.
+    `exact`: whether the results in double precision are a measure (the same computation).
     """
 
     tolerance: float
@@ -70,7 +69,7 @@ def bounds(
     exact: Sequence[torch.Tensor] | None,
     tolerance: float | None,
 ) -> list[Bound]:
-    """Return what candidates are held to; `tolerance` overrides it for inexact dtypes.
+    """Return the bounds of candidates; `tolerance` overrides them for inexact dtypes.
 
     Without exact results the reference's own error is unknown and its floor is assumed.
     """
@@ -86,12 +85,11 @@ def conditioned(
     nudged: Sequence[torch.Tensor] | None,
     tolerance: float | None,
 ) -> list[Bound] | None:
-    """Return what candidates are held to on unusual inputs; None where that would be unfair.
+    """Return the bounds of candidates on unusual inputs; None where that would be unfair.
 
-    `nudged` are exact results for inputs that differ by a rounding. Where these, or the
-    reference's own results, are further from `exact` than a candidate may ever be (the
-    variance of a constant row), no way of computing them is better than another.
-    Without exact results only the ceiling holds.
+    `nudged` are exact results for inputs that differ by a rounding. Where these, or the reference's
+    own results, are further from `exact` than a candidate may ever be (the variance of a constant
+    row), the result is ill-conditioned. Without exact results the bound is the ceiling.
     """
     held: list[Bound] = []
     for index, native in enumerate(reference):
@@ -141,7 +139,7 @@ def _bound(native: torch.Tensor, exact: torch.Tensor | None, tolerance: float | 
 
 
 def widest(several: Sequence[Sequence[Bound]]) -> list[Bound]:
-    """Return for each output the largest bound that any trial gave it."""
+    """Return for each output the largest of several bounds."""
     return [
         Bound(
             max(b.tolerance for b in each),
@@ -179,7 +177,7 @@ def compare(
             continue
         target = exact[index] if exact is not None and bound.exact else native
         error = _worst(result, native, target)
-        # What is not finite where the reference is has no finite error either.
+        # Where only one of both is finite, the error is not finite either.
         if not error <= bound.tolerance or not all_finite((native,)):
             strange = _strange(result, native)
             if bool(strange.any()):
@@ -206,7 +204,7 @@ def _errors(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) ->
     finite = torch.isfinite(native)
     count = int(finite.sum())
     if count < native.numel():
-        # A native overflow is held to its mask; an exact overflow has no error to speak of.
+        # Where the native result overflows only the mask counts; an exact overflow has no error.
         theirs = torch.where(torch.isfinite(theirs), theirs, native.to(kind))
         theirs = torch.where(finite, theirs, torch.zeros((), dtype=kind))
         ours = torch.where(finite, ours, torch.zeros((), dtype=kind))

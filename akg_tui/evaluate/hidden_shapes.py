@@ -1,8 +1,8 @@
-"""Which shapes a candidate meets beside the declared one.
+"""Shapes that a candidate is verified on beside the declared one.
 
-Pure: arithmetic on shapes with the judge's dice. Equal extents are taken for one dimension
-(rows of x, and of the weights for them) and vary together; whether a shape makes sense, the
-reference decides by running on it.
+Pure: arithmetic on shapes with a random generator. Equal extents count as one dimension (rows of
+x, and of the weights for them) and vary together. The judge runs the reference to find out whether
+a shape makes sense.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 Shapes = tuple[tuple[int, ...], ...]
 
 SMALL = 1 << 15
-"""About how many elements the largest tensor of a hidden shape has: they cost no time."""
+"""About the most elements of a tensor in a hidden shape: such inputs take no time."""
 
 GROWTH = 7
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """An extent that can differ, and where it stands: pairs of tensor and axis."""
+    """An extent that can vary, and its places: pairs of tensor and axis."""
 
     extent: int
     places: tuple[tuple[int, int], ...]
@@ -38,9 +38,9 @@ def dimensions(shapes: Shapes) -> list[Dimension]:
 
 
 def parts(dimension: Dimension) -> list[Dimension]:
-    """Return the places one by one: equal by chance, perhaps.
+    """Return each place as a dimension of its own, because extents may be equal by chance.
 
-    Not for those of extent 1, which stretch over the others by broadcasting.
+    Not for extent 1, which broadcasting stretches.
     """
     if dimension.extent == 1 or len(dimension.places) == 1:
         return []
@@ -48,7 +48,7 @@ def parts(dimension: Dimension) -> list[Dimension]:
 
 
 def probe(dimension: Dimension) -> int:
-    """Return an extent to ask the reference about."""
+    """Return an extent to try on the reference."""
     return dimension.extent - 1 if dimension.extent > 1 else 2
 
 
@@ -64,8 +64,8 @@ def with_extents(shapes: Shapes, extents: Sequence[tuple[Dimension, int]]) -> Sh
 def hidden_shapes(shapes: Shapes, free: Sequence[Dimension], rng: random.Random) -> list[Shapes]:
     """Return shapes to try: odd ones, one with an extent of 1, one larger than declared.
 
-    All but the longest dimension are made short, so that they cost little and the longest
-    one keeps what vectors and blocks need to go wrong.
+    All dimensions but the longest are shortened to save time; the longest stays long enough for
+    errors of vectors and blocks to show.
     """
     if not free:
         return []

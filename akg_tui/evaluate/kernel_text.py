@@ -1,6 +1,6 @@
-"""A kernel's text as the static checks see it: syntax, tree, names, and what a call reaches.
+"""A kernel's text for static checks: its syntax tree, imported names, and reachable functions.
 
-Pure: reads text, runs nothing. Holds the tables of names that `static_guard`'s rules are about.
+Pure: reads text, runs nothing. Owns the tables of names that the rules of `static_guard` use.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 class Remark:
     """A finding before the task's level is applied.
 
-    `cheat`: no honest kernel does it, and nothing else may notice: it is refused. What the
-    sandbox stops anyway, or the comparison finds at once, is worth a word and no more.
+    `cheat`: no honest kernel does it and no other check may find it, so it is refused. What the
+    sandbox prevents or the comparison finds is only reported.
     """
 
     rule: str
@@ -35,7 +35,7 @@ class Kernel:
 
     tree: ast.Module
     imports: dict[str, str]
-    """What a name at hand stands for: `F` for `torch.nn.functional`."""
+    """The full name of each imported name: `F` is `torch.nn.functional`."""
 
     reached: tuple[Function, ...]
     entry: ast.FunctionDef | None
@@ -53,7 +53,7 @@ class Kernel:
         if isinstance(node, ast.Name):
             return self.imports.get(node.id, node.id)
         if isinstance(node, ast.Attribute):
-            # Of a variable nothing is known: it may only be called like a module.
+            # A variable may be named like a module, so only imported names count.
             if isinstance(node.value, ast.Name) and node.value.id not in self.imports:
                 return ""
             owner = self.name(node.value)
@@ -83,7 +83,7 @@ def _imports(tree: ast.Module) -> dict[str, str]:
 def _reach(
     tree: ast.Module,
 ) -> tuple[ast.FunctionDef | None, list[Function]]:
-    """Return ModelNew.forward, and all functions of the file that it may call."""
+    """Return ModelNew.forward and all functions of the file that it may call."""
     functions: dict[str, list[Function]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -123,7 +123,7 @@ MODULES = frozenset(
     "torch triton numpy time timeit builtins math ctypes os sys gc random inspect threading".split()
 )
 SETTINGS = ("torch.backends", "os.environ", "triton.knobs")
-"""May be set: they are made for it."""
+"""Attributes that a kernel may set."""
 
 IMPORTERS = frozenset({"__import__", "importlib.import_module", "runpy.run_path"})
 SETTERS = frozenset({"setattr", "object.__setattr__", "unittest.mock.patch.object"})

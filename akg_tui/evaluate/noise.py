@@ -93,25 +93,25 @@ class Watch:
     def disturbances(self, baseline_s: Sequence[float]) -> tuple[str, ...]:
         """Return in sentences what makes the values less certain than their spread shows."""
         now = self._machine.counters()
-        first, told = self._first, []
+        first, notes = self._first, []
         if now.ticks and first.ticks and now.stolen is not None and first.stolen is not None:
             share = (now.stolen - first.stolen) / max(now.ticks - first.ticks, 1)
             if share > STOLEN:
-                told.append(f"the hypervisor kept {share:.0%} of the CPU time for others")
+                notes.append(f"the hypervisor kept {share:.0%} of the CPU time for others")
         if now.throttled is not None and first.throttled is not None:
             times = now.throttled - first.throttled
             if times > 0:
-                told.append(f"heat throttled the CPU {times} times")
+                notes.append(f"heat throttled the CPU {times} times")
         if self._clocks and max(self._clocks) > (1 + CLOCK_RANGE) * min(self._clocks):
             low, high = (value / 1e6 for value in (min(self._clocks), max(self._clocks)))
-            told.append(f"the CPU's clock moved between {low:.2f} and {high:.2f} GHz")
+            notes.append(f"the CPU's clock moved between {low:.2f} and {high:.2f} GHz")
         share = self._cpu_wait_s / self._sampled_s if self._sampled_s else 0.0
         if share > WAITED:
-            told.append(f"the kernels waited for a CPU {min(share, 1):.0%} of the time")
+            notes.append(f"the kernels waited for a CPU {min(share, 1):.0%} of the time")
         moved = drift(baseline_s)
         if abs(moved) > DRIFT:
-            told.append(f"the baseline drifted by {moved:+.0%} while it was timed")
-        return tuple(told)
+            notes.append(f"the baseline drifted by {moved:+.0%} while it was timed")
+        return tuple(notes)
 
 
 def drift(seconds: Sequence[float]) -> float:

@@ -1,8 +1,8 @@
-"""What can be held against a kernel's text before it runs, line by line.
+"""Static rules about a kernel's text, applied before it runs.
 
-Pure: reads text, runs nothing, so it may be called in the engine's own process. A courtesy
-that saves an evaluation and tells an agent what it did; no boundary. Code can be written so
-that no rule sees it: what holds is the sandbox, and the checks of what the kernel computes.
+Pure: reads text, runs nothing, so the engine's own process may call it. It saves evaluations and
+explains itself to an agent, but is no security boundary: code can evade every rule. The boundary is
+the sandbox and the comparison of results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FINDINGS_LIMIT = 40
 
 
 def findings(source: str, task: Task) -> tuple[Finding, ...]:
-    """Return what the rules find, the worst first; nothing for a text that does not parse."""
+    """Return the findings, worst first; none for a text that does not parse."""
     try:
         kernel = Kernel.read(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -80,7 +80,7 @@ def _imported(kernel: Kernel, task: Task) -> Iterator[Remark]:
 
 
 def _everywhere(kernel: Kernel) -> Iterator[Remark]:
-    """What no part of a kernel has a reason to do."""
+    """Yield remarks that hold anywhere in a kernel."""
     for node in ast.walk(kernel.tree):
         line = getattr(node, "lineno", 1)
         if isinstance(node, ast.Attribute):
@@ -107,7 +107,7 @@ def _everywhere(kernel: Kernel) -> Iterator[Remark]:
 
 
 def _patches(kernel: Kernel) -> Iterator[Remark]:
-    """Attributes of modules that are set: `torch.allclose = ...`."""
+    """Yield a remark for each assignment to a module's attribute: `torch.allclose = ...`."""
     for node in ast.walk(kernel.tree):
         targets: Sequence[ast.AST] = ()
         if isinstance(node, ast.Assign):
@@ -139,7 +139,7 @@ def _is_imported(kernel: Kernel, node: ast.AST) -> bool:
 def _in_forward(
     kernel: Kernel, function: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> Iterator[Remark]:
-    """What is out of place in a call, though a kernel may do it while it is loaded."""
+    """Yield remarks about a call; a kernel may do the same while it is loaded."""
     for call, name in kernel.calls(function):
         root = name.partition(".")[0]
         line = call.lineno
@@ -168,7 +168,7 @@ def _in_forward(
 
 
 def _keyed(kernel: Kernel, node: ast.Subscript | ast.Compare | ast.Call) -> Iterator[Remark]:
-    """Complain of a look-up by address."""
+    """Yield a remark for each look-up by address."""
     keys: Sequence[ast.AST]
     if isinstance(node, ast.Subscript):
         keys = [node.slice]
@@ -188,7 +188,7 @@ def _keyed(kernel: Kernel, node: ast.Subscript | ast.Compare | ast.Call) -> Iter
 
 
 def _results(entry: ast.FunctionDef) -> Iterator[Remark]:
-    """Complain of results that no input takes part in."""
+    """Yield remarks about results that do not depend on an input."""
     arguments = {argument.arg for argument in entry.args.args[1:]}
     returned = [n for n in ast.walk(entry) if isinstance(n, ast.Return)]
     if returned and all(_is_nothing(r.value, arguments) for r in returned):
@@ -226,7 +226,7 @@ def _is_number(value: ast.expr) -> bool:
 
 
 def _work(kernel: Kernel, task: Task) -> Iterator[Remark]:
-    """Whether the kernel's own code does the work."""
+    """Yield remarks where the kernel's own code does not do the work."""
     must_do_work = task.guard.kernel_must_do_the_work
     dsl = dsl_named(task.target.dsl)
     yield from dsl.remarks(kernel, must_do_work=must_do_work)

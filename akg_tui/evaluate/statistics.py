@@ -201,7 +201,7 @@ def autocorrelation_factor(values: Sequence[float]) -> float:
     """Return the factor by which neighbours that resemble each other widen an interval.
 
     Noise that lasts longer than a cluster makes values depend on the ones before, and their
-    mean less certain than their spread tells. For a first-order process with correlation
+    mean less certain than their spread shows. For a first-order process with correlation
     ``r`` of neighbours the factor is ``sqrt((1 + r) / (1 - r))``. Values are clipped at three
     median deviations, and a correlation that chance alone would give counts as none.
     """

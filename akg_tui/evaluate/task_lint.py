@@ -1,8 +1,8 @@
-"""Whether a task can tell a kernel from one that computes nothing.
+"""Checks that a task rejects kernels that compute nothing.
 
-Runs in the judge, once for each reference, before any candidate. Pure: reads what the
-reference drew. The kernels that it tries are the cheap ones that were seen elsewhere: zeros,
-the input itself, a constant, yesterday's answer, half of the digits.
+Runs in the judge, once for each reference, before any candidate. Pure: reads what the reference
+drew. Tries the known cheap answers: zeros, an input, a constant, an earlier result, half of the
+digits.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _undefined(items: Sequence[Item]) -> Fault | None:
 
 
 def _undrawn(items: Sequence[Item]) -> Fault | None:
-    """Complain of inputs that are the same whatever the seed."""
+    """Return a fault if the inputs do not depend on the seed."""
     first = items[0].inputs
     if any(not _same(first, item.inputs) for item in items[1:]):
         return None
@@ -120,7 +120,7 @@ def _hint(what: str) -> str:
 
 
 def _too_loose(item: Item, given: float | None) -> Fault | None:
-    """Complain of a tolerance that hides half of the digits, or a tenth of the value."""
+    """Return a fault if the tolerance hides half of the digits, or a tenth of the value."""
     fine = [r for r in item.results if r.dtype in FLOORS]
     if not fine:
         return None
@@ -134,7 +134,7 @@ def _too_loose(item: Item, given: float | None) -> Fault | None:
         if correctness.compare(results, item.results, item.exact, held).message:
             continue
         lost = correctness.compare(results, item.results, None, held).error
-        # Small whole numbers have no more bits than that, and lose nothing.
+        # Small whole numbers lose nothing in 16 bits.
         if lost > max(FLOORS[r.dtype] for r in fine):
             return Fault(
                 f"the tolerance of {widest:.2g} is too loose: a kernel would pass that {what} "

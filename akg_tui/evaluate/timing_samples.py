@@ -527,7 +527,7 @@ class Results:
         self._address_format = layouts.address_format(outputs)
         self._read = np.empty(max(outputs.size, 1), dtype=np.uint8)
 
-    def read(self, worker: Worker, told: SharedMemory, slot: int) -> list[torch.Tensor]:
+    def read(self, worker: Worker, addresses: SharedMemory, slot: int) -> list[torch.Tensor]:
         """Return the results of a call from a stopped process, valid until the next reading.
 
         Raises
@@ -536,7 +536,7 @@ class Results:
             The address can't be read, the strides have gaps or overlaps, or the stride class is
             worse than allowed (the check in a kernel's own process can't be trusted).
         """
-        claimed = self._address_format.unpack_from(told.map, slot * self._address_format.size)
+        claimed = self._address_format.unpack_from(addresses.map, slot * self._address_format.size)
         found: list[torch.Tensor] = []
         position = 0
         for index, tensor in enumerate(self._outputs.tensors):

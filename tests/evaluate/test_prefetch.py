@@ -42,8 +42,8 @@ class Broken(Exception):
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChildPool, socket.socket]]:
-    """Return a nursery, and the socket on which any message breaks off what it waits for."""
-    scratch = tmp_path_factory.mktemp("stock")
+    """Return a child pool, and the socket on which any message interrupts its waits."""
+    scratch = tmp_path_factory.mktemp("prefetch")
     home = scratch / "children"
     home.mkdir()
     ours, theirs = socket.socketpair()

@@ -1,8 +1,7 @@
-"""The untrusted side: a forked process that loads one kernel (or the reference) and serves it.
+"""The main function of a forked child, which loads one kernel (or the reference) and serves it.
 
-Until a plan is loaded it runs only our code, so what it says of its sandbox can be believed.
-From then on nothing can: the judge takes neither times nor verdicts from it, only bytes in
-memory that the judge made.
+Until a plan is loaded it runs only our code, so its report on the sandbox can be trusted.
+Afterwards the judge trusts nothing of it: it takes no times and no verdicts from a child.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from akg_tui.evaluate.sandbox import confinement
 from akg_tui.evaluate.sandbox.confinement import Confinement, Tried
 
 PRELOADED = ("numpy.random", "torch.utils.cpp_extension", "torch.nn.functional")
-"""What kernels commonly import: shared by all children, instead of loaded in each."""
+"""Modules that kernels commonly import: loaded once in the zygote, shared by all children."""
 
 HEAP_SHIFT_BYTES = 1 << 20
 
@@ -72,7 +71,7 @@ def preload(more: tuple[str, ...] = ()) -> None:
 
 @dataclass(frozen=True)
 class ChildSetup:
-    """What the zygote gives each of its children: where it stands and what it may read."""
+    """What all children of a zygote have in common: parent, namespace, readable paths."""
 
     parent: int
     own_pid_namespace: bool
@@ -118,30 +117,30 @@ def run(request: protocol.Fork, setup: ChildSetup, *, channel: int, output: int)
 def _with_folders(
     wanted: Confinement, assignment: protocol.Assignment, cache: CoveredFolder
 ) -> Confinement:
-    """Return `wanted` with the places of a kernel, as far as they are its own or given to it."""
+    """Return `wanted` with the build cache of a kernel."""
     if assignment.builds:
         return msgspec.structs.replace(wanted, writable=(assignment.cache,))
-    # What is covered has no other name, and this one goes with the descriptor.
+    # The covered folder has no other path, and this one ends with the descriptor.
     return msgspec.structs.replace(wanted, covered=(assignment.cache,), uncovered=(cache.path,))
 
 
 def shake_heap(rng: random.Random) -> list[bytearray]:
-    """Return blocks that shift where everything allocated later will lie.
+    """Return blocks of random size that shift the addresses of all later allocations.
 
-    All children have the zygote's heap and addresses, so a kernel's tensors would lie at
-    the same offsets in every process of one side. One such place against another is worth
-    some percent, and repeats would take it for the kernel's own merit.
+    All children inherit the zygote's heap, so a kernel's tensors would have the same offsets in
+    every process of one side. An offset changes times by some percent, which repeated measurements
+    would attribute to the kernel.
     """
     small = [bytearray(rng.randrange(16, 4096)) for _ in range(rng.randrange(64))]
     return [*small, bytearray(rng.randrange(HEAP_SHIFT_BYTES))]
 
 
 def touch_pages() -> None:
-    """Have the pages at hand that loading and calling a kernel needs, whatever the kernel.
+    """Touch the pages that loading and calling any kernel needs.
 
-    A fork has none of its parent's code mapped, and copies what it changes of its memory, be it
-    a count of references. The operators are small enough to start no thread, and the same in
-    all children; nothing of the trivial kernel stays.
+    A fork maps its parent's code only on use, and copies pages that it changes, be it a reference
+    count. The operators used are too small to start a thread, and the same in all children; nothing
+    of the trivial kernel stays.
     """
     seed_all(0)
     values = torch.randn(2, 8)
@@ -173,9 +172,10 @@ def touch_pages() -> None:
 
 
 def _await_kernel(channel: socket.socket, memory: int) -> protocol.Assignment | None:
-    """Wait, with nothing seen of any kernel, until there is one; None if there never is.
+    """Wait for the assignment to a kernel; None if the judge closes the channel.
 
-    The judge is given our memory to read (`/proc/self/mem`): results are to be found there.
+    First sends the judge a descriptor of this process's memory (`/proc/self/mem`), from which it
+    reads results.
     """
     socket.send_fds(channel, [protocol.pack_reply(0, protocol.Status.OK)], [memory])
     os.close(memory)
@@ -184,11 +184,11 @@ def _await_kernel(channel: socket.socket, memory: int) -> protocol.Assignment | 
 
 
 def _take_descriptors(channel: int, output: int) -> None:
-    """Take the child's place: its own descriptors, and no others."""
+    """Keep only the child's own descriptors: 0 to 2 and `CHANNEL`."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    # Out of the way first: the numbers given to us may be the ones we want to fill.
+    # Duplicated first, because the given numbers may be those that are to be filled.
     channel, output, nothing = (os.dup(fd) for fd in (channel, output, nothing))
     kept = [os.dup2(nothing, 0), os.dup2(output, 1), os.dup2(output, 2)]
     kept.append(os.dup2(channel, CHANNEL, inheritable=False))
@@ -206,11 +206,11 @@ def _serve(channel: socket.socket, tried: Tried, uncover: Callable[[], None]) ->
         op, count, nonce, *draw_args = protocol.REQUEST.unpack(data[: protocol.REQUEST.size])
         status, text, value = protocol.Status.OK, "", 0
         try:
-            # Serving is bounded by the judge's deadline, so nothing here needs its own.
+            # No time limit here: the judge has a deadline for every request.
             if op == protocol.Op.CALL and server is not None:
                 server.call(count)
             elif op == protocol.Op.LOAD:
-                # Only now: its process was there before all that is to be copied.
+                # Only now: the building process may have written the files after this one forked.
                 uncover()
                 plan, memory = open_plan(fds)
                 server = SERVERS[plan.kind](plan, memory)

@@ -1,7 +1,7 @@
-"""Puts what untrusted code raised into words.
+"""Turns an exception of untrusted code into a status, one line and a detail.
 
-Runs in the child. The words are only shown: the judge decides by the status alone, and
-cleans the text before it goes anywhere.
+Runs in the child. The judge decides by the status alone, and strips escape codes from the text
+before it is shown or kept.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ def describe(
     status: Status = Status.CALL,
     otherwise: int | None = None,
 ) -> tuple[Status, str, str]:
-    """Return the status, the line and the detail that tell of `error`.
+    """Return the status, the line and the detail for `error`.
 
-    It is located at the innermost line of `filename` that it passed, or else at the line
-    `otherwise`.
+    Its location is the innermost line of `filename` in its traceback, or else line `otherwise`.
     """
     if report := _compiler_report(error):
         if report.kind == "toolchain":
@@ -52,7 +51,7 @@ def describe(
 
 
 def _compiler_report(error: BaseException) -> CompilerReport | None:
-    """Return what a compiler said, wherever in the chain of errors that is."""
+    """Return the compiler's report found in the chain of causes of `error`, or None."""
     chain: BaseException | None = error
     while chain is not None:
         for each in DSLS.values():

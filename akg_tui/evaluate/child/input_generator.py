@@ -1,7 +1,7 @@
-"""A loaded reference: describes itself, gives its weights, draws inputs and results.
+"""Loads a reference: describes its data, writes its weights, draws inputs and results.
 
-Lives in a child of its own, which ends before a candidate starts; as the baseline it is
-called like any kernel. All that it writes, the judge checks against the first description.
+Runs in a child of its own, which ends before a candidate starts; as the baseline it is called like
+any kernel. The judge checks all that it writes against the first description.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from akg_tui.evaluate.child.protocol import (
 from akg_tui.evaluate.child.unusual_values import ValueKind
 
 TRAINED_SHARE = 0.25
-"""How far a parameter that is one number throughout is moved, as a share of it; 0 by as much."""
+"""How far a parameter that holds one number is moved, as a share of the number (0: of 1)."""
 
 
 class ReferenceServer(Server):
@@ -56,11 +56,11 @@ class ReferenceServer(Server):
         self._description: Description | None = None
         self._varied: tuple[Variation, Description] | None = None
         self._base_inputs: list[list[object]] = []
-        """Ordinary inputs, of which those of other shapes are parts."""
+        """Ordinary inputs, from which inputs of other shapes are cut."""
         self._exact: Callable[..., object] | None = None
 
     def start(self) -> int:
-        """Load the reference, call it once, and report how its data lies."""
+        """Load the reference, call it once, and report how its data lies in memory."""
         self.execute()
         seed_all(self.plan.seed)
         self._given = self._ask("get_init_inputs")
@@ -101,11 +101,11 @@ class ReferenceServer(Server):
         return len(text)
 
     def prepare(self, op: int, count: int, draw_args: tuple[int, ...], fds: Sequence[int]) -> int:
-        """Write the weights, or draw `count` items: from which seed, from which item, with what."""
+        """Serve STATE, VARY or DRAW; `draw_args` are seed, first item, and what to draw."""
         if self._description is None:
             raise self._complaint("it was not loaded")
         if op == Op.VARY:
-            # Sealed: a mapping that could write would be refused.
+            # The memory is sealed, so a writable mapping would fail.
             text = map_fd(fds[0], shared=False)[:].rstrip(b"\0")
             return self._vary(msgspec.json.decode(text, type=Variation), draw_args[0])
         if fds:
@@ -137,16 +137,16 @@ class ReferenceServer(Server):
             return 0
         if variation.strided:
             lies = layouts.strided(description.inputs)
-            # From such inputs any kernel's results may come out permuted.
+            # From permuted inputs any kernel's results may come out permuted.
             description = msgspec.structs.replace(description, inputs=lies, strides=())
         self._varied = variation, description
         return self._report(description)
 
     def _vary_inputs(self, variation: Variation, seed: int) -> list[object]:
-        """Return inputs of other shapes: parts of ordinary ones, from random places.
+        """Return inputs of other shapes, cut from random places of ordinary ones.
 
-        What is drawn once serves all cases, because only the part and what is made of it
-        is shown to a candidate, and drawing costs more than all the rest.
+        The ordinary ones are drawn once, because that takes longest, and a candidate sees only the
+        parts that are cut from them.
         """
         rng = random.Random(seed)
         if not self._base_inputs:
@@ -170,9 +170,9 @@ class ReferenceServer(Server):
         ]
 
     def _draw_unusual(self, kind: ValueKind, item: int, seed: int, wanted: int) -> int:
-        """Draw inputs of a case or of other shapes, as `_draw` does.
+        """Draw inputs of a kind of values or of other shapes, as `_draw` does.
 
-        Returns 0 where the reference refuses them: it may, on inputs that are not its own.
+        Returns 0 where the reference raises: it may refuse inputs that it did not draw.
         """
         try:
             if self._varied is not None:
@@ -199,10 +199,9 @@ class ReferenceServer(Server):
         return wanted
 
     def _draw(self, known: Description, item: int, seed: int, wanted: int) -> int:
-        """Draw inputs into `item`; beside them, as `wanted`, the results for them.
+        """Draw inputs into `item`, and the results that are `wanted` (`Want` bits).
 
-        Returns the part of `wanted` that was done: without a version in double precision
-        there are no exact results.
+        Returns the bits that were done: a reference may not run in double precision.
         """
         seed_all(seed)
         inputs = self._ask("get_inputs")
@@ -228,10 +227,10 @@ class ReferenceServer(Server):
         *,
         nudge: bool = False,
     ) -> bool:
-        """Put results of the same computation in double precision, where that can be done.
+        """Store results computed in double precision; return whether that was possible.
 
-        With `nudge` for inputs that differ by a rounding: how much the results then differ
-        is what no kernel can be blamed for.
+        With `nudge` the inputs differ by a rounding: no kernel is held to be nearer than the
+        difference that this makes.
         """
         wide = layouts.result_layout(known.outputs, exact=True)
         try:
@@ -247,7 +246,7 @@ class ReferenceServer(Server):
             result = self._exact(*wide_inputs)
             self._keep(result, "exact", wide, item, convert=True)
         except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
-            # Told to the judge by the missing flag: it then uses bounds that need no exact results.
+            # Without the EXACT flag the judge uses bounds that need no exact results.
             self._exact = None
             return False
         return True
@@ -308,11 +307,11 @@ class ReferenceServer(Server):
 
 
 def perturb_constant_parameters(model: torch.nn.Module, seed: int) -> tuple[str, ...]:
-    """Change parameters that are one number throughout; return their names.
+    """Change parameters whose elements are all one number; return their names.
 
-    A model that nobody has trained begins with such ones: a LayerNorm multiplies by 1 and adds 0,
-    and a kernel that leaves both out would seem right. Running means and variances of a
-    BatchNorm likewise. Other buffers are part of what is computed, and stay.
+    An untrained model begins with such ones: a LayerNorm multiplies by 1 and adds 0, so a kernel
+    that leaves both out would seem right. Running means and variances of a BatchNorm are changed
+    too; other buffers are part of the computation and stay.
     """
     rng = torch.Generator().manual_seed(seed)
     found = dict(model.named_parameters())
@@ -339,9 +338,9 @@ def perturb_constant_parameters(model: torch.nn.Module, seed: int) -> tuple[str,
 def item_seed(seed: int, step: int) -> int:
     """Return the seed of one of the items that are drawn from one secret number.
 
-    PyTorch's generator for the CPU keeps 32 bits of a seed (`mt19937` in
-    `aten/src/ATen/core/MT19937RNGEngine.h`), so who tries all of them may find an item's: nothing
-    about another item's must follow from it.
+    PyTorch's CPU generator keeps 32 bits of a seed (`mt19937` in
+    `aten/src/ATen/core/MT19937RNGEngine.h`), so a kernel could find an item's seed by trying all:
+    the seeds of other items must not follow from it.
     """
     text = seed.to_bytes(8, "little") + step.to_bytes(8, "little")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") & SEED_MASK

@@ -1,7 +1,7 @@
-"""A loaded kernel, its arguments bound to shared memory.
+"""Loads a kernel, binds its arguments to shared memory, and calls it. Runs in the child.
 
-Lives in the child. Results stay where the kernel put them, until the next call; the judge is
-told where that is, and reads them there. Must never be trusted to have told the truth.
+Results stay in the kernel's memory until the next call; the child writes their addresses to shared
+memory, and the judge reads them there. The judge must never trust what this module reports.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHANNEL = 3
 """The descriptor of the judge's requests; a child has no higher one when it begins."""
 
 POISON = 0x5A
-"""As a number of any type neither zero nor small: 1.5e16 in float32, 203 in float16."""
+"""A byte that makes a large number in any dtype: 1.5e16 in float32, 203 in float16."""
 
 _M_PERTURB = -6
 
@@ -50,10 +50,10 @@ class ResultForm(NamedTuple):
 
 
 class Server:
-    """Calls a model on arguments in shared memory. What the model is, subclasses know."""
+    """Calls a model on arguments in shared memory; subclasses load the model."""
 
     broken = Status.BUILD
-    """How it counts when the file does not do what its plan needs."""
+    """The status of a failure when the file lacks what its plan needs."""
 
     def __init__(self, plan: Plan, memory: Memory) -> None:
         self.plan = plan
@@ -63,14 +63,14 @@ class Server:
         self._result_forms: tuple[ResultForm, ...] = ()
         self._address_format = struct.Struct("<")
         self._results: list[list[torch.Tensor]] = []
-        """Of the calls of a sample: alive until the next one, for the judge to read."""
+        """The results of a sample's calls, alive until the next sample for the judge to read."""
         self._copying = False
         self._numbers: list[tuple[int, layouts.ScalarSlot]] = []
         self._module = types.ModuleType("kernel")
         torch.set_grad_enabled(False)
 
     def start(self) -> int:
-        """Load the model; return how many bytes were left in the report."""
+        """Load the model; return the number of bytes written to the report."""
         raise NotImplementedError
 
     def prepare(self, op: int, count: int, draw_args: tuple[int, ...], fds: Sequence[int]) -> int:
@@ -78,20 +78,20 @@ class Server:
         raise Fault(Status.CALL, "this process can only be called")
 
     def call(self, count: int) -> None:
-        """Call the model on the first `count` slots, and tell where the results lie."""
-        # First of all: the memory of the old ones is for the new.
+        """Call the model on the first `count` slots, and write the results' addresses."""
+        # First, so that the new results can use the memory of the old ones.
         self._results.clear()
         self._call_each(count)
         if not self._copying and count > 1 and _overlap(self._results):
-            # It returns memory that it uses again, and so has lost all results but the last:
-            # from now on each is copied, at its own cost.
+            # The model reuses the memory of its results, so only the last one is left: from now
+            # on each result is copied, within the timed call.
             self._copying = True
             self._results.clear()
             self._call_each(count)
         memory, size = self.memory["addresses"], self._address_format.size
         for slot, tensors in enumerate(self._results):
-            told = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
-            self._address_format.pack_into(memory, slot * size, *told)
+            values = [n for tensor in tensors for n in (tensor.data_ptr(), *tensor.stride())]
+            self._address_format.pack_into(memory, slot * size, *values)
 
     def _call_each(self, count: int) -> None:
         for slot in range(count):
@@ -108,7 +108,7 @@ class Server:
             self._results.append(tensors)
 
     def rebind(self, plan: Plan, memory: Memory) -> None:
-        """Serve arguments of other shapes, in other memory, with the model as it is."""
+        """Bind the loaded model to arguments of other shapes in other memory."""
         self.plan = plan
         if plan.poisoned:
             poison()
@@ -118,7 +118,7 @@ class Server:
         self.bind()
 
     def bind(self) -> None:
-        """Make the views of every slot, so that a call makes none."""
+        """Make the tensors of every slot beforehand, so that a call makes none."""
         plan = self.plan
         if plan.inputs is None or plan.outputs is None:
             return
@@ -194,7 +194,7 @@ class KernelServer(Server):
         state, arguments = self.memory["state"], self.plan.arguments
         if arguments is None or self.plan.weights is None:
             raise Fault(Status.CALL, "the plan of a kernel needs arguments and weights")
-        # Copies: a kernel that scribbles on its arguments must not reach the judge's memory.
+        # Copies: a kernel that writes to these must not reach the judge's memory.
         given = [
             value.clone() if isinstance(value, torch.Tensor) else value
             for value in layouts.load(arguments, state, 0)
@@ -218,12 +218,12 @@ class KernelServer(Server):
 
 
 class IdleServer(Server):
-    """Returns results made beforehand: what a call costs when nothing is computed."""
+    """Returns results made beforehand, to measure the fixed cost of a call."""
 
     def start(self) -> int:
         """Make the results."""
         self.bind()
-        # Of each slot its own: nothing is to be copied here.
+        # Results of its own for each slot, or `call` would copy them.
         made = itertools.cycle(
             [
                 [torch.empty(form.shape, dtype=form.dtype) for form in self._result_forms]
@@ -239,7 +239,7 @@ def checked_results(
 ) -> list[torch.Tensor]:
     """Return a kernel's result as dense tensors; Fault(WRONG) unless it has the `wanted` form.
 
-    `strides` says how each may lie at worst.
+    `strides` has the worst stride class allowed for each; empty: any.
     """
     results = result if isinstance(result, tuple | list) else (result,)
     if len(results) != len(wanted):
@@ -247,7 +247,7 @@ def checked_results(
         raise Fault(Status.WRONG, what)
     tensors: list[torch.Tensor] = []
     for index, (value, target) in enumerate(zip(results, wanted, strict=True)):
-        # Not isinstance: a subclass could put off its computation until somebody looks.
+        # Not isinstance: a subclass could compute lazily, when it is read.
         if type(value) is not torch.Tensor and type(value) is not torch.nn.Parameter:
             what = f"wrong result: output {index} is {describe_value(value)}, not a tensor"
             raise Fault(Status.WRONG, what)
@@ -266,20 +266,20 @@ def checked_results(
             raise Fault(Status.WRONG, what)
         worst = strides[index] if strides else layouts.STRIDE_CLASSES[-1]
         dense = value if value.is_contiguous() else _dense(index, value, worst)
-        # What is conjugated or negated at the next look only does not lie there yet.
+        # A lazily conjugated or negated tensor does not have its values in memory yet.
         tensors.append(dense.resolve_conj().resolve_neg())
     return tensors
 
 
 def _dense(index: int, value: torch.Tensor, worst: str) -> torch.Tensor:
-    """Return a tensor without gaps; Fault(WRONG) if it may not lie as it does."""
+    """Return a tensor without gaps; Fault(WRONG) if its stride class is worse than `worst`."""
     if lies := layouts.worse_stride_class(value.shape, value.stride(), worst):
         raise Fault(Status.WRONG, layouts.stride_complaint(index, lies, worst))
     return value if layouts.is_dense(value.shape, value.stride()) else value.contiguous()
 
 
 def _overlap(results: Sequence[Sequence[torch.Tensor]]) -> bool:
-    """Say whether results of two calls lie in one place."""
+    """Return whether results of two calls share memory."""
     addresses = [tensor.data_ptr() for tensors in results for tensor in tensors if tensor.numel()]
     return len(set(addresses)) < len(addresses)
 
@@ -290,15 +290,15 @@ def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:
         name: map_fd(fd, shared=name not in ("plan", "state"))
         for name, fd in zip(PLAN_FDS, fds, strict=False)
     }
-    # Before Python 3.13 a mapping keeps a descriptor of its own: not for a kernel to find.
-    # Nothing else is open yet. The mappings stay, or they would close what they no longer have.
+    # Before Python 3.13 a mapping keeps a duplicate of its descriptor, which a kernel must not
+    # find; nothing else is open yet. The mappings are kept, or they would close these numbers.
     os.closerange(CHANNEL + 1, CHANNEL + 2 + 2 * len(fds))
     _mapped.append(memory)
     return msgspec.json.decode(memory["plan"][:].rstrip(b"\0"), type=Plan), memory
 
 
 def map_fd(fd: int, *, shared: bool = True) -> mmap.mmap:
-    """Map a region whole, or a copy of it that is made as it is changed; close its descriptor."""
+    """Map a block, or without `shared` a private copy of it; close its descriptor."""
     access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
     mapped = mmap.mmap(fd, os.fstat(fd).st_size, access=access)
     os.close(fd)
@@ -326,9 +326,9 @@ def first_line(function: object) -> int | None:
 
 
 def _copy_weights(model: object, wanted: Mapping[str, torch.Tensor]) -> str:
-    """Give a model the reference's weights, beside which it may have others.
+    """Copy the reference's weights to a model, which may have others too.
 
-    Returns the name of one that it lacks, and is given none then; nothing if it lacks none.
+    Returns the name of a weight that it lacks, and copies none then; empty if it lacks none.
     """
     own = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     for name, value in wanted.items():
@@ -341,11 +341,11 @@ def _copy_weights(model: object, wanted: Mapping[str, torch.Tensor]) -> str:
 
 
 def poison() -> None:
-    """Have the C library fill what is allocated from now on with `POISON`, where it can.
+    """Have the C library fill memory that is allocated from now on with `POISON`, if it can.
 
-    New memory is zeros, and used memory has an old result, so who never writes a part of a result
-    may look right. Only GNU's library can do it (mallopt(3), M_PERTURB), which fills with the
-    complement of the byte that it is given; small blocks of its caches are left as they are.
+    New memory is zero and reused memory has an old result, so a kernel that leaves a part of its
+    result unwritten may seem right. Only glibc can do it (mallopt(3), M_PERTURB): it fills with the
+    complement of the given byte, except small blocks of its caches.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

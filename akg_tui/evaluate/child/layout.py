@@ -1,8 +1,7 @@
-"""How arguments and results lie in shared memory.
+"""Layouts: how arguments and results lie in shared memory.
 
-A layout is plain data that the judge can check and forward; the bytes it describes are
-never unpickled. Both sides use these functions, so a shape or dtype is always the layout's
-own, whatever the other process claims.
+A layout is plain data that the judge checks and forwards; the bytes are never unpickled. Judge and
+child use the same functions, so shapes and dtypes are the layout's, whatever a child claims.
 """
 
 from __future__ import annotations
@@ -141,7 +140,7 @@ def lay_out(values: Sequence[Value], names: Sequence[str] = ()) -> Layout:
 
 
 def result_layout(layout: Layout, *, exact: bool = False) -> Layout:
-    """Return where results like these tensors are put: contiguous, with `exact` in 64 bits."""
+    """Return the layout of results like these tensors: contiguous, with `exact` in 64 bits."""
     slots: list[Slot] = []
     offset = 0
     for tensor in layout.tensors:
@@ -157,14 +156,14 @@ def result_layout(layout: Layout, *, exact: bool = False) -> Layout:
 
 
 def address_format(outputs: Layout) -> struct.Struct:
-    """Return how is told where the results of one call lie: address and strides of each."""
+    """Return the format in which a child writes the address and strides of each result."""
     return struct.Struct("<" + "".join(f"Q{len(slot.shape)}q" for slot in outputs.tensors))
 
 
 def stride_class(shape: Sequence[int], strides: Sequence[int]) -> str:
-    """Return how a tensor lies: contiguous, dense (only permuted), or strided (gaps, overlaps).
+    """Return a tensor's stride class: contiguous, dense (permuted), or strided (gaps, overlaps).
 
-    By arithmetic alone, so that no code of a kernel's has a say in it.
+    Computed from numbers only, so that no code of a kernel can influence it.
     """
     steps = zip(shape, strides, _dense(shape), strict=True)
     if 0 in shape or all(stride == step for extent, stride, step in steps if extent > 1):
@@ -173,19 +172,19 @@ def stride_class(shape: Sequence[int], strides: Sequence[int]) -> str:
 
 
 def worse_stride_class(shape: Sequence[int], strides: Sequence[int], worst: str) -> str:
-    """Return how a tensor lies, if that is worse to use than `worst`, or else nothing."""
+    """Return a tensor's stride class if it is worse than `worst`, or else nothing."""
     lies = stride_class(shape, strides)
     return lies if STRIDE_CLASSES.index(lies) > STRIDE_CLASSES.index(worst) else ""
 
 
 def stride_complaint(index: int, lies: str, worst: str) -> str:
-    """Say that a result lies as it may not."""
+    """Return the message for a result whose stride class is not allowed."""
     what = f"wrong strides: output {index} is {lies}, the reference's is {worst}"
     return f'{what} (the task may say strides = "any")'
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Return whether elements lie one beside the other, each once, in whatever order."""
+    """Return whether the elements fill memory without gaps or overlaps, in any order."""
     step = 1
     for stride, extent in sorted(zip(strides, shape, strict=True)):
         if extent > 1:
@@ -196,7 +195,7 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 STRIDE_CLASSES = ("contiguous", "dense", "strided")
-"""From the best to use to the worst."""
+"""From best to worst."""
 
 
 def strided(layout: Layout) -> Layout:

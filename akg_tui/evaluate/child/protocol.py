@@ -1,8 +1,8 @@
-"""What the judge, the zygote and their children say to one another.
+"""The messages between judge, zygote and children.
 
-Judge and child speak in fixed binary headers, because the child is untrusted: nothing it
-sends is parsed beyond the header, and the text that may follow is only ever shown. Judge
-and zygote are both ours and speak JSON. All sockets are SOCK_SEQPACKET: one message a send.
+Judge and child use fixed binary headers, because the child is untrusted: nothing it sends is parsed
+beyond the header, and text that follows is only shown. Judge and zygote are trusted and use JSON.
+All sockets are SOCK_SEQPACKET: one message a send.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from akg_tui.evaluate.child.layout import Layout
 MESSAGE_LIMIT = 65_536
 TEXT_LIMIT = 16_384
 REPORT_BYTES = 4 << 20
-"""Room for what a reference says of itself."""
+"""The largest description of a reference, as JSON."""
 
 REQUEST = struct.Struct("<IIQQII")
-"""op, count, nonce, and for DRAW: the first item's seed, the first item, and what is wanted."""
+"""op, count, nonce, and for DRAW: seed, first item, and `Want` bits with a `ValueKind`."""
 
 REPLY = struct.Struct("<QIIQ")
 """The request's nonce, status, bytes of text that follow, and a value."""
@@ -30,10 +30,10 @@ REPLY = struct.Struct("<QIIQ")
 class Op(IntEnum):
     """What the judge may ask of a child."""
 
-    LOAD = 1  # fds: plan, report, state, inputs, places
+    LOAD = 1  # fds: plan, report, state, inputs, addresses
     STATE = 2  # write the reference's weights and constructor arguments
     DRAW = 3  # count items, in a row; fds the first time: inputs, outputs, exact
-    CALL = 4  # count calls, on slots 0 .. count - 1; places tell where results lie
+    CALL = 4  # count calls, on slots 0 .. count - 1; the child writes the results' addresses
     VARY = 5  # draw other shapes from now on; fds: a Variation
     BIND = 6  # fds as for LOAD: other shapes and memory for what is loaded
 
@@ -48,7 +48,7 @@ class Want(IntEnum):
 
 
 KIND_SHIFT = 8
-"""Above the bits of Want: which values to draw (`cases.Case`)."""
+"""Above the bits of Want: which values to draw (`unusual_values.ValueKind`)."""
 
 
 class Status(IntEnum):
@@ -63,10 +63,10 @@ class Status(IntEnum):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What a child is to be, sent once. `kind` is kernel, reference or idle.
+    """What a child loads. `kind` is kernel, reference or idle.
 
-    An idle child returns results that it made beforehand: what it takes is the fixed cost
-    of a call. `slots` is 0 for a reference that only draws inputs.
+    An idle child returns results made beforehand, to measure the fixed cost of a call. `slots` is 0
+    for a reference that only draws inputs.
     """
 
     kind: str
@@ -79,22 +79,22 @@ class Plan(Struct, frozen=True, kw_only=True):
     inputs: Layout | None = None
     outputs: Layout | None = None
     strides: tuple[str, ...] = ()
-    """How each result may lie at worst (`layout.STRIDE_CLASSES`); empty: in any way."""
+    """The worst stride class of each result (`layout.STRIDE_CLASSES`); empty: any."""
     trained: tuple[str, ...] = ()
-    """Parameters of the reference's that a kernel must take over, under the same names."""
+    """Parameters of the reference that a kernel must have under the same names."""
     poisoned: bool = False
-    """Memory is full of rubbish when it is allocated: what was never written shows."""
+    """Fill allocated memory with a byte pattern, so that results never written are found."""
 
 
 class Variation(Struct, frozen=True):
-    """What the inputs drawn from now on look like: a shape for each tensor, and how they lie."""
+    """The shapes of the inputs drawn from now on, one for each tensor, and whether strided."""
 
     shapes: tuple[tuple[int, ...], ...]
     strided: bool = False
 
 
 class Description(Struct, frozen=True, kw_only=True):
-    """What a reference says of itself: how its data lies, not the data."""
+    """How a reference's data lies in memory; not the data itself."""
 
     arguments: Layout
     weights: Layout
@@ -103,14 +103,13 @@ class Description(Struct, frozen=True, kw_only=True):
     has_floats: bool
     strides: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
-    """Parameters that no longer are what a model begins with."""
+    """Parameters that were changed from what a model begins with."""
 
 
 class Fork(Struct, frozen=True, tag=True, kw_only=True):
-    """Judge to zygote, with the child's end of a socket: make a child.
+    """Judge to zygote, with the child's end of a socket: fork a child.
 
-    Nothing in it depends on a kernel, so a child can be made before it is known for which.
-    `folder` is its own alone.
+    Independent of any kernel, so children can be forked ahead. `folder` belongs to this child.
     """
 
     folder: str
@@ -120,10 +119,10 @@ class Fork(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Assignment(Struct, frozen=True):
-    """Judge to a child that runs our code only: what it may write to beside its folder.
+    """Judge to a child that runs our code only: its kernel's build cache and environment.
 
-    Only what a process that `builds` writes to `cache` is there for others; it must be called on
-    nothing but the sample.
+    Other processes see only what a process that `builds` writes to `cache`; such a process must be
+    called on the sample only.
     """
 
     cache: str
@@ -132,13 +131,13 @@ class Assignment(Struct, frozen=True):
 
 
 class End(Struct, frozen=True, tag=True):
-    """Judge to zygote: kill this child and all it started, and reap it."""
+    """Judge to zygote: kill this child and its descendants, and reap it."""
 
     number: int
 
 
 class ReadOutput(Struct, frozen=True, tag=True):
-    """Judge to zygote: say what this child has printed so far; it stands still."""
+    """Judge to zygote: send what this child, which is stopped, has printed so far."""
 
     number: int
 
@@ -151,17 +150,16 @@ class Output(Struct, frozen=True, tag=True):
 
 
 class Forked(Struct, frozen=True, tag=True):
-    """Zygote to judge, with a pidfd: the child is there.
+    """Zygote to judge, with a pidfd: the child was forked.
 
-    `number` is how the zygote calls it; the process id that the judge sees is another one
-    where the zygote has a namespace of its own.
+    `number` is its process id in the zygote's pid namespace; the judge may see another id.
     """
 
     number: int
 
 
 class Ended(Struct, frozen=True, tag=True):
-    """Zygote to judge: the child is gone; `status` is from wait, `output` what it printed."""
+    """Zygote to judge: the child has ended, with the `status` of waitpid and its output."""
 
     number: int
     status: int
@@ -175,10 +173,10 @@ class Failure(Struct, frozen=True, tag=True):
 
 
 Request = Fork | End | ReadOutput
-"""What the judge asks of the zygote."""
+"""From judge to zygote."""
 
 Reply = Forked | Output | Ended | Failure
-"""What the zygote answers."""
+"""From zygote to judge."""
 
 
 def receive(channel: socket.socket, fds: int = 0) -> tuple[bytes, list[int]]:

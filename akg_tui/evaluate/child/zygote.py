@@ -37,7 +37,7 @@ PIPE_BYTES = 65_536
 
 @dataclass
 class Capture:
-    """What a child printed: the first bytes and the last ones, and no more."""
+    """The output of a child: its first and last bytes, at most `OUTPUT_LIMIT`."""
 
     fd: int
     head: bytes = b""
@@ -45,7 +45,7 @@ class Capture:
     lost: bool = False
 
     def drain(self) -> bool:
-        """Take what is there to read; False when the last writer has gone."""
+        """Read what is available; False when the last writer has closed the pipe."""
         try:
             data = os.read(self.fd, OUTPUT_LIMIT)
         except BlockingIOError:
@@ -58,13 +58,13 @@ class Capture:
         return bool(data)
 
     def drain_all(self) -> None:
-        """Take all that is there, and no more than a pipe can hold: its writer may live on."""
+        """Read all that is available, but no more than a pipe holds: its writer may go on."""
         for _ in range(PIPE_BYTES // OUTPUT_LIMIT + 1):
             if not select.select([self.fd], [], [], 0)[0] or not self.drain():
                 return
 
     def text(self) -> str:
-        """Return what was kept, as text that is still untrusted."""
+        """Return the kept output as text, which is untrusted."""
         tail = b"".join(self.tail)[-OUTPUT_LIMIT // 2 :]
         mark = b"\n[...]\n" if self.lost else b""
         return (self.head + mark + tail).decode("utf-8", "replace")
@@ -88,12 +88,12 @@ class Zygote:
         )
         self._captures: dict[int, Capture] = {}
         self._ending: dict[int, int] = {}
-        """Children that were killed, by the descriptor that tells when they are gone."""
+        """Children that were killed, by their pidfd."""
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
 
     def serve(self) -> None:
-        """Answer requests; return when the judge has gone and nothing is left running."""
+        """Serve requests; return when the judge has gone and no child is left."""
         while True:
             for fd, _ in self._poll.poll():
                 if fd == self._control.fileno():
@@ -113,7 +113,7 @@ class Zygote:
     def _serve_request(self) -> bool:
         try:
             data, fds = protocol.receive(self._control, 1)
-        except ConnectionResetError:  # it went without having read all answers
+        except ConnectionResetError:  # the judge ended before it read all replies
             return False
         if not data:
             return False
@@ -166,8 +166,8 @@ class Zygote:
         return pid
 
     def _kill(self, pid: int) -> None:
-        """Kill a child with all that it started, without waiting for the kernel to be done."""
-        # It may not have its own group yet, and its group may outlive it: hence both.
+        """Kill a child with all its descendants, without waiting until they are gone."""
+        # It may not have its own group yet, and its group may outlive it: so both are killed.
         for kill in (os.kill, os.killpg):
             try:
                 kill(pid, signal.SIGKILL)
@@ -178,7 +178,7 @@ class Zygote:
         self._poll.register(gone, select.POLLIN)
 
     def _reap(self, gone: int) -> protocol.Ended:
-        """Wait for a child that was killed; return how it ended and what it printed."""
+        """Wait for a child that was killed; return its exit status and output."""
         pid = self._ending.pop(gone)
         self._poll.unregister(gone)
         os.close(gone)
@@ -213,7 +213,7 @@ def main(arguments: list[str]) -> None:
     if seccomp.supported():
         seccomp.encoded(platform.machine())
     gc.collect()
-    # Collections in the children would touch, and so copy, every page of torch's objects.
+    # A garbage collection in a child would write to, and so copy, every page of torch's objects.
     gc.freeze()
     control.send(b"ready")
     Zygote(control, forker, target).serve()
@@ -221,5 +221,5 @@ def main(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:])
-    # Libraries that were loaded for the children alone have nothing to put in order here.
+    # Skips the exit handlers of libraries that were loaded for the children only.
     os._exit(0)

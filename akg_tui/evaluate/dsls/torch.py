@@ -13,7 +13,6 @@ from akg_tui import dsl
 from akg_tui.evaluate import kernel_text as tables
 from akg_tui.evaluate.dsls.adapter import CompilerReport, Dsl
 from akg_tui.evaluate.kernel_text import Function, Kernel
-from akg_tui.evaluate.targets.cpu import find_compiler
 
 # The system is readable anyway.
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/gnu/store")
@@ -30,18 +29,19 @@ class Torch(Dsl):
 
     def readable(self) -> tuple[str, ...]:
         """Return the folder that a compiler outside the system was installed to."""
-        compiler = find_compiler()
-        if compiler is None:
+        command = dsl.find_compiler()
+        if not command:
             return ()
-        real = Path(compiler).resolve()
+        compiler = Path(command[0])
+        real = compiler.resolve()
         if any(real.is_relative_to(parent) for parent in SYSTEM):
             return ()
         in_bin = real.parent.name == "bin"
-        return (str(real.parent.parent if in_bin else real.parent), str(Path(compiler).parent))
+        return (str(real.parent.parent if in_bin else real.parent), str(compiler.parent))
 
     def toolchain_lacking(self) -> bool:
         """Look for the compiler."""
-        return find_compiler() is None
+        return not dsl.find_compiler()
 
     def report(self, error: BaseException) -> CompilerReport | None:
         """Tell of a compiler that is missing, or that refuses the text."""

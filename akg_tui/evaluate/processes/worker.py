@@ -406,7 +406,7 @@ class Worker:
         return ended
 
     def release(self) -> None:
-        """Kill the child; it is gone once the zygote has settled."""
+        """Kill the child; `Zygote.await_gone` waits until it is gone."""
         self._zygote.release(self._number)
         self._close()
 

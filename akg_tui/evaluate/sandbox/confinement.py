@@ -1,7 +1,7 @@
-"""Takes a freshly forked process's powers away before it sees untrusted code.
+"""Confines a freshly forked process before it sees untrusted code.
 
-Runs in the child only, once, while it has a single thread. Every protection that is missing is
-named. Also finds once, in the zygote, what of this machine a kernel may read.
+Runs in the child only, once, while it has a single thread, and reports every protection by name
+(`protections.PROTECTIONS`). Also lists, once in the zygote, what a kernel may read.
 """
 
 from __future__ import annotations
@@ -26,23 +26,22 @@ FOLDER_FILES = 100_000
 CACHE_BYTES = 1 << 30
 OPEN_FILES = 1024
 PROCESSES = max(320, 256 + 8 * (os.cpu_count() or 1))
-"""Processes and threads of one child, itself included; Linux knows no pid namespace of fewer."""
+"""Processes and threads of one child, itself included: near the least `pid_max` of Linux (301)."""
 ADDRESS_SLACK_BYTES = 64 << 30
-"""Libraries, thread stacks and allocators reserve much that they never touch."""
+"""Libraries, thread stacks and allocators reserve much address space that they never use."""
 
 Tried = dict[str, str]
-"""Each protection by name, with nothing if it holds, or else why not."""
+"""Each protection by name: empty if it holds, or else the reason why not."""
 
 
 class Confinement(Struct, frozen=True, kw_only=True):
     """What a process may still do once `enter` has returned.
 
-    `folder` is its own and empty: where mounts are possible it becomes memory that nobody
-    else sees and that goes with the process. `writable` are other folders it may change, and so
-    are `covered`, which become such memory too; `uncovered` are names by which what they hid can
-    still be read. These three are the places of a kernel.
-    `own_processes` says that it is the first process of a pid namespace. Each process it becomes
-    or starts may work for `cpu_seconds`; 0: for ever.
+    `folder` is its own and empty; where mounts are possible a private tmpfs covers it, which is
+    freed with the process. `writable` are other folders that it may change. `covered` are writable
+    too, each under a tmpfs of its own; by the paths in `uncovered` the hidden files can be read.
+    These three depend on the kernel. `own_pid_namespace`: it is the first process of a pid
+    namespace. It and each process that it starts may use `cpu_seconds` of CPU time; 0: no limit.
     """
 
     folder: str
@@ -61,10 +60,10 @@ class Confinement(Struct, frozen=True, kw_only=True):
 
 
 class Prepared(Struct, frozen=True):
-    """What `prepare` has done: what was tried, and what it holds open.
+    """The state between `prepare` and `complete`.
 
-    By `memory` this process's memory can be read, whoever holds it: it can be had no more then.
-    `ruleset` is closed by `close`; None if there can be no rules.
+    `memory` is a descriptor of this process's memory (`/proc/self/mem`), which can't be opened
+    later. `ruleset` is a Landlock ruleset that `complete` closes; None if there can be none.
     """
 
     tried: Tried
@@ -89,7 +88,7 @@ def hide_memory() -> bool:
 
 
 def enter(wanted: Confinement, *, parent: int) -> Tried:
-    """Give up what a kernel does not need; return what was tried, held or not."""
+    """Confine this process; return each protection with the reason if it does not hold."""
     prepared = prepare(wanted, parent=parent)
     os.close(prepared.memory)
     complete(wanted, prepared)
@@ -97,13 +96,13 @@ def enter(wanted: Confinement, *, parent: int) -> Tried:
 
 
 def prepare(wanted: Confinement, *, parent: int) -> Prepared:
-    """Do the part of `enter` that depends on no place of a kernel; then `close`."""
+    """Do the part of `enter` that depends on no folder of a kernel; `complete` must follow."""
     tried: Tried = {}
-    # The parent of the first process of a namespace is out of sight, and shows as 0.
+    # The first process of a pid namespace can't see its parent, whose id shows as 0.
     seen = 0 if wanted.own_pid_namespace else parent
     tried["pdeathsig"] = "" if die_with_parent(seen) else "the parent has died"
     os.setsid()
-    # What it leaves behind stays its own: whoever looks for what descends from it finds all.
+    # Orphans stay descendants of this process, so that a search of its descendants finds them.
     adopt_orphans()
     tried["session"] = ""
     tried["pidns"] = "" if wanted.own_pid_namespace else "no pid namespace"
@@ -112,16 +111,16 @@ def prepare(wanted: Confinement, *, parent: int) -> Prepared:
     memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
     tried["netns"] = _reason(namespaces.leave_network())
     ruleset = _begin_landlock(wanted, tried)
-    # It may wait a while before it is closed.
+    # It may be a while until `complete`, so the memory is hidden already.
     hide_memory()
     return Prepared(tried, memory, ruleset)
 
 
 def complete(wanted: Confinement, prepared: Prepared) -> None:
-    """Finish what `prepare` began, for `wanted` with the places of a kernel.
+    """Finish what `prepare` began, for `wanted` with the folders of a kernel.
 
-    The order matters: namespaces first, because the filters forbid them; the filter of
-    system calls last, because it forbids most of the rest.
+    The order matters: namespaces first, because the filters forbid them; the filter of system
+    calls last, because it forbids most of the other steps.
     """
     tried = prepared.tried
     writable = (wanted.folder, *wanted.writable, *wanted.covered)
@@ -151,17 +150,17 @@ def confine(
     parent: int,
     own_pid_namespace: bool = False,
 ) -> Tried:
-    """Confine this process like a kernel's: for scripts and tools that nobody has read.
+    """Confine this process like a kernel's, to run a script or tool that is not trusted.
 
-    Call it in a forked child with a single thread, before `exec`. The system can be read,
-    `folder` and `writable` can be written, the network can't be reached, and everything the
-    process starts is confined with it. `readable_too` are further files and folders.
+    Call it in a forked child with a single thread, before `exec`. The process and all that it
+    starts can read the system and `readable_too`, write to `folder` and `writable`, and not reach
+    the network.
 
     Returns
     -------
     dict
-        Each protection by name, with nothing if it holds, or else why not. The caller
-        decides whether that will do (`akg_tui.evaluate.sandbox.protections.missing`).
+        Each protection by name: empty if it holds, or else the reason why not. The caller decides
+        whether that suffices (`akg_tui.evaluate.sandbox.protections.missing`).
     """
     wanted = Confinement(
         folder=folder,
@@ -176,14 +175,14 @@ def confine(
 
 
 def _isolate_mounts(wanted: Confinement, tried: Tried) -> None:
-    """Take mounts, `/proc` and a folder of its own, and a bound on processes."""
-    # A process that hides may not write what is its own below /proc.
+    """Take private mounts, `/proc` and folder, and limit the number of processes."""
+    # A process that hides its memory may not write to its own files in /proc.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
     tried["first_to_go"] = _write("/proc/self/oom_score_adj", "1000")
     fault = namespaces.own_mounts()
     tried["mountns"] = _reason(fault)
     isolated = not fault and wanted.own_pid_namespace
-    # The folder's mount must be there before the others can no longer be changed.
+    # Mounted now, because mounts can't be changed later.
     if wanted.private_folder:
         tried["private_folder"] = (
             _reason(namespaces.own_folder(wanted.folder, FOLDER_BYTES, FOLDER_FILES))
@@ -195,7 +194,7 @@ def _isolate_mounts(wanted: Confinement, tried: Tried) -> None:
 
 
 def _cover(wanted: Confinement) -> str:
-    """Cover what is to be `covered`; return why not."""
+    """Mount a tmpfs over each `covered` folder; return the reason for a failure."""
     for path in wanted.covered:
         if fault := namespaces.own_folder(path, CACHE_BYTES, FOLDER_FILES):
             return _reason(fault)
@@ -203,9 +202,9 @@ def _cover(wanted: Confinement) -> str:
 
 
 def _limit_processes(wanted: Confinement, *, own_proc: bool) -> str:
-    """Bound the number of processes and threads; return why not."""
+    """Limit the number of processes and threads; return the reason for a failure."""
     if os.getuid() != 0:
-        # Counted in the user namespace that the process is about to enter: its own alone.
+        # Counted in the user namespace that the process enters next, where it is alone.
         return _set_rlimits([(resource.RLIMIT_NPROC, wanted.processes)])
     if not own_proc:
         return "root is exempt from RLIMIT_NPROC, and there is no pid namespace to bound"
@@ -249,7 +248,7 @@ def _set_rlimits(wanted: list[tuple[int, int]]) -> str:
 
 
 def _begin_landlock(wanted: Confinement, tried: Tried) -> int | None:
-    """Gather the rules for all that is there before a kernel is; None, and why, if none can be."""
+    """Return a ruleset with the rules that depend on no kernel; None if Landlock is missing."""
     found = landlock.version()
     if not found:
         tried["landlock"] = tried["landlock_scopes"] = "the kernel has no Landlock"
@@ -321,13 +320,13 @@ PROC_WITHOUT_OTHERS = (
     "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/version",
     "/proc/filesystems", "/proc/sys/vm", "/proc/sys/kernel", "/proc/self",
 )  # fmt: skip
-"""For a `/proc` that shows everybody: nothing in it but this process and the machine."""
+"""What may be read in a `/proc` that shows all processes: this process and the machine."""
 
 _NOT_FOR_KERNELS = "_data"  # the samples' references
 
 
 def programs() -> tuple[str, ...]:
-    """Return the paths that hold what may be run: system, Python, packages, the compiler."""
+    """Return the paths of what may be executed: system, Python, packages, compilers."""
     own = Path(package_path()).resolve()
     prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix]
     found = [*SYSTEM, *prefixes, *_toolchains(), *_library_path()]

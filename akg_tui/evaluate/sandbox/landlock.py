@@ -1,8 +1,7 @@
-"""File-system rules of the kernel's own: what may be read, what written, nothing else.
+"""Landlock: file-system rules that the Linux kernel enforces on a thread and all it starts.
 
-Applies to the calling thread and all it starts, for good. Written against the kernel's
-interface (Documentation/userspace-api/landlock.rst) because the bindings on the package
-index stop at old versions of it, and this runs in a process that must import nothing more.
+Written against the kernel's interface (Documentation/userspace-api/landlock.rst), because published
+bindings stop at old versions of it, and a child must import nothing more.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _SINCE = {2: REFER, 3: TRUNCATE, 5: IOCTL_DEV}
 
 SYSTEM = EXECUTE | READ_FILE | READ_DIR
 DATA = READ_FILE | READ_DIR
-# No EXECUTE: what is written here can be loaded as a library, but not started. No sockets
-# and no devices either.
+# No EXECUTE: files written here can be loaded as a library, but not executed. No sockets or
+# devices either.
 SCRATCH = (
     DATA | WRITE_FILE | TRUNCATE | REFER | REMOVE_DIR | REMOVE_FILE
     | MAKE_DIR | MAKE_REG | MAKE_FIFO | MAKE_SYM
@@ -42,7 +41,7 @@ TCP = 0b11  # bind and connect
 SCOPES = 0b11  # abstract sockets and signals
 TCP_SINCE, SCOPES_SINCE = 4, 6
 LEAST = 3
-"""Before this version a file that may only be read could still be cut to nothing."""
+"""Before this version a read-only file could still be truncated."""
 
 Rules = Iterable[tuple[int, Iterable[str]]]
 """Rights, each with the paths beneath which they are given."""
@@ -57,11 +56,11 @@ def version() -> int:
 
 
 def begin(rules: Rules, found: int) -> int:
-    """Return a descriptor of a set of rules that restricts nobody yet.
+    """Return a descriptor of a ruleset that is not in force yet.
 
-    Each rule is some rights beneath some paths; paths that do not exist are left out. `found` is
-    what `version` said. TCP, signals to processes outside, and abstract sockets are forbidden
-    where that version can do so.
+    Each rule gives rights beneath paths; paths that do not exist are left out. `found` is the
+    result of `version`. TCP, signals to processes outside, and abstract sockets are forbidden where
+    that version can do so.
 
     Raises
     ------
@@ -83,7 +82,7 @@ def begin(rules: Rules, found: int) -> int:
 
 
 def restrict(ruleset: int, rules: Rules, found: int) -> None:
-    """Allow this thread what a set of rules says and what `rules` add to it, and no more.
+    """Enforce a ruleset, with `rules` added to it, on this thread.
 
     Raises
     ------

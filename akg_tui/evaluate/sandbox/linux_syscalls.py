@@ -1,6 +1,6 @@
-"""The few calls to the Linux kernel that Python has no functions for.
+"""Wrappers of Linux system calls for which Python has no functions.
 
-Only thin wrappers: each returns 0 or the errno, and none decides what it is good for.
+Each returns 0 or the errno, and decides nothing; `syscall` raises OSError.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 
 CLONE_NEWNS = 0x00020000
-CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000

@@ -1,7 +1,7 @@
-"""Worlds of their own for processes: what they can see, reach, mount and outlive.
+"""Linux namespaces: processes, mounts, network, IPC and users of a child's own.
 
-The first process of a pid namespace takes all others in it along when it dies: this is what
-ends daemons and fork bombs. Must run while the process has a single thread.
+When the first process of a pid namespace dies, the kernel kills all others in it: this ends daemons
+and fork bombs. Must be called while the process has a single thread.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ NETWORK_AND_IPC = kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
 
 
 def enter_pid_namespace(*unneeded: int) -> str:
-    """Go on as the first process of a new pid namespace; return why not, or nothing.
+    """Continue as the first process of a new pid namespace; return why not, or nothing.
 
-    Forks: the calling process closes `unneeded`, stays behind only to wait, and ends as the
-    new one ends. The new one may then give each of its children a namespace of its own.
+    Forks: the calling process closes the descriptors `unneeded`, waits for the new one, and ends
+    with its exit code. The new one may then give each of its children a namespace of its own.
     """
     fault = kernel.unshare(kernel.CLONE_NEWPID)
     if fault:
-        # Without the right to do so, it takes a user namespace in which we have the right.
+        # Without that privilege a user namespace is needed, in which this process has it.
         uid, gid = os.getuid(), os.getgid()
         fault = kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID)
         if fault:
@@ -68,7 +68,7 @@ class PidNamespaceForker:
 
 
 def map_ids(uid: int, gid: int) -> None:
-    """Keep the same ids inside a new user namespace: files that are made stay the user's."""
+    """Map the same ids into a new user namespace, so that new files belong to the user."""
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{uid} {uid} 1"),
@@ -81,16 +81,16 @@ def map_ids(uid: int, gid: int) -> None:
 
 
 def own_mounts() -> int:
-    """Take a copy of the mounts, from which nothing spreads back; return the errno."""
+    """Take a private copy of the mounts; return the errno."""
     fault = kernel.unshare(kernel.CLONE_NEWNS)
     return fault or kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
 
 
 def read_only(spared: tuple[str, ...]) -> int:
-    """Let no mount be written to but those at `spared`; return the errno.
+    """Make all mounts read-only but those at `spared`; return the errno.
 
-    Rules on files say who may open and make them; this also keeps their owner from changing
-    their modes, times and attributes.
+    Landlock governs opening and creating files; this also keeps their owner from changing their
+    modes, times and attributes.
     """
     for path in spared:
         if fault := kernel.mount(path, path, None, kernel.MS_BIND):
@@ -110,7 +110,7 @@ def own_proc() -> int:
 
 
 def own_folder(path: str, size: int, files: int) -> int:
-    """Mount memory of at most `size` bytes and `files` files at `path`; return the errno."""
+    """Mount a tmpfs of at most `size` bytes and `files` files at `path`; return the errno."""
     flags = kernel.MS_NOSUID | kernel.MS_NODEV
     return kernel.mount("tmpfs", path, "tmpfs", flags, f"size={size},nr_inodes={files},mode=700")
 
@@ -121,9 +121,9 @@ def leave_network() -> int:
 
 
 def leave_user_namespace(*, network: bool) -> int:
-    """Leave the user namespace, and the `network` too if that is not done; return the errno.
+    """Enter a new user namespace, with `network` a new network one too; return the errno.
 
-    Only then is nothing of the machine owned by a namespace in which this process has rights.
+    Afterwards no resource of the machine belongs to a namespace in which this process has rights.
     """
     uid, gid = os.getuid(), os.getgid()
     # The zygote hides its memory, and a hidden process may not write its own id maps.

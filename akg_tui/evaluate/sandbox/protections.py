@@ -1,7 +1,7 @@
-"""Which protections this machine's kernel offers to the processes that run kernels.
+"""The protections of the sandbox: their names and purposes, and which of them this machine offers.
 
-Finds out by trying, in a throwaway process, with the very code that confines a kernel: so
-the answer is what an evaluation will get. Never imports torch.
+Tries them in a throwaway process with the code that confines a kernel, so the answer is what an
+evaluation gets. Must never import torch.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def tried() -> Tried:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            # Killed before it had seen its own child end, which is ours then if we adopt orphans.
+            # A child that it left behind is ours now, if this process adopts orphans.
             process_watch.end_orphans(before)
     return found
 
@@ -142,9 +142,9 @@ def _read_result(reading: int) -> Tried:
 
 
 def _probe(folder: str, writing: int) -> None:
-    """Play zygote and child in one go; never returns."""
+    """Fork and confine as zygote and child do, and write the result; never returns."""
     try:
-        # Whoever is left standing by must not hold the pipe open.
+        # The process that waits must not hold the pipe open.
         isolated = not namespaces.enter_pid_namespace(writing)
         parent = os.getpid()
         pid = namespaces.PidNamespaceForker().fork() if isolated else os.fork()

@@ -1,9 +1,8 @@
-"""The system-call filter: what no kernel needs answers with an error, or ends the process.
+"""The system-call filter (seccomp): a call that no kernel needs fails, or ends the process.
 
-A list of what is forbidden, not of what is allowed: Python, a compiler and an OpenMP library
-must go on working on a machine we have not seen. A call newer than this table does not exist
-(ENOSYS). Written as a program for the kernel's own filter machine, because libseccomp and
-its bindings would have to be installed, and loaded in every child.
+The tables list what is forbidden, not what is allowed, because Python, a compiler and an OpenMP
+library must work on unknown machines. Calls newer than the tables fail with ENOSYS. Written as a
+BPF program, because libseccomp would have to be installed, and loaded in every child.
 """
 
 from __future__ import annotations
@@ -70,8 +69,8 @@ REFUSED = {
     "timer_create": (222, 107), "mq_notify": (244, 184),
 }  # fmt: skip
 
-# Told that it worked, and not done: ninja and daemons go on, but nobody leaves the process
-# group, so stopping and killing the group reaches them all.
+# They return success and do nothing: ninja and daemons go on, but no process leaves the process
+# group, so stopping and killing the group reaches all of them.
 PRETENDED = {"setsid": (112, 157), "setpgid": (109, 154)}
 
 _CLONE3 = (435, 435)  # its flags can't be seen by a filter; the C library falls back to clone
@@ -140,8 +139,8 @@ def program(machine: str) -> Program:
     plain = [(_AND, 0, 0, _EXIT_SIGNAL), (_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, signal.SIGCHLD), refuse]
     apart = [_argument(0), (_ANY_BIT, 0, 1, _CLONE_FLAGS), refuse]
     out += _when(_CLONE[column], [*apart, *plain])
-    # A child that outlives the judge would have to shake this off first; one whose parent's
-    # death wakes it, or that becomes another's child, would not stand still with the rest.
+    # Resetting PDEATHSIG would let a child outlive the judge; another death signal could continue a
+    # stopped process, and a subreaper would take processes out of the child's tree.
     whose = [kernel.PR_SET_PDEATHSIG, kernel.PR_SET_CHILD_SUBREAPER]
     out += _when(_PRCTL[column], [_argument(0), *_among(whose), refuse])
     chosen = [fcntl.F_SETSIG, fcntl.F_NOTIFY, *_HINTS]
@@ -149,7 +148,7 @@ def program(machine: str) -> Program:
     out += _when(_PREADV2[column], [_argument(5), (_ANY_BIT, 0, 1, _NO_WAIT), refuse])
     query = [(_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, _PERSONALITY_QUERY), refuse]
     out += _when(_PERSONALITY[column], [_argument(0), *query])
-    # Two processes that wake each other without end would never all be stopped.
+    # Processes that keep continuing each other could never all be stopped.
     for sends, at in _SENDS:
         out += _when(sends[column], [_argument(at), *_among([signal.SIGCONT]), refuse])
     everybody = [_argument(0), *_among([0xFFFFFFFF]), refuse]
@@ -170,13 +169,13 @@ def _each(numbers: list[int], answer: int) -> Program:
 
 
 def _among(values: Sequence[int]) -> Program:
-    """Go on with the next line if the value is one of these, and leave that out if not."""
+    """Continue with the next instruction if the value is one of these; skip it if not."""
     last = len(values) - 1
     return [(_EQUAL, last - place, int(place == last), int(v)) for place, v in enumerate(values)]
 
 
 def _when(number: int, body: Program) -> Program:
-    """Run `body` for one call; whoever comes out of it is allowed."""
+    """Run `body` for one system call; allow the call if `body` does not return."""
     inner = [*body, (_RETURN, 0, 0, _ALLOW)]
     return [(_EQUAL, 0, len(inner), number), *inner]
 

@@ -1,4 +1,4 @@
-"""The CPU target: kernels' environment, the CPUs they may use, their compiler, the fingerprint.
+"""The CPU target: kernels' environment, the CPUs they may use, and the fingerprint.
 
 Owns the settings that make CPU times comparable, and the description of machine and software
 that is kept with a measurement. Must never import torch.
@@ -9,14 +9,13 @@ from __future__ import annotations
 import functools
 import os
 import platform
-import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import akg_tui
+from akg_tui.dsl import find_compiler
 from akg_tui.evaluate.targets.target import Target
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CXX", "CC")
 """The only variables of the user's environment that a kernel's process has, besides PATH."""
-
-COMPILERS = ("g++", "clang++", "c++")
 
 
 def package_path() -> str:
@@ -71,16 +68,6 @@ def kernel_environment(threads: int, home: Path) -> dict[str, str]:
 def processors() -> list[int]:
     """Return the CPUs that this process may use."""
     return sorted(os.sched_getaffinity(0))
-
-
-def find_compiler() -> str | None:
-    """Return the path of the C++ compiler that kernels are built with, or None."""
-    chosen = shlex.split(os.environ.get("CXX", ""))
-    for name in [chosen[0]] if chosen else COMPILERS:
-        path = shutil.which(name)
-        if path is not None:
-            return path
-    return None
 
 
 def cache_folder() -> Path:
@@ -170,16 +157,17 @@ def _lasting() -> dict[str, str]:
 
 
 def _compiler() -> str:
-    path = find_compiler()
-    if path is None:
+    command = find_compiler()
+    if not command:
         return "none"
+    path = command[0]
     try:
-        told = subprocess.run(
+        version = subprocess.run(
             [path, "--version"], check=False, capture_output=True, text=True, timeout=5
         )
     except (OSError, subprocess.SubprocessError):
         return path
-    return told.stdout.partition("\n")[0].strip()[:120] or path
+    return version.stdout.partition("\n")[0].strip()[:120] or path
 
 
 def _turbo() -> str:

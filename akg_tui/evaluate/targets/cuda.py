@@ -71,7 +71,7 @@ class Cuda(Target):
         return (DRIVER, "/proc/devices", "/sys/module/nvidia", "/sys/module/nvidia_uvm")
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
-        """Return the host's fingerprint, and what `nvidia-smi` tells of the GPU."""
+        """Return the host's fingerprint, and what `nvidia-smi` reports of the GPU."""
         return describe(torch_version, threads) | _queried()
 
 

@@ -1,8 +1,8 @@
-"""What memory allows at best: a floor under every time, and the share a kernel reaches.
+"""The roofline of memory bandwidth: the least possible time of a call, and the share reached.
 
-Owns the measured bandwidths of this machine and their cache. Measured in the judge, which
-is trusted, with nothing but NumPy; must never let an honest kernel be refused, so the floor
-asks only for what must be written, at several times the measured speed.
+Owns the measured bandwidths of this machine and their cache. Measured in the judge with NumPy.
+Must never refuse an honest kernel: the least time counts only bytes that must move, at several
+times the measured bandwidth.
 """
 
 from __future__ import annotations
