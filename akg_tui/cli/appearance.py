@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,11 @@ from akg_tui.cli.usage_error import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from akg_tui.view.controls.preferences import Preferences
+
+
+def is_served() -> bool:
+    """Whether a browser is this process's terminal."""
+    return "web_driver" in os.environ.get("TEXTUAL_DRIVER", "")
 
 
 def add_looks(command: argparse.ArgumentParser) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.appearance import add_looks, wanted
-from akg_tui.cli.serve import is_served
+from akg_tui.cli.appearance import add_looks, is_served, wanted
 from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError, fail
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.appearance import add_looks, wanted
+from akg_tui.cli.appearance import add_looks, is_served, wanted
 from akg_tui.cli.run_options import (
     LIMITS,
     add_limits,
@@ -19,7 +19,6 @@ from akg_tui.cli.run_options import (
     positive,
     stated_policy,
 )
-from akg_tui.cli.serve import is_served
 from akg_tui.cli.usage_error import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
