@@ -18,7 +18,7 @@ def is_served() -> bool:
     return "web_driver" in os.environ.get("TEXTUAL_DRIVER", "")
 
 
-def add_looks(command: argparse.ArgumentParser) -> None:
+def add_appearance(command: argparse.ArgumentParser) -> None:
     """What every command that opens the workbench takes."""
     looks = command.add_argument_group(
         "the workbench", "each also as AKG_TUI_<NAME>, or in config.toml (docs/looks.md)"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from akg_tui.store.checkup import Check
 
 
-def add_health(add: Callable[..., Any]) -> None:
+def add_doctor(add: Callable[..., Any]) -> None:
     """Declare `doctor` and `salvage`; `add` makes one command."""
     doctor = add("doctor", _doctor, "check this machine, or with RUN a run; changes nothing")
     doctor.add_argument("run_folder", type=Path, nargs="?", metavar="RUN")
@@ -60,12 +60,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _of_run(run: Path) -> list[Check]:
     from akg_tui.store.checkup import check_run
-    from akg_tui.store.errors import StoreError
 
-    try:
-        return check_run(run)
-    except StoreError as error:
-        fail(error)
+    return check_run(run)
 
 
 def _endpoint(arguments: argparse.Namespace) -> Endpoint:
@@ -113,15 +109,11 @@ def _lines(check: Check, *, color: bool) -> list[str]:
 def _salvage(arguments: argparse.Namespace) -> int:
     import msgspec
 
-    from akg_tui.store.errors import StoreError
     from akg_tui.store.salvage import salvage
 
     if not arguments.out.name:
         raise UsageError(f"--out {arguments.out}: expected the name of a new folder")
-    try:
-        saved = salvage(arguments.run_folder, arguments.out)
-    except StoreError as error:
-        fail(error)
+    saved = salvage(arguments.run_folder, arguments.out)
     if arguments.json:
         print(msgspec.json.encode(saved).decode())
         return EXIT_OK

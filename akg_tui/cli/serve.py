@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 8420
 
 
-def add_serving(add: Callable[..., Any]) -> None:
+def add_serve(add: Callable[..., Any]) -> None:
     """Declare `serve`; `add` makes one command."""
     serve = add("serve", _serve, "show the workbench in a browser, on this machine only")
     serve.add_argument(

@@ -11,8 +11,8 @@ import pytest
 
 from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.cli import main
-from akg_tui.cli.machine_checks import check_endpoint
 from akg_tui.cli.edit_models import sample_documents
+from akg_tui.cli.machine_checks import check_endpoint
 from akg_tui.evaluate.sandbox import protections
 from benchmarks.edit_models.tasks import draw_tasks
 from tests.cli.test_served_model import KEY, akg, one_line
