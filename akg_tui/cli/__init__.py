@@ -1,4 +1,4 @@
-"""The command line: which command is whose, and what its errors exit with.
+"""The command line: the module that declares each command, and the exit codes of errors.
 
 Only the module of the command asked for is imported, and that imports what the command needs
 inside it, so that the help stays instant and the first frame does not wait for the rest.
@@ -17,19 +17,19 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
 
 # Which module declares which commands, in the order of the help.
 DECLARED = (
-    ("tune", "add_running", ("demo", "tune", "resume")),
-    ("runs", "add_watching", ("replay", "attach")),
-    ("evaluate_kernel", "add_evaluating", ("eval",)),
+    ("tune", "add_tune", ("demo", "tune", "resume")),
+    ("runs", "add_views", ("replay", "attach")),
+    ("evaluate_kernel", "add_eval", ("eval",)),
     ("runs", "add_run_commands", ("new", "runs", "show")),
-    ("report_and_usage", "add_reporting", ("report",)),
-    ("run_changes", "add_levers", ("fork", "undo", "adopt")),
+    ("report_and_usage", "add_report", ("report",)),
+    ("run_changes", "add_run_changes", ("fork", "undo", "adopt")),
     ("rules", "add_rules", ("rules",)),
     ("report_and_usage", "add_usage", ("usage",)),
     ("hashline_files", "add_file_commands", ("view", "edit")),
     ("knowledge", "add_knowledge", ("knowledge",)),
-    ("doctor", "add_health", ("doctor", "salvage")),
+    ("doctor", "add_doctor", ("doctor", "salvage")),
     ("appearance", "add_keys", ("keys",)),
-    ("serve", "add_serving", ("serve",)),
+    ("serve", "add_serve", ("serve",)),
     ("benches", "add_gallery", ("gallery",)),
     ("benches", "add_benches", ("bench",)),
 )
@@ -85,18 +85,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader went away (`| head`); there is nobody left to tell.
+        # The reader of the pipe has closed it (`| head`).
         sys.stderr.close()
         return EXIT_INTERRUPTED
     except OSError as error:
-        # A folder that may not be looked into, a full disk: nobody is helped by where in the
-        # program that was met. What a command can say better it has said already.
-        print(f"akg-tui: {_told(error)}", file=sys.stderr)
+        # A folder without read permission, a full disk: a traceback would not help. A command
+        # that can say more has caught it before.
+        print(f"akg-tui: {_os_error_line(error)}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except Exception as error:
+        from akg_tui.store.errors import StoreError
+
+        if not isinstance(error, StoreError):
+            raise
+        print(f"akg-tui: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     return code
 
 
-def _told(error: OSError) -> str:
+def _os_error_line(error: OSError) -> str:
     from akg_tui.core.sanitize import one_line
 
     why = error.strerror or str(error) or type(error).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,12 @@ if TYPE_CHECKING:
     from akg_tui.view.controls.preferences import Preferences
 
 
-def add_looks(command: argparse.ArgumentParser) -> None:
+def is_served() -> bool:
+    """Whether a browser is this process's terminal."""
+    return "web_driver" in os.environ.get("TEXTUAL_DRIVER", "")
+
+
+def add_appearance(command: argparse.ArgumentParser) -> None:
     """What every command that opens the workbench takes."""
     looks = command.add_argument_group(
         "the workbench", "each also as AKG_TUI_<NAME>, or in config.toml (docs/looks.md)"

@@ -7,14 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.run_options import add_sandbox, insist_on_sandbox, insist_on_target
-from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, load, read_text
+from akg_tui.cli.run_options import add_sandbox, options_at_fault
+from akg_tui.cli.usage_error import (
+    EXIT_BAD_INPUT,
+    EXIT_NOT_CORRECT,
+    EXIT_OK,
+    UsageError,
+    read_text,
+)
 
 if TYPE_CHECKING:
     from akg_tui.core.measurement import Measurement
 
 
-def add_evaluating(add: Callable[..., Any]) -> None:
+def add_eval(add: Callable[..., Any]) -> None:
     """Declare `eval`; `add` makes one command."""
     evaluate = add("eval", _eval, "verify and time a kernel once against the reference")
     evaluate.add_argument("task", type=Path, help="a folder with task.toml")
@@ -28,11 +34,16 @@ def _eval(arguments: argparse.Namespace) -> int:
     import tempfile
 
     from akg_tui.core.measurement import PRECISE, Outcome
+    from akg_tui.engine.run_service import check_sandbox
     from akg_tui.evaluate import Judge
+    from akg_tui.evaluate.adapters import lacking
+    from akg_tui.store.task_folder import load_task
 
-    folder = load(arguments.task)
-    insist_on_target(folder.task)
-    insist_on_sandbox(arguments, folder.task)
+    with options_at_fault(arguments):
+        folder = load_task(arguments.task)
+        if why := lacking(folder.task):
+            raise UsageError(why)
+        check_sandbox(folder.task, required=arguments.require_sandbox)
     kernel = folder.kernel
     if arguments.kernel:
         kernel = read_text(arguments.kernel)

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.usage_error import EXIT_OK, UsageError, fail
+from akg_tui.cli.usage_error import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from akg_tui.core.usage import Totals, UsageReport
 
 
-def add_reporting(add: Callable[..., Any]) -> None:
+def add_report(add: Callable[..., Any]) -> None:
     """Declare `report`; `add` makes one command."""
     report = add("report", _report, "write a run's report: what worked and why, with its figures")
     report.add_argument("run_folder", type=Path, metavar="RUN")
@@ -29,23 +29,19 @@ def add_reporting(add: Callable[..., Any]) -> None:
 
 def _report(arguments: argparse.Namespace) -> int:
     from akg_tui.report.write import FORMATS, read_report, render, write_file, write_report
-    from akg_tui.store.errors import StoreError
 
     form = _form(arguments)
-    try:
-        report = read_report(arguments.run_folder, channel="cli", by_command=True)
-        if arguments.out is None:
-            forms = FORMATS if form == "all" else (form,)
-            paths = write_report(arguments.run_folder, report, forms)
-        else:
-            text = render(report, form)
-            if arguments.out == "-":
-                sys.stdout.write(text)
-                return EXIT_OK
-            paths = [Path(arguments.out)]
-            write_file(paths[0], text)
-    except StoreError as error:
-        fail(error)
+    report = read_report(arguments.run_folder, channel="cli", by_command=True)
+    if arguments.out is None:
+        forms = FORMATS if form == "all" else (form,)
+        paths = write_report(arguments.run_folder, report, forms)
+    else:
+        text = render(report, form)
+        if arguments.out == "-":
+            sys.stdout.write(text)
+            return EXIT_OK
+        paths = [Path(arguments.out)]
+        write_file(paths[0], text)
     _tell(paths, report.status, as_json=arguments.json)
     return EXIT_OK
 
@@ -84,13 +80,9 @@ def _usage(arguments: argparse.Namespace) -> int:
     import json
 
     from akg_tui.core.usage import usage_report
-    from akg_tui.store.errors import StoreError
     from akg_tui.store.run_at_rest import RunAtRest
 
-    try:
-        report = usage_report(RunAtRest(arguments.run_folder).records)
-    except StoreError as error:
-        fail(error)
+    report = usage_report(RunAtRest(arguments.run_folder).records)
     if arguments.json:
         print(json.dumps({"type": "usage", **_plain(report)}))
     else:

@@ -43,22 +43,16 @@ def _number(text: str) -> int:
 def _rules(arguments: argparse.Namespace) -> int:
     from akg_tui.core import commands as cmd
     from akg_tui.core.events import COMMAND_LINE
-    from akg_tui.store.errors import StoreError
     from akg_tui.store.run_list import read_state
 
     run: Path = arguments.run_folder
-    try:
-        read_state(run)  # not a run, or a damaged one: told before anything is written
-        if arguments.always is not None:
-            answer = cmd.AnswerGate(
-                arguments.always, approve=True, always=True, source=COMMAND_LINE
-            )
-            _send(run, answer)
-        elif arguments.revoke is not None:
-            _send(run, cmd.RevokeRule(arguments.revoke, COMMAND_LINE))
-        state = read_state(run)
-    except StoreError as error:
-        fail(error)
+    read_state(run)  # not a run, or a damaged one: told before anything is written
+    if arguments.always is not None:
+        answer = cmd.AnswerGate(arguments.always, approve=True, always=True, source=COMMAND_LINE)
+        _send(run, answer)
+    elif arguments.revoke is not None:
+        _send(run, cmd.RevokeRule(arguments.revoke, COMMAND_LINE))
+    state = read_state(run)
     _tell(run, state, as_json=arguments.json)
     return EXIT_OK
 
@@ -68,17 +62,12 @@ def _send(run: Path, command: Command) -> None:
 
     Raises `UsageError` with the reason when it is refused, or when it is not known to be taken.
     """
-    import os
-    import time
-
-    from akg_tui import __version__
     from akg_tui.engine.attach import Attached, NotAttached
     from akg_tui.store.errors import RunLocked
-    from akg_tui.store.run_at_rest import apply_at_rest
-    from akg_tui.store.run_folder import RunFolder
+    from akg_tui.store.run_at_rest import command_at_rest
 
     try:
-        folder = RunFolder.open(run)
+        command_at_rest(run, command)
     except RunLocked as locked:
         try:
             link = Attached.to(run)
@@ -92,11 +81,6 @@ def _send(run: Path, command: Command) -> None:
             link.close()
         if refused is not None:
             raise UsageError(f"{run}: {refused.why}") from None
-        return
-    try:
-        apply_at_rest(folder, command, pid=os.getpid(), version=__version__, clock=time.time)
-    finally:
-        folder.close()
 
 
 def _tell(run: Path, state: RunState, *, as_json: bool) -> None:

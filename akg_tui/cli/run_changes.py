@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.usage_error import EXIT_OK, UsageError, fail
+from akg_tui.cli.usage_error import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from akg_tui.core.commands import Command
     from akg_tui.core.events import PlanChange
-    from akg_tui.store.run_folder import RunFolder
 
 
-def add_levers(add: Callable[..., Any]) -> None:
+def add_run_changes(add: Callable[..., Any]) -> None:
     """Declare `fork`, `undo` and `adopt`; `add` makes one command."""
     fork = add("fork", _fork, "a new run with the history of another, up to the end of a round")
     fork.add_argument("run_folder", type=Path, metavar="RUN")
@@ -47,16 +46,11 @@ def _fork(arguments: argparse.Namespace) -> int:
     import json
     import time
 
-    from akg_tui import __version__
     from akg_tui.core.stopping.limits import stop_reasons
-    from akg_tui.store.errors import StoreError
     from akg_tui.store.fork import fork_run
 
     run, number = arguments.run_folder, arguments.round
-    try:
-        made = fork_run(run, number, version=__version__, clock=time.time)
-    except StoreError as error:
-        fail(error)
+    made = fork_run(run, number)
     stops = stop_reasons(made.state, time.time())
     if arguments.json:
         print(
@@ -84,43 +78,45 @@ def _undo(arguments: argparse.Namespace) -> int:
     import json
 
     from akg_tui.core import commands as cmd
+    from akg_tui.store.run_at_rest import apply_at_rest
+    from akg_tui.store.run_folder import RunFolder
 
-    def undo(run: RunFolder) -> None:
+    with contextlib.closing(RunFolder.open(arguments.run_folder)) as run:
         before = run.state.best
-        _apply(run, cmd.UndoKeep(arguments.comment))
-        after = run.state.best
-        assert before is not None
-        assert after is not None
-        if arguments.json:
-            told = {"type": "undo", "run": str(arguments.run_folder), "undone": before.attempt}
-            print(json.dumps({**told, "best_attempt": after.attempt, "best_commit": after.commit}))
-            return
-        best = f"attempt {after.attempt}" if after.attempt else "the seed"
-        print(f"the KEEP of attempt {before.attempt} is undone; the best kernel is {best} again")
-        if run.state.finished:
-            print(
-                f"the run is over; to go on from here: akg-tui fork {arguments.run_folder} "
-                f"--round {run.state.attempts[before.attempt].round - 1}"
-            )
-
-    return _at_rest(arguments.run_folder, undo)
+        apply_at_rest(run, cmd.UndoKeep(arguments.comment))
+        state, after = run.state, run.state.best
+    assert before is not None
+    assert after is not None
+    if arguments.json:
+        told = {"type": "undo", "run": str(arguments.run_folder), "undone": before.attempt}
+        print(json.dumps({**told, "best_attempt": after.attempt, "best_commit": after.commit}))
+        return EXIT_OK
+    best = f"attempt {after.attempt}" if after.attempt else "the seed"
+    print(f"the KEEP of attempt {before.attempt} is undone; the best kernel is {best} again")
+    if state.finished:
+        print(
+            f"the run is over; to go on from here: akg-tui fork {arguments.run_folder} "
+            f"--round {state.attempts[before.attempt].round - 1}"
+        )
+    return EXIT_OK
 
 
 def _adopt(arguments: argparse.Namespace) -> int:
     from akg_tui.core import commands as cmd
-    from akg_tui.store.run_at_rest import read_kept_edit
+    from akg_tui.store.run_at_rest import apply_at_rest, read_kept_edit
+    from akg_tui.store.run_folder import RunFolder
 
-    def adopt(run: RunFolder) -> None:
+    path = arguments.run_folder
+    with contextlib.closing(RunFolder.open(path)) as run:
         left = [e.kept for e in run.state.plan_edits if e.kept not in run.state.adopted]
         if arguments.edit is None and not left:
-            raise UsageError(f"{arguments.run_folder}: has no hand edit of PLAN.md to take over")
+            raise UsageError(f"{path}: has no hand edit of PLAN.md to take over")
         kept = arguments.edit or left[-1]
-        change = read_kept_edit(arguments.run_folder, kept, run.state)
+        change = read_kept_edit(path, kept, run.state)
         if arguments.yes:
-            _apply(run, cmd.AdoptPlanEdit(kept, change))
-        _tell(arguments, kept, change)
-
-    return _at_rest(arguments.run_folder, adopt)
+            apply_at_rest(run, cmd.AdoptPlanEdit(kept, change))
+    _tell(arguments, kept, change)
+    return EXIT_OK
 
 
 def _tell(arguments: argparse.Namespace, kept: str, change: PlanChange) -> None:
@@ -145,29 +141,3 @@ def _tell(arguments: argparse.Namespace, kept: str, change: PlanChange) -> None:
     elif lines:
         command = f"akg-tui adopt {arguments.run_folder} --edit {kept} --yes"
         print(f"nothing was changed; take it over with: {command}")
-
-
-def _at_rest(path: Path, work: Callable[[RunFolder], None]) -> int:
-    """Do `work` on a run that nobody else works on."""
-    from akg_tui.store.errors import StoreError
-    from akg_tui.store.run_folder import RunFolder
-
-    try:
-        run = RunFolder.open(path)
-        try:
-            work(run)
-        finally:
-            run.close()
-    except StoreError as error:
-        fail(error)
-    return EXIT_OK
-
-
-def _apply(run: RunFolder, command: Command) -> None:
-    import os
-    import time
-
-    from akg_tui import __version__
-    from akg_tui.store.run_at_rest import apply_at_rest
-
-    apply_at_rest(run, command, pid=os.getpid(), version=__version__, clock=time.time)

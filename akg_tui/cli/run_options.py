@@ -1,20 +1,24 @@
 """Options that several commands share: limits of a run, the sandbox, and a served model.
 
-Reads options and the file they name; what a limit means is `akg_tui.core.stopping`'s.
+Reads options and the file they name, and says which option is at fault. What a limit means is
+`akg_tui.core.stopping`'s, what a run needs `akg_tui.engine.run_service`'s.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from akg_tui.cli.usage_error import UsageError
+from akg_tui.cli.usage_error import UsageError, fail
 
 if TYPE_CHECKING:
     from akg_tui.core.stopping.goals import Goal
-    from akg_tui.core.task import Agent, Policy, Task
+    from akg_tui.core.task import Agent, Policy
+    from akg_tui.engine.run_service import Limits, RunFault
 
 # What `add_limits` declares, by the names of the arguments.
 LIMITS = (
@@ -54,41 +58,6 @@ def add_sandbox(command: argparse.ArgumentParser) -> None:
     )
 
 
-def insist_on_sandbox(arguments: argparse.Namespace, task: Task) -> None:
-    """Raise `UsageError` where the sandbox is required, and less than whole.
-
-    Call it before there is a second thread or an event loop: it forks.
-    """
-    if not (arguments.require_sandbox or task.sandbox.require):
-        return
-    from akg_tui.evaluate.sandbox.protections import missing, offered
-
-    if lost := missing(offered()):
-        asked = "--require-sandbox" if arguments.require_sandbox else "sandbox.require"
-        told = ", ".join(map(str, lost))
-        raise UsageError(f"{asked}: this machine can't confine a kernel, it lacks {told}")
-
-
-def insist_on_target(task: Task) -> None:
-    """Raise `UsageError` where this machine can't run the task's kernels at all."""
-    from akg_tui.evaluate.adapters import lacking
-
-    if why := lacking(task):
-        raise UsageError(why)
-
-
-def insist_on_times(task: Task, path: Path) -> None:
-    """Raise `UsageError` where the task's kernels can't be timed: then nothing can be tuned."""
-    from akg_tui.evaluate.adapters import untimed
-
-    insist_on_target(task)
-    if why := untimed(task):
-        raise UsageError(
-            f"{path}: there is nothing to tune by, its kernels are {why}; "
-            f"check one with: akg-tui eval {path} (times need a GPU, and target cuda)"
-        )
-
-
 def positive(text: str) -> int:
     value = int(text)
     if value < 1:
@@ -112,38 +81,91 @@ def _goal(text: str) -> Goal:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def stated_policy(arguments: argparse.Namespace, policy: Policy) -> Policy:
-    """`policy` with what the command line says; doubts are told on stderr, one a line.
+def stated_limits(arguments: argparse.Namespace) -> Limits:
+    """The limits that the command line states; doubts of its policy file are told on stderr.
 
-    Raises `akg_tui.store.errors.StoreError` when its policy file cannot be used.
+    Raises `akg_tui.store.errors.StoreError` when the policy file cannot be used.
     """
-    from msgspec.structs import replace
-
-    from akg_tui.core.stopping.automation import AutomationPolicy, never_met
+    from akg_tui.core.stopping.automation import AutomationPolicy
+    from akg_tui.engine.run_service import Limits
     from akg_tui.store.task_toml import load_policy
 
+    automation = None
     if arguments.policy:
         automation, doubts = load_policy(arguments.policy)
+        automation = automation or AutomationPolicy()  # the file says null: no limits at all
         for doubt in doubts:
             _note(doubt)
-        policy = replace(policy, automation=automation)
-    said = {
-        "max_experiments": arguments.max_experiments,
-        "max_tokens": arguments.max_tokens,
-        "max_cost_usd": arguments.max_cost,
-        "goals": tuple(arguments.goal) if arguments.goal else None,
-    }
-    changes: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
-    if changes:
-        automation = policy.automation or AutomationPolicy()
-        policy = replace(policy, automation=replace(automation, **changes))
+    return Limits(
+        max_rounds=arguments.max_rounds,
+        max_hours=arguments.max_hours,
+        max_experiments=arguments.max_experiments,
+        max_tokens=arguments.max_tokens,
+        max_cost_usd=arguments.max_cost,
+        goals=tuple(arguments.goal) if arguments.goal else None,
+        automation=automation,
+    )
+
+
+def note_goals(policy: Policy) -> None:
+    """Say on stderr which goals of a policy can never be met."""
+    from akg_tui.core.stopping.automation import never_met
+
     for goal in never_met(policy.automation) if policy.automation else ():
         _note(goal)
-    if arguments.max_rounds:
-        policy = replace(policy, max_rounds=arguments.max_rounds)
-    if arguments.max_hours:
-        policy = replace(policy, max_hours=arguments.max_hours)
-    return policy
+
+
+@contextlib.contextmanager
+def options_at_fault(arguments: argparse.Namespace) -> Iterator[None]:
+    """A fault of a run's request becomes a `UsageError` that names the option or the file."""
+    from akg_tui.agent.tools.tool_files import BadTools
+    from akg_tui.engine.run_service import RunFault
+
+    try:
+        yield
+    except RunFault as fault:
+        raise UsageError(_in_options(fault, arguments)) from fault
+    except BadTools as error:
+        fail(error)
+
+
+_AGENT_OPTIONS = {"model": "agent", "base_url": "base_url", "edit_format": "edit_format"}
+_SANDBOX_OPTIONS = {"require_sandbox": "--require-sandbox", "sandbox": "sandbox.require"}
+
+
+def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
+    """A fault of a run's request in the words of the command line."""
+    if option := _AGENT_OPTIONS.get(fault.field):
+        wrong = getattr(arguments, option)
+        return f"--{option.replace('_', '-')} {wrong!r}: not allowed ({fault.why})"
+    if option := _SANDBOX_OPTIONS.get(fault.field):
+        return f"{option}: this machine can't confine a kernel, it lacks {fault.why}"
+    if fault.field == "times":
+        return (
+            f"{fault.about}: there is nothing to tune by, its kernels are {fault.why}; "
+            f"check one with: akg-tui eval {fault.about} (times need a GPU, and target cuda)"
+        )
+    if fault.field in ("key", "key_file") and "run_folder" in arguments:
+        return f"{fault.why}; then go on with: akg-tui resume {arguments.run_folder}"
+    return f"{fault.about}: {fault.why}" if fault.field in ("kernel", "knobs") else fault.why
+
+
+def refuse_finished(arguments: argparse.Namespace) -> None:
+    """Raise `UsageError` where an option would change a run that is over, with how to go on."""
+    from akg_tui.store.run_list import read_state
+
+    asked = {f"--{name.replace('_', '-')}": name for name in (*LIMITS, "mode")}
+    given = [option for option, name in asked.items() if getattr(arguments, name)]
+    run: Path = arguments.run_folder
+    if not given or not (state := read_state(run)).finished:
+        return
+    told = f"{', '.join(given)}: the run is over ({state.finished}) and stays as it is; "
+    if state.best is None:
+        raise UsageError(f"{told}it has no round to go on from: begin a new one with akg-tui tune")
+    fork = f"akg-tui fork {run} --round {state.settled}"
+    raise UsageError(
+        f"{told}go on in a fork of it: {fork}, then resume that with {' '.join(given)}"
+    )
 
 
 def _note(text: str) -> None:
@@ -154,18 +176,15 @@ def _note(text: str) -> None:
 
 def served_agent(model: str, base_url: str, key_file: str) -> Agent:
     """The agent of these options, checked like a task's own. Raises `UsageError`."""
-    import msgspec
-
-    from akg_tui.core.task import SWEEP, Agent, resolved_model
+    from akg_tui.core.task import SWEEP, Agent, BadAgent, stated_agent
 
     if model == SWEEP:
         raise UsageError(f"--model {SWEEP}: is no served model")
-    plain = {"model": resolved_model(model), "base_url": base_url, "api_key_file": key_file}
     try:
-        return msgspec.convert(plain, Agent)
-    except msgspec.ValidationError as error:
-        what, _, place = str(error).partition(" - at `$.")
+        said = {"model": model, "base_url": base_url, "api_key_file": key_file}
+        return stated_agent(Agent(), said)
+    except BadAgent as error:
         option, wrong = (
-            ("--base-url", base_url) if place.startswith("base_url") else ("--model", model)
+            ("--base-url", base_url) if error.setting == "base_url" else ("--model", model)
         )
-        raise UsageError(f"{option} {wrong!r}: not allowed ({what})") from None
+        raise UsageError(f"{option} {wrong!r}: not allowed ({error.why})") from None

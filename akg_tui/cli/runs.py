@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.appearance import add_looks, wanted
-from akg_tui.cli.serve import is_served
-from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError, fail
+from akg_tui.cli.appearance import add_appearance, is_served, wanted
+from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from akg_tui.engine.follower import Followed
@@ -39,20 +38,16 @@ def _new(arguments: argparse.Namespace) -> int:
     import sys
 
     from akg_tui.evaluate.adapters import lacking
-    from akg_tui.store.errors import StoreError
     from akg_tui.store.task_folder import write_task
 
-    try:
-        made = write_task(
-            arguments.folder,
-            reference=arguments.reference,
-            kernel=arguments.kernel,
-            backend=arguments.backend,
-            dsl=arguments.dsl,
-            arch=arguments.arch,
-        )
-    except StoreError as error:
-        fail(error)
+    made = write_task(
+        arguments.folder,
+        reference=arguments.reference,
+        kernel=arguments.kernel,
+        backend=arguments.backend,
+        dsl=arguments.dsl,
+        arch=arguments.arch,
+    )
     if why := lacking(made.task):
         print(f"akg-tui: note: not here: {why}", file=sys.stderr)
     print(f"made {arguments.folder}; check it with: akg-tui eval {arguments.folder}")
@@ -62,13 +57,9 @@ def _new(arguments: argparse.Namespace) -> int:
 def _runs(arguments: argparse.Namespace) -> int:
     import json
 
-    from akg_tui.store.errors import StoreError
     from akg_tui.store.run_folder import list_runs
 
-    try:
-        found = list_runs(arguments.folder)
-    except StoreError as error:
-        fail(error)
+    found = list_runs(arguments.folder)
     for run in found:
         if arguments.json:
             print(json.dumps(run.as_json()))
@@ -84,13 +75,9 @@ def _show(arguments: argparse.Namespace) -> int:
 
     from akg_tui.core.plan.document import render_plan
     from akg_tui.core.summary import summarize
-    from akg_tui.store.errors import StoreError
     from akg_tui.store.run_folder import read_state
 
-    try:
-        state = read_state(arguments.run_folder)
-    except StoreError as error:
-        fail(error)
+    state = read_state(arguments.run_folder)
     if arguments.json:
         print(json.dumps({**summarize(state), "run": str(arguments.run_folder)}))
     else:
@@ -98,15 +85,15 @@ def _show(arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def add_watching(add: Callable[..., Any]) -> None:
+def add_views(add: Callable[..., Any]) -> None:
     """Declare `replay` and `attach`; `add` makes one command."""
     replay = add("replay", _replay, "look at a run from its first event to its last; read-only")
     replay.add_argument("run_folder", type=Path, metavar="RUN")
-    add_looks(replay)
+    add_appearance(replay)
 
     attach = add("attach", _attach, "watch and steer a run that another process works on")
     attach.add_argument("run_folder", type=Path, metavar="RUN")
-    add_looks(attach)
+    add_appearance(attach)
 
 
 def browse(arguments: argparse.Namespace) -> int:
@@ -139,10 +126,7 @@ def _watch(arguments: argparse.Namespace, command: str, *, steer: bool) -> int:
     from akg_tui.store.errors import StoreError
     from akg_tui.store.run_list import check_is_run
 
-    try:
-        check_is_run(path)
-    except StoreError as error:
-        fail(error)
+    check_is_run(path)
     if not sys.stdout.isatty():
         raise UsageError(
             f"{command} needs a terminal; for scripts: akg-tui show {path} --json, "
@@ -169,5 +153,5 @@ def _watch(arguments: argparse.Namespace, command: str, *, steer: bool) -> int:
 
     code = WorkbenchApp(open_handle, wanted=looks, past=not steer).run()
     if broken:
-        fail(broken[0])
+        raise broken[0]
     return EXIT_OK if code == 0 else EXIT_BAD_INPUT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 8420
 
 
-def add_serving(add: Callable[..., Any]) -> None:
+def add_serve(add: Callable[..., Any]) -> None:
     """Declare `serve`; `add` makes one command."""
     serve = add("serve", _serve, "show the workbench in a browser, on this machine only")
     serve.add_argument(
@@ -28,11 +27,6 @@ def add_serving(add: Callable[..., Any]) -> None:
     serve.add_argument(
         "--port", type=_port, default=DEFAULT_PORT, help=f"default: {DEFAULT_PORT}; 0: a free one"
     )
-
-
-def is_served() -> bool:
-    """Whether a browser is this process's terminal."""
-    return "web_driver" in os.environ.get("TEXTUAL_DRIVER", "")
 
 
 def _port(text: str) -> int:

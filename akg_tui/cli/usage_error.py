@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from akg_tui.store.task_folder import TaskFolder
+from typing import NoReturn
 
 EXIT_OK, EXIT_NOT_CORRECT, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -28,13 +25,3 @@ def read_text(path: Path) -> str:
 def fail(error: Exception) -> NoReturn:
     """Turn an error that a user can mend into a `UsageError` of one line."""
     raise UsageError(" ".join(str(error).split())) from error
-
-
-def load(folder: Path) -> TaskFolder:
-    """The task in a folder. Raises `UsageError`."""
-    from akg_tui.store.task_folder import BadTask, load_task
-
-    try:
-        return load_task(folder)
-    except BadTask as error:
-        fail(error)

@@ -1,7 +1,7 @@
-"""Looks a run over, on disk, and says what is damaged and what that means.
+"""Checks a run on disk and says what is damaged, what that means and how to mend it.
 
-Reads only: no lock is taken, nothing is mended, so it may look at a run at work. Owns `Check`,
-the value in which every check answers.
+Reads only: takes no lock and mends nothing, so a run at work can be checked. Owns `Check`, the
+result of every check, those of `akg-tui doctor` included.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Health(StrEnum):
 
 
 class Check(Struct, frozen=True):
-    """One thing looked at: what was found, what that means, and how to mend it ("" if fine)."""
+    """The result of one check: what was found, its health, and how to mend it ("" if fine)."""
 
     name: str
     health: Health
@@ -55,10 +55,10 @@ _REDONE = "nothing to do: the next resume makes it anew"
 
 
 def check_run(run: Path) -> list[Check]:
-    """Everything that can be said of the run on disk, the journal first.
+    """Check lock, journal, history, work tree, PLAN.md and reference of a run.
 
-    What follows from the journal (objects, refs, work tree, PLAN.md) is held against its
-    sound part, and only looked at when that can be folded.
+    Objects, refs, work tree and PLAN.md are compared with the state that the sound part of the
+    journal folds to; they are left out where it cannot be folded.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def _objects(run: Path, history: History, state: RunState) -> Check:
     lost = []
     told = [("the seed", state.seed_blob), ("the kernel at work", state.work_blob)]
     for what, blob in told:
-        if not _reads(history, blob):
+        if not history.holds_blob(blob):
             lost.append(f"{what} ({blob[:10]})")
     gone = [attempt for attempt in state.attempts if attempt.lost]
     for attempt in state.attempts:
@@ -136,7 +136,7 @@ def _objects(run: Path, history: History, state: RunState) -> Check:
         try:
             history.check_commit(attempt.commit)
         except HistoryError as error:
-            text = "" if _reads(history, attempt.blob) else ", its kernel's text too"
+            text = "" if history.holds_blob(attempt.blob) else ", its kernel's text too"
             lost.append(f"attempt {attempt.number}, {attempt.verdict}: {error}{text}")
     if lost:
         return bad("objects", "; ".join(lost), _salvage(run))
@@ -145,14 +145,6 @@ def _objects(run: Path, history: History, state: RunState) -> Check:
         numbers = ", ".join(str(attempt.number) for attempt in gone)
         return warn("objects", f"{count} are whole; lost before this run was salvaged: {numbers}")
     return ok("objects", f"{count}: every commit, tree and kernel is whole")
-
-
-def _reads(history: History, blob: str) -> bool:
-    try:
-        history.read_blob(blob)
-    except HistoryError:
-        return False
-    return True
 
 
 def _refs(history: History, state: RunState) -> Check:

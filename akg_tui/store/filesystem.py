@@ -1,4 +1,4 @@
-"""Files that survive a crash whole, and look-ups that may be refused.
+"""Durable file writes, and look-ups of paths that the system may refuse.
 
 A write leaves the old content or the new, never a part. Knows nothing of what the files mean.
 """
@@ -14,7 +14,7 @@ import stat
 import time
 from pathlib import Path
 
-LONG_DEAD_S = 3_600.0  # nobody takes so long to write one file
+LONG_DEAD_S = 3_600.0  # a temporary file this old belongs to a dead process
 
 
 def sync_folder(folder: Path) -> None:
@@ -96,7 +96,7 @@ def replace_file(path: Path, data: bytes, *, alone: bool = True) -> bool:
 
 
 def _unlike_others(path: Path) -> Path:
-    """A name beside `path` that no other process has; those long dead are taken away."""
+    """A temporary name beside `path` that no other process uses; stale ones are removed."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with contextlib.suppress(OSError):  # another one may be at it too
             if time.time() - left.lstat().st_mtime > LONG_DEAD_S:
@@ -105,7 +105,7 @@ def _unlike_others(path: Path) -> Path:
 
 
 def unseen(path: Path) -> str:
-    """Why nobody can look whether `path` is there, in words; "" where that can be seen."""
+    """Why the system does not say whether `path` exists, in words; "" where it does."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):

@@ -7,13 +7,14 @@ is built beside its place and renamed into it, so there is never half a run.
 
 from __future__ import annotations
 
-import shutil
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from akg_tui import __version__
 from akg_tui.core import events as ev
 from akg_tui.core.fold import evolve
 from akg_tui.core.state import RunState
@@ -21,7 +22,7 @@ from akg_tui.store.errors import HistoryError, RunFolderError
 from akg_tui.store.filesystem import sync_folder, write_synced
 from akg_tui.store.history import History
 from akg_tui.store.journal_format import continued, digest, inspect, lines_of
-from akg_tui.store.run_folder import HISTORY, TASK, RunFolder, reserve
+from akg_tui.store.run_folder import HISTORY, TASK, RunFolder, staged_run
 from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
 
@@ -36,7 +37,13 @@ class Fork(Struct, frozen=True):
     state: RunState
 
 
-def fork_run(parent: Path, round_number: int, *, version: str, clock: Callable[[], float]) -> Fork:
+def fork_run(
+    parent: Path,
+    round_number: int,
+    *,
+    version: str = __version__,
+    clock: Callable[[], float] = time.time,
+) -> Fork:
     """Make a run of its own from `parent`, as it stood when `round_number` was settled.
 
     Round 0 is the accepted baseline. The new folder stands beside the parent's; it can be
@@ -58,10 +65,8 @@ def fork_run(parent: Path, round_number: int, *, version: str, clock: Callable[[
     history = records[: _end_of(parent, records, round_number)]
     state = fold_journal(journal, history)
     lines = lines_of(inspected.data, len(history))
-    runs = parent.resolve().parent
-    staged: Path | None = None
-    try:
-        staged, path = reserve(runs, f"{parent.resolve().name}-r{round_number}")
+    name = f"{parent.resolve().name}-r{round_number}"
+    with staged_run(parent.resolve().parent, name) as (staged, path):
         forked = ev.Forked(
             run_id=path.name,
             parent=state.run_id,
@@ -83,14 +88,6 @@ def fork_run(parent: Path, round_number: int, *, version: str, clock: Callable[[
         made = fold_journal(journal, [*history, ev.Record(len(history) + 1, now, forked)])
         write_synced(staged / JOURNAL, continued(lines, forked, now))
         sync_folder(staged)
-        staged.rename(path)
-        sync_folder(runs)
-    except OSError as error:
-        where = error.filename or runs
-        raise RunFolderError(f"cannot make a fork: {where}: {error.strerror}") from error
-    finally:
-        if staged is not None:
-            shutil.rmtree(staged, ignore_errors=True)  # gone already, unless it failed
     RunFolder.open(path, clock=clock).close()  # the refs, the work tree and PLAN.md
     return Fork(path, parent, round_number, forked.seq, forked.hash, made)
 

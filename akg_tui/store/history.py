@@ -86,14 +86,27 @@ class History:
             raise HistoryError(f"{self.path}: {oid} is a {kind}, not a kernel")
         return data
 
+    def holds_blob(self, oid: str) -> bool:
+        """Whether a kernel can be read."""
+        try:
+            self.read_blob(oid)
+        except HistoryError:
+            return False
+        return True
+
     def check_commit(self, oid: str) -> None:
         """Raise `HistoryError` unless the commit, its tree and its kernel can be read."""
+        self._read_commit(oid)
+
+    def _read_commit(self, oid: str) -> tuple[bytes, bytes, bytes]:
+        """The bytes of a commit, of its tree and of its kernel. Raises `HistoryError`."""
         kind, data = self._read(oid)
         if kind != "commit":
             raise HistoryError(f"{self.path}: {oid} is a {kind}, not a commit")
         tree = data.split(b"\n", 1)[0].removeprefix(b"tree ").decode("ascii", "replace")
         _, entries = self._read(tree)
-        self.read_blob(entries[-20:].hex())  # the tree has one entry, which ends with its id
+        kernel = self.read_blob(entries[-20:].hex())  # the one entry of the tree ends with its id
+        return data, entries, kernel
 
     def commit(self, blob: str, parent: str | None, message: str, at: float) -> str:
         """Store a commit of this kernel, without any ref. `at` is seconds since the epoch.
@@ -115,12 +128,8 @@ class History:
 
         Its parent is not followed: copy that first. Raises `HistoryError`.
         """
-        kind, data = source._read(oid)
-        if kind != "commit":
-            raise HistoryError(f"{source.path}: {oid} is a {kind}, not a commit")
-        tree = data.split(b"\n", 1)[0].removeprefix(b"tree ").decode("ascii", "replace")
-        _, entries = source._read(tree)
-        self._write("blob", source.read_blob(entries[-20:].hex()))
+        data, entries, kernel = source._read_commit(oid)
+        self._write("blob", kernel)
         self._write("tree", entries)
         self._write("commit", data)
 
@@ -219,7 +228,7 @@ class History:
     def _sync_names(self, oid: str) -> None:
         """Make the object's name durable, folder included: libgit2 leaves that one out.
 
-        Also for an object that is there already: who wrote it may have died before.
+        Also for an object that is there already: its writer may have died before the fsync.
         """
         if oid not in self._durable:
             sync_folder(self._loose(oid).parent)

@@ -1,6 +1,7 @@
 """`events.jsonl`: the only truth about a run, one event a line, each durable before it counts.
 
-Only this module appends. What a line looks like, and which are sound: `journal_lines`.
+Only this module appends. The format of a line and its checks are `journal_format`'s; the pages
+that events are read from are `journal_reader`'s.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Journal:
         """Open or create; a torn tail is cut off, and what is left is made durable.
 
         `take` gets the events as they are read, in order, before anything is cut off. What it
-        raises, this does.
+        raises is raised.
 
         The last line may be a dead process's, seen here but never fsynced, or left by an
         fsync that failed: nothing may follow from it before it is on the disk.
@@ -169,7 +170,7 @@ class Journal:
         return JournalWriteError(f"{self.path}: event {seq} was not written: {why}")
 
     def _check_place(self) -> None:
-        """Refuse to write to a journal that is gone, replaced, or changed by somebody else."""
+        """Refuse to write to a journal that is gone, replaced, or changed by another process."""
         assert self._descriptor is not None
         try:
             found = self.path.stat()
@@ -215,7 +216,7 @@ def _read_whole(
 
 
 def read_through(path: Path, take: Callable[[Sequence[Record]], None]) -> None:
-    """Give `take` all events, in order and some at a time. Raises as `read`, and what it does."""
+    """Give `take` all events, in order and in parts. Raises as `read`, and what `take` raises."""
     try:
         _read_whole(path, None, take)
     except OSError as error:

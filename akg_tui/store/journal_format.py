@@ -160,7 +160,7 @@ def _payload(line: bytes) -> bytes | None:
     return payload if line[:9] == b"%08x " % zlib.crc32(payload) else None
 
 
-def _told(line: bytes) -> str:
+def _checksum_fault(line: bytes) -> str:
     """What is wrong with a line that fails its checksum."""
     if b"\0" in line:
         return "it has zero bytes, as a file system leaves them after a power loss"
@@ -200,14 +200,14 @@ def _scan_into(scanned: Scanned, path: Path, data: bytes, *, whole: bool) -> Non
         payload = _payload(line)
         if payload is None:
             if any(_payload(later) is not None for later in lines[index + 1 :]):
-                what = _told(line)
+                what = _checksum_fault(line)
                 raise JournalDamaged(path, number, number, what, scanned.length)
             if not whole:
                 raise Unsure
             break
         try:
             found = _known(payload) or _line(payload)
-            if fault := _misfit(found, number, scanned.prev):
+            if fault := _order_fault(found, number, scanned.prev):
                 raise JournalDamaged(path, number, number, fault, scanned.length)
             event = found.event if isinstance(found, _Known) else _event(found.event)
             scanned.records.append(Record(number, found.at, event))
@@ -235,7 +235,7 @@ def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:
     for number, line in enumerate(data.split(b"\n")[:-1], first):
         payload = _payload(line)
         if payload is None:
-            raise JournalDamaged(path, number, number, _told(line), offset)
+            raise JournalDamaged(path, number, number, _checksum_fault(line), offset)
         record = _read_again(payload)
         if record.seq != number:
             what = f"its number is {record.seq}: the journal is another since it was read"
@@ -270,7 +270,7 @@ def _line(payload: bytes) -> _Line:
     return _line_decoder.decode(payload)
 
 
-def _misfit(line: _Known | _Line, number: int, prev: str) -> str:
+def _order_fault(line: _Known | _Line, number: int, prev: str) -> str:
     if line.schema < 1:
         return f"schema {line.schema} never was"
     if line.seq != number:

@@ -45,7 +45,7 @@ class Pages(Sequence[Record]):
     ) -> None:
         self._path = path
         self._page = page
-        self._most = kept
+        self._max_kept = kept
         self._descriptor = os.dup(descriptor)
         weakref.finalize(self, os.close, self._descriptor)
         self._lock = threading.Lock()
@@ -86,10 +86,10 @@ class Pages(Sequence[Record]):
     def _keep(self, number: int, page: list[Record]) -> None:
         self._kept[number] = page
         self._kept.move_to_end(number)
-        while len(self._kept) > self._most:
+        while len(self._kept) > self._max_kept:
             self._kept.popitem(last=False)
 
-    def _of(self, number: int) -> list[Record]:
+    def _page_at(self, number: int) -> list[Record]:
         """A page. The last one may still grow."""
         with self._lock:
             if number == len(self._starts) - 1:
@@ -133,13 +133,13 @@ class Pages(Sequence[Record]):
         if not -count <= index < count:
             raise IndexError(index)
         number, place = divmod(index + count if index < 0 else index, self._page)
-        return self._of(number)[place]
+        return self._page_at(number)[place]
 
     def _between(self, start: int, stop: int) -> list[Record]:
         found: list[Record] = []
         while start < stop:
             number, place = divmod(start, self._page)
-            piece = self._of(number)[place : place + stop - start]
+            piece = self._page_at(number)[place : place + stop - start]
             found += piece
             start += len(piece)
         return found
@@ -211,18 +211,18 @@ class JournalTail:
         """
         try:
             with self.path.open("rb") as file:
-                if self._stands(file):
+                if self._is_unchanged(file):
                     try:
                         return self._take(file)
                     except JournalDamaged:
                         if self._scanned.count == 0:
                             raise
-                self._anew(file)
+                self._read_anew(file)
         except OSError as error:
             raise RunFolderError(f"cannot read {self.path}: {error.strerror}") from error
         return True
 
-    def _stands(self, file: BinaryIO) -> bool:
+    def _is_unchanged(self, file: BinaryIO) -> bool:
         """Whether the file still holds what was read. What came last may be another line."""
         told = os.fstat(file.fileno())
         which = (told.st_dev, told.st_ino)
@@ -241,10 +241,10 @@ class JournalTail:
         self._scanned = scanned
         return bool(scanned.records)
 
-    def _anew(self, file: BinaryIO) -> None:
+    def _read_anew(self, file: BinaryIO) -> None:
         """Read all of it; what was read before is forgotten only when that succeeds."""
         other = JournalTail(self.path, chunk=self._chunk)
-        other._stands(file)
+        other._is_unchanged(file)
         while other._take(file):
             pass
         self.__dict__.update(other.__dict__)

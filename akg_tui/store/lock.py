@@ -1,6 +1,6 @@
 """One writer to a run: `flock` on RUN/lock, released by the kernel when the process dies.
 
-The file also tells who holds it, for messages and listings only; the flock alone
+The file also names the process that holds it, for messages and listings only; the flock alone
 decides. Readers never take it. A child made by a bare fork inherits it.
 """
 
@@ -61,7 +61,7 @@ class RunLock:
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
-        # A name that stays behind misleads nobody: it is compared with the living.
+        # A name that stays behind does no harm: `holder` compares it with living processes.
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
         os.close(descriptor)
@@ -79,7 +79,7 @@ class RunLock:
 
 
 def holder(folder: Path) -> int | None:
-    """The live process that says it holds the run's lock; None when there is none."""
+    """The live process that is named in the run's lock file; None when there is none."""
     try:
         told = (folder / "lock").read_text("ascii")
         pid = int(told.split(maxsplit=1)[0])
@@ -90,7 +90,7 @@ def holder(folder: Path) -> int | None:
 
 
 def _identity(pid: int) -> str:
-    """A process for certain: its number, when it started, and since which boot."""
+    """What identifies a process: its number, its start time, and the boot."""
     try:
         boot = _BOOT_ID.read_text("ascii").strip()
         stat = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")

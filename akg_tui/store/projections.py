@@ -2,7 +2,7 @@
 
 Each can be done again at any time with the same outcome, so a crash between a journal
 line and these is mended by the next `project`. Refs and work tree are overwritten,
-whatever was done to them; a PLAN.md that somebody wrote in is set aside first. Only this
+whatever was done to them; a PLAN.md that was edited by hand is set aside first. Only this
 module writes PLAN.md and the work tree.
 """
 
@@ -32,7 +32,7 @@ class HandEdit(Struct, frozen=True):
 
 
 def hand_edit(run: Path) -> HandEdit | None:
-    """The edit in the run's PLAN.md, if somebody made one.
+    """The hand edit in the run's PLAN.md, if there is one.
 
     A rendered PLAN.md carries a check of itself, so this needs no memory of what was
     written last, and a crash before or after a projection is never taken for an edit.

@@ -7,10 +7,13 @@ was set aside is read as a change of the plan.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from akg_tui import __version__
 from akg_tui.core.commands import Command
 from akg_tui.core.decide import Rejected, decide
 from akg_tui.core.events import AnyEvent, PlanChange, Record
@@ -29,7 +32,7 @@ from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
 
 class RunAtRest:
-    """What a run's journal said when it was read. The history is opened when it is asked."""
+    """A run as its journal was when it was read. The history is opened on the first `kernel`."""
 
     def __init__(self, path: Path) -> None:
         """Read the journal.
@@ -77,9 +80,9 @@ class Refused(StoreError):
 
 
 def apply_at_rest(
-    run: RunFolder, command: Command, *, pid: int, version: str, clock: Callable[[], float]
+    run: RunFolder, command: Command, *, clock: Callable[[], float] = time.time
 ) -> None:
-    """Have an open run take a command, so that no idle time counts as worked.
+    """Have an open run take a command in a session of its own, so no idle time counts as worked.
 
     Raises
     ------
@@ -88,7 +91,7 @@ def apply_at_rest(
     StoreError
         If the run cannot be written.
     """
-    events: list[AnyEvent] = [*opening(run.state, pid, version)]
+    events: list[AnyEvent] = [*opening(run.state, os.getpid(), __version__)]
     state = run.state
     for seq, event in enumerate(events, state.seq + 1):
         state = evolve(state, Record(seq, clock(), event))
@@ -100,11 +103,20 @@ def apply_at_rest(
     run.project()
 
 
+def command_at_rest(path: Path, command: Command) -> None:
+    """Open the run at `path`, have it take a command, close it. Raises as `apply_at_rest`."""
+    run = RunFolder.open(path)
+    try:
+        apply_at_rest(run, command)
+    finally:
+        run.close()
+
+
 TRASH = ".trash"
 
 
 def discard_run(run: Path) -> Path:
-    """Move a run that nobody works on, sound or damaged, to the trash. Where it is now.
+    """Move a run at rest, sound or damaged, to the trash; return its new place.
 
     Raises
     ------

@@ -1,16 +1,17 @@
 """A run on disk: journal, history, projections and lock together, and the state they add up to.
 
-The one door for whoever works on a run. An event is checked against the rules before
-it is written, so a journal never holds what cannot be folded.
+All work on a run goes through `RunFolder`. An event is checked against the rules before it is
+written, so a journal never holds what cannot be folded.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from akg_tui.core.events import AnyEvent, PlanEdited, Record, RunCreated
@@ -71,9 +72,8 @@ class RunFolder:
     ) -> RunFolder:
         """Make a new run of `task` and open it.
 
-        `task` is the folder's own, with what the command line changed. `name` is the
-        run's folder and id; when it is taken, `-2`, `-3`, … is added. The run is built
-        beside its place and renamed into it, so there is never half a run.
+        `task` is the folder's own, with what the command line changed. `name` is the run's folder
+        and id, see `staged_run`.
 
         Raises
         ------
@@ -83,36 +83,22 @@ class RunFolder:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
             raise ValueError(f"not a name for a run: {name!r}")
         runs = runs_dir if runs_dir is not None else folder.path / RUNS
-        staged: Path | None = None
-        try:
-            if not runs.is_dir():
-                runs.mkdir(parents=True)
-                sync_folder(runs.parent)
-            staged, path = reserve(runs, name)
-            _fill(
-                staged,
-                folder,
-                lambda blob: RunCreated(
-                    run_id=path.name,
-                    task=task,
-                    mode=mode,
-                    agent=agent,
-                    version=version,
-                    reference_sha256=folder.reference_sha256,
-                    kernel_sha256=folder.kernel_sha256,
-                    kernel_blob=blob,
-                ),
-                task,
-                clock(),
+        with staged_run(runs, name) as (staged, path):
+            blob = _write_files(staged, folder, task)
+            created = RunCreated(
+                run_id=path.name,
+                task=task,
+                mode=mode,
+                agent=agent,
+                version=version,
+                reference_sha256=folder.reference_sha256,
+                kernel_sha256=folder.kernel_sha256,
+                kernel_blob=blob,
             )
-            staged.rename(path)
-            sync_folder(runs)
-        except OSError as error:
-            where = error.filename or runs
-            raise RunFolderError(f"cannot make a run: {where}: {error.strerror}") from error
-        finally:
-            if staged is not None:
-                shutil.rmtree(staged, ignore_errors=True)  # gone already, unless it failed
+            with RunLock.acquire(staged) as lock:
+                journal = Journal.open(staged / JOURNAL, lock=lock)
+                with contextlib.closing(journal):
+                    journal.append(created, clock())
         return cls.open(path, clock=clock)
 
     @classmethod
@@ -197,8 +183,37 @@ class RunFolder:
         self._lock.release()
 
 
-def reserve(runs: Path, name: str) -> tuple[Path, Path]:
-    """A new folder to build in, and the place it is for. Who made the first owns the second."""
+@contextlib.contextmanager
+def staged_run(runs: Path, name: str) -> Iterator[tuple[Path, Path]]:
+    """A folder to build a run in, and the place below `runs` that it is renamed to at the end.
+
+    When `name` is taken, `-2`, `-3`, … is added. After an error there is neither folder, so there
+    is never half a run.
+
+    Raises
+    ------
+    RunFolderError
+        If a file in there cannot be read or written.
+    """
+    staged: Path | None = None
+    try:
+        if not runs.is_dir():
+            runs.mkdir(parents=True)
+            sync_folder(runs.parent)
+        staged, path = _reserve(runs, name)
+        yield staged, path
+        staged.rename(path)
+        sync_folder(runs)
+    except OSError as error:
+        where = error.filename or runs
+        raise RunFolderError(f"cannot make a run: {where}: {error.strerror}") from error
+    finally:
+        if staged is not None:
+            shutil.rmtree(staged, ignore_errors=True)  # gone already, unless it failed
+
+
+def _reserve(runs: Path, name: str) -> tuple[Path, Path]:
+    """Make a folder to build in; it reserves its final path, which is returned with it."""
     number = 1
     while True:
         wanted = name if number == 1 else f"{name}-{number}"
@@ -213,14 +228,8 @@ def reserve(runs: Path, name: str) -> tuple[Path, Path]:
         staged.rmdir()
 
 
-def _fill(
-    staged: Path,
-    folder: TaskFolder,
-    created: Callable[[str], RunCreated],
-    task: Task,
-    at: float,
-) -> None:
-    """Everything a run begins with, its first event last."""
+def _write_files(staged: Path, folder: TaskFolder, task: Task) -> str:
+    """What a run begins with but the journal; the kernel's object id is the answer."""
     copies = staged / TASK
     copies.mkdir()
     write_synced(copies / TASK_FILE, folder.toml.encode())
@@ -229,17 +238,11 @@ def _fill(
         write_synced(copies / name, text.encode())
     sync_folder(copies)
     history = History.create(staged / HISTORY, kernel_file=task.files.editable)
-    blob = history.write_blob(folder.kernel)
-    with RunLock.acquire(staged) as lock:
-        journal = Journal.open(staged / JOURNAL, lock=lock)
-        try:
-            journal.append(created(blob), at)
-        finally:
-            journal.close()
+    return history.write_blob(folder.kernel)
 
 
 def _check_history(history: History, state: RunState) -> None:
-    """What the run will need is there, told now rather than hours later."""
+    """Raise `HistoryError` now, not hours later, where an object of the run is lost."""
     history.read_blob(state.work_blob)
     history.read_blob(state.seed_blob)
     for attempt in state.attempts:
@@ -248,7 +251,7 @@ def _check_history(history: History, state: RunState) -> None:
 
 
 def read_reference(run: Path, state: RunState) -> str:
-    """The run's own copy of the reference. Raises `RunFolderError` unless it is the first one."""
+    """The run's own copy of the reference. Raises `RunFolderError` if it has changed since."""
     path = run / TASK / state.task.files.reference
     try:
         data = path.read_bytes()

@@ -1,6 +1,6 @@
-"""Runs as a reader sees them: found, folded and told in a line, without any lock.
+"""Finds runs, folds their journals and sums each up in a line, without any lock.
 
-Writes nothing and loads no git, so it may look at a run while another process works on it. Run as a
+Writes nothing and loads no git, so a run can be read while another process works on it. Run as a
 program it answers paths on standard input with summaries, for a screen that must not wait.
 """
 
@@ -68,8 +68,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values."""
-        plain = {name: getattr(self, name) for name in self.__struct_fields__}
-        return {**plain, "status": self.status}
+        return {**msgspec.to_builtins(self), "status": self.status}
 
     def line(self) -> str:
         """The run on one printable line."""
@@ -131,7 +130,7 @@ def check_is_run(run: Path) -> None:
 
 
 class Folding:
-    """The state of a run whose events come some at a time."""
+    """Folds the events of a journal, which are given in parts, into a state."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -217,8 +216,8 @@ def _climb(state: RunState) -> tuple[float, ...]:
 _COMMAND = (sys.executable, "-m", "akg_tui.store.run_list")
 
 
-class Reader:
-    """Starts the process when it is first asked. One that fails is not asked again."""
+class SummaryProcess:
+    """Summaries from a process of its own, started at the first `read`; after a failure, none."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

@@ -1,12 +1,13 @@
 """Makes a new run of what is sound in a damaged one, which is left as it is.
 
 The journal's longest sound prefix from which a resume works is copied line by line, so
-it stays the same chain; the kernels that still exist go into a new history. What is lost
-is told by an event, never filled in.
+it stays the same chain; the kernels that still exist go into a new history. An event
+lists what is lost; nothing is filled in.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 from collections.abc import Iterable
@@ -62,13 +63,13 @@ def salvage(run: Path, out: Path) -> Salvaged:
     inspected = inspect(run / JOURNAL)
     if isinstance(inspected.fault, JournalTooNew):
         raise inspected.fault
-    wreck = _Wreck(run, inspected)
+    damaged = _DamagedRun(run, inspected)
     staged = out.with_name(f".{out.name}.new")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(staged, ignore_errors=True)  # a salvage that was killed left it
         staged.mkdir()
-        event = _fill(staged, out.name, wreck)
+        event = _fill(staged, out.name, damaged)
         sync_tree(staged)
         staged.rename(out)
         sync_folder(out.parent)
@@ -77,25 +78,21 @@ def salvage(run: Path, out: Path) -> Salvaged:
         raise RunFolderError(f"cannot write {where}: {error.strerror}") from error
     finally:
         shutil.rmtree(staged, ignore_errors=True)  # gone already, unless it failed
-    opened = RunFolder.open(out)  # a salvaged run that does not open would be no help
-    try:
-        best = opened.state.best.attempt if opened.state.best else None
-        rounds = opened.state.settled
-    finally:
-        opened.close()
+    with contextlib.closing(RunFolder.open(out)) as opened:  # a salvaged run must open
+        state = opened.state
     return Salvaged(
         path=str(out),
-        events=wreck.state.seq,
-        rounds=rounds,
-        dropped=wreck.dropped,
+        events=damaged.state.seq,
+        rounds=state.settled,
+        dropped=damaged.dropped,
         lost=event.lost,
-        best=best,
-        told=wreck.told(event),
+        best=state.best.attempt if state.best else None,
+        told=damaged.told(event),
     )
 
 
-class _Wreck:
-    """A damaged run: its last usable state, and the kernels that can still be found."""
+class _DamagedRun:
+    """The last usable state of a damaged run, and the kernels that can still be found."""
 
     def __init__(self, run: Path, inspected: Inspected) -> None:
         self.run = run
@@ -103,10 +100,12 @@ class _Wreck:
         if not inspected.records:
             raise RunFolderError(f"{run}: no event can be read, so there is nothing to save")
         first = evolve(None, inspected.records[0])
-        self.history = _open(run / HISTORY, first.task.files.editable)
-        self._found: dict[str, bytes | None] = {}
-        # A kernel is known by its id, wherever its bytes are.
+        self.history: History | None = None  # where it cannot be opened
         name = first.task.files.editable
+        with contextlib.suppress(HistoryError):
+            self.history = History.open(run / HISTORY, kernel_file=name)
+        self._found: dict[str, bytes] = {}
+        # A kernel is known by its id, wherever its bytes are.
         for file in (run / WORK / name, self._task_folder() / name):
             if file.is_file():
                 data = file.read_bytes()
@@ -119,17 +118,10 @@ class _Wreck:
 
     def text(self, blob: str) -> bytes | None:
         """The kernel with this id, or None when it is lost."""
-        if self._found.get(blob) is None:
-            self._found[blob] = self._read(blob)
-        return self._found[blob]
-
-    def _read(self, blob: str) -> bytes | None:
-        if self.history is None:
-            return None
-        try:
-            return self.history.read_blob(blob)
-        except HistoryError:
-            return None
+        if blob not in self._found and self.history is not None:
+            with contextlib.suppress(HistoryError):
+                self._found[blob] = self.history.read_blob(blob)
+        return self._found.get(blob)
 
     def _task_folder(self) -> Path:
         """Where a run is by default: TASK/runs/RUN. What is there is only taken by its hash."""
@@ -175,7 +167,7 @@ class _Wreck:
         whole = [each.attempt for each in self.state.former if self.text(each.blob) is not None]
         return whole[-1]  # the seed, which is there, is the first of them
 
-    def builds_on(self) -> dict[int, int]:
+    def parents(self) -> dict[int, int]:
         """By attempt: the one that was the best when it was made."""
         found: dict[int, int] = {}
         bests = [0]
@@ -220,76 +212,75 @@ class _Wreck:
         return tuple(lines)
 
 
-def _open(path: Path, kernel_file: str) -> History | None:
-    try:
-        return History.open(path, kernel_file=kernel_file)
-    except HistoryError:
-        return None
-
-
-def _fill(staged: Path, name: str, wreck: _Wreck) -> RunSalvaged:
+def _fill(staged: Path, name: str, damaged: _DamagedRun) -> RunSalvaged:
     """Everything the new run is made of, its journal last."""
-    state = wreck.state
+    state = damaged.state
     task = staged / TASK
     task.mkdir()
     # The tools are the run's own copies too: without them the agent would come back with others.
     tools = (*TOOL_FILES, *filter(None, [state.task.agent.tools]))
     for copied in dict.fromkeys((TASK_FILE, *tools)):
-        if (file := wreck.run / TASK / copied).is_file():
+        if (file := damaged.run / TASK / copied).is_file():
             write_synced(task / copied, file.read_bytes())
-    write_synced(task / state.task.files.reference, wreck.reference)
-    for edit in sorted(wreck.run.glob(f"{PLAN}.edited-*")):
+    write_synced(task / state.task.files.reference, damaged.reference)
+    for edit in sorted(damaged.run.glob(f"{PLAN}.edited-*")):
         shutil.copyfile(edit, staged / edit.name)
     history = History.create(staged / HISTORY, kernel_file=state.task.files.editable)
-    edits = [r.event for r in wreck.inspected.records[: state.seq]]
+    edits = [r.event for r in damaged.inspected.records[: state.seq]]
     blobs = [event.blob for event in edits if isinstance(event, KernelEdited)]
     for blob in dict.fromkeys((state.seed_blob, state.work_blob, *blobs)):
-        if (text := wreck.text(blob)) is not None:
+        if (text := damaged.text(blob)) is not None:
             history.write_blob(text)
-    lost = tuple(a.number for a in state.attempts if a.lost or wreck.text(a.blob) is None)
+    lost = tuple(a.number for a in state.attempts if a.lost or damaged.text(a.blob) is None)
     event = RunSalvaged(
         run_id=name,
-        source=one_line(wreck.run.name, 200),
-        damage=wreck.damage(),
+        source=one_line(damaged.run.name, 200),
+        damage=damaged.damage(),
         lost=lost,
-        commits=tuple(_rebuild(wreck, history, lost)),
-        best=wreck.fallback(),
+        commits=tuple(_rebuild(damaged, history, lost)),
+        best=damaged.fallback(),
     )
-    _write_journal(staged, wreck.inspected, state, event)
+    # The event has the time of the last line: nobody worked between the two.
+    lines = lines_of(damaged.inspected.data, state.seq)
+    write_synced(staged / JOURNAL, continued(lines, event, state.last_at))
     return event
 
 
-def _rebuild(wreck: _Wreck, history: History, lost: tuple[int, ...]) -> Iterable[tuple[int, str]]:
+def _rebuild(
+    damaged: _DamagedRun, history: History, lost: tuple[int, ...]
+) -> Iterable[tuple[int, str]]:
     """Write each attempt's commit; those that have another id than before, with the new one.
 
     A commit names its parent, so what follows a lost attempt has a new id too.
     """
-    builds_on = wreck.builds_on()
+    parents = damaged.parents()
     made: dict[int, str] = {}
-    for attempt in wreck.state.attempts:
+    for attempt in damaged.state.attempts:
         if attempt.number in lost:
             continue
-        text = wreck.text(attempt.blob)
+        text = damaged.text(attempt.blob)
         assert text is not None
         blob = history.write_blob(text)
-        message, at = _told_by(wreck, attempt)
-        parent = builds_on.get(attempt.number)
+        message, at = _message_and_time(damaged, attempt)
+        parent = parents.get(attempt.number)
         while parent in lost:
-            parent = builds_on[parent]
+            parent = parents[parent]
         commit = history.commit(blob, None if parent is None else made[parent], message, at)
         made[attempt.number] = commit
         if commit != attempt.commit:
             yield attempt.number, commit
 
 
-def _told_by(wreck: _Wreck, attempt: Attempt) -> tuple[str, float]:
+def _message_and_time(damaged: _DamagedRun, attempt: Attempt) -> tuple[str, float]:
     """The old commit's message and time, or as much of them as the journal knows."""
-    if wreck.history is not None:
+    if damaged.history is not None:
         try:
-            return wreck.history.message_of(attempt.commit), wreck.history.time_of(attempt.commit)
+            return damaged.history.message_of(attempt.commit), damaged.history.time_of(
+                attempt.commit
+            )
         except HistoryError:
             pass
-    item = next((i for i in wreck.state.items if i.id == attempt.item), None)
+    item = next((i for i in damaged.state.items if i.id == attempt.item), None)
     message = History.message_for(
         subject=f"{item.id}: {item.text}" if item else "seed kernel",
         round_number=attempt.round,
@@ -298,12 +289,3 @@ def _told_by(wreck: _Wreck, attempt: Attempt) -> tuple[str, float]:
         ratio=attempt.measurement.ratio,
     )
     return message, attempt.at
-
-
-def _write_journal(staged: Path, inspected: Inspected, state: RunState, event: RunSalvaged) -> None:
-    """The first `state.seq` lines as they are, then `event`.
-
-    It has the time of the last line: nobody worked between the two.
-    """
-    lines = lines_of(inspected.data, state.seq)
-    write_synced(staged / JOURNAL, continued(lines, event, state.last_at))

@@ -55,7 +55,7 @@ def _parse(path: Path, source: bytes) -> ast.Module:
         raise BadTask(path, 1, "", "the file is empty, expected Python code")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a kernel's style is nobody's business here
+            warnings.simplefilter("ignore")  # style is not checked here
             return ast.parse(source)
     except SyntaxError as error:
         raise BadTask(path, error.lineno or 1, "", f"not valid Python: {error.msg}") from None

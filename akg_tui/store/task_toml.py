@@ -43,14 +43,14 @@ def parse_task(path: Path, text: str) -> Task:
         raise BadTask(path, line, "", f"not valid TOML: {message}") from None
     except RecursionError:
         raise BadTask(path, 1, "", "not valid TOML: nested too deeply") from None
-    lines = field_lines(text)
-    _check_numbers(path, plain, (), lines)
+    bad = _Faults(path, field_lines(text))
+    _check_numbers(plain, (), bad)
     try:
         task = msgspec.convert(plain, Task, strict=True)
     except msgspec.ValidationError as error:
-        raise _explained(path, str(error), plain, lines) from None
-    _check_files(path, task, lines)
-    _check_automation(path, plain, lines)
+        raise _explained(str(error), plain, bad) from None
+    _check_files(task, bad)
+    _check_automation(plain, bad)
     return task
 
 
@@ -86,61 +86,58 @@ def _keys(dotted: str) -> tuple[str, ...]:
     return tuple(part.strip().strip("\"'") for part in re.findall(_BARE_OR_QUOTED, dotted))
 
 
-def _line_of(field: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> int:
-    """The line of the field, or of the nearest table around it that has one."""
-    while field and field not in lines:
-        field = field[:-1]
-    return lines.get(field, 1)
+class _Faults:
+    """Makes the errors of one file: with the line of the field, or of the table around it."""
+
+    def __init__(self, path: Path, lines: dict[tuple[str, ...], int]) -> None:
+        self._path = path
+        self._lines = lines
+
+    def __call__(self, field: tuple[str, ...], message: str) -> BadTask:
+        known = field
+        while known and known not in self._lines:
+            known = known[:-1]
+        return BadTask(self._path, self._lines.get(known, 1), ".".join(field), message)
 
 
-def _bad(
-    path: Path, field: tuple[str, ...], lines: dict[tuple[str, ...], int], message: str
-) -> BadTask:
-    return BadTask(path, _line_of(field, lines), ".".join(field), message)
-
-
-def _check_numbers(
-    path: Path, value: Any, field: tuple[str, ...], lines: dict[tuple[str, ...], int]
-) -> None:
+def _check_numbers(value: Any, field: tuple[str, ...], bad: _Faults) -> None:
     """TOML has numbers that the journal's JSON has not."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            _check_numbers(path, inner, (*field, key), lines)
+            _check_numbers(inner, (*field, key), bad)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            _check_numbers(path, inner, (*field, str(index)), lines)
+            _check_numbers(inner, (*field, str(index)), bad)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise _bad(path, field, lines, f"{value} is not allowed, expected a finite number")
+        raise bad(field, f"{value} is not allowed, expected a finite number")
     elif isinstance(value, int) and abs(value) > _LARGEST:
-        raise _bad(path, field, lines, f"too large, expected at most {_LARGEST}")
+        raise bad(field, f"too large, expected at most {_LARGEST}")
 
 
-def _explained(
-    path: Path, fault: str, plain: dict[str, Any], lines: dict[tuple[str, ...], int]
-) -> BadTask:
+def _explained(fault: str, plain: dict[str, Any], bad: _Faults) -> BadTask:
     """msgspec's message in the words of TOML, with the value, the line and the choices."""
     what, _, place = fault.partition(" - at `$")
     field = tuple(re.findall(r"[^.`\[\]]+", place))
     if missing := re.fullmatch(r"Object missing required field `(.+)`", what):
         lacking = (*field, missing[1])
-        return _bad(path, lacking, lines, f'is missing, expected a line like {missing[1]} = "…"')
+        return bad(lacking, f'is missing, expected a line like {missing[1]} = "…"')
     if unknown := re.fullmatch(r"Object contains unknown field `(.+)`", what):
         known = list(_fields(_type_at(field)))
         near = difflib.get_close_matches(unknown[1], known, 1)
         meant = f"did you mean {near[0]}?" if near else f"expected one of: {', '.join(known)}"
-        return _bad(path, (*field, unknown[1]), lines, f"is not a known field, {meant}")
+        return bad((*field, unknown[1]), f"is not a known field, {meant}")
     if not what.startswith(("Expected ", "Invalid ")):
-        return _bad(path, field, lines, what)
+        return bad(field, what)
     value: Any = plain
     for step in field:
         value = value[int(step)] if isinstance(value, list) else value[step]
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:59] + "…"
     if what.startswith("Invalid enum value"):
         choices = ", ".join(get_args(_type_at(field)))
-        return _bad(path, field, lines, f"{shown} is unknown, expected one of: {choices}")
+        return bad(field, f"{shown} is unknown, expected one of: {choices}")
     expected = re.sub(r", got .*$", "", what.removeprefix("Expected "))
     expected = re.sub(r"`(\w+)( \| null)?`", lambda m: _WORDS.get(m[1], m[1]), expected)
-    return _bad(path, field, lines, f"{shown} is not allowed, expected {expected}")
+    return bad(field, f"{shown} is not allowed, expected {expected}")
 
 
 def _type_at(field: tuple[str, ...]) -> Any:
@@ -161,27 +158,27 @@ def _fields(kind: Any) -> dict[str, Any]:
     return {field.encode_name: types[field.name] for field in msgspec.structs.fields(kind)}
 
 
-def _check_automation(path: Path, plain: dict[str, Any], lines: dict[tuple[str, ...], int]) -> None:
+def _check_automation(plain: dict[str, Any], bad: _Faults) -> None:
     """What a file may not leave in doubt, though the policy's own format lets it pass."""
     policy = plain.get("policy", {})
     automation = policy.get("automation", {})
     at = ("policy", "automation")
     for name, why in doubts(automation):
-        raise _bad(path, (*at, name), lines, why)
+        raise bad((*at, name), why)
     rounds, again = policy.get("max_rounds"), automation.get("maxRounds")
     if rounds is not None and again is not None and rounds != again:
         message = f"says {again}, but policy.max_rounds says {rounds}; keep one of them"
-        raise _bad(path, (*at, "maxRounds"), lines, message)
+        raise bad((*at, "maxRounds"), message)
 
 
-def _check_files(path: Path, task: Task, lines: dict[tuple[str, ...], int]) -> None:
+def _check_files(task: Task, bad: _Faults) -> None:
     for name, value in (("reference", task.files.reference), ("editable", task.files.editable)):
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.py", value):
             message = f"{value!r} is not allowed, expected the name of a .py file in this folder"
-            raise _bad(path, ("files", name), lines, message)
+            raise bad(("files", name), message)
     if task.files.reference == task.files.editable:
         message = "is the reference too, expected another file"
-        raise _bad(path, ("files", "editable"), lines, message)
+        raise bad(("files", "editable"), message)
 
 
 SIZE_LIMIT = 1 << 20

@@ -6,7 +6,6 @@ The store makes it, in a thread.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -46,13 +45,12 @@ def why_at_once(state: RunState) -> str:
 
 async def fork(app: App[int], path: Path, number: int, tell: Callable[[str], None]) -> None:
     """Fork the run in `path` at the end of a round; to be called by a worker of the app."""
-    from akg_tui import __version__
     from akg_tui.store.errors import StoreError
     from akg_tui.store.fork import fork_run
     from akg_tui.tui.screens.runs import Runs
 
     try:
-        made = await asyncio.to_thread(fork_run, path, number, version=__version__, clock=time.time)
+        made = await asyncio.to_thread(fork_run, path, number)
     except StoreError as error:
         tell(tr("not forked: {why}", why=error))
         return
@@ -80,18 +78,11 @@ async def fork(app: App[int], path: Path, number: int, tell: Callable[[str], Non
 
 def limit(path: Path, text: str) -> None:
     """Give a run at rest other limits. Raises `StoreError`."""
-    from akg_tui import __version__
     from akg_tui.core import commands as cmd
-    from akg_tui.store.run_at_rest import apply_at_rest
-    from akg_tui.store.run_folder import RunFolder
-    from akg_tui.view.controls.run_limits import limited
+    from akg_tui.store.run_at_rest import command_at_rest
+    from akg_tui.store.run_list import read_state
 
-    run = RunFolder.open(path)
-    try:
-        command = cmd.ChangePolicy(limited(run.state.task.policy, text))
-        apply_at_rest(run, command, pid=os.getpid(), version=__version__, clock=time.time)
-    finally:
-        run.close()
+    command_at_rest(path, cmd.ChangePolicy(limited(read_state(path).task.policy, text)))
 
 
 _WIDTH = 76

@@ -8,7 +8,6 @@ a question that says what will happen.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -178,26 +177,13 @@ class Travelling(_Base):
 
     async def _undo_at_rest(self) -> None:
         """As `akg-tui undo`; the follower of the journal sees it."""
-        from akg_tui import __version__
         from akg_tui.core import commands as cmd
         from akg_tui.store.errors import StoreError
-        from akg_tui.store.run_at_rest import apply_at_rest
-        from akg_tui.store.run_folder import RunFolder
+        from akg_tui.store.run_at_rest import command_at_rest
 
         assert self._handle is not None
-        path = Path(self._handle.path)
-
-        def undo() -> None:
-            run = RunFolder.open(path)
-            try:
-                apply_at_rest(
-                    run, cmd.UndoKeep(), pid=os.getpid(), version=__version__, clock=time.time
-                )
-            finally:
-                run.close()
-
         try:
-            await asyncio.to_thread(undo)
+            await asyncio.to_thread(command_at_rest, Path(self._handle.path), cmd.UndoKeep())
         except StoreError as error:
             self.tell(tr("not undone: {why}", why=error))
             return

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.store.errors import RunFolderError
-from akg_tui.store.run_list import JOURNAL, Reader, RunSummary, find_runs, summarize_run
+from akg_tui.store.run_list import JOURNAL, RunSummary, SummaryProcess, find_runs, summarize_run
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.glyphs import DONE, IDLE, LIVE, spark
@@ -54,7 +54,7 @@ class RunScanner:
         self.unread = 0
         self._order: list[ListedRun] = []  # unread ones, the newest last
         self._wanted: tuple[Path, ...] = ()
-        self._reader = Reader()
+        self._reader = SummaryProcess()
         self._stop = threading.Event()
         self._again = threading.Event()
         self._thread = threading.Thread(target=self._work, name="catalogue", daemon=True)

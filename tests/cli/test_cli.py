@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from akg_tui.cli import DECLARED, parser
-from akg_tui.cli.run_options import stated_policy
+from akg_tui.cli.run_options import note_goals, stated_limits
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
 from akg_tui.core.task import Policy
@@ -298,7 +298,9 @@ def test_a_bad_policy_file_is_told_by_field(task: Path, tmp_path: Path) -> None:
 
 
 def stated(policy: Policy, *words: str) -> Policy:
-    return stated_policy(parser().parse_args(["tune", "t", *words]), policy)
+    stated = stated_limits(parser().parse_args(["tune", "t", *words])).over(policy)
+    note_goals(stated)
+    return stated
 
 
 def test_the_command_line_goes_before_its_policy_file_and_that_before_the_task(

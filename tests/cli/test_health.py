@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from akg_tui.cli import doctor, main
+from akg_tui.cli import machine_checks, main
 from akg_tui.store.checkup import Health
 from akg_tui.store.run_folder import RunFolder
 from tests.engine.runs import create, engine
@@ -125,15 +125,15 @@ def test_the_machine_is_checked_without_loading_torch() -> None:
 
 def test_a_compiler_that_does_not_work_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nonexistent/c++")
-    found = doctor.check_compiler()
+    found = machine_checks.check_compiler()
     assert found.health is Health.BAD
     assert "/nonexistent/c++" in found.found
     assert "install g++" in found.mend
 
 
 def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_PACKAGES", ("msgspec", "no-such-package-of-ours"))
-    found = doctor.check_packages()
+    monkeypatch.setattr(machine_checks, "_PACKAGES", ("msgspec", "no-such-package-of-ours"))
+    found = machine_checks.check_packages()
     assert found.health is Health.BAD
     assert "no-such-package-of-ours" in found.found
     assert "msgspec" not in found.found
@@ -147,4 +147,4 @@ def test_a_disk_that_fills_up_is_told_before_it_is_full(
 ) -> None:
     usage = shutil.disk_usage("/")._replace(free=free)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    assert doctor.check_disk().health is health
+    assert machine_checks.check_disk().health is health

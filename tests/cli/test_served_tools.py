@@ -11,7 +11,7 @@ import pytest
 
 from akg_tui.agent.models.endpoint import Endpoint
 from akg_tui.cli import main
-from akg_tui.cli.doctor import check_endpoint
+from akg_tui.cli.machine_checks import check_endpoint
 from akg_tui.evaluate.sandbox import protections
 from benchmarks.edit_models.command import sample_documents
 from benchmarks.edit_models.tasks import draw_tasks
@@ -116,7 +116,7 @@ async def test_the_doctor_without_a_key_is_one_line(tmp_path: Path) -> None:
 def test_the_doctor_warns_of_each_protection_that_is_lacking(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from akg_tui.cli.doctor import check_sandbox
+    from akg_tui.cli.machine_checks import check_sandbox
 
     tried = dict.fromkeys(protections.PROTECTIONS, "") | {"netns": "Operation not permitted"}
     monkeypatch.setattr(protections, "offered", lambda: protections.named(tried))

@@ -16,7 +16,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.measurement import InputError, Measurement, Outcome
 from akg_tui.core.phases import Mode
 from akg_tui.core.task import Backend, Dsl
-from akg_tui.engine.launch import create_run
+from akg_tui.engine.run_service import create_run
 from akg_tui.evaluate.dsls.triton import INTERPRETED
 from akg_tui.headless import narrate
 from akg_tui.resources import sample

@@ -1,7 +1,8 @@
-"""The workbench in a real terminal (tmux): what a person sees and presses."""
+"""The workbench in a real terminal: what a person sees and presses, and what it leaves."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from akg_tui.core import events as ev
 from akg_tui.store.journal import read
+from tests.tui.terminal import PtyTerminal
 
 PATIENCE_S = 60.0
 
@@ -103,3 +105,16 @@ def test_a_person_steps_reviews_rejects_resizes_and_leaves(
     terminal.press("q")
     terminal.wait("can be resumed")
     terminal.insist("y", "can be resumed", "akg-tui resume akg-demo/row_softmax/runs/", "LEFT")
+
+
+def test_a_run_in_a_terminal_that_nobody_touched_writes_a_draft(tmp_path: Path) -> None:
+    """The workbench replaces stdout; that must not make it a command line, which may export."""
+    workbench = [sys.executable, "-m", "akg_tui", "demo", "--rounds", "1"]
+    terminal = PtyTerminal(workbench, tmp_path, (120, 40))
+    found = "akg-demo/row_softmax/runs/*/report.json"  # written last
+    try:
+        terminal.until(lambda: any(tmp_path.glob(found)), "a report")
+    finally:
+        terminal.close()
+    (report,) = tmp_path.glob(found)
+    assert json.loads(report.read_text())["status"] == "in_progress"

@@ -16,7 +16,8 @@ from textual.widgets import Input
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.stopping.limits import stop_reasons
-from akg_tui.engine import launch
+from akg_tui.engine import run_service
+from akg_tui.engine.run_service import RunRequest
 from akg_tui.store.errors import RunLocked
 from akg_tui.store.run_at_rest import discard_run
 from akg_tui.store.run_folder import RunFolder, read_state
@@ -217,7 +218,7 @@ async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
 async def test_a_run_at_rest_is_resumed_and_worked_to_its_end(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "_connector", lambda run: FakeJudge)
+    monkeypatch.setattr(run_service, "_connector", lambda run: FakeJudge)
     async with listed(folder) as stage:
         await stage.at("runs/open")
         assert stage.runs.here is not None
@@ -355,9 +356,9 @@ async def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
 
 
 async def test_a_task_found_below_is_begun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[run_start.Start] = []
+    asked: list[RunRequest] = []
 
-    async def begun(start: run_start.Start) -> object:
+    async def begun(start: RunRequest) -> object:
         asked.append(start)
         raise ValueError("no judge in this test")
 
@@ -367,7 +368,7 @@ async def test_a_task_found_below_is_begun(folder: Path, monkeypatch: pytest.Mon
         await stage.shows(str(folder / "task"))
         await stage.press("down", "enter")
         await stage.shows("no judge in this test")
-    assert asked == [run_start.Start(folder / "task")]
+    assert asked == [RunRequest(folder / "task")]
 
 
 async def test_the_wizard_writes_nothing_before_the_check_has_passed(
@@ -410,8 +411,8 @@ async def test_the_wizard_writes_nothing_before_the_check_has_passed(
         await stage.shows("enter again writes the task")
         assert not (tmp_path / "mytask").exists()
 
-        async def begun(start: run_start.Start) -> object:
-            raise ValueError(f"began {start.rounds} rounds")
+        async def begun(start: RunRequest) -> object:
+            raise ValueError(f"began {start.limits.max_rounds} rounds")
 
         monkeypatch.setattr(run_start, "begun", begun)
         await stage.press("enter")

@@ -13,9 +13,10 @@ from textual.widgets import Input
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.task import DEFAULT_CLAUDE, Agent
+from akg_tui.engine.run_service import Limits, RunRequest
 from akg_tui.store.task_folder import load_task
 from akg_tui.tui import run_start
-from akg_tui.tui.run_start import Draft, Start, Unfit
+from akg_tui.tui.run_start import Draft, Unfit
 from akg_tui.tui.screens.new_run import FIELDS, Wizard
 from akg_tui.view.controls.completion import paths
 from tests.engine.fake_judge import FakeJudge
@@ -51,11 +52,11 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[Measurement]:
 
 
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[Start]:
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
     """What is begun; no run comes of it."""
-    starts: list[Start] = []
+    starts: list[RunRequest] = []
 
-    async def noted(start: Start) -> object:
+    async def noted(start: RunRequest) -> object:
         starts.append(start)
         raise ValueError("noted, and that is all of it")
 
@@ -106,7 +107,7 @@ def below(stage: Listed, label: str) -> str:
 
 
 async def test_a_run_of_a_model_at_a_server_of_ones_own_is_begun_by_keys_in_80_by_24(
-    tmp_path: Path, judged: list[Measurement], begun: list[Start]
+    tmp_path: Path, judged: list[Measurement], begun: list[RunRequest]
 ) -> None:
     folder_with(tmp_path, KNOBLESS)
     async with listed(tmp_path, SMALL) as stage:
@@ -126,14 +127,14 @@ async def test_a_run_of_a_model_at_a_server_of_ones_own_is_begun_by_keys_in_80_b
         await stage.shows("noted, and that is all of it")
     (start,) = begun
     agent = Agent("qwen3-coder", base_url="http://127.0.0.1:8080", edit_format="apply_patch")
-    assert start == Start(tmp_path / "mytask", rounds=7, agent=agent)
+    assert start == RunRequest(tmp_path / "mytask", limits=Limits(max_rounds=7), agent=agent)
     assert load_task(tmp_path / "mytask").task.target.dsl == "torch"
 
 
 async def test_a_run_of_claude_with_a_key_in_a_file_and_a_bound_on_its_cost(
     tmp_path: Path,
     judged: list[Measurement],
-    begun: list[Start],
+    begun: list[RunRequest],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     home = tmp_path / "home"
@@ -160,7 +161,7 @@ async def test_a_run_of_claude_with_a_key_in_a_file_and_a_bound_on_its_cost(
     (start,) = begun
     assert start.folder == home / "tasks" / "mine"
     assert start.agent == Agent(DEFAULT_CLAUDE, api_key_file=str(home / "key"))
-    assert start.max_cost == 2.5
+    assert start.limits.max_cost_usd == 2.5
     assert (start.folder / "kernel.py").read_text() == KNOBLESS
     assert "sk-test" not in (start.folder / "task.toml").read_text()
 
@@ -183,7 +184,7 @@ async def test_what_was_said_goes_into_the_run_and_before_what_the_task_says(
     assert engine.state.mode == "review"
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(Unfit, match="no key for"):
-        await run_start.begun(draft.start)
+        await run_start.begun(draft.request)
     assert len(list((tmp_path / "t" / "runs").iterdir())) == 1, "no run that could not begin"
 
 
@@ -345,10 +346,10 @@ async def test_files_are_read_off_the_loop_which_goes_on_meanwhile(
 async def test_a_run_that_was_described_in_the_wizard_comes_onto_the_deck(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judged: list[Measurement]
 ) -> None:
-    from akg_tui.engine import launch
+    from akg_tui.engine import run_service
     from akg_tui.tui.screens.deck import Deck
 
-    monkeypatch.setattr(launch, "_connector", lambda run: FakeJudge)
+    monkeypatch.setattr(run_service, "_connector", lambda run: FakeJudge)
     folder_with(tmp_path)
     async with listed(tmp_path, SMALL) as stage:
         await to_wizard(stage)

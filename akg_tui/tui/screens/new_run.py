@@ -26,11 +26,12 @@ from akg_tui import resources
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.task import SWEEP, Agent, Backend, BadAgent, Dsl, EditFormat, stated_agent
+from akg_tui.engine.run_service import SAMPLES, RunRequest
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_list import JOURNAL
 from akg_tui.store.task_folder import TASK_FILE
 from akg_tui.tui import run_start
-from akg_tui.tui.run_start import SAMPLES, Draft, Start, Unfit
+from akg_tui.tui.run_start import Draft, Unfit
 from akg_tui.tui.screens.banded import Dimming
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
@@ -64,7 +65,7 @@ def tasks_below(folder: Path) -> list[Path]:
     return found
 
 
-class Begin(ModalScreen[Start | None], Dimming[Start | None]):
+class Begin(ModalScreen[RunRequest | None], Dimming[RunRequest | None]):
     DEFAULT_CSS = """
     Begin { align: center middle; background: $ink-ground 60%; }
     Begin LineView {
@@ -104,8 +105,8 @@ class Begin(ModalScreen[Start | None], Dimming[Start | None]):
         self._tasks = [path for path in found if path.resolve() not in samples]
         self._show()
 
-    def _offers(self) -> list[tuple[str, str, Start | None]]:
-        offers: list[tuple[str, str, Start | None]] = [
+    def _offers(self) -> list[tuple[str, str, RunRequest | None]]:
+        offers: list[tuple[str, str, RunRequest | None]] = [
             (
                 tr("a kernel of yours …"),
                 tr("a reference and a kernel; both are checked first"),
@@ -113,9 +114,9 @@ class Begin(ModalScreen[Start | None], Dimming[Start | None]):
             )
         ]
         for path in self._tasks:
-            offers.append((one_line(str(path)), tr("task"), Start(path, mode=self.mode)))
+            offers.append((one_line(str(path)), tr("task"), RunRequest(path, mode=self.mode)))
         for name in self._samples:
-            start = Start(self.folder, sample=name, mode=self.mode)
+            start = RunRequest(self.folder, sample=name, mode=self.mode)
             offers.append((name, tr("bundled sample"), start))
         return offers
 
@@ -147,7 +148,7 @@ class Begin(ModalScreen[Start | None], Dimming[Start | None]):
             self.dismiss(start)
             return
 
-        def made(start: Start | None) -> None:
+        def made(start: RunRequest | None) -> None:
             if start is not None:
                 self.dismiss(start)
 
@@ -224,7 +225,7 @@ _OF_AGENT = {
 }
 
 
-class Wizard(ModalScreen[Start | None], Dimming[Start | None]):
+class Wizard(ModalScreen[RunRequest | None], Dimming[RunRequest | None]):
     DEFAULT_CSS = """
     Wizard { align: center middle; background: $ink-ground 60%; }
     Wizard #box {

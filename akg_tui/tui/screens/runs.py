@@ -43,6 +43,7 @@ from akg_tui.view.runs import (
 from akg_tui.view.spans import Line, fit, line, spread
 
 if TYPE_CHECKING:
+    from akg_tui.engine.run_service import RunRequest
     from akg_tui.tui.app import WorkbenchApp
 
 SETTLE_S = 0.3  # between two orders of the list that nobody asked for
@@ -399,10 +400,10 @@ class Runs(Watching):
 
         self.app.push_screen(Begin(self.folder), self._begun)
 
-    def _begun(self, start: run_start.Start | None) -> None:
-        if start is not None:
+    def _begun(self, request: RunRequest | None) -> None:
+        if request is not None:
             self.say(tr("beginning a run …"))
-            self.workbench.open_run(lambda: run_start.begun(start))
+            self.workbench.open_run(lambda: run_start.begun(request))
 
     def action_sort(self) -> None:
         order = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]

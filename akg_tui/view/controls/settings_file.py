@@ -45,29 +45,21 @@ def _with_line_first(message: str, text: str) -> str:
     return f"line {found[1]}: {message[: found.start()]}"
 
 
-_GIVEN = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*=""")
-
-
 def lines_of(text: str) -> dict[str, int]:
-    """The line, from 1, on which each key is first given a value, whatever table it is in."""
+    """The line, from 1, of each key or table by its own name, the first where there are several."""
+    from akg_tui.store.task_toml import field_lines
+
     lines: dict[str, int] = {}
-    for number, row in enumerate(text.split("\n"), start=1):
-        if found := _GIVEN.match(row):
-            lines.setdefault(found[1] or found[2] or found[3] or "", number)
+    for path, number in field_lines(text).items():
+        lines.setdefault(path[-1], number)
     return lines
 
 
 def line_of(text: str, key: str, table: str = "") -> int:
-    """The line, from 1, on which `key` is given a value (or opens a table); 1 if unknown."""
-    words = [re.escape(key), f'"{re.escape(key)}"', f"'{re.escape(key)}'"]
-    given = re.compile(rf"\s*(?:{'|'.join(words)})\s*=|\s*\[\s*(?:{'|'.join(words)})\s*\]")
-    inside = not table
-    for number, row in enumerate(text.split("\n"), start=1):
-        if table and re.match(r"\s*\[", row):
-            inside = bool(re.match(rf"\s*\[\s*{re.escape(table)}\s*\]", row))
-        elif inside and given.match(row):
-            return number
-    return 1
+    """The line, from 1, of `key` in `table`, or without one in any; 1 if unknown."""
+    from akg_tui.store.task_toml import field_lines
+
+    return field_lines(text).get((table, key), 1) if table else lines_of(text).get(key, 1)
 
 
 _STRING = r'"(?:[^"\\]|\\.)*"' + r"|'[^']*'"

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from akg_tui.store.run_list import Reader, summarize_run
+from akg_tui.store.run_list import SummaryProcess, summarize_run
 from benchmarks import fold
 
 
@@ -17,7 +17,7 @@ def test_a_process_tells_of_runs_what_reading_them_here_tells(tmp_path: Path) ->
         fold._write(run, 120)
     journal = damaged / "events.jsonl"
     journal.write_bytes(b"x" + journal.read_bytes())
-    reader = Reader()
+    reader = SummaryProcess()
     try:
         told = reader.read([sound, damaged, tmp_path / "none"])
         assert told == {str(run): summarize_run(run) for run in (sound, damaged, tmp_path / "none")}

@@ -1,0 +1,184 @@
+"""The checks of this machine and of a model's server that `doctor` makes.
+
+A check answers with one `Check` and reads only, but for scratch in the temporary folder.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from akg_tui.agent.models.endpoint import Endpoint
+from akg_tui.store.checkup import Check, Health, bad, ok, warn
+
+_PACKAGES = ("torch", "textual", "msgspec", "pygit2", "numpy", "scipy", "optuna", "rich")
+_LOW_DISK, _NO_DISK = 2 << 30, 200 << 20
+_SLOW_IMPORT_S = 2.0
+_TRY_COMPILER = """
+from akg_tui.dsl import compile_cpp
+assert compile_cpp('extern "C" int answer() { return 42; }').answer() == 42
+"""
+
+
+def check_python() -> Check:
+    told = f"{platform.python_implementation()} {platform.python_version()}, at {sys.executable}"
+    if platform.system() != "Linux":
+        told += f", on {platform.system()}"
+        return bad("python", told, "kernels are judged in Linux processes: use Linux")
+    return ok("python", told)
+
+
+def check_packages() -> Check:
+    """Versions as installed; nothing is imported, so torch costs no time here."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found, missing = [], []
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        return bad("packages", f"missing: {', '.join(missing)}", "pip install akg-tui")
+    return ok("packages", ", ".join(found))
+
+
+def check_compiler() -> Check:
+    """A C++ function is compiled, loaded and called, in a process and cache of its own."""
+    mend = "needed for kernels in C++: install g++ or clang++, or set CXX"
+    with tempfile.TemporaryDirectory(prefix="akg-doctor-") as folder:
+        begin = time.perf_counter()
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", _TRY_COMPILER],
+                env={**os.environ, "AKG_CACHE_DIR": folder},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+        except subprocess.TimeoutExpired:
+            return bad("compiler", "did not end within 60 s", mend)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it was killed"])[-1]
+        return bad("compiler", f"does not work: {last}", mend)
+    took = time.perf_counter() - begin
+    return ok("compiler", f"{os.environ.get('CXX', 'C++')} compiles, loads and runs, {took:.1f} s")
+
+
+def check_git() -> Check:
+    from akg_tui.store.errors import HistoryError
+    from akg_tui.store.history import History, library_version
+
+    with tempfile.TemporaryDirectory(prefix="akg-doctor-") as folder:
+        try:
+            history = History.create(Path(folder) / "h.git", kernel_file="kernel.py")
+            history.set_best(history.commit(history.write_blob("x"), None, "x\n", 0.0))
+            return ok("git", f"{library_version()} stores and reads")
+        except (HistoryError, ImportError) as error:
+            return bad("git", str(error), "pip install --force-reinstall pygit2")
+
+
+def check_terminal() -> Check:
+    if not sys.stdout.isatty():
+        return ok("terminal", "none here: commands run headless")
+    size = shutil.get_terminal_size()
+    term, colors = os.environ.get("TERM", ""), os.environ.get("COLORTERM", "")
+    told = f"{size.columns}×{size.lines}, TERM={term or 'not set'}, COLORTERM={colors or 'not set'}"
+    if term in ("", "dumb"):
+        return bad("terminal", told, "set TERM, for example to xterm-256color")
+    if "utf" not in (sys.stdout.encoding or "").lower():
+        return bad("terminal", f"{told}, {sys.stdout.encoding}", "use a UTF-8 locale")
+    if colors not in ("truecolor", "24bit"):
+        return warn("terminal", told, "COLORTERM=truecolor gives all colours, if it has them")
+    if size.columns < 80 or size.lines < 24:
+        return warn("terminal", told, "80×24 or more shows all panes")
+    return ok("terminal", told)
+
+
+def check_disk() -> Check:
+    here = Path.cwd()
+    free = shutil.disk_usage(here).free
+    told = f"{free / (1 << 30):.1f} GiB free for {here}"
+    if free < _NO_DISK:
+        return bad("disk", told, "make room: a run stops when the disk is full")
+    if free < _LOW_DISK:
+        return warn("disk", told, "make room: a run stops when the disk is full")
+    return ok("disk", told)
+
+
+def check_start() -> Check:
+    """How long a fresh process needs for what the workbench imports."""
+    begin = time.perf_counter()
+    command = [sys.executable, "-c", "import akg_tui.tui.app"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    except subprocess.TimeoutExpired:
+        return bad("start", "the workbench was not imported within 60 s")
+    took = time.perf_counter() - begin
+    if done.returncode:
+        return bad("start", (done.stderr.strip().splitlines() or ["it was killed"])[-1])
+    told = f"the workbench is imported in {took:.2f} s"
+    if took > _SLOW_IMPORT_S:
+        return warn("start", told, "a slow disk or a busy machine makes it start late")
+    return ok("start", told)
+
+
+def check_sandbox() -> list[Check]:
+    """One line for all that holds, and one for each protection that this machine lacks."""
+    from akg_tui.evaluate.sandbox.protections import offered
+
+    found = offered()
+    held = [each.name for each in found if each.held]
+    checks = [ok("sandbox", f"{len(held)} of {len(found)} protections hold: {', '.join(held)}")]
+    for each in found:
+        if not each.held:
+            vital = "--require-sandbox refuses to start without it" if each.vital else ""
+            told = f"lacks {each.name} ({each.why_not}); with it a kernel {each.about}"
+            checks.append(warn("sandbox", told, vital))
+    return checks
+
+
+MACHINE_CHECKS: list[Callable[[], Check]] = [
+    check_python,
+    check_packages,
+    check_compiler,
+    check_git,
+    check_terminal,
+    check_disk,
+    check_start,
+]
+
+
+def check_machine() -> list[Check]:
+    return [*(check() for check in MACHINE_CHECKS), *check_sandbox()]
+
+
+NAME = "endpoint"
+_HEALTH = {"ok": Health.OK, "warn": Health.WARN, "fail": Health.BAD}
+
+
+def check_endpoint(endpoint: Endpoint) -> list[Check]:
+    """One check for the connection, and one for each ability when somebody answers."""
+    import asyncio
+
+    from akg_tui.agent.chat import ModelFailed
+    from akg_tui.agent.models.probe import findings, probe
+
+    try:
+        can = asyncio.run(probe(endpoint))
+    except ModelFailed as error:
+        mend = "check --base-url, --model and the key; is the server up?"
+        return [bad(NAME, endpoint.scrub(str(error)), mend)]
+    told = f"{endpoint.model} at {endpoint.base_url} answers"
+    return [
+        ok(NAME, told),
+        *(Check(found.name, _HEALTH[found.status], found.detail) for found in findings(can)),
+    ]

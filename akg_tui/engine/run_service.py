@@ -1,0 +1,350 @@
+"""Begins and resumes runs: a typed request is checked and becomes a run folder and an engine.
+
+Command line, wizard and list of runs all come here. A fault names the field of the request; the
+option or input that shows it is the caller's. Model, judge and git are imported only when a run is
+opened, so that checking a request stays off the first frame's path.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from akg_tui import __version__
+from akg_tui.core.phases import Mode
+from akg_tui.core.stopping.automation import AutomationPolicy
+from akg_tui.core.stopping.export_guard import Channel
+from akg_tui.core.stopping.goals import Goal
+from akg_tui.core.task import SWEEP, Agent, BadAgent, Policy, Task, stated_agent
+from akg_tui.store.errors import RunFolderError
+from akg_tui.store.task_folder import TASK_FILE, TaskFolder, load_task
+
+if TYPE_CHECKING:
+    from akg_tui.agent.chat import ChatModel
+    from akg_tui.core.measurement import Progress
+    from akg_tui.engine.engine import Engine, Evaluator
+    from akg_tui.store.run_folder import RunFolder
+
+SAMPLES = Path("akg-demo")  # copies of bundled samples are made below this folder
+
+
+class RunFault(ValueError):
+    """A run cannot begin or go on. `field` is the part of the request at fault, `why` the reason,
+    `about` the file, task folder or model that it is about.
+
+    Besides settings of the agent, a field is one of: `backend`, `dsl` (they cannot run here),
+    `times` (the DSL's kernels cannot be timed), `kernel` (a knob is wrong), `knobs` (there is
+    none), `key` (there is none), `key_file` (the key is wrong), `cost` (the model has no price),
+    `limits`, `finished` (the run's reason), and `require_sandbox` or, where the task demands it,
+    `sandbox` (the protections that are missing).
+    """
+
+    def __init__(self, field: str, why: str, about: object = "") -> None:
+        super().__init__(why)
+        self.field = field
+        self.why = why
+        self.about = about
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits that a person states. What is None stays as the task or the run has it.
+
+    `automation` is the whole of a policy file; the others go before it. Cost is in USD.
+    """
+
+    max_rounds: int | None = None
+    max_hours: float | None = None
+    max_experiments: int | None = None
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+    goals: tuple[Goal, ...] | None = None
+    automation: AutomationPolicy | None = None
+
+    def over(self, policy: Policy) -> Policy:
+        """`policy` with these limits."""
+        if self.automation is not None:
+            policy = replace(policy, automation=self.automation)
+        if changes := self._stated("max_experiments", "max_tokens", "max_cost_usd", "goals"):
+            automation = policy.automation or AutomationPolicy()
+            policy = replace(policy, automation=replace(automation, **changes))
+        return replace(policy, **self._stated("max_rounds", "max_hours"))
+
+    def _stated(self, *names: str) -> dict[str, object]:
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A run to begin: of a task folder, or of a bundled `sample` copied below `folder`.
+
+    `agent` takes the place of the task's, `settings` of the agent go before both.
+    """
+
+    folder: Path
+    sample: str = ""
+    mode: str = "auto"
+    limits: Limits = field(default_factory=Limits)
+    agent: Agent | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    require_sandbox: bool = False
+
+
+@dataclass(frozen=True)
+class ResumeRequest:
+    """A run to go on with, and what is stated for it."""
+
+    path: Path
+    limits: Limits = field(default_factory=Limits)
+    mode: str | None = None
+    require_sandbox: bool = False
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A request that was checked: the folder as read, and the task with what was stated.
+
+    `place` is where the run will lie below: the folder, or the copy of it that is still to make.
+    """
+
+    folder: TaskFolder
+    task: Task
+    mode: Mode
+    place: Path
+
+
+def prepare(request: RunRequest) -> PreparedRun:
+    """Read a task and check the request, without writing anything.
+
+    Raises
+    ------
+    RunFault
+        If the request cannot be met; see also `check_target`, which `begin` calls.
+    BadTask, akg_tui.agent.tools.tool_files.BadTools
+        If the task folder or its tools cannot be used.
+    """
+    from akg_tui.resources import sample
+
+    place = origin = request.folder
+    if request.sample:
+        place = origin = place / SAMPLES / request.sample
+        if not os.path.exists(place / TASK_FILE):  # noqa: PTH110 - False where it can't be seen
+            origin = sample(request.sample)
+    folder = load_task(origin)
+    task = replace(folder.task, policy=request.limits.over(folder.task.policy))
+    check_sandbox(task, required=request.require_sandbox)
+    if request.require_sandbox:
+        task = replace(task, sandbox=replace(task.sandbox, require=True))
+    _check_tools([(folder.path / name, text) for name, text in folder.tools])
+    try:
+        task = replace(task, agent=stated_agent(request.agent or task.agent, request.settings))
+    except BadAgent as error:
+        raise RunFault(error.setting, error.why) from None
+    check_agent(task, folder)
+    return PreparedRun(folder, task, Mode(request.mode), place)
+
+
+def begin(prepared: PreparedRun) -> RunFolder:
+    """Make the run. Raises `RunFault` for what cannot be timed here, and `StoreError`."""
+    folder = prepared.folder
+    check_target(prepared.task, folder.path)
+    if prepared.place != folder.path:
+        folder = _copied(folder.path, prepared.place)
+    return create_run(folder, prepared.task, prepared.mode)
+
+
+def _copied(origin: Path, place: Path) -> TaskFolder:
+    import shutil
+
+    ignored = shutil.ignore_patterns("runs", "__pycache__")
+    try:
+        shutil.copytree(origin, place, dirs_exist_ok=True, ignore=ignored)
+    except OSError as error:
+        raise RunFolderError(f"cannot write {place}: {error.strerror}") from error
+    return load_task(place)
+
+
+def create_run(folder: TaskFolder, task: Task, mode: Mode) -> RunFolder:
+    """A new run of `task` (the folder's, with what was stated). Raises `StoreError`."""
+    from akg_tui.store.run_folder import RunFolder
+
+    return RunFolder.create(
+        folder,
+        task=task,
+        mode=mode,
+        agent=task.agent.model,
+        version=__version__,
+        clock=time.time,
+        name=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{task.op}",
+    )
+
+
+def resume(request: ResumeRequest) -> RunFolder:
+    """Open a run for work, with other limits and another mode where they are stated.
+
+    Raises
+    ------
+    RunFault
+        If this machine cannot go on with it, or it is over and limits or a mode were stated.
+    StoreError, akg_tui.agent.tools.tool_files.BadTools
+        If the run cannot be opened.
+    """
+    from akg_tui.agent.tools.registry import TASK, task_files
+    from akg_tui.store.run_folder import RunFolder
+
+    run = RunFolder.open(request.path)
+    try:
+        task = run.state.task
+        _check_tools(task_files(run.path / TASK, task))
+        if not run.state.finished:
+            check_target(task, run.path / TASK)
+        check_sandbox(task, required=request.require_sandbox)
+        _change(run, request)
+    except BaseException:
+        run.close()
+        raise
+    return run
+
+
+def _change(run: RunFolder, request: ResumeRequest) -> None:
+    """Journal the limits and the mode that are stated; they go before what the run had."""
+    from akg_tui.core import commands as cmd
+    from akg_tui.core.decide import Rejected, decide
+    from akg_tui.core.events import COMMAND_LINE
+
+    state = run.state
+    if state.finished:
+        if request.limits != Limits() or request.mode:
+            raise RunFault("finished", state.finished)
+        return
+    policy = request.limits.over(state.task.policy)
+    if policy != state.task.policy:
+        decided = decide(state, cmd.ChangePolicy(policy, COMMAND_LINE), time.time())
+        if isinstance(decided, Rejected):
+            raise RunFault("limits", decided.why)
+        for event in decided:
+            run.append(event)
+    if request.mode:
+        decided = decide(run.state, cmd.SetMode(Mode(request.mode), COMMAND_LINE), time.time())
+        for event in () if isinstance(decided, Rejected) else decided:  # it has that mode already
+            run.append(event)
+
+
+def check_sandbox(task: Task, *, required: bool = False) -> None:
+    """Raise `RunFault` where the sandbox is required, by the task too, and less than whole.
+
+    The check forks, so it is left out in a worker thread; there the evaluation itself refuses.
+    """
+    on_main = threading.current_thread() is threading.main_thread()
+    if not (required or task.sandbox.require) or not on_main:
+        return
+    from akg_tui.evaluate.sandbox.protections import missing, offered
+
+    if lost := missing(offered()):
+        raise RunFault("require_sandbox" if required else "sandbox", ", ".join(map(str, lost)))
+
+
+def check_target(task: Task, path: Path) -> None:
+    """Raise `RunFault` unless this machine can run and time the kernels of the task at `path`."""
+    from akg_tui.evaluate.adapters import adapters
+
+    target, dsl = adapters(task)
+    if why := target.lacking():
+        raise RunFault("backend", why)
+    if why := dsl.lacking(target.name):
+        raise RunFault("dsl", why)
+    if why := dsl.untimed(target.name):
+        raise RunFault("times", why, path)
+
+
+def check_agent(task: Task, folder: TaskFolder) -> None:
+    """Raise `RunFault` unless the task's agent can begin: with knobs, a key, a price."""
+    path = folder.path / task.files.editable
+    if task.agent.model == SWEEP:
+        from akg_tui.core.plan.knobs import HOW_TO_DECLARE, BadKnob, find_knobs
+
+        try:
+            if not find_knobs(folder.kernel.split("\n")):
+                raise RunFault("knobs", HOW_TO_DECLARE, path)
+        except BadKnob as error:
+            raise RunFault("kernel", str(error), path) from error
+    else:
+        from akg_tui.agent.models.endpoint import KEY_VARIABLE, KeyMissing, endpoint_of
+
+        try:
+            endpoint_of(task.agent, os.environ)
+        except KeyMissing as error:
+            given = task.agent.api_key_file or os.environ.get(KEY_VARIABLE, "").strip()
+            field = "key_file" if given else "key"
+            raise RunFault(field, str(error), task.agent.model) from error
+    from akg_tui.core.model_info import policy_fault
+
+    if fault := policy_fault(task.policy, task.agent.model):
+        raise RunFault("cost", fault)
+
+
+def _check_tools(files: Sequence[tuple[Path, str]]) -> None:
+    if files:
+        from akg_tui.agent.tools.registry import tools_with
+
+        tools_with(files)
+
+
+def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -> Engine:
+    """An engine for an open run, which is closed where there can be none.
+
+    `channel` is where a person follows it; `key_file` goes before the key file that the run's task
+    names. Raises `RunFault` when the run's model needs a key and there is none.
+    """
+    from akg_tui.agent.context import Context, RunBrief, VisitBrief
+    from akg_tui.agent.models.endpoint import KeyMissing
+    from akg_tui.agent.prompt import system_text
+    from akg_tui.agent.tools.run_access import Host
+    from akg_tui.engine.engine import Engine
+    from akg_tui.engine.run_report import compile_report, reporter
+
+    task = run.state.task
+    if key_file:
+        task = replace(task, agent=replace(task.agent, api_key_file=key_file))
+    searches = task.agent.model == SWEEP
+    brief = VisitBrief() if searches else RunBrief(system_text(task, run.reference))
+    host = Host(tools={"compile_report": compile_report(run.path)})
+    try:
+        return Engine(
+            run,
+            _model(task),
+            _connector(run),
+            context=Context(brief, budget=task.agent.context_tokens, host=host),
+            reporter=reporter(channel),
+        )
+    except KeyMissing as error:
+        run.close()
+        raise RunFault("key", str(error), task.agent.model) from error
+
+
+def _model(task: Task) -> ChatModel:
+    if task.agent.model == SWEEP:
+        from akg_tui.agent.models.sweep import Sweep
+
+        return Sweep(task.agent.seed)
+    from akg_tui.agent.models.claude import Claude
+    from akg_tui.agent.models.endpoint import endpoint_of
+
+    return Claude(task.agent, endpoint_of(task.agent, os.environ))
+
+
+def _connector(run: RunFolder) -> Callable[[Callable[[Progress], None]], Evaluator]:
+    from akg_tui.evaluate import Judge
+
+    def connect(on_progress: Callable[[Progress], None]) -> Evaluator:
+        return Judge(run.state.task, run.reference, run.path / "scratch", on_progress=on_progress)
+
+    return connect
