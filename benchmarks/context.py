@@ -1,4 +1,4 @@
-"""What a long run's prompts cost: a scripted model over a simulated prompt cache.
+"""Cost of a long run's prompts: a scripted model over a simulated prompt cache.
 
 The run, the engine, the SDK and the socket are real; the server plays a competent model and
 simulates the cache of the Messages API with its lives, on a clock that moves twenty seconds a
@@ -37,7 +37,7 @@ EARLY = 30
 
 
 def directions() -> Iterator[Direction]:
-    """Three that help, then ever new ones that do not, and now and then three that are wrong."""
+    """Plan items: three with a gain, then items without one, at times three wrong ones."""
     why = "each row is read again for the sum, and the loads wait on memory for most of the time"
     yield Direction("use the faster form B of the loop", '^SPEED = "A"', 'SPEED = "B"', why)
     yield Direction("use the fastest form C of the loop", '^SPEED = "[AB]"', 'SPEED = "C"', why)
@@ -57,7 +57,7 @@ def kernel() -> str:
 
 
 async def scripted(folder: Path, rounds: int, budget: int) -> tuple[RunFolder, Lab]:
-    """The whole run; the cache's clock moves with the calls."""
+    """Play the whole run; the cache's clock moves with the calls."""
     now = itertools.count(0.0, CALL_S)
     async with Lab(Player(directions()), clock=lambda: next(now)) as lab:
         run = create(folder, lab.url, rounds=rounds, kernel=kernel())
@@ -66,7 +66,7 @@ async def scripted(folder: Path, rounds: int, budget: int) -> tuple[RunFolder, L
 
 
 def figures(run: RunFolder, lab: Lab, rounds: int) -> dict[str, Any]:
-    """What the journal and the server say of the run."""
+    """The figures of a run, from its journal and the server."""
     report = usage_report(run.records)
     late = Totals()
     prompts: dict[int, list[int]] = {}

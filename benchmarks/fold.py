@@ -1,4 +1,4 @@
-"""A long run's journal: how soon 100,000 events are open, and what one more costs.
+"""A journal of 100,000 events: the time to open it, and the cost of one more event.
 
 The journal is written by the real writer, of whole rounds as an agent makes them; only
 its fsyncs are left out while it is made. Opening is measured in a fresh process each
@@ -141,7 +141,7 @@ def _write(folder: Path, events: int) -> int:
 
 
 def _open(folder: Path) -> None:
-    """In the fresh process: open, fold, tell the seconds and the peak of memory."""
+    """In the fresh process: open, fold, print the seconds and the peak of memory."""
     path = folder / "events.jsonl"
     with RunLock.acquire(folder) as lock:
         begin = time.perf_counter()

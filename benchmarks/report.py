@@ -1,4 +1,4 @@
-"""How long a report takes: a run of 1,000 rounds through real files and git, then reported.
+"""Duration of `akg-tui report` on a run of 1,000 rounds, with real files and git.
 
 Measured as a user meets it, a process from start to end, beside one for a run of 10 rounds.
 """

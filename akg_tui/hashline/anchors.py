@@ -51,7 +51,7 @@ class ShownRevision:
         wrong = list(self._anchor_problems(index, op))
         if wrong:
             return [], wrong
-        problem = self._lost_lines(f"ops[{index}]{_label(op)}", op)
+        problem = self._survival_problem(f"ops[{index}]{_label(op)}", op)
         if problem:
             return [], [problem]
         return self._spans(index, op)
@@ -108,7 +108,7 @@ class ShownRevision:
             return tuple(min(n, len(self.newest.lines)) for n in numbers[:_MAX_QUOTED])
         return tuple(filter(None, map(self.line_map.line, numbers[:_MAX_QUOTED])))
 
-    def _lost_lines(self, label: str, op: Op) -> Problem | None:
+    def _survival_problem(self, label: str, op: Op) -> Problem | None:
         if self.line_map is None:
             return self._drifted(label, op)
         lines = _lines_of(op)

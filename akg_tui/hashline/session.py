@@ -1,4 +1,4 @@
-"""One reader of one file: what it was shown, what it changed, and what it may change now.
+"""The edit session of one reader: lines shown, edits made, and the check of the next edit.
 
 Owns the record of lines shown, by revision, and the lineage. An edit names a revision: the
 session follows the reader's own earlier edits exactly, and refuses an edit after a change from

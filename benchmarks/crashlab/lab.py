@@ -1,13 +1,13 @@
-"""A run killed, or its disk failed, at every step: it ends as one that was left alone.
+"""The crash lab: a run with a kill or a disk error at each step must end as an undisturbed run.
 
 The engine, the store, git and the files are what users get; the judge is the tests' fake
 one, so that a run takes a moment. `python -m benchmarks crashlab [--points N] [--kills N]
 [--losses N] [--seed S]` starts one process, warmed up, whose forks are the victims.
 
 A *point* is a step on the disk (`disk_faults`) with what happens there: a kill before it,
-in the middle of it or after it, or a full disk or a failing one, for once or from there
-on. A *kill* is a SIGKILL from outside at a random moment. A *loss* is a power loss after a
-step: what was not made durable is gone, or a part of it is.
+in the middle of it or after it, or a full disk or an I/O error, once or from there on. A *kill*
+is a SIGKILL from outside at a random moment. A *loss* is a power loss after a step: all or part of
+the data that was not durable is gone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Case(NamedTuple):
-    """What is done to one victim, and where. `point` is empty for a random kill."""
+    """One fault for one victim: scene, kind and step. `point` is empty for a random kill."""
 
     scene: str
     how: How
@@ -44,9 +44,9 @@ class Case(NamedTuple):
 
 
 def main(arguments: list[str]) -> bool:
-    """Start the lab with the watch under it; whether every case ended well."""
+    """Start the lab in a process whose file calls are counted; whether every case ended well."""
     options = _options(arguments)
-    # In memory where there is one: a fsync's time is no part of what is asked here.
+    # In memory where possible: the lab does not measure the time of fsync.
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="akg-crashlab-", dir=place) as folder:
         command = [sys.executable, "-m", "benchmarks.crashlab.lab", folder]
@@ -90,7 +90,7 @@ def chosen(cases: list[Case], count: int, dice: random.Random) -> list[Case]:
 
 
 def _progress(total: int) -> Iterator[None]:
-    """A line on stderr now and then, where somebody may be watching."""
+    """Print progress on stderr every few seconds."""
     began, told = time.monotonic(), 0.0
     for done in range(total + 1):
         now = time.monotonic()
@@ -101,7 +101,7 @@ def _progress(total: int) -> Iterator[None]:
 
 
 def work(folder: Path, options: argparse.Namespace) -> bool:
-    """In the watched process: make the scenes, do every case, print the figures."""
+    """In the counted process: make the scenes, do every case, print the figures."""
     from benchmarks.crashlab.victims import Lab
 
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""A disk as the standards promise it and no better: what was not synced may be gone.
+"""A model of a disk with the guarantees of POSIX only: data that was not synced may be lost.
 
 A file's bytes are durable after its own fsync, a name after the fsync of its folder. Fed
 with the steps of a traced process, it can say at any of them what a power loss would leave.
@@ -33,7 +33,7 @@ class Disk:
         self._top = _read(begun)
 
     def take(self, step: Step) -> None:
-        """One step of the process happens."""
+        """Apply one step of the process."""
         node = self._find(step.path)
         match step.op:
             case "create":

@@ -1,7 +1,7 @@
-"""The run that the crash lab's victims work on: real, but for the judge and the person.
+"""The run that the crash lab's victims work on: real except for the judge and the person.
 
-Both are functions of the journal, so a run that was killed and resumed must end like one
-that was not.
+Judge and person are functions of the journal, so a run that was killed and resumed must end like
+an undisturbed one.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class ModelNew:
 
 
 class Person:
-    """Sends commands at the keyboard, each due by the state alone, so a resumed run has them."""
+    """Sends a person's commands; the state alone decides when, so a resumed run gets them too."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
     def before(self, attempt: int) -> None:
-        """What is pressed while this attempt is measured."""
+        """Commands while this attempt is measured."""
         modes = {1: Mode.STEP, 2: Mode.REVIEW, 4: Mode.AUTO}
         if attempt in modes:
             self.engine.send(cmd.SetMode(modes[attempt]))
@@ -72,7 +72,7 @@ class Person:
             self.engine.send(cmd.EditItem(waiting[1], text, "a person thinks so too"))
 
     def between_rounds(self) -> None:
-        """What is pressed before an item becomes active: one undo, and one new plan."""
+        """Commands before an item becomes active: one undo, and one new plan."""
         state = self.engine.state
         if state.settled == 3 and not state.undone:
             self.engine.send(cmd.UndoKeep("slower on the other machine"))
@@ -81,7 +81,7 @@ class Person:
             self.engine.send(cmd.ForceReplan("think again"))
 
     def answer(self) -> None:
-        """What is pressed when the run waits."""
+        """Commands when the run waits."""
         state = self.engine.state
         if state.gate and not state.gate.answer:
             self.engine.send(cmd.AnswerGate(state.gate.gate, approve=True))
@@ -92,7 +92,7 @@ class Person:
 
 
 class AttendedEngine(Engine):
-    """The engine, with a person in front of it who answers as soon as it waits."""
+    """The engine with a person that answers as soon as it waits."""
 
     person: Person | None = None
 
@@ -125,8 +125,8 @@ class WatchedFakeJudge(FakeJudge):
         return await super().evaluate(kernel, incumbent, precise=precise)
 
 
-class FaintheartedSweep(Sweep):
-    """The sweep agent, which gives up once: when it is to edit after the second round."""
+class SweepThatGivesUp(Sweep):
+    """A sweep agent that gives up once, at the edit after the second round."""
 
     engine: Engine | None = None
 
@@ -170,7 +170,7 @@ def open_run(folder: Path) -> RunFolder:
 
 
 def session(folder: Path) -> RunFolder:
-    """What one process does: open, recover, work to the end, close."""
+    """The work of one process: open, recover, run to the end, close."""
     run = open_run(folder)
     judges: list[WatchedFakeJudge] = []
 
@@ -178,7 +178,7 @@ def session(folder: Path) -> RunFolder:
         judges.append(WatchedFakeJudge(on_progress))
         return judges[0]
 
-    model = FaintheartedSweep(0)
+    model = SweepThatGivesUp(0)
     engine = AttendedEngine(run, model, connect, clock=run._clock)
     model.engine = engine
     judges[0].person = engine.person = Person(engine)
@@ -194,7 +194,7 @@ def session(folder: Path) -> RunFolder:
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """What must not depend on when the run was killed, from a run at rest; checked whole."""
+    """The results that must not depend on kills, read from a run at rest after its checks."""
     path = find_run(folder)
     assert path is not None
     run = RunFolder.open(path)
@@ -223,8 +223,8 @@ def outcome(folder: Path) -> dict[str, Any]:
     }
 
 
-def spoil(run: Path | None) -> None:
-    """What a killed writer, a power loss and a person leave behind, all at once."""
+def damage(run: Path | None) -> None:
+    """Damage a run folder as a killed writer, a power loss and a person's edits would, at once."""
     assert run is not None
     with (run / "events.jsonl").open("ab") as journal:
         journal.write(b"deadbeef {" + bytes(500))

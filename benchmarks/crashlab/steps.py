@@ -1,4 +1,4 @@
-"""Words for the steps of a run on the disk, and what may happen at each."""
+"""Names of the steps of a run on the disk, and the faults that are possible at each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RECOVERY = {"SessionOpened", "EvalInterrupted", "ToolAnswered", "TurnInterrupted
 
 
 def faults_of(step: Step) -> list[tuple[How, int]]:
-    """What may happen at a step. An error may pass, or stay as long as the process lives."""
+    """The faults of a step. An error may be temporary, or last as long as the process."""
     kills = [How.KILL_BEFORE, How.KILL_AFTER]
     if step.op in ("write", "pwrite"):
         kills.insert(1, How.KILL_IN_THE_MIDDLE)
@@ -50,7 +50,7 @@ def _thing(steps: list[Step], index: int) -> str:
 
 
 def _event(steps: list[Step], index: int) -> str:
-    """Which event a step on the journal is for."""
+    """The event that a step on the journal writes."""
     if steps[index].op == "pwrite":
         return "the journal's end"
     for step in reversed(steps[: index + 1]):
@@ -64,7 +64,7 @@ def _event(steps: list[Step], index: int) -> str:
 
 
 def recovered(steps: list[Step]) -> int:
-    """How many steps there are before the first event that is not of the recovery."""
+    """Number of steps before the first event that is not of the recovery."""
     for index, step in enumerate(steps):
         if step.op == "write" and Path(step.path).name == "events.jsonl":
             kind = json.loads(step.data[9:])["event"]["type"]

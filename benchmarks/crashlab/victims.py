@@ -1,6 +1,6 @@
-"""The victims of the crash lab: how they are killed, and what must hold then.
+"""The victims of the crash lab: how they are killed, and the invariants checked afterwards.
 
-Everything here works in forks of one process that has all it needs loaded.
+The victims are forks of one process that has imported everything they need.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from benchmarks.crashlab import disk_faults
 from benchmarks.crashlab.disk_faults import How, Step
 from benchmarks.crashlab.lab import Case
 from benchmarks.crashlab.power_loss import Disk
-from benchmarks.crashlab.scenes import find_run, make_task, open_run, outcome, session, spoil
+from benchmarks.crashlab.scenes import damage, find_run, make_task, open_run, outcome, session
 from benchmarks.crashlab.steps import faults_of, of_step, recovered
 
 STOPPED, BROKEN = 10, 11
@@ -39,7 +39,7 @@ Fault = tuple[str, str]
 
 
 class Scene(NamedTuple):
-    """A folder to begin with, the steps of an undisturbed session in it, how many to try."""
+    """A start folder, the steps of an undisturbed session in it, and how many of them to try."""
 
     name: str
     folder: Path
@@ -56,7 +56,7 @@ class Loss(NamedTuple):
 
 
 class Lab:
-    """Scenes, and what is done to copies of them. `folder` is emptied by nobody else."""
+    """Scenes, and faults in copies of them. No other code may write to `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -99,7 +99,7 @@ class Lab:
             folder = self.folder / name.replace(" ", "-")
             self._copy(whole)
             self._victim(partial(self._work, How.KILL_AFTER, places[-2] + 1))
-            spoil(find_run(self.case))
+            damage(find_run(self.case))
             self.case.rename(folder)
             traced = self._trace(folder)
             scenes[name] = Scene(name, folder, traced, recovered(traced))
@@ -138,7 +138,7 @@ class Lab:
         ]
 
     def event_types(self, cases: list[Case]) -> tuple[int, list[str]]:
-        """How many kinds of event had a point at their write, and those that had none."""
+        """Number of kinds of event with a point at their write, and the kinds without one."""
         told = {case.point.rpartition("event ")[2] for case in cases if "event" in case.point}
         kinds = {kind.__name__ for kind in ev.Event.__subclasses__()}
         return len(told & kinds), sorted(kinds - told)
@@ -150,7 +150,7 @@ class Lab:
         told: Counter[str],
         faults: list[str],
     ) -> None:
-        """Do one case and count what came of it."""
+        """Do one case and count its result."""
         try:
             outcomes, found = work()
         except Exception:  # noqa: BLE001  one broken case is a finding, not the lab's end
@@ -161,7 +161,7 @@ class Lab:
             faults.append(f"{what}: {kind}: {why}")
 
     def point(self, case: Case) -> tuple[list[str], list[Fault]]:
-        """One point; then a resume that must end as if nothing had been."""
+        """One point; then a resume, whose end must be that of an undisturbed run."""
         self._copy(self._scenes[case.scene].folder)
         result, told = self._victim(
             lambda: self._work(case.how, case.step, error=case.error or errno.ENOSPC)
@@ -203,7 +203,7 @@ class Lab:
         return results, faults + self._resumed()
 
     def power_loss(self, loss: Loss) -> tuple[list[str], list[Fault]]:
-        """What a disk may hold after a power loss; then a resume."""
+        """A state of the disk that a power loss allows; then a resume."""
         scene = self._scenes["whole"]
         disk = Disk(self.case, scene.folder)
         for step in scene.steps[: loss.step]:
@@ -232,7 +232,7 @@ class Lab:
         self._acked[:8] = bytes(8)
 
     def _after(self, *, projections: bool = True) -> list[Fault]:
-        """What holds before anybody mends anything."""
+        """Check the invariants that hold before recovery."""
         path = find_run(self.case)
         acked = int.from_bytes(self._acked[:8], "little")
         if path is None:
@@ -280,7 +280,7 @@ class Lab:
         return faults
 
     def _told(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What `work` gives in a fork. Raises `AssertionError` with its trace if it failed."""
+        """The result of `work` in a fork. Raises `AssertionError` with its trace if it failed."""
         reader, writer = os.pipe()
         chunks: list[bytes] = []
 
@@ -311,7 +311,7 @@ class Lab:
         kill_after: float | None = None,
         on_data: Callable[[bytes], object] = bytes,
     ) -> tuple[str, str]:
-        """Fork, work, and say what became of it: ended, stopped, killed or broken; and why.
+        """Fork and work; return how the fork ended (ended, stopped, killed, broken) and why.
 
         With `kill_after`, the first byte from the pipe is the sign to kill, so many
         seconds later.
@@ -319,7 +319,7 @@ class Lab:
         errors, told = os.pipe()
         child = os.fork()
         if child == 0:
-            _be_the_victim(work, told)
+            _run_victim(work, told)
         os.close(told)
         readers = [errors]
         if pipe is not None:
@@ -347,8 +347,8 @@ class Lab:
         return names.get(os.WEXITSTATUS(status), "broken"), why.decode(errors="replace")
 
 
-def _be_the_victim(work: Callable[[], object], told: int) -> None:
-    """In the fork: never comes back."""
+def _run_victim(work: Callable[[], object], told: int) -> None:
+    """Run `work` in the fork; never returns."""
     status = BROKEN
     try:
         work()
@@ -373,7 +373,7 @@ def _counted(rounds: list[int]) -> list[Fault]:
 
 
 def _measured(run: Path) -> set[str]:
-    """The kernels that were measured and found correct, by the journal alone."""
+    """The kernels that the journal says were measured and found correct."""
     begun, good = "", set()
     for line in (run / "events.jsonl").read_bytes().splitlines():
         event = json.loads(line[9:])["event"]

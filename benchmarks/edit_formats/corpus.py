@@ -1,6 +1,6 @@
-"""Kernel files made up for the benchmark: C++, CUDA and Python, with the twins real ones have.
+"""Generated kernel files for the benchmark: C++, CUDA and Python, with repeated equal lines.
 
-Deterministic in its generator of chance. The files parse; they are never run.
+Deterministic for a seeded random generator. The files parse; they are never run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the formats cost: tokens of an edit and of a view, slips let through, time.
+"""Costs of the formats: tokens of an edit and of a view, undetected slips, time.
 
-Tokens are counted as `tokens` says; the clock is the caller's.
+A tokenizer of `tokens` counts; the clock is the caller's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class EditCost:
 
 @dataclass(frozen=True, slots=True)
 class Slips:
-    """Right tags with the number off by one or two: how many were not noticed."""
+    """Right tags with the number off by one or two, and how many of them were accepted."""
 
     tried: int
     missed: int

@@ -1,7 +1,7 @@
-"""Ten ways in which a file changes between the look and the edit, on rows with an identity.
+"""Ten ways in which a file changes between the view and the edit, on rows with an identity.
 
-Rows are objects, so the oracle knows a line among its twins: it never reads a tag, a
-number or a line map of the module under test. Pure but for the caller's chance.
+Rows are objects, so the oracle can tell a line from equal ones: it never reads a tag, a number or
+a line map of the module under test. Pure, with the caller's random generator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Rows `start` to `stop` (half open, from 0) give way to new ones."""
+    """New rows replace rows `start` to `stop` (half open, from 0)."""
 
     start: int
     stop: int
@@ -32,24 +32,24 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Carry:
-    """Rows `start` to `stop` go to the gap with `to` rows above it, counted before."""
+class Move:
+    """Rows `start` to `stop` move to the gap that had `to` rows above it."""
 
     start: int
     stop: int
     to: int
 
 
-Step: TypeAlias = Change | Carry
+Step: TypeAlias = Change | Move
 Drift: TypeAlias = Callable[[Random, Sequence[str], int, int, Sequence[str]], Step]
 
 
 def after(rows: Sequence[Row], step: Step) -> list[Row]:
-    """The rows once the step is made; those it does not aim at are the same objects."""
+    """The rows after the step; rows that it does not name are the same objects."""
     match step:
         case Change(start, stop, texts):
             return [*rows[:start], *map(Row, texts), *rows[stop:]]
-        case Carry(start, stop, to):
+        case Move(start, stop, to):
             taken = rows[start:stop]
             if to <= start:
                 return [*rows[:to], *taken, *rows[to:start], *rows[stop:]]
@@ -57,7 +57,7 @@ def after(rows: Sequence[Row], step: Step) -> list[Row]:
 
 
 def as_operation(step: Step, document: Document, tagger: Tagger) -> dict[str, object] | None:
-    """The same step as an edit of the reader's own; None for one that changes nothing."""
+    """The step as an edit operation of the reader; None for a step that changes nothing."""
 
     def anchor(index: int) -> str:
         return f"{index + 1}{tagger.tag(index + 1, document.lines[index])}"
@@ -71,17 +71,17 @@ def as_operation(step: Step, document: Document, tagger: Tagger) -> dict[str, ob
         case Change(start, _, texts):
             place = {"after": anchor(start - 1)} if start else {"at": "head"}
             return {"op": "insert", **place, "lines": list(texts)} if texts else None
-        case Carry(start, stop, to):
+        case Move(start, stop, to):
             if start <= to <= stop:
                 return None
             place = {"after": anchor(to - 1)} if to else {"before": anchor(0)}
             return {"op": "move", "from": anchor(start), "to": anchor(stop - 1), **place}
 
 
-def wanted(
+def expected_lines(
     rows: Sequence[Row], target: Sequence[Row], new: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """What the edit of `target` should lead to; None if its rows no longer stand together."""
+    """The text that the edit of `target` should give; None if its rows are no longer adjacent."""
     first = next((i for i, row in enumerate(rows) if row is target[0]), None)
     if first is None:
         return None
@@ -111,7 +111,7 @@ def _delete_above(
 def _twin_above(
     rng: Random, texts: Sequence[str], start: int, stop: int, other: Sequence[str]
 ) -> Step:
-    """The block around the target, pasted once more right above itself."""
+    """The block around the target, pasted a second time above itself."""
     first = max(0, start - rng.randint(0, 4))
     last = min(len(texts), stop + rng.randint(0, 4))
     return Change(first, first, tuple(texts[first:last]))
@@ -125,7 +125,7 @@ def _target_edited(
 
 
 def _altered(text: str) -> str:
-    """Another line: a name in it grows, or a remark is put to its end."""
+    """A changed line: a name in it is longer, or a comment follows it."""
     for word in ("stride", "rows", "sum", "offs", "idx", "n"):
         if word in text:
             return text.replace(word, f"{word}_2", 1)
@@ -156,7 +156,7 @@ def _target_moved(
     rng: Random, texts: Sequence[str], start: int, stop: int, other: Sequence[str]
 ) -> Step:
     places = [to for to in range(len(texts) + 1) if not start <= to <= stop]
-    return Carry(start, stop, rng.choice(places)) if places else Change(0, 0, ("moved",))
+    return Move(start, stop, rng.choice(places)) if places else Change(0, 0, ("moved",))
 
 
 def _rewritten(

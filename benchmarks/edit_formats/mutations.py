@@ -1,7 +1,7 @@
-"""Small faults put into a kernel file, whose repair is the edit that a format must carry.
+"""Small faults planted in a kernel file; the benchmark's edits repair them.
 
-Python is read by `ast`, C++ and CUDA by tree-sitter. A mutation is a replacement of bytes
-that leaves a file which still parses, in most cases; nothing is run.
+`ast` parses Python, tree-sitter C++ and CUDA. A mutation replaces bytes so that the file still
+parses in most cases; nothing is run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WORDS: Final = {"and": "or", "or": "and"}
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """Bytes `start` to `stop` of a file give way to `instead`."""
+    """`instead` replaces bytes `start` to `stop` of a file."""
 
     kind: str
     start: int
@@ -60,7 +60,7 @@ def mutations(document: Document) -> list[Mutation]:
 
 
 def mutate(document: Document, rng: Random, known: list[Mutation]) -> tuple[str, Document]:
-    """One of `known`, its kind drawn first so that the rare kinds are not drowned."""
+    """One of `known`; the kind is drawn first, so that rare kinds are as frequent as others."""
     kind = rng.choice(sorted({each.kind for each in known}))
     one = rng.choice([each for each in known if each.kind == kind])
     data = document.data[: one.start] + one.instead + document.data[one.stop :]

@@ -25,7 +25,7 @@ from benchmarks.edit_formats.tokens import ESTIMATE, Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class EditsReport:
-    """What `run` found. `stale` is hashline alone; `one_tag` the same without help of tags."""
+    """Results of `run`. `stale` is hashline; `one_tag` is hashline with one tag for all lines."""
 
     seed: int
     trials: int
@@ -75,7 +75,7 @@ def run(
     samples : sequence of Document
         Kernel files to use beside the generated ones.
     tokenizer : Tokenizer
-        What tokens are counted by.
+        Counts the tokens.
     """
     rng = Random(seed)
     tasks = Tasks(rng, samples)
@@ -110,7 +110,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    """First column left, the others right."""
+    """A plain table; the first column is aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(

@@ -1,7 +1,7 @@
-"""What each format does with an edit whose file has changed meanwhile: the matrix and the fuzz.
+"""Results of stale edits in each format, after ten kinds of change (matrix) and at random (fuzz).
 
-Every trial is judged by the rows' identity. An edit that is accepted although its lines no
-longer stand there, or that leads to another text than was meant, is silently wrong.
+The rows' identity decides every trial. An accepted edit whose lines are no longer there, or whose
+result differs from the intended text, is silently wrong.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from akg_tui.hashline.rejection import EditRejected
 from akg_tui.hashline.session import EditRequest, EditSession
 from akg_tui.hashline.tags import ALPHABET, Tagger
 from benchmarks.edit_formats.corpus import generated
-from benchmarks.edit_formats.drift import DRIFTS, Row, Step, after, as_operation, wanted
+from benchmarks.edit_formats.drift import DRIFTS, Row, Step, after, as_operation, expected_lines
 from benchmarks.edit_formats.mutations import Mutation, mutate, mutations
 from benchmarks.edit_formats.writers import CALLS
 
@@ -30,7 +30,7 @@ _CORPUS_FILES = 60
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A file with a fault, and the repair: rows `start` to `stop` give way to `new`."""
+    """A file with a fault, and the repair: `new` replaces rows `start` to `stop`."""
 
     kind: str
     document: Document
@@ -85,7 +85,7 @@ class Tasks:
 
 
 def repair(kind: str, broken: Document, original: Document) -> Task | None:
-    """The fewest lines that turn `broken` into `original`; None if none of them is old."""
+    """The smallest replacement that turns `broken` into `original`; None if it removes no line."""
     old, new = broken.lines, original.lines
     most = min(len(old), len(new))
     top = next((i for i in range(most) if old[i] != new[i]), most)
@@ -114,7 +114,7 @@ def matrix(tasks: Tasks, rng: Random, trials: int) -> dict[str, dict[str, Count]
             current = _document([row.text for row in now], task.document)
             # A line may move past its twins and leave the file, byte for byte, as it was.
             seen = rows if current.data == task.document.data else now
-            meant = wanted(seen, rows[task.start : task.stop], task.new)
+            meant = expected_lines(seen, rows[task.start : task.stop], task.new)
             for form in FORMATS:
                 counts[form][drift].add(_attempt(form, task, current, tagger), meant)
             counts[OWN][drift].add(_attempt_own(task, step, tagger), meant)
@@ -122,7 +122,7 @@ def matrix(tasks: Tasks, rng: Random, trials: int) -> dict[str, dict[str, Count]
 
 
 def _wider(task: Task) -> Task:
-    """The same repair, said of two lines more on either side."""
+    """The same repair as a replacement of two lines more on either side."""
     lines = task.document.lines
     start, stop = max(0, task.start - 2), min(len(lines), task.stop + 2)
     new = (*lines[start : task.start], *task.new, *lines[task.stop : stop])
@@ -156,7 +156,7 @@ def _attempt_own(task: Task, step: Step, tagger: Tagger) -> Sequence[str] | None
 
 
 def _make_own(session: EditSession, step: Step, tagger: Tagger) -> bool:
-    """The step as an edit of the reader's own; False if it would change nothing."""
+    """Make the step as an edit of the reader; False if it would change nothing."""
     operation = as_operation(step, session.document, tagger)
     if operation is None:
         return False
@@ -173,7 +173,7 @@ def _make_own(session: EditSession, step: Step, tagger: Tagger) -> bool:
 
 
 class OneTag(Tagger):
-    """Every line has the same tag, so that only the text and the lineage can protect it."""
+    """One tag for all lines, so that only the lineage can protect a line."""
 
     def tag(self, line_number: int, text: str) -> str:
         return ALPHABET[0]
@@ -232,7 +232,7 @@ def fuzz(tasks: Tasks, rng: Random, trials: int, tagger: Tagger) -> Fuzz:
 
 
 def _slice(tasks: Tasks, rng: Random) -> tuple[Document, int, int]:
-    """Up to 40 lines around a repair, and where the repair is: short files make twins likely."""
+    """Up to 40 lines around a repair, and its position; short files make equal lines likely."""
     task = tasks.draw()
     first = max(0, task.start - rng.randint(0, 15))
     lines = task.document.lines[first : task.stop + rng.randint(0, 15)]
@@ -256,7 +256,7 @@ class _Aim:
         at_end = self.op["op"] == "insert" and self.start + 1 == len(rows)
         if at_end and (not now or now[-1] is not target[-1]):
             return None  # an insert at the end of the file is still one only there
-        return wanted(now, target, self.lines)
+        return expected_lines(now, target, self.lines)
 
 
 def _aimed(rng: Random, document: Document, start: int, stop: int, tagger: Tagger) -> _Aim:

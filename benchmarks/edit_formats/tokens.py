@@ -1,6 +1,6 @@
-"""How many tokens a text costs: by a published vocabulary read from a file, or by an estimate.
+"""Token counts of a text, by a published vocabulary read from a file or by an estimate.
 
-The vocabularies are large and belong to others, so none is bundled: a `.tiktoken` rank file
+The vocabularies are large and have other owners, so none is bundled: a `.tiktoken` rank file
 (OpenAI's ``cl100k_base.tiktoken`` and ``o200k_base.tiktoken``, or the ``qwen.tiktoken`` that
 Qwen's packages carry) is named by its path.
 """

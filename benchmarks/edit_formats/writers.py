@@ -1,6 +1,6 @@
-"""The calls that a perfect writer would send: one edit, said in each format.
+"""The calls of a perfect writer: one edit in each format.
 
-Owns no matching: it only turns "these lines give way to those" into a call's arguments.
+It does no matching: it only turns a replacement of lines into a call's arguments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CONTEXT = 3  # lines on either side, as the patch formats are taught
 
 
 def hashline(document: Document, start: int, stop: int, new: Sequence[str], tagger: Tagger) -> Call:
-    """Lines `start` to `stop` (half open, from 0) of the document give way to `new`."""
+    """`new` replaces lines `start` to `stop` (half open, from 0) of the document."""
 
     def anchor(index: int) -> str:
         return f"{index + 1}{tagger.tag(index + 1, document.lines[index])}"
@@ -42,7 +42,7 @@ def hashline(document: Document, start: int, stop: int, new: Sequence[str], tagg
 
 
 def _substitution(old: str, new: str, anchor: str) -> dict[str, object] | None:
-    """The shortest middle of a line that changes and stands in it once."""
+    """The shortest part of a line that changes and occurs in it once."""
     most = min(len(old), len(new))
     top = next((i for i in range(most) if old[i] != new[i]), most)
     bottom = next((i for i in range(most - top) if old[-1 - i] != new[-1 - i]), most - top)
@@ -58,7 +58,7 @@ def _substitution(old: str, new: str, anchor: str) -> dict[str, object] | None:
 def str_replace(
     document: Document, start: int, stop: int, new: Sequence[str], tagger: Tagger
 ) -> Call:
-    """With as many lines of context as make the old text the only one of its kind."""
+    """With as much context as makes the old text unique."""
     lines = document.lines
     first, last = start, stop
     text = "\n".join(lines) + "\n"
@@ -89,7 +89,7 @@ def apply_patch(
 def unified_diff(
     document: Document, start: int, stop: int, new: Sequence[str], tagger: Tagger
 ) -> Call:
-    """Three lines of context, and right numbers."""
+    """Three lines of context, and correct line numbers."""
     rows = _rows(document, start, stop, new)
     above = min(_CONTEXT, start)
     old = sum(row[0] != "+" for row in rows)

@@ -22,7 +22,7 @@ SCRIPTED = "scripted"
 
 
 def add_model_options(bench: argparse.ArgumentParser) -> None:
-    """What only a benchmark with a model needs."""
+    """Declare the options of the benchmark with a model."""
     bench.add_argument(
         "--model",
         metavar="MODEL",

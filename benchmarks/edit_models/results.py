@@ -19,7 +19,7 @@ class BadResults(ValueError):
 
 
 class Setting(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is measured. `prompt_digest` changes when a task does."""
+    """The subject of a benchmark. `prompt_digest` changes with the tasks."""
 
     model: str
     seed: int
@@ -31,7 +31,7 @@ class Results:
     """All sessions so far; kept in a file as well if there is one."""
 
     def __init__(self, setting: Setting, path: Path | None) -> None:
-        """Read what is there. Raises `BadResults`."""
+        """Read the sessions of the file. Raises `BadResults`."""
         self.setting = setting
         self.path = path
         self.sessions: list[Session] = []

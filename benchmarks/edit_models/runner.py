@@ -1,4 +1,4 @@
-"""Plays all sessions that are still missing, and says what they show."""
+"""Plays the sessions that are missing, and makes the report of all of them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ async def play(
     *,
     on_session: Callable[[int, int], None],
 ) -> None:
-    """Play what `results` has not, the formats of one task side by side.
+    """Play the sessions that `results` lacks, the formats of one task one after the other.
 
     Interleaving them keeps a server that changes during the run from favouring a format.
-    `on_session` is told how many of how many are done. Raises `ModelFailed`, `BadResults`;
-    what was played is kept.
+    `on_session` gets the number of sessions done and of all. Raises `ModelFailed`, `BadResults`;
+    finished sessions are kept.
     """
     total = len(tasks) * len(formats) * repeats
     done = 0
@@ -62,7 +62,7 @@ def as_json(results: Results) -> dict[str, Any]:
 
 
 def table(results: Results) -> str:
-    """For a reader."""
+    """The report as plain text."""
     setting = results.setting
     lines = [
         f"{setting.model}: {setting.tasks} tasks, seed {setting.seed}",

@@ -1,8 +1,8 @@
 """A writer that knows the answer and sometimes slips: it tests the benchmark, not a model.
 
 It reads the file as any model must, takes the tags from what it was shown, and writes the
-one right edit in the format at hand. At the given rate it first makes the slip that is
-typical of the format, and mends it after the refusal.
+right edit in the format at hand. At the given rate it first makes the slip that is typical of the
+format, and corrects it after the refusal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN: Final = re.compile(r"^(\d+)([a-z]+|:[0-9a-f]{2})\|", re.MULTILINE)
 
 
 class _ServedTags(Tagger):
-    """The tags as they stand in a view; it can't make one up."""
+    """The tags of a view; it can't compute one."""
 
     __slots__ = ("_served",)
 
@@ -107,7 +107,7 @@ def _format_of(request: ChatRequest) -> str:
 
 
 def _slipped(call: dict[str, Any]) -> dict[str, Any]:
-    """The same call with the slip that the format invites: a wrong line, or a wrong blank."""
+    """The call with the slip that is typical of the format: a wrong line, or a wrong blank."""
     if "ops" in call:
         op = dict(call["ops"][0])
         for name in ("from", "at", "after"):

@@ -1,7 +1,7 @@
-"""A served model for the benchmark: asked what it can do once, and given time when it is busy.
+"""A served model for the benchmark: one probe of its abilities, retries when it is busy.
 
-There is no run whose journal could tell of a wait, so waits are short and few, and a server
-that does not come back ends the benchmark; what was played is kept.
+No journal could record a wait, so waits are short and few. A server that does not answer ends the
+benchmark; finished sessions are kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One model, one task, one edit format: a fresh conversation with two tools.
 
-The model may read the file and edit it, as often as its turns allow; it ends by answering
-without a call. What counts is the file it leaves, byte for byte.
+The model may read and edit the file as often as its turns allow; an answer without a call ends the
+session. Only the final bytes of the file count.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Session(Struct, frozen=True):
     output_tokens: int
 
 
-class _Desk:
+class _FileTools:
     """The file under repair and the tools on it."""
 
     def __init__(self, task: EditTask, form: EditFormat) -> None:
@@ -102,8 +102,8 @@ async def run_session(
     on_delta: Callable[[str], None] = lambda _: None,
 ) -> Session:
     """Play one session. Raises `ModelFailed`; nothing is known of the session then."""
-    desk = _Desk(task, open_format(form, Tagger(key)))
-    edit = ToolSpec("edit", _HOW[form], dict(desk.form.schema))
+    tools_of_file = _FileTools(task, open_format(form, Tagger(key)))
+    edit = ToolSpec("edit", _HOW[form], dict(tools_of_file.form.schema))
     messages: list[Message] = [UserMessage(task.prompt)]
     read_tokens = written_tokens = turns = 0
     while turns < MAX_TURNS:
@@ -113,18 +113,18 @@ async def run_session(
         written_tokens += reply.output_tokens
         if not reply.tool_uses:
             break
-        results = tuple((use.id, desk.use(use)) for use in reply.tool_uses)
+        results = tuple((use.id, tools_of_file.use(use)) for use in reply.tool_uses)
         messages.append(AssistantMessage(reply.text, reply.tool_uses, reply.blocks))
         messages.append(ToolMessage(results))
-    fixed = desk.document.text == task.original
+    fixed = tools_of_file.document.text == task.original
     return Session(
         task=task.id,
         format=form,
         repeat=repeat,
         fixed=fixed,
-        wrong=not fixed and desk.document.text != task.broken,
-        edits=desk.edits,
-        refused=desk.refused,
+        wrong=not fixed and tools_of_file.document.text != task.broken,
+        edits=tools_of_file.edits,
+        refused=tools_of_file.refused,
         turns=turns,
         input_tokens=read_tokens,
         output_tokens=written_tokens,

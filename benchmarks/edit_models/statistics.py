@@ -1,4 +1,4 @@
-"""What the sessions say: rates with intervals, and formats compared pair by pair.
+"""Statistics of the sessions: rates with intervals, and formats compared in pairs.
 
 A pair is the same task and repeat in two formats. Repeats of one task are not independent,
 so the interval of a difference is bootstrapped over tasks, not over sessions.

@@ -1,7 +1,7 @@
 """Tasks for a model: a kernel file with one planted fault, told in plain words.
 
-The words are in the style of the first published hashline benchmark: what kind of fault, in
-which function, and what to restore; never the line. The answer is the file before the fault.
+The prompt follows the first published hashline benchmark: it names the kind of fault, the
+function and the goal, never the line. The answer is the file before the fault.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The pictures of the gallery: every screen, replayed without a terminal from recorded runs.
+"""The pictures of the gallery: screens replayed from recorded runs without a terminal.
 
-What a picture shows is what the journal of a recording tells; nothing is made up but the
-moment at which it is looked at. Writes SVG files and nothing else.
+A picture shows only facts of a recorded journal, at a chosen event of it. Writes SVG files and
+nothing else.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WORKING, ASKED, OVER, LISTED = "working", "asked", "over", "listed"
 
 @dataclass(frozen=True)
 class Scene:
-    """A picture: at which moment, after which keys, and how it looks."""
+    """A picture: event, keys pressed before it, size, theme and language."""
 
     name: str
     size: tuple[int, int]
@@ -69,9 +69,9 @@ def scenes() -> tuple[Scene, ...]:
 
 
 def moment(recording: Recording, at: str) -> int:
-    """The number of the event that a scene is looked at after.
+    """The number of the last event that a scene shows.
 
-    Raises `ValueError` where in that run nothing was asked and kept.
+    Raises `ValueError` where no question of that run was answered with approval.
     """
     records = recording.records
     if at not in (WORKING, ASKED):
@@ -117,7 +117,7 @@ async def shown(recordings: Sequence[Recording], folder: Path, scene: Scene) -> 
 
 
 async def settled(app: WorkbenchApp, pilot: Pilot[int]) -> None:
-    """Wait until the screen shows all that it was started to show."""
+    """Wait until the screen shows everything that has begun to load."""
     await opened(app, pilot)
     for _ in range(2):
         await pulled(app, pilot)
@@ -129,7 +129,7 @@ async def settled(app: WorkbenchApp, pilot: Pilot[int]) -> None:
 
 
 async def opened(app: WorkbenchApp, pilot: Pilot[int]) -> None:
-    """Wait until a run or the list of runs stands: on a machine that stalls, that may be late.
+    """Wait until a run or the list of runs is on the screen; a slow machine may take long.
 
     Raises `RuntimeError` where neither comes.
     """
@@ -141,14 +141,14 @@ async def opened(app: WorkbenchApp, pilot: Pilot[int]) -> None:
 
 
 async def pulled(app: WorkbenchApp, pilot: Pilot[int]) -> None:
-    """Let the screen catch up with the run, and wait for all that this started."""
+    """Pull the run into the screen, and wait for the workers that this starts."""
     app.pull_now()
     await app.workers.wait_for_complete()
     await pilot.pause()
 
 
 async def _read(screen: Runs) -> None:
-    """Wait until every run of the list was read, and put them in their order."""
+    """Wait until every run of the list was read, and sort the list."""
     for _ in range(STEPS):
         if screen.catalogue.searched and not screen.catalogue.unread:
             break
@@ -158,7 +158,7 @@ async def _read(screen: Runs) -> None:
 
 
 def _under_way(handle: Recorded, recording: Recording, upto: int) -> None:
-    """What was going on: the evaluation under way, near its end as the journal tells it."""
+    """Show the evaluation in progress, near the end that the journal has for it."""
     running = handle.state.running
     if running is None:
         return
@@ -193,8 +193,8 @@ def _middle(recording: Recording) -> int:
 
 
 @contextmanager
-def nobodys_own(home: Path) -> Iterator[None]:
-    """Nothing of whoever makes the pictures in them: no settings, no folder, no time zone."""
+def neutral_environment(home: Path) -> Iterator[None]:
+    """An environment without the user's settings, folders and time zone."""
     mine = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "TZ": "UTC"}
     before = {name: os.environ.get(name) for name in (*mine, "NO_COLOR")}
     os.environ.update(mine)
@@ -212,7 +212,7 @@ def nobodys_own(home: Path) -> Iterator[None]:
 
 
 def paint(recordings: Sequence[Recording], out: Path) -> Iterator[Path]:
-    """Write every picture; each is told when it is there.
+    """Write every picture; yields each path once its file is written.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def paint(recordings: Sequence[Recording], out: Path) -> Iterator[Path]:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="akg-gallery-") as scratch:
         home = Path(scratch).resolve()
-        with nobodys_own(home):
+        with neutral_environment(home):
             folder = run_folders(recordings, home)
             for scene in scenes():
                 path = out / f"{scene.name}.svg"

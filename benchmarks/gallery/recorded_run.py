@@ -1,8 +1,7 @@
 """A recorded run: its journal and its kernels in one small archive, and a handle on it.
 
-The archive holds the journal, but for what tells the machine, and every kernel that it names,
-so what is shown of it is what happened. A handle stands at one event of it and takes no
-commands.
+The archive holds the journal, without facts about the machine, and every kernel that it names. A
+handle shows the run after one event of it and takes no commands.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def record(run: Path, archive: Path) -> Recording:
 
 
 def _anonymous(records: Sequence[ev.Record]) -> bytes:
-    """The journal's bytes without what tells the machine that it was measured on."""
+    """The journal's bytes without facts about the machine that measured."""
     lines: list[bytes] = []
     link = NO_LINE
     for each in records:
@@ -93,7 +92,7 @@ def read(archive: Path) -> Recording:
     Raises
     ------
     RunFolderError
-        If it is none, or is not what was recorded.
+        If the file is no recording, or was changed.
     """
     try:
         with zipfile.ZipFile(archive) as packed:

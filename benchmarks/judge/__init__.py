@@ -1,1 +1,1 @@
-"""Benchmarks of the judge by the judge: its errors, its power, its overhead."""
+"""Benchmarks of the judge: false KEEPs, gains found, overhead, leaks."""

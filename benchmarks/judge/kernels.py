@@ -1,7 +1,7 @@
 """Kernels with a gain that is known because it was planted: C++ that does some rows twice.
 
 Pure text. The extra rows are the same work as the others and write the same results, so a
-kernel with them is as right as one without, and slower by what the extra rows cost.
+kernel with them is as correct as one without, and slower by the cost of the extra rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an evaluation costs beside compiling and the timed samples, and how soon it can fail.
+"""Cost of an evaluation beside compilation and the timed samples, and time until a failure.
 
 Whole evaluations by the real judge, warm: all but the first. The kernel takes about a
 millisecond; its incumbent takes half of that, as long, or three times as long. Overhead is all
@@ -8,10 +8,10 @@ filling in inputs and checking results between samples. The samples are all call
 judge's clock was running for, those that warm a process up among them.
 
 An agent thinks between two evaluations, and in that time the judge draws the inputs of the next
-one and has processes ready. So there is a pause before each, of `THINKS_S`, which is less than
-any model takes; what an evaluation costs that follows at once is told beside it.
+one and has processes ready. So there is a pause of `THINKS_S` before each, less than any model
+takes; the cost of an evaluation without that pause is printed beside it.
 
-Whoever else is on the machine is in these figures. `plain_loop_s`, which a loop of Python takes,
+Other load on the machine is in these figures. `plain_loop_s`, which a loop of Python takes,
 and `stolen`, the share of CPU time that a hypervisor kept, tell how much of the machine there was
 to have; `undisturbed_ms` is the median of those evaluations in which the judge noticed nothing
 else at work. Whether the bound is held is told by the median of all.

@@ -1,4 +1,4 @@
-"""Trials on disk, one JSON object a line, and what they prove about a rate.
+"""Trials on disk, one JSON object a line, and the bounds of rates that they prove.
 
 A trial is written as soon as it ends, so a benchmark that was stopped goes on where it
 stopped. A line that was torn by the stop is left out, and its trial done again.
@@ -87,7 +87,7 @@ def of_judge(path: Path, judge: str) -> list[Trial]:
 
 
 def append(path: Path, trial: Trial) -> None:
-    """Write one more trial, after cutting off what a stop has left of another."""
+    """Append a trial, after removing a line torn by a stop."""
     with path.open("a+b") as file:
         end = file.tell()
         if end:
@@ -126,7 +126,7 @@ def promised_s(gain: float) -> float | None:
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """What a cell of the benchmark shows: so many trials of one kernel under one load.
+    """Figures of a cell of the benchmark: the trials of one kernel under one load.
 
     `alike` are the trials whose processes differed by no more than `ALIKE`, `alike_in_time` those
     of them that were kept within `promised_s`, however the others ended.

@@ -2,7 +2,7 @@
 
 Of the others a quarter is timed to the end, and the rest refused for a wrong result.
 
-Whatever is left behind shows: processes, shared memory, descriptors, the judge's memory.
+Looks for leaks of processes, shared memory, descriptors and the judge's memory.
 `python -m benchmarks soak --evaluations N`.
 """
 
@@ -72,7 +72,7 @@ SETTLED_S = 2.0
 
 @dataclass
 class Trace:
-    """What was seen after each evaluation."""
+    """Resources in use after each evaluation."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     memory: list[int] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Trace:
     unexpected: list[str] = field(default_factory=list)
 
     def look(self, judge: int) -> None:
-        """Note what the judge holds, now that it has nothing to do."""
+        """Record the resources of the idle judge."""
         below = process_watch.descendants(judge)
         # After a cancellation it may still be reading its own sources: a leak does not go away.
         until = time.monotonic() + SETTLED_S
@@ -149,7 +149,7 @@ EXPECTED = {
 
 
 async def soak(evaluations: int, scratch: Path) -> Trace:
-    """Evaluate, and look after each evaluation at what is left."""
+    """Evaluate, and record the resources in use after each evaluation."""
     trace = Trace()
 
     def ignore(_: Progress) -> None:
@@ -173,7 +173,7 @@ async def soak(evaluations: int, scratch: Path) -> Trace:
 
 
 def figures(trace: Trace) -> dict[str, Any]:
-    """Return what the trace shows, and whether it holds."""
+    """Return the figures of the trace, and whether the bounds hold."""
     half = len(trace.memory) // 2
     late = trace.memory[half:]
     slope = statistics.linear_regression(range(len(late)), late).slope

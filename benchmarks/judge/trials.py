@@ -35,7 +35,7 @@ CALIBRATIONS = 6
 
 
 class CannotPlant(Exception):
-    """The judge would not measure the kernel that is to be slower by a known share."""
+    """The judge could not measure the kernel that must be slower by a known share."""
 
 
 def task_of(planted: Planted) -> Task:
@@ -98,9 +98,9 @@ async def run_cell(
 async def plant(judge: Judge, planted: Planted, gain: float) -> int:
     """Return how many extra rows make a call longer by `gain`, as the judge measures it.
 
-    Every row done twice is measured, where the cost is easy to see, as often as it takes to know
-    it well; extra rows cost in proportion. They cost less than their share of all rows: the call
-    itself is in every time, and a second visit may find what the first has fetched.
+    Measures the kernel with every row done twice, where the cost is largest, until it is certain;
+    extra rows cost in proportion. They cost less than their share of all rows, because every time
+    includes the call itself, and a second visit may find its data in a cache.
 
     Raises
     ------
@@ -121,12 +121,12 @@ async def plant(judge: Judge, planted: Planted, gain: float) -> int:
 
 
 def cost_of_doubling(ratios: Sequence[Interval]) -> float:
-    """Return what all rows done twice add, as a share of a call: one bad measurement is ignored."""
+    """Return the cost of all rows done twice, as a share of a call; robust to one outlier."""
     return statistics.median(ratio.ratio for ratio in ratios) - 1
 
 
 def is_certain(ratios: Sequence[Interval]) -> bool:
-    """Say whether so many measurements together tell the cost of doubling well enough."""
+    """Return whether these measurements determine the cost of doubling well enough."""
     if len(ratios) < CALIBRATIONS_LEAST:
         return False
     weight = math.fsum(4 / max(ratio.high - ratio.low, 1e-9) ** 2 for ratio in ratios)

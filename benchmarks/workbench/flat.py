@@ -1,4 +1,4 @@
-"""Memory over a long replay: the workbench on journals of 100,000 and of 1,000,000 events.
+"""Memory of the workbench on journals of 100,000 and of 1,000,000 events.
 
 The journal is of rounds of 1,000 events, as an agent makes them that asks a model at every step
 and sends a subagent ahead: 1,000 rounds in a million events. Every figure is of a process of
@@ -115,7 +115,7 @@ def _cut(whole: Path, folder: Path, events: int) -> None:
 
 
 def _resident_mib() -> float:
-    """After a look for garbage, as the workbench takes one when it rests."""
+    """Resident memory after a garbage collection, as an idle workbench makes one."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
@@ -128,7 +128,7 @@ def _peak_mib() -> float:
 
 
 async def _settled(app: WorkbenchApp) -> None:
-    """Until every pane has read all that there is."""
+    """Wait until every pane has read everything."""
     deck = app.screen
     assert isinstance(deck, Deck)
     await _until(lambda: deck.news >= len(app.look_now().records))
@@ -228,7 +228,7 @@ async def _attached(folder: Path, whole: Path, stops: Sequence[int]) -> dict[str
 
 
 def _measured(*words: str) -> dict[str, float]:
-    """What a fresh process found."""
+    """The figures of a fresh process."""
     command = [sys.executable, "-m", "benchmarks.workbench.flat", *words]
     done = subprocess.run(command, check=True, capture_output=True)
     figures: dict[str, float] = json.loads(done.stdout)

@@ -1,9 +1,9 @@
 """A workbench under a flood of events, for `benchmarks.workbench.views`: a run played by hand.
 
 `python -m benchmarks.workbench.flooded RATE` shows a long run whose journal grows by RATE events a
-second, until it is killed. What the events say is what an agent would: replies, tool calls
-and their answers. Besides, it writes the worst stall of its event loop and its own cost to
-the file named by `FLOODED_REPORT`, twice a second.
+second, until it is killed. The events are those of an agent: replies, tool calls and answers.
+Twice a second it writes the worst stall of its event loop and its own cost to the file named by
+`FLOODED_REPORT`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def event(number: int) -> ev.AnyEvent:
 
 
 class _Journal(OnDemand[ev.Record]):
-    """As a run's journal on disk: of its records none is in memory but those that are read."""
+    """Like a run's journal on disk: only records that are being read are in memory."""
 
     def __init__(self, begun: list[ev.Record], at: float) -> None:
         self._begun = begun

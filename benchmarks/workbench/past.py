@@ -1,6 +1,6 @@
 """Time travel through 100,000 events, a folder of 10,000 runs, and memory over 1,000,000 events.
 
-A jump is what a key does: another state, every pane and the timeline drawn, until the
+A jump is the effect of a key: another state, every pane and the timeline drawn, until the
 screen's rows are there; headless, at 120×40, to random events, in time of the processor.
 The list is opened on a folder of copies of one short journal; its stalls are how late the
 loop was while keys were pressed and the runs were being read. Memory is

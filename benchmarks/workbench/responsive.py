@@ -1,4 +1,4 @@
-"""How soon the workbench answers a key while kernels misbehave behind it.
+"""Time from a key to the screen while kernels misbehave.
 
 A real run in a pseudo-terminal of 120×40: settings of one kernel that are wrong, hang,
 exit and are slow, each evaluated for real. All the while `c` (the chart's unit) is

@@ -1,4 +1,4 @@
-"""How soon a review of 3,000 changed lines is on screen.
+"""Time until a review of 3,000 changed lines is on the screen.
 
 A headless screen of 160×50 over a run in memory: from the key to the first row of the diff
 drawn, compared lines and layout included. Two kinds of change: every other line of 6,000,

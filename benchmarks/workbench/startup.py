@@ -1,4 +1,4 @@
-"""How soon the workbench shows its first frame, and the command line its help.
+"""Time to the first frame of the workbench, and to the help of the command line.
 
 Real processes, a real pseudo-terminal of 120×40. The machine's own speed is measured in
 the same run (a bare interpreter, an import of Textual), so the figures can be compared

@@ -1,4 +1,4 @@
-"""A program in a pseudo-terminal: keys go in, and what it writes is timed, not read."""
+"""A program in a pseudo-terminal: sends keys, and times the output without reading it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Terminal:
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
 
     def drain(self, seconds: float) -> None:
-        """Let it write for so long."""
+        """Let the program write for this long."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if select.select([self._terminal], [], [], left)[0]:

@@ -1,4 +1,4 @@
-"""How fast the workbench's own views are, and how it answers under a flood of events.
+"""Speed of the workbench's views, and its response under a flood of events.
 
 The views are measured in this process, in seconds of its processor; keys in a real
 pseudo-terminal of 120×40, by the clock, to the first bytes that follow. The slow terminal
@@ -239,7 +239,7 @@ def _keys(report: Path, events: int) -> float:
 def _stalls(report: Path, rate: int) -> dict[str, tuple[float, float]]:
     """The worst stall of the loop after each action, in milliseconds.
 
-    By the clock, and what of it the loop's own thread had of the processor.
+    By the clock, and the CPU time of the loop's own thread within it.
     """
     terminal = _flooded(5_000 if not rate else 500, report, long=True, rate=rate)
     begun: list[tuple[float, str]] = []

@@ -58,7 +58,7 @@ def test_tasks_cover_every_kind_name_the_function_and_never_the_line() -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-async def test_a_writer_who_knows_the_answer_repairs_every_file_in_every_format(form: str) -> None:
+async def test_a_writer_that_knows_the_answer_repairs_every_file_in_every_format(form: str) -> None:
     model = Scripted(TASKS, slip=0.0, seed=1)
     for task in TASKS:
         session = await run_session(task, form, 1, model, key=b"k")
@@ -66,7 +66,7 @@ async def test_a_writer_who_knows_the_answer_repairs_every_file_in_every_format(
         assert (session.edits, session.refused, session.turns) == (1, 0, 3)
 
 
-async def test_a_slip_in_hashline_is_refused_and_mended_at_the_next_call() -> None:
+async def test_a_slip_in_hashline_is_refused_and_corrected_at_the_next_call() -> None:
     model = Scripted(TASKS, slip=1.0, seed=1)
     sessions = [await run_session(task, "hashline", 1, model, key=b"k") for task in TASKS]
     assert all(session.fixed for session in sessions)
@@ -94,7 +94,7 @@ async def test_another_change_than_the_repair_is_counted_as_wrong() -> None:
 @pytest.mark.parametrize(
     "arguments", [{}, {"ops": "rubbish"}, {"ops": [{"op": "burn"}]}, {"old": 3, "new": None}]
 )
-async def test_rubbish_arguments_are_refused_and_change_nothing(
+async def test_malformed_arguments_are_refused_and_change_nothing(
     arguments: dict[str, object],
 ) -> None:
     for form in FORMATS:

@@ -23,7 +23,7 @@ def apply(name: str, document: Document, call: dict[str, Any]) -> Document | Ref
 
 @pytest.mark.parametrize("name", FORMATS)
 @given(st.data())
-def test_on_a_fresh_file_every_format_does_what_was_meant_or_refuses(
+def test_on_an_unchanged_file_every_format_makes_the_intended_edit_or_refuses(
     name: str, data: st.DataObject
 ) -> None:
     lines = data.draw(st.lists(st.text("ab }\t", max_size=4), min_size=1, max_size=12).filter(any))
@@ -46,14 +46,10 @@ def test_a_call_out_of_form_is_refused(name: str, call: dict[str, Any]) -> None:
     assert isinstance(apply(name, kernel("a\n"), call), Refusal)
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_every_format_says_its_name_and_its_schema(name: str) -> None:
-    form = open_format(name, TAGGER)
-    assert form.name == name
-    assert form.schema["type"] == "object"
-
-
-def test_an_unknown_format_is_told_by_name() -> None:
+def test_formats_open_by_name_and_the_error_for_an_unknown_one_names_it() -> None:
+    opened = [open_format(name, TAGGER) for name in FORMATS]
+    assert [form.name for form in opened] == list(FORMATS)
+    assert all(form.schema["type"] == "object" for form in opened)
     with pytest.raises(ValueError, match="no edit format 'ed'"):
         open_format("ed", TAGGER)
 

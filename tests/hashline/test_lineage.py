@@ -28,13 +28,13 @@ def chains(draw: st.DrawFn) -> list[LineMap]:
 
 
 @given(chains())
-def test_it_does_not_matter_in_which_order_maps_are_put_together(maps: list[LineMap]) -> None:
+def test_composition_of_line_maps_is_associative(maps: list[LineMap]) -> None:
     a, b, c = maps
     assert a.then(b).then(c) == a.then(b.then(c))
 
 
 @given(chains())
-def test_a_map_of_no_change_changes_no_map(maps: list[LineMap]) -> None:
+def test_the_unchanged_map_is_the_identity_of_composition(maps: list[LineMap]) -> None:
     a = maps[0]
     assert LineMap.unchanged(len(a.to)).then(a) == a == a.then(LineMap.unchanged(a.count))
 

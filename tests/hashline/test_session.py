@@ -192,7 +192,7 @@ def test_without_a_revision_an_edit_must_mean_the_same_in_all_that_were_shown() 
     assert session.document.lines == ("new", "a", "c")
 
 
-def test_an_edit_that_no_revision_allows_is_told_why_by_the_newest() -> None:
+def test_the_refusal_of_an_edit_that_fits_no_revision_refers_to_the_newest() -> None:
     session = session_of(kernel("a\nb\n"))
     delete = {"op": "delete", "from": anchor(session.document, 2)}
     session.observe(kernel("a\nb\nc\n"))
@@ -239,7 +239,7 @@ def test_a_revision_that_never_was_is_refused() -> None:
         assert refused(session, delete, rev=revision) == ["unknown revision"]
 
 
-def test_the_third_identical_edit_that_changes_nothing_gets_a_hard_word() -> None:
+def test_the_third_identical_edit_without_effect_is_refused_as_a_repeated_no_op() -> None:
     session = session_of(kernel("a\nb\n"))
     same = {"op": "replace", "from": anchor(session.document, 1), "lines": ["a"]}
     other = {"op": "replace", "from": anchor(session.document, 2), "lines": ["b"]}
@@ -251,7 +251,7 @@ def test_the_third_identical_edit_that_changes_nothing_gets_a_hard_word() -> Non
     assert refused(session, same) == ["no-op"]
 
 
-def test_a_refused_proposal_leaves_no_trace_and_an_old_one_is_not_taken() -> None:
+def test_a_checked_proposal_changes_nothing_and_an_outdated_one_is_not_accepted() -> None:
     session = session_of(kernel("a\nb\n"))
     delete = EditRequest(parse_ops([{"op": "delete", "from": anchor(session.document, 1)}]), 0)
     proposal = session.check(delete)
@@ -276,14 +276,14 @@ def test_a_repeated_boundary_row_is_refused_and_quoted() -> None:
     make(session, brace, rev=0, allow_dup=False)
 
 
-def test_a_row_that_ended_the_range_before_may_end_it_again() -> None:
+def test_a_line_that_ended_the_range_before_may_end_it_again() -> None:
     session = session_of(kernel("x += 1\nx += 1\ny\n"))
     op = {"op": "replace", "from": anchor(session.document, 1), "lines": ["new", "x += 1"]}
     make(session, op, allow_dup=False)
     assert session.document.lines == ("new", "x += 1", "x += 1", "y")
 
 
-def test_tags_copied_into_the_text_are_taken_off_only_if_every_row_has_a_shown_one() -> None:
+def test_copied_tags_are_stripped_only_if_every_line_has_one_that_was_shown() -> None:
     document = kernel("alpha\n  beta\ngamma\n")
     one, two = anchor(document, 1), anchor(document, 2)
     session = session_of(document)
@@ -327,7 +327,7 @@ def test_a_substitution_keeps_the_ending_of_its_line() -> None:
         ({"op": "copy", "from": 2, "to": 3, "after": 2}, "a\nb\r\nb\r\nc\r\nc\r\nd"),
     ],
 )
-def test_lines_are_carried_with_their_endings(op: dict[str, Any], text: str) -> None:
+def test_moved_and_copied_lines_keep_their_endings(op: dict[str, Any], text: str) -> None:
     session = session_of(kernel("a\nb\r\nc\r\nd"))
     named = {k: anchor(session.document, v) if isinstance(v, int) else v for k, v in op.items()}
     make(session, named)
@@ -359,7 +359,7 @@ def test_moved_lines_are_followed_and_copied_ones_are_not_confused_with_them() -
         ],
     ],
 )
-def test_moves_copies_and_substitutions_collide_like_ranges(ops: list[dict[str, Any]]) -> None:
+def test_moves_copies_and_substitutions_conflict_like_ranges(ops: list[dict[str, Any]]) -> None:
     session = session_of(kernel("a\nb\nc\nd\n"))
     named = [
         {k: anchor(session.document, v) if isinstance(v, int) else v for k, v in op.items()}
@@ -368,7 +368,7 @@ def test_moves_copies_and_substitutions_collide_like_ranges(ops: list[dict[str, 
     assert refused(session, *named) == ["overlap"]
 
 
-def test_a_byte_order_mark_does_not_come_to_the_front_by_an_edit() -> None:
+def test_an_edit_that_would_put_a_byte_order_mark_first_is_refused() -> None:
     session = session_of(kernel("a\n\ufeffb\n"))
     assert refused(session, {"op": "delete", "from": anchor(session.document, 1)}) == ["unwritable"]
 

@@ -44,7 +44,7 @@ def test_a_stale_edit_is_caught_even_if_every_tag_is_the_same(data: st.DataObjec
     assert caught.value.problems[0].reason == "drift"
 
 
-def test_a_rejection_says_first_that_nothing_was_written_then_why_then_what_is() -> None:
+def test_a_rejection_gives_no_change_then_the_reasons_then_the_current_lines() -> None:
     document = kernel("".join(f"line {i}\n" for i in range(1, 13)))
     ops = [
         {"op": "delete", "from": f"9{anchor(document, 10)[2:]}"},
@@ -80,7 +80,7 @@ def test_the_anchors_of_a_rejection_work_in_a_retry() -> None:
     assert proposal.result.document.lines == ("new", "a", "B", "c")
 
 
-def test_a_range_of_many_lines_that_moved_can_be_taken_up_from_the_rejection() -> None:
+def test_the_rejection_of_a_long_moved_range_has_anchors_for_a_retry() -> None:
     body = [f"x[{i}] = {i};" for i in range(40)]
     session = session_of(kernel("\n".join(body)))
     old = session.document
@@ -103,14 +103,16 @@ def test_a_range_of_many_lines_that_moved_can_be_taken_up_from_the_rejection() -
         ("", "the text you name is changed or gone in r1"),
     ],
 )
-def test_where_the_text_went_is_told_and_not_followed(now: str, said: str) -> None:
+def test_the_rejection_tells_the_new_place_of_the_text_and_does_not_edit_there(
+    now: str, said: str
+) -> None:
     served = kernel("alpha\nbeta\n")
     op = {"op": "delete", "from": anchor(served, 2)}
     error = rejection(kernel(now), [op], served=served)
     assert said in error.problems[0].detail
 
 
-def test_what_was_served_before_a_change_from_outside_is_never_valid_again() -> None:
+def test_anchors_from_before_a_change_from_outside_are_never_valid_again() -> None:
     session = session_of(kernel("a\nb\n"))
     first = session.document
     op = parse_ops([{"op": "delete", "from": anchor(first, 2)}])

@@ -92,13 +92,13 @@ async def test_a_run_that_is_opened_late_is_waited_for(monkeypatch: pytest.Monke
     assert [word for word in WORDS["deck"] if word not in words_of(picture)] == []
 
 
-def test_nothing_else_lies_among_the_pictures() -> None:
+def test_the_folder_holds_exactly_the_pictures_of_the_gallery() -> None:
     assert {path.stem for path in PICTURES.iterdir()} == WORDS.keys()
     assert {scene.name for scene in gallery.scenes()} == WORDS.keys()
 
 
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
-def test_a_recording_is_small_whole_and_tells_nothing_of_the_machine(archive: Path) -> None:
+def test_a_recording_is_small_complete_and_without_details_of_the_machine(archive: Path) -> None:
     assert sum(path.stat().st_size for path in ARCHIVES) < 200 * 1024
     recording = recorded_run.read(archive)
     told = recording.journal(len(recording.records)).decode() + "".join(recording.kernels.values())
@@ -152,7 +152,7 @@ def test_a_recording_that_was_changed_is_refused(tmp_path: Path) -> None:
         (["gallery"], "there is no recording in"),
     ],
 )
-def test_what_cannot_be_drawn_is_told_in_one_line(
+def test_a_gallery_that_cannot_be_drawn_is_an_error_of_one_line(
     words: list[str], told: str, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -161,7 +161,7 @@ def test_what_cannot_be_drawn_is_told_in_one_line(
     assert told in capsys.readouterr().err
 
 
-def test_who_only_uses_the_program_is_not_told_of_the_gallery(
+def test_the_help_does_not_list_the_gallery(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit):

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -14,7 +19,7 @@ from akg_tui.hashline import Document, Tagger
 from akg_tui.hashline.parse_gate import fault_in, language_of
 from benchmarks.edit_formats.corpus import generated
 from benchmarks.edit_formats.cost import edit_costs, slips
-from benchmarks.edit_formats.drift import DRIFTS, Carry, Change, Row, after, wanted
+from benchmarks.edit_formats.drift import DRIFTS, Change, Move, Row, after, expected_lines
 from benchmarks.edit_formats.mutations import KINDS, mutate, mutations
 from benchmarks.edit_formats.report import EditsReport, run, tables
 from benchmarks.edit_formats.staleness import OWN, Count, OneTag, Tasks, fuzz, matrix
@@ -55,12 +60,12 @@ def test_every_kind_of_fault_is_made_and_leaves_a_file_that_parses() -> None:
 def test_the_oracle_follows_rows_and_not_their_text() -> None:
     rows = [Row("a"), Row("}"), Row("}"), Row("b")]
     pasted = after(rows, Change(1, 1, ("}",)))
-    assert wanted(pasted, rows[1:2], ["x"]) == ("a", "}", "x", "}", "b")
-    moved = after(rows, Carry(1, 2, 4))
+    assert expected_lines(pasted, rows[1:2], ["x"]) == ("a", "}", "x", "}", "b")
+    moved = after(rows, Move(1, 2, 4))
     assert moved == [rows[0], rows[2], rows[3], rows[1]]
-    assert wanted(moved, rows[1:3], ["x"]) is None
-    assert wanted(after(rows, Change(1, 2, ("}",))), rows[1:2], ["x"]) is None
-    assert after(moved, Carry(3, 4, 1)) == rows
+    assert expected_lines(moved, rows[1:3], ["x"]) is None
+    assert expected_lines(after(rows, Change(1, 2, ("}",))), rows[1:2], ["x"]) is None
+    assert after(moved, Move(3, 4, 1)) == rows
 
 
 def test_all_classes_of_drift_are_met_by_every_format() -> None:
@@ -156,3 +161,16 @@ def test_a_bad_vocabulary_is_told_with_its_line(tmp_path: Path, text: str, told:
         tokenizer_from(path)
     with pytest.raises(BadVocabulary, match="cannot read"):
         tokenizer_from(tmp_path / "none.tiktoken")
+
+
+def test_the_command_works_from_the_files_of_a_wheel(tmp_path: Path) -> None:
+    root, site = Path(__file__).parents[2], tmp_path / "site"
+    build = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
+    folders = {"akg_tui": "akg_tui", **build["targets"]["wheel"]["force-include"]}
+    for source, target in folders.items():
+        shutil.copytree(root / source, site / target)
+    (tmp_path / "benchmarks.py").write_text("raise SystemExit('the wrong benchmarks')")
+    command = [sys.executable, "-m", "akg_tui", "bench", "edits", "--trials", "2", "--stale", "20"]
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.check_output(command, cwd=tmp_path, env=environment, text=True)
+    assert "silently wrong, %" in done

@@ -19,7 +19,7 @@ def _sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def test_new_bytes_take_the_place_of_the_expected_ones(tmp_path: Path) -> None:
+def test_new_bytes_replace_the_expected_ones(tmp_path: Path) -> None:
     path = tmp_path / "kernel.py"
     path.write_bytes(b"old\r\n")
     path.chmod(0o640)
@@ -29,7 +29,7 @@ def test_new_bytes_take_the_place_of_the_expected_ones(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["kernel.py"]  # noqa: PTH208
 
 
-def test_a_file_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_changed_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "kernel.py"
     path.write_bytes(b"someone else's")
     before = path.stat()
@@ -49,7 +49,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert real.read_bytes() == b"new"
 
 
-def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         swap_file(tmp_path / "none.py", b"new", expected_sha256=_sha(b""))
     with pytest.raises(IsADirectoryError):
@@ -59,7 +59,7 @@ def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
         swap_file(tmp_path / "pipe", b"new", expected_sha256=_sha(b""))
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_litter(
+def test_a_failed_write_leaves_the_old_file_and_no_temporary_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "kernel.py"

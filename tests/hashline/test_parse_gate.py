@@ -23,7 +23,7 @@ def test_a_python_file_that_parsed_must_still_parse() -> None:
 @pytest.mark.parametrize(
     "line", ["x = '\x00'", "x = " + "-" * 100_000 + "1", "x = 1" + "+1" * 100_000]
 )
-def test_what_the_python_parser_chokes_on_is_refused_too(line: str) -> None:
+def test_code_that_crashes_the_python_parser_is_refused_too(line: str) -> None:
     document = kernel("y = 1\n", path="kernel.py")
     op = {"op": "insert", "at": "tail", "lines": [line]}
     error = rejection(document, [op])
@@ -126,7 +126,7 @@ def test_cpp_in_a_string_of_a_python_file_must_still_parse() -> None:
     edit(document, [fine])
 
 
-def test_prose_in_a_string_may_say_anything() -> None:
+def test_prose_in_a_string_is_not_parsed_as_code() -> None:
     document = kernel(PYTHON, path="kernel.py")
     op = {"op": "replace", "from": anchor(document, 3), "lines": ["More; {and (more"]}
     edit(document, [op])

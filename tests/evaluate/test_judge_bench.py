@@ -65,13 +65,6 @@ def test_a_line_torn_by_a_stop_is_done_again(tmp_path: Path) -> None:
     assert records.read(path) == [trial(True), trial(False)]
 
 
-def test_another_file_is_refused_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "aa.jsonl"
-    path.write_text("not a trial\n" * 3)
-    with pytest.raises(BadRecords, match=r"aa\.jsonl:1: not a trial"):
-        records.read(path)
-
-
 def test_trials_of_another_judge_are_refused_by_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,7 +82,9 @@ def test_the_command_refuses_another_file_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "aa.jsonl"
-    path.write_text("not a trial\n\n")
+    path.write_text("not a trial\n" * 3)
+    with pytest.raises(BadRecords, match=r"aa\.jsonl:1: not a trial"):
+        records.read(path)
     assert main(["bench", "aa", "--kernel", "mixed", "--resume", str(path)]) == 2
     told = capsys.readouterr()
     assert told.out == ""
@@ -111,7 +106,7 @@ def test_trials_of_a_file_are_not_done_again(
     assert '"kept":1' in capsys.readouterr().out
 
 
-def test_an_evaluation_that_did_not_happen_counts_as_failed_not_as_no_keep() -> None:
+def test_an_evaluation_with_an_error_counts_as_failed_and_not_as_no_keep() -> None:
     (cell,) = records.summarize([trial(False), trial(False, correct=False)])
     assert (cell.trials, cell.failed, cell.kept) == (1, 1, 0)
 
@@ -137,7 +132,7 @@ def test_a_gain_is_promised_in_time_where_processes_are_alike() -> None:
 
 
 @pytest.mark.parametrize(("gain", "seconds"), [(0.029, None), (0.03, 30.0), (0.1, 5.0), (0.5, 5.0)])
-def test_the_larger_a_gain_the_sooner_it_is_promised(gain: float, seconds: float | None) -> None:
+def test_larger_gains_are_promised_sooner(gain: float, seconds: float | None) -> None:
     assert records.promised_s(gain) == seconds
 
 
@@ -151,7 +146,7 @@ def test_the_larger_a_gain_the_sooner_it_is_promised(gain: float, seconds: float
         (found(kept=True, deviation=0.02, elapsed_s=60.0, gain=0.02), 1, 0),
     ],
 )
-def test_the_command_says_by_its_code_whether_a_promise_was_kept(
+def test_the_exit_code_tells_whether_a_promise_was_kept(
     one: Trial, alike: int, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "power.jsonl"
@@ -182,7 +177,7 @@ def test_the_bounds_are_the_rates_that_make_such_a_result_one_in_twenty(
 
 
 @pytest.mark.parametrize("name", list(KERNELS))
-def test_a_planted_kernel_is_right_and_does_its_extra_rows(
+def test_a_planted_kernel_is_correct_and_computes_its_extra_rows(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AKG_CACHE_DIR", str(tmp_path))
@@ -214,7 +209,7 @@ def test_a_neighbour_ends_with_its_block() -> None:
     assert made[0].returncode == 0
 
 
-async def test_the_judge_takes_a_planted_kernel_for_right(tmp_path: Path) -> None:
+async def test_the_judge_finds_a_planted_kernel_correct(tmp_path: Path) -> None:
     planted = KERNELS["compute"]
     async with Judge(task_of(planted), planted.reference, tmp_path, prefetch=False) as judge:
         found = await judge.probe(planted.kernel(7), timed=False)
@@ -225,12 +220,12 @@ def around(ratio: float, half: float) -> Interval:
     return Interval(ratio, ratio - half, ratio + half, 0.99)
 
 
-def test_what_a_row_costs_is_not_believed_of_one_wild_measurement() -> None:
+def test_one_outlier_does_not_change_the_cost_of_a_row() -> None:
     measured = [around(1.5, 0.05), around(1.01, 0.05), around(1.52, 0.05)]
     assert cost_of_doubling(measured) == pytest.approx(0.5)
 
 
-def test_what_a_row_costs_is_measured_until_it_is_known_well() -> None:
+def test_the_cost_of_a_row_is_measured_until_it_is_certain() -> None:
     sharp, wide = around(2.0, 0.02), around(1.3, 0.07)
     assert not is_certain([])
     assert not is_certain([sharp] * (CALIBRATIONS_LEAST - 1))

@@ -49,7 +49,7 @@ def test_a_strange_path_stays_on_the_header_line() -> None:
     assert view.split("\n")[0].startswith(r"@k\n\x1b[31m.py r0 ")
 
 
-def test_the_reply_to_an_edit_shows_fresh_anchors_around_each_change() -> None:
+def test_the_answer_to_an_edit_shows_fresh_anchors_around_each_change() -> None:
     document = kernel("".join(f"line {i}\n" for i in range(1, 31)))
     result = edit(
         document,
