@@ -1,4 +1,7 @@
-"""What a chat model is, to the loop: a request in, one reply out, text streamed meanwhile."""
+"""The interface of a chat model: a request in, one reply out, text streamed meanwhile.
+
+Owns the types of messages, tool calls, replies and failures; does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ToolUse(Struct, frozen=True):
-    """A model's wish to call a tool. Untrusted until validated.
+    """A tool call that a model asks for. Untrusted until validated.
 
     `fault` says why it must not be run at all: it was cut off, or its arguments are no JSON.
     """
@@ -73,7 +76,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 class ChatRequest(Struct, frozen=True):
-    """`previous_id` is the id of the last reply in this conversation, for the server's notes."""
+    """`previous_id` is the id of the last reply in this conversation, for cache diagnostics."""
 
     system: str
     tools: tuple[ToolSpec, ...]
@@ -130,7 +133,7 @@ class ServerBusy(ModelFailed):
     asked_s : float, optional
         How long the server asked to wait.
     unreachable : bool
-        Nobody answered at the address.
+        No server answered at the address.
     garbled : bool
         What came was no whole reply; waiting longer is not what helps.
     spent : Spent
@@ -162,7 +165,7 @@ class ModelUnusable(ModelFailed):
 
 
 class ChatModel(Protocol):
-    """Anything that can take the agent's part."""
+    """Anything that can act as the agent: a served model, a search, a script of a test."""
 
     @property
     def name(self) -> str: ...

@@ -1,9 +1,8 @@
-"""What the model is shown: a conversation that only ever grows, until it is begun anew.
+"""Context management: a conversation that only grows, and when a new one must begin.
 
-Owns the messages. Nothing that was sent is changed: a request is a prefix of the next, so
-a server's cache holds. When a prompt has grown beyond its budget, the next visit to a phase
-begins a new conversation from the plan and the kernel; it never edits the old one. A
-restart does the same, for nothing here is on disk.
+Owns the messages. A message that was sent never changes: a request is a prefix of the next, so the
+server's prompt cache holds. When a prompt has grown beyond its budget, the next visit begins a new
+conversation from the plan and the kernel. Nothing here is on disk, so a restart does the same.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class Conversation:
     def request(self, hints: Sequence[str], own: Sequence[str] = ()) -> ChatRequest:
         """The next request; hints that it does not carry yet come last.
 
-        `own` are messages to the one who talks here alone.
+        `own` are a person's messages to this subagent alone.
         """
         for hint in hints_told(hints[self.hints_told :]):
             self.say(hint)
@@ -163,18 +162,18 @@ class Context:
         self._host = host
         self._budget = budget
         self._conversation: Conversation | None = None
-        self._spoiled = ""
-        self._aside = False
+        self._invalid = ""
+        self._of_subagent = False
 
-    def apart(self) -> Context:
-        """A context for one task aside, which this one never sees."""
-        aside = Context(self._brief, budget=self._budget, host=self._host)
-        aside._aside = True
-        return aside
+    def for_subagent(self) -> Context:
+        """A context for a subagent's visit; its messages stay out of this one."""
+        context = Context(self._brief, budget=self._budget, host=self._host)
+        context._of_subagent = True
+        return context
 
-    def spoil(self, why: str) -> None:
-        """The conversation cannot go on; the next visit begins a new one."""
-        self._spoiled = why
+    def invalidate(self, why: str) -> None:
+        """End the conversation for the reason `why`; the next visit begins a new one."""
+        self._invalid = why
 
     def begin(
         self,
@@ -198,7 +197,7 @@ class Context:
             if why and self._brief.keeps:
                 tokens = old.prompt_tokens if old else 0
                 run.send(cmd.Observe(ev.ContextRebuilt(reason=why, prompt_tokens=tokens)))
-            self._spoiled = ""
+            self._invalid = ""
             now = self._conversation = Conversation(self._brief.system, executor.specs)
             said = self._brief.opening(run.state)
         else:
@@ -214,11 +213,11 @@ class Context:
     def _rebuild_reason(self, run: RunAccess, old: Conversation | None) -> str:
         """Why a new conversation must begin; "" when the old one goes on or there is none."""
         if old is None:
-            return "a new session" if run.state.usage and not self._aside else ""
+            return "a new session" if run.state.usage and not self._of_subagent else ""
         if not self._brief.keeps:
             return "every visit stands alone"
-        if self._spoiled:
-            return self._spoiled
+        if self._invalid:
+            return self._invalid
         if old.prompt_tokens > self._budget:
             return f"the prompt grew beyond {self._budget} tokens"
         return ""

@@ -1,7 +1,7 @@
-"""What the agent is told: the rules and the task once, and at every visit what is new.
+"""The texts of the prompts: rules and task once, and at every visit what is new.
 
-Made from the state and the task's files alone, so after a restart the agent is told the same.
-Hints are told once, in the next request; answers and undone keeps stay.
+Made from the state and the task's files alone, so a restart makes the same texts. A hint is told
+once, in the next request; answers and KEEPs that were undone are told at every visit.
 """
 
 from __future__ import annotations
@@ -46,12 +46,7 @@ def visit_prompt(state: RunState) -> str:
     if state.active is not None:
         item = state.item(state.active)
         parts.append(f"Active item: {item.id}: {one_line(item.text, 400)}")
-    if state.attempts and state.attempts[-1].number:
-        last = state.attempts[-1]
-        parts.append(f"Last verdict: {last.item} {last.verdict}: {one_line(last.reason, 300)}")
-        if last.measurement.detail:
-            detail = last.measurement.detail[:2_000]
-            parts.append(f"What the harness saw:\n{detail}")
+    parts += _last_verdict(state)
     parts += told_by_person(state)
     parts.append(render_plan(state))
     if state.phase is not Phase.EDIT and (tried := render_tried(state)):
@@ -171,11 +166,7 @@ def situation(state: RunState) -> str:
         f"Phase {state.phase}. {_DUTY[state.phase]} Allowed now: {tools}.",
         f"Rounds settled: {state.settled} of {policy.max_rounds}. Best so far: {_best(state)}.",
     ]
-    if state.attempts and state.attempts[-1].number:
-        last = state.attempts[-1]
-        parts.append(f"Last verdict: {last.item} {last.verdict}: {one_line(last.reason, 300)}")
-        if last.measurement.detail:
-            parts.append(f"What the harness saw:\n{last.measurement.detail[:2_000]}")
+    parts += _last_verdict(state)
     if state.phase is Phase.PLAN and state.diagnosis is not None and not state.pending:
         parts.append(_diagnosis(state))
     if state.active is not None:
@@ -188,6 +179,16 @@ def situation(state: RunState) -> str:
     if state.phase is Phase.PLAN:
         parts.append(f"The plan needs {least_items(state)} item(s) or more.")
     return "\n".join(parts)
+
+
+def _last_verdict(state: RunState) -> list[str]:
+    if not state.attempts or not state.attempts[-1].number:
+        return []
+    last = state.attempts[-1]
+    parts = [f"Last verdict: {last.item} {last.verdict}: {one_line(last.reason, 300)}"]
+    if detail := last.measurement.detail[:2_000]:
+        parts.append(f"What the harness saw:\n{detail}")
+    return parts
 
 
 def _best(state: RunState) -> str:

@@ -1,7 +1,7 @@
-"""The ReAct loop: think, call tools, read the answers, until the work is done.
+"""The ReAct loop: ask the model, run its tool calls, answer them, until the work is done.
 
-For any conversation with a model, the run's own or a subagent's. Holds which subagents are at
-work in memory, so that one of them can be stopped; whether it may be stopped is for core to say.
+Serves the conversation of the run's own agent and those of subagents. Holds in memory which
+subagents are at work, so that one of them can be stopped; core decides whether it may be.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ class Stopped(Exception):
 
 
 class Stops:
-    """The subagents at work that a call started, by name."""
+    """Stops subagents at work, by name."""
 
     def __init__(self) -> None:
         self._at_work: dict[str, asyncio.Task[Any]] = {}
 
     def stop(self, subagent: str) -> None:
-        """End its work at once. One that is not at work is let be."""
+        """Cancel its work at once; does nothing where it is not at work."""
         if work := self._at_work.get(subagent):
             work.cancel()
 
-    async def heeded(self, subagent: str, work: Coroutine[Any, Any, T]) -> T:
+    async def run(self, subagent: str, work: Coroutine[Any, Any, T]) -> T:
         """Do `work` as that of `subagent`. Raises `Stopped` when it is stopped meanwhile.
 
         Cancelling the caller ends the work too, and is no stop.
@@ -72,10 +72,10 @@ class Stops:
 
 @dataclass
 class LoopContext:
-    """Who talks for which run: what every conversation of a run has in common.
+    """What the loop needs beside a conversation, common to all conversations of a run.
 
-    `source` is the subagent that talks, if one does. `inner`: it talks inside a turn of the
-    run's own agent, so it opens and ends none, and no hint is for it.
+    `source` is the name of the subagent, "" for the run's own agent. `inner`: the loop runs inside
+    a turn of the run's own agent, so it ends no turn and carries no hints.
     """
 
     run: RunAccess
@@ -90,11 +90,11 @@ class LoopContext:
 
 
 class Ended(Struct, frozen=True):
-    """How a conversation ended. `failure` is "" when its work was done."""
+    """How the loop ended. `failure` is "" when its work was done."""
 
     reply: ChatReply | None = None
     failure: str = ""
-    spoiled: str = ""  # why the conversation cannot be gone on with
+    invalid: str = ""  # why the conversation cannot continue
 
 
 async def run_loop(
@@ -105,13 +105,13 @@ async def run_loop(
     turns: int,
     done: Callable[[ChatReply], bool],
     remind: Callable[[ChatReply], str],
-    together: Callable[[ToolUse], bool] = lambda use: False,
+    concurrent: Callable[[ToolUse], bool] = lambda use: False,
     transcript: Transcript | None = None,
 ) -> Ended:
     """Ask, run the calls, answer them, until `done` or `turns` replies.
 
     `remind` is what a reply without a call is answered with, "" for nothing; neighbouring
-    calls that are `together` are made at the same time. Raises `ModelFailed`, `NoRoom` and
+    calls that are `concurrent` are made at the same time. Raises `ModelFailed`, `NoRoom` and
     `WaitEnded`; the conversation is then as it was before the last request.
     """
     trouble = ""
@@ -126,7 +126,7 @@ async def run_loop(
             _end_turn(loop)
             why = f"the model refused to go on: {one_line(reply.text, 200) or 'no reason given'}"
             return Ended(reply, why, "the model refused to go on")
-        results = await _answers(reply.tool_uses, execute, together)
+        results = await _answers(reply.tool_uses, execute, concurrent)
         _end_turn(loop)
         conversation.take(reply, results)
         keep(conversation.messages)
@@ -142,7 +142,7 @@ async def run_loop(
 
 
 def _unkept(messages: Sequence[Message]) -> None:
-    """Where no transcript is kept: the run's own agent has the journal."""
+    """Keep no transcript: the run's own agent has the journal."""
 
 
 def waiting(run: RunAccess, source: str) -> tuple[str, ...]:
@@ -183,11 +183,11 @@ def _end_turn(loop: LoopContext) -> None:
 async def _answers(
     uses: Sequence[ToolUse],
     execute: Callable[[ToolUse], Awaitable[ToolResult]],
-    together: Callable[[ToolUse], bool],
+    concurrent: Callable[[ToolUse], bool],
 ) -> tuple[tuple[str, ToolResult], ...]:
     """The results of all calls, in the order of the calls."""
     results: list[tuple[str, ToolResult]] = []
-    for at_once, neighbours in groupby(uses, together):
+    for at_once, neighbours in groupby(uses, concurrent):
         group = list(neighbours)
         if at_once and len(group) > 1:
             answers = await _at_once(group, execute)

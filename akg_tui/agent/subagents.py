@@ -1,7 +1,7 @@
-"""Subagents: a task of its own in a conversation of its own; only its last words come back.
+"""Subagents: one task in a conversation of its own, of which only the final text comes back.
 
-Owns their bounds, their place in the journal and their transcripts. A subagent works in the
-phase of whoever started it, by the same budgets and the same gates, and cannot start another.
+Owns their bounds, their events in the journal and their transcripts. A subagent works in the phase
+in which it was started, under the run's budgets and gates, and cannot start another.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Status = Literal["done", "limit", "failed", "cancelled", "interrupted"]
 
 
 class Streams(Protocol):
-    """Who watches the subagents (`akg_tui.engine.live.SubagentStreams`)."""
+    """Where the text of subagents is streamed to (`akg_tui.engine.live.SubagentStreams`)."""
 
     def begin(self, subagent: str, agent: str, told: str) -> None: ...
 
@@ -50,8 +50,8 @@ class Streams(Protocol):
     def end(self, subagent: str) -> None: ...
 
 
-class Unseen:
-    """Nobody watches."""
+class NoStreams:
+    """Drops the text of subagents."""
 
     def begin(self, subagent: str, agent: str, told: str) -> None:
         pass
@@ -64,7 +64,7 @@ class Unseen:
 
 
 class Begun(Struct, frozen=True):
-    """A subagent that was just started: its name, its place on disk, its prompt in a line."""
+    """A subagent that was just started: its name, its place on disk, its prompt on one line."""
 
     id: str
     node: Node
@@ -97,13 +97,13 @@ def end(run: RunAccess, subagent: str, status: Status, reason: str = "") -> None
 
 
 def why_stopped(run: RunAccess, subagent: str) -> str:
-    """Why a person stopped it, in words; "" where nobody did."""
+    """Why a person stopped it, in words; "" where no person did."""
     one = at_work(run.state, subagent)
     return stopped_words(one) if one is not None and one.stopped else ""
 
 
 class Subagents:
-    """Plays the subagents of one visit, at most `AT_ONCE` at a time and `A_VISIT` in all."""
+    """Runs the subagents of one visit, at most `AT_ONCE` at a time and `A_VISIT` in all."""
 
     def __init__(self, loop: LoopContext, streams: Streams) -> None:
         self._loop = loop
@@ -111,24 +111,24 @@ class Subagents:
         self._room = asyncio.Semaphore(AT_ONCE)
         self._begun = 0
 
-    async def run(self, errand: SubagentCall) -> ToolResult:
-        """Play one to its end. A subagent that fails is an error result, never an exception."""
-        prompt = _prompt(errand.arguments)
+    async def run(self, call: SubagentCall) -> ToolResult:
+        """Run one to its end. A subagent that fails is an error result, never an exception."""
+        prompt = _prompt(call.arguments)
         if not prompt:
             return ToolResult.error("the prompt is empty: a subagent knows only what it says")
         if self._begun >= A_VISIT:
             return ToolResult.error(f"{A_VISIT} subagents were started in this visit")
         self._begun += 1
         async with self._room:
-            return await self._play(errand, prompt)
+            return await self._play(call, prompt)
 
-    async def _play(self, errand: SubagentCall, prompt: str) -> ToolResult:
+    async def _play(self, call: SubagentCall, prompt: str) -> ToolResult:
         run = self._loop.run
-        begun = begin(run, errand.agent, prompt, errand.node)
-        toolbox = errand.toolbox(begun.id)
+        begun = begin(run, call.agent, prompt, call.node)
+        toolbox = call.toolbox(begun.id)
         conversation = Conversation(subagent_text(run.state), toolbox.specs)
         conversation.say(prompt)
-        self._streams.begin(begun.id, errand.agent, begun.told)
+        self._streams.begin(begun.id, call.agent, begun.told)
         loop = replace(
             self._loop,
             source=begun.id,
@@ -136,7 +136,7 @@ class Subagents:
             on_delta=lambda text: self._streams.write(begun.id, text),
         )
         try:
-            ended = await self._loop.stops.heeded(
+            ended = await self._loop.stops.run(
                 begun.id,
                 run_loop(
                     loop,
@@ -180,7 +180,7 @@ def _status(ended: Ended) -> Status:
 
 
 def _told(ended: Ended) -> ToolResult:
-    """What the one who started it is told: the final text, or that there is none and why."""
+    """The result of the call that started it: the final text, or that there is none and why."""
     if ended.failure:
         return ToolResult("error", NO_SUMMARY, f"the subagent came to no answer: {ended.failure}")
     text = ended.reply.text.strip() if ended.reply else ""

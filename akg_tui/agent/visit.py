@@ -1,7 +1,7 @@
-"""One stay of the agent in one phase: the run's own agent, or in DIAGNOSE a subagent.
+"""A visit: the agent's work in one phase, by the run's own agent or in DIAGNOSE by a subagent.
 
-Leaving is not the model's choice: a visit ends when core finds the phase's work done, or
-when turns run out.
+A visit ends when core finds the phase's work done, or when its turns run out; the model does not
+decide it. A failure of the model becomes an event, never an exception.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from akg_tui.agent.chat import ChatModel, ChatReply, ModelFailed, ModelUnusable,
 from akg_tui.agent.context import Context, VisitBrief
 from akg_tui.agent.model_calls import CallBudget, NoRoom, Retry, WaitEnded
 from akg_tui.agent.react_loop import LoopContext, Stops, run_loop
-from akg_tui.agent.subagents import Streams, Subagents, Unseen, begin, end, why_stopped
+from akg_tui.agent.subagents import NoStreams, Streams, Subagents, begin, end, why_stopped
 from akg_tui.agent.tools.call_record import Transcript
 from akg_tui.agent.tools.composite import SUBAGENT
 from akg_tui.agent.tools.registry import tools_in
@@ -58,15 +58,15 @@ async def visit(
         stops or Stops(),
     )
     own = context or Context(VisitBrief(), budget=0)
-    seen = streams or Unseen()
+    seen = streams or NoStreams()
     if run.state.phase is Phase.DIAGNOSE:
-        await _diagnosis(loop, own.apart(), seen)
+        await _diagnosis(loop, own.for_subagent(), seen)
     else:
-        await _stay(loop, own, Caller(), seen)
+        await _run_visit(loop, own, Caller(), seen)
 
 
-async def _diagnosis(loop: LoopContext, apart: Context, streams: Streams) -> None:
-    """A fresh look, without the habits that led here: a subagent whose call is the visit."""
+async def _diagnosis(loop: LoopContext, context: Context, streams: Streams) -> None:
+    """A diagnosis in a new conversation: a subagent that has the whole visit."""
     state = loop.run.state
     begun = begin(loop.run, DIAGNOSIS, f"{state.fail_streak} failures in a row")
     streams.begin(begun.id, DIAGNOSIS, begun.told)
@@ -77,9 +77,9 @@ async def _diagnosis(loop: LoopContext, apart: Context, streams: Streams) -> Non
 
     caller = Caller(begun.id, begun.node.name)
     try:
-        failure = await _stay(
+        failure = await _run_visit(
             replace(loop, source=begun.id, on_delta=on_delta),
-            apart,
+            context,
             caller,
             streams,
             Transcript(begun.node),
@@ -92,14 +92,14 @@ async def _diagnosis(loop: LoopContext, apart: Context, streams: Streams) -> Non
     end(loop.run, begun.id, "failed" if failure else "done", failure)
 
 
-async def _stay(
+async def _run_visit(
     loop: LoopContext,
     own: Context,
     caller: Caller,
     streams: Streams,
     transcript: Transcript | None = None,
 ) -> str:
-    """The visit itself; the answer is why it came to nothing, or ""."""
+    """Run the loop until the phase is done; the answer is why it failed, or ""."""
     run, phase = loop.run, loop.run.state.phase
     agents = Subagents(loop, streams)
     conversation, executor = own.begin(run, caller=caller, agents={SUBAGENT: agents})
@@ -112,7 +112,7 @@ async def _stay(
             turns=MAX_TURNS,
             done=lambda reply: visit_over(run.state, loop.clock()),
             remind=lambda reply: _reminder(run, reply),
-            together=executor.starts_agent,
+            concurrent=executor.starts_agent,
             transcript=transcript,
         )
     except WaitEnded:
@@ -128,7 +128,7 @@ async def _stay(
             # A new conversation is what a refusal is mended with, and this one was new: were
             # nothing counted, such a server would be asked and paid for without end.
             run.send(cmd.Observe(ev.VisitFailed(phase=phase, reason=str(error))))
-        own.spoil(f"the server refused the prompt: {one_line(str(error), 120)}")
+        own.invalidate(f"the server refused the prompt: {one_line(str(error), 120)}")
         return str(error)
     except NoRoom as error:
         run.send(cmd.Observe(ev.CallRefused(reason=str(error))))
@@ -136,8 +136,8 @@ async def _stay(
     except ModelFailed as error:
         run.send(cmd.Observe(ev.VisitFailed(phase=phase, reason=str(error))))
         return str(error)
-    if ended.spoiled:
-        own.spoil(ended.spoiled)
+    if ended.invalid:
+        own.invalidate(ended.invalid)
     if ended.failure:
         run.send(cmd.Observe(ev.VisitFailed(phase=phase, reason=ended.failure)))
     return ended.failure

@@ -1,6 +1,6 @@
-"""The pages as values, and BM25 over them.
+"""Knowledge pages as values, and a BM25 search over them.
 
-Pure but for `library`, which reads the pages that ship with the program, once.
+Pure but for `library`, which reads the pages that ship with the program, once. Writes nothing.
 """
 
 from __future__ import annotations

@@ -131,55 +131,6 @@ async def test_a_tool_is_added_by_its_module_and_one_line_in_the_registry(
         [cache.cache_clear() for cache in caches]
 
 
-@pytest.mark.parametrize(
-    ("tool", "required", "defaults"),
-    [
-        ("read_file", ["file_path"], {}),
-        ("write_file", ["content"], {"encoding": "utf-8", "overwrite": True}),
-        ("ask_user", ["message"], {}),
-        ("check_python_code", ["file_path"], {}),
-        ("check_markdown", ["file_path"], {}),
-        ("execute_script", ["script_path"], {"timeout": 300}),
-        (
-            "verify_kernel",
-            ["task_code", "generated_code", "op_name"],
-            {
-                "task_id": "default_task",
-                "device_id": 0,
-                "timeout": 300,
-                "cur_path": "",
-                "framework": "torch",
-                "backend": "cuda",
-                "arch": "a100",
-                "dsl": "triton",
-            },
-        ),
-        (
-            "profile_kernel",
-            ["task_code", "generated_code", "op_name"],
-            {
-                "task_id": "default_task",
-                "device_id": 0,
-                "run_times": 50,
-                "warmup_times": 5,
-                "cur_path": "",
-                "framework": "torch",
-                "backend": "cuda",
-                "arch": "a100",
-                "dsl": "triton",
-            },
-        ),
-    ],
-)
-def test_the_tools_of_the_specification_have_its_parameters_and_defaults(
-    tool, required, defaults
-) -> None:
-    known = own_tools()[tool]
-    assert list(known.required) == required
-    told = {name: schema.get("default") for name, schema in known.properties.items()}
-    assert {name: told[name] for name in defaults} == defaults
-
-
 def test_in_a_run_the_target_is_the_tasks_own() -> None:
     known = for_target(own_tools(), Target(backend="cpu", dsl="cpp", arch="zen4"))
     told = {name: s.get("default") for name, s in known["verify_kernel"].properties.items()}

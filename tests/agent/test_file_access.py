@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from akg_tui.agent.chat import ToolResult, ToolUse
-from akg_tui.agent.tools import file_access as jails
+from akg_tui.agent.tools import file_access
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.agent.tools.file_access import FileAccess, Refused
 from akg_tui.core import events as ev
@@ -140,7 +140,7 @@ CASES = [
     Case(
         "too much",
         "write_file",
-        {"file_path": "notes/a", "content": "x" * (jails.MAX_WRITE + 1)},
+        {"file_path": "notes/a", "content": "x" * (file_access.MAX_WRITE + 1)},
         "are too many",
     ),
     Case(
@@ -255,14 +255,14 @@ async def test_an_order_from_outside_changes_nothing(case: Case, tmp_path: Path)
         assert engine.state.work_blob == state.work_blob
 
 
-def jail_in(folder: Path) -> FileAccess:
+def access_to(folder: Path) -> FileAccess:
     (folder / "run" / "notes").mkdir(parents=True)
     (folder / "secret.txt").write_text(SECRET)
     return FileAccess(folder / "run", "kernel.py")
 
 
 def test_a_file_swapped_for_a_link_after_the_check_is_not_followed(tmp_path, monkeypatch) -> None:
-    jail = jail_in(tmp_path)
+    access = access_to(tmp_path)
     target = tmp_path / "run" / "notes" / "a.md"
     target.write_text("mine")
     real = os.fstat
@@ -276,13 +276,13 @@ def test_a_file_swapped_for_a_link_after_the_check_is_not_followed(tmp_path, mon
             target.symlink_to(tmp_path / "secret.txt")
         return status
 
-    monkeypatch.setattr(jails.os, "fstat", fstat)
-    assert jail.read("notes/a.md") == b"mine"
+    monkeypatch.setattr(file_access.os, "fstat", fstat)
+    assert access.read("notes/a.md") == b"mine"
     assert swapped
 
 
 def test_a_folder_swapped_for_a_link_while_walking_is_not_followed(tmp_path, monkeypatch) -> None:
-    jail = jail_in(tmp_path)
+    access = access_to(tmp_path)
     inner = tmp_path / "run" / "notes" / "inner"
     inner.mkdir()
     (tmp_path / "elsewhere").mkdir()
@@ -294,16 +294,16 @@ def test_a_folder_swapped_for_a_link_while_walking_is_not_followed(tmp_path, mon
             inner.symlink_to(tmp_path / "elsewhere")
         real(path, mode, dir_fd=dir_fd)
 
-    monkeypatch.setattr(jails.os, "mkdir", mkdir)
+    monkeypatch.setattr(file_access.os, "mkdir", mkdir)
     with pytest.raises(Refused, match="links are not followed"):
-        jail.write("notes/inner/a.md", b"owned")
+        access.write("notes/inner/a.md", b"owned")
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_a_link_put_in_place_before_the_final_move_is_replaced_not_followed(
     tmp_path, monkeypatch
 ) -> None:
-    jail = jail_in(tmp_path)
+    access = access_to(tmp_path)
     target = tmp_path / "run" / "notes" / "a.md"
     real = os.rename
 
@@ -311,49 +311,49 @@ def test_a_link_put_in_place_before_the_final_move_is_replaced_not_followed(
         target.symlink_to(tmp_path / "secret.txt")
         real(*args, **kwargs)
 
-    monkeypatch.setattr(jails.os, "rename", rename)
-    jail.write("notes/a.md", b"owned")
+    monkeypatch.setattr(file_access.os, "rename", rename)
+    access.write("notes/a.md", b"owned")
     assert (tmp_path / "secret.txt").read_text() == SECRET
     assert target.read_bytes() == b"owned"
     assert not target.is_symlink()
 
 
 def test_writing_a_file_with_a_second_name_leaves_the_other_name_as_it_was(tmp_path) -> None:
-    jail = jail_in(tmp_path)
+    access = access_to(tmp_path)
     os.link(tmp_path / "secret.txt", tmp_path / "run" / "notes" / "a.md")
-    jail.write("notes/a.md", b"owned")
+    access.write("notes/a.md", b"owned")
     assert (tmp_path / "secret.txt").read_text() == SECRET
 
 
 def test_a_device_is_refused_without_being_opened(tmp_path) -> None:
-    jail = jail_in(tmp_path)
+    access = access_to(tmp_path)
     try:
         os.mknod(tmp_path / "run" / "notes" / "zero", 0o020666, os.makedev(1, 5))
     except PermissionError:
         pytest.skip("only root can make a device")
     with pytest.raises(Refused, match="is a device"):
-        jail.read("notes/zero")
+        access.read("notes/zero")
 
 
 def test_notes_have_a_bound_in_files_and_bytes(tmp_path, monkeypatch) -> None:
-    jail = jail_in(tmp_path)
-    monkeypatch.setattr(jails, "MAX_NOTES_FILES", 3)
+    access = access_to(tmp_path)
+    monkeypatch.setattr(file_access, "MAX_NOTES_FILES", 3)
     for number in range(3):
-        jail.write(f"notes/{number}.md", b"x")
+        access.write(f"notes/{number}.md", b"x")
     with pytest.raises(Refused, match="is full"):
-        jail.write("notes/3.md", b"x")
-    monkeypatch.setattr(jails, "MAX_NOTES_FILES", 100)
-    monkeypatch.setattr(jails, "MAX_NOTES_BYTES", 5)
+        access.write("notes/3.md", b"x")
+    monkeypatch.setattr(file_access, "MAX_NOTES_FILES", 100)
+    monkeypatch.setattr(file_access, "MAX_NOTES_BYTES", 5)
     with pytest.raises(Refused, match="is full"):
-        jail.write("notes/4.md", b"xxx")
+        access.write("notes/4.md", b"xxx")
 
 
 def test_the_runs_own_absolute_path_and_links_on_the_way_to_it_are_the_users(tmp_path) -> None:
-    jail_in(tmp_path)
+    access_to(tmp_path)
     (tmp_path / "by-link").symlink_to(tmp_path / "run")
-    jail = FileAccess(tmp_path / "by-link", "kernel.py")
-    assert jail.write(str(tmp_path / "by-link" / "notes" / "a.md"), b"x") == "notes/a.md"
-    assert jail.read(str(tmp_path / "run" / "notes" / "a.md")) == b"x"
+    access = FileAccess(tmp_path / "by-link", "kernel.py")
+    assert access.write(str(tmp_path / "by-link" / "notes" / "a.md"), b"x") == "notes/a.md"
+    assert access.read(str(tmp_path / "run" / "notes" / "a.md")) == b"x"
 
 
 FORGED = """\

@@ -10,12 +10,12 @@ from typing import Any
 
 from akg_tui.agent.chat import ToolResult
 from akg_tui.agent.tools.registry import own_tools
-from akg_tui.agent.tools.run_access import Host, SubagentCall
+from akg_tui.agent.tools.run_access import Host
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.task import Agent
 from tests.agent.live import held
-from tests.agent.test_tools import FAST, Caller, measured
+from tests.agent.test_tools import AGENT, FAST, Caller, Critic, measured
 
 BASIC = {
     "read_file": "file_path",
@@ -115,30 +115,11 @@ async def test_c06_a_profile_says_nothing_of_correctness(tmp_path: Path) -> None
         assert not [r for r in engine.records if isinstance(r.event, ev.Decided)]
 
 
-KINDS = """\
-tools:
-  reviewer:
-    type: call_agent
-    agent: critic
-    function:
-      name: reviewer
-      description: A second opinion.
-      parameters:
-        type: object
-        properties: {prompt: {type: string}}
-        required: [prompt]
-"""
-
-
 async def test_c07_four_types_of_tools_go_to_four_places_and_an_unknown_one_is_an_error(
     tmp_path: Path,
 ) -> None:
-    class Critic:
-        async def run(self, call: SubagentCall) -> ToolResult:
-            return ToolResult.success(f"{call.agent} was asked")
-
-    async with held(tmp_path, tools=KINDS) as engine:
-        call = Caller(engine, Host(agents={"critic": Critic()}))
+    async with held(tmp_path, tools=AGENT) as engine:
+        call = Caller(engine, Host(agents={"critic": Critic("critic was asked")}))
         assert "notes/a.txt" in await call.good("write_file", content="x", file_path="notes/a.txt")
         assert json.loads(await call.good("verify_kernel", **measured(FAST)))["correct"]
         done = json.loads(await call.good("verify_then_profile", **measured(FAST)))

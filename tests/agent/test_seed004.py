@@ -204,29 +204,20 @@ async def test_too_many_subagents_in_a_visit_are_refused(tmp_path: Path) -> None
     assert "were started in this visit" in str(result_of(lab, f"toolu_t{A_VISIT}")["content"])
 
 
-STEERING = (
-    "ask_user",
-    "edit_kernel",
-    "finish",
-    "report_blocked",
-    "report_diagnosis",
-    "submit_plan",
-)
+STEERING: dict[str, dict[str, Any]] = {
+    "ask_user": {"message": "may I?"},
+    "edit_kernel": {"ops": []},
+    "finish": {"reason": "bored"},
+    "report_blocked": {"kind": "other", "reason": "I am a subagent and have no ideas"},
+    "report_diagnosis": {"cause": "c", "directions": ["d"]},
+    "submit_plan": {"items": []},
+}
 
 
 @pytest.mark.parametrize("tool", STEERING)
 async def test_a_subagent_moves_nothing_on_and_asks_no_person(tmp_path: Path, tool: str) -> None:
-    arguments: dict[str, dict[str, Any]] = {
-        "ask_user": {"message": "may I?"},
-        "edit_kernel": {"ops": []},
-        "finish": {"reason": "bored"},
-        "report_blocked": {"kind": "other", "reason": "I am a subagent and have no ideas"},
-        "report_diagnosis": {"cause": "c", "directions": ["d"]},
-        "submit_plan": {"items": []},
-    }
-
     def child(prompt: str, turn: int) -> list[Block]:
-        return says("no") if turn else [call(tool, arguments[tool], "toolu_c")]
+        return says("no") if turn else [call(tool, STEERING[tool], "toolu_c")]
 
     run, _ = await played(tmp_path, Family(Player(directions()), ["act"], child))
     (answer,) = [e for e in of(run, ev.ToolAnswered) if e.source]

@@ -1,6 +1,6 @@
 """A chat model behind a server that speaks the Anthropic Messages API, Anthropic's or another.
 
-Always streaming, one request for one reply; when to ask again is the caller's to decide.
+Always streaming, one request for one reply; the caller decides when to ask again.
 The SDK is imported with the first request, off the event loop.
 """
 
@@ -35,7 +35,7 @@ SHORT_CACHE_S = 240.0  # turns further apart than this outlive a cache of five m
 
 
 class Claude:
-    """See the module's words. `limits` bounds silence; by default the transport's own."""
+    """Implements `ServedModel`. `limits` are timeouts; by default the transport's own."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Claude:
         return self._reply(request, assembly, spent, request_id, self._last_reply_at - began)
 
     def _forget_ended(self) -> None:
-        """A cancelled task asks once what was spent; after its end nobody does."""
+        """Drop the records of tasks that ended: only a task that runs asks what its call took."""
         for task in [task for task in self._under_way if task is None or task.done()]:
             del self._under_way[task]
 

@@ -1,4 +1,4 @@
-"""Where a model is served, under which name, and with which key.
+"""The endpoint of a served model: its address, the model's name, and the key.
 
 Owns the key: it is read from a file or from the environment, goes into the request's headers, and
 is taken out of every message.

@@ -240,7 +240,7 @@ class Assembly:
         have = block.get(field)
         block[field] = (have if isinstance(have, str) else "") + part
         self._received += len(part)
-        return str(sound_text(part))  # for who looks on; what is kept is mended as a whole
+        return str(sound_text(part))  # for the screen; what is kept is mended as a whole
 
     def _on_content_block_stop(self, event: Mapping[str, Any]) -> None:
         pass  # the message's own end is what counts

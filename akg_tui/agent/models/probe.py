@@ -1,4 +1,4 @@
-"""What a server can do, found by asking it: a few small requests, each for one ability.
+"""Capability probe of a server: a few small requests, each for one ability.
 
 Used by a run before its first request to a server that is not Anthropic's, and by the
 doctor. A server that refuses an ability lacks it; one that cannot be reached is an error.
@@ -48,7 +48,7 @@ async def probe(endpoint: Endpoint, *, limits: Limits | None = None) -> Capabili
     ------
     ModelFailed
         `ModelUnusable` when the key, the address or the model is refused, `ServerBusy`
-        when nobody answers or the answer is no reply at all, `PromptRefused` when even the
+        when no server answers or the answer is no reply at all, `PromptRefused` when even the
         plainest request is not taken.
     """
     transport = await asyncio.to_thread(connect, endpoint, limits, first_s=FIRST_S)
@@ -118,69 +118,42 @@ async def _counts(transport: Transport, body: dict[str, Any]) -> bool:
         return False
 
 
+_TOLD: tuple[tuple[str, str, str], ...] = (
+    (
+        "tools",
+        "calls the tools it is told of",
+        "calls no tools: the agent cannot act; start the server with tool calling on",
+    ),
+    (
+        "streaming",
+        "replies come as events",
+        "replies come in one piece: nothing is seen while the model writes",
+    ),
+    ("usage", "counts its tokens", "tells no token counts: budgets go by estimates from lengths"),
+    ("cache marks", "takes marks on the prompt", "refuses marks on the prompt: they are left out"),
+    (
+        "cache counters",
+        "tells what was read from its cache",
+        "does not tell what was read from its cache: the cost shown is an upper bound",
+    ),
+    (
+        "count_tokens",
+        "counts a prompt without a reply",
+        "does not count a prompt without a reply; not needed by a run",
+    ),
+    ("thinking", "takes a thinking budget", "takes no thinking budget: agent.thinking is left out"),
+    ("diagnostics", "says why its cache was missed", "does not say why its cache was missed"),
+)
+"""Each ability in words, and for the doctor what it means to have it or to lack it."""
+
+
 def findings(can: Capabilities) -> list[Finding]:
-    """Capabilities as lines for a person, the ones a run cannot do without first."""
-
-    def told(name: str, has: bool, good: str, bad: str, status: Literal["warn", "fail"]) -> Finding:
-        return Finding(name, "ok" if has else status, good if has else bad)
-
+    """Capabilities as lines for a person; a run cannot do without the first, tools."""
     return [
-        told(
-            "tools",
-            can.tools,
-            "calls the tools it is told of",
-            "calls no tools: the agent cannot act; start the server with tool calling on",
-            "fail",
-        ),
-        told(
-            "streaming",
-            can.streaming,
-            "replies come as events",
-            "replies come in one piece: nothing is seen while the model writes",
-            "warn",
-        ),
-        told(
-            "usage",
-            can.usage,
-            "counts its tokens",
-            "tells no token counts: budgets go by estimates from lengths",
-            "warn",
-        ),
-        told(
-            "cache marks",
-            can.cache_marks,
-            "takes marks on the prompt",
-            "refuses marks on the prompt: they are left out",
-            "warn",
-        ),
-        told(
-            "cache counters",
-            can.cache_counters,
-            "tells what was read from its cache",
-            "does not tell what was read from its cache: the cost shown is an upper bound",
-            "warn",
-        ),
-        told(
-            "count_tokens",
-            can.count_tokens,
-            "counts a prompt without a reply",
-            "does not count a prompt without a reply; not needed by a run",
-            "warn",
-        ),
-        told(
-            "thinking",
-            can.thinking,
-            "takes a thinking budget",
-            "takes no thinking budget: agent.thinking is left out",
-            "warn",
-        ),
-        told(
-            "diagnostics",
-            can.diagnostics,
-            "says why its cache was missed",
-            "does not say why its cache was missed",
-            "warn",
-        ),
+        Finding(name, "ok", good)
+        if getattr(can, name.replace(" ", "_"))
+        else Finding(name, "fail" if name == "tools" else "warn", bad)
+        for name, good, bad in _TOLD
     ]
 
 

@@ -1,8 +1,7 @@
-"""The sweep model: a search over declared knobs that plays through the agent's own tools.
+"""The sweep model: a search over the knobs that a kernel declares, through the agent's own tools.
 
-No language model. It reads what any model is sent (the prompt with PLAN.md, the tagged kernel)
-and asks Optuna's TPE sampler what to try next; the same knobs, trials and seed give the same
-proposals.
+Not a language model. It reads the prompt that any model is sent (PLAN.md, the tagged kernel) and
+asks Optuna's TPE sampler what to try next; equal knobs, trials and seed give equal proposals.
 """
 
 from __future__ import annotations

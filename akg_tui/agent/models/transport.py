@@ -27,7 +27,7 @@ MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 
 class Limits(Struct, frozen=True):
-    """How long silence is borne, in seconds. A ping is no progress.
+    """Timeouts of one request, in seconds. A ping is no progress.
 
     `first_s` is until a reply begins (a server of one's own reads a long prompt slowly),
     `stall_s` between two parts of it, `total_s` for all of it.

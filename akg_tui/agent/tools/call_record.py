@@ -1,8 +1,8 @@
-"""What every tool call leaves on disk: `trace/<node>/` in the run's folder.
+"""The trace of tool calls on disk, `trace/<node>/` in the run's folder, and subagents' transcripts.
 
-A node holds `request.json`, `result.json` (exactly status, output, error_information),
-`output.txt` and `captured_errors.log`. For reading and for chaining calls; no decision
-rests on it, so it is written plainly and a failure to write is only told.
+A node holds `request.json`, `result.json` (exactly status, output, error_information), `output.txt`
+and `captured_errors.log`. People and later calls read it; no decision rests on it, so it is written
+without fsync and a failure to write is only reported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs the agent's tool calls: gate by phase, resolve, validate, act, answer, journal, keep.
 
-A call can change a run only through a command that core accepts, and kernel text only
-through hashline. Whatever a model sends, the answer is a result; nothing is raised but
-what ends the run: a journal that cannot be written, or a cancellation.
+A call can change a run only through a command that core accepts, and kernel text only through
+hashline. Whatever a model sends, the answer is a result; the only exceptions that leave here end
+the run: a journal that cannot be written, and a cancellation.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ MAX_OUTPUT = 2 << 20
 class ToolExecutor:
     """One visit's tools: it remembers which kernel lines the agent has been shown.
 
-    `host` is what the engine lends; without it the tools that need a report or a
-    subagent are not offered. `caller` is whose calls these are.
+    `host` is what the engine lends; without it the tools that need a report or a subagent are not
+    offered. `caller` tells the run's own agent from a subagent.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ def _as_told(answer: Answer, node: Node) -> ToolResult:
 
 
 def framed(text: str, source: str) -> str:
-    """`text` between two lines that nobody can forge, as data that came from `source`.
+    """`text` between two lines that no text can forge, as data that came from `source`.
 
     The mark is made of the text itself, so a text cannot hold the line that ends it.
     """

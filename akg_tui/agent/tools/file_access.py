@@ -1,7 +1,7 @@
-"""What files a tool may see and write, and the only way to reach them.
+"""File access for tools: which files of a run they may read and write, and the only way to them.
 
-Paths come from a model and are never trusted: no link is followed at any step, and what
-was checked is what is opened, because each step goes by descriptor. Reads regular files
+Paths come from a model and are never trusted: no link is followed at any step, and the file that
+was checked is the file that is opened, because each step goes by descriptor. Reads regular files
 of the visible folders of one run; writes under `notes/` alone, by replacing whole files.
 """
 

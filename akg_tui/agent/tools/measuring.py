@@ -24,13 +24,9 @@ PROFILE_S = 600
 PROBES_A_VISIT = 8
 """Measurements by these tools in one visit; the harness's own are not counted."""
 
-TaskCode = Annotated[
-    str,
-    Arg(
-        "The reference (class Model): the task's own, as text or as task/reference.py.",
-        resolve="whole",
-    ),
-]
+_REFERENCE = "The reference (class Model): the task's own, as text or as task/reference.py."
+_CODE = "The code to {} (class ModelNew), as text or as the path of a .py file of this run."
+TaskCode = Annotated[str, Arg(_REFERENCE, resolve="whole")]
 OpName = Annotated[str, Arg("Name of the operator, such as relu.")]
 CallName = Annotated[str, Arg("Your own name for this call; it is given back.")]
 Device = Annotated[int, Arg(minimum=0)]
@@ -45,14 +41,7 @@ async def verify_kernel(
     call: ToolContext,
     *,
     task_code: TaskCode,
-    generated_code: Annotated[
-        str,
-        Arg(
-            "The code to examine (class ModelNew), as text or as the path of a .py file of this "
-            "run.",
-            resolve="whole",
-        ),
-    ],
+    generated_code: Annotated[str, Arg(_CODE.format("examine"), resolve="whole")],
     op_name: OpName,
     task_id: CallName = "default_task",
     device_id: Device = 0,
@@ -96,13 +85,7 @@ async def profile_kernel(
     call: ToolContext,
     *,
     task_code: TaskCode,
-    generated_code: Annotated[
-        str,
-        Arg(
-            "The code to time (class ModelNew), as text or as the path of a .py file of this run.",
-            resolve="whole",
-        ),
-    ],
+    generated_code: Annotated[str, Arg(_CODE.format("time"), resolve="whole")],
     op_name: OpName,
     task_id: CallName = "default_task",
     device_id: Device = 0,
@@ -153,31 +136,20 @@ async def profile_kernel(
     return _told(call, cur_path, "profile", facts)
 
 
-_VERIFY_THEN_PROFILE = (
-    Step(
-        "verify_kernel",
-        {
-            "task_code": "$task_code",
-            "generated_code": "$generated_code",
-            "op_name": "$op_name",
-        },
-    ),
-    Step(
-        "profile_kernel",
-        {
-            "task_code": "$task_code",
-            "generated_code": "$generated_code",
-            "op_name": "read_json_file('$1/result.json')['output']['op_name']",
-        },
-    ),
+_SAME = {"task_code": "$task_code", "generated_code": "$generated_code"}
+_FIRST_NAME = "read_json_file('$1/result.json')['output']['op_name']"
+_STEPS = (
+    Step("verify_kernel", {**_SAME, "op_name": "$op_name"}),
+    Step("profile_kernel", {**_SAME, "op_name": _FIRST_NAME}),
 )
+AsOfVerify = Annotated[str, Arg("As of verify_kernel.", resolve="whole")]
 
 
-@tool("call_workflow", steps=_VERIFY_THEN_PROFILE)
+@tool("call_workflow", steps=_STEPS)
 async def verify_then_profile(
     call: ToolContext,
-    task_code: Annotated[str, Arg("As of verify_kernel.", resolve="whole")],
-    generated_code: Annotated[str, Arg("As of verify_kernel.", resolve="whole")],
+    task_code: AsOfVerify,
+    generated_code: AsOfVerify,
     op_name: OpName,
 ) -> Answer:
     """verify_kernel and then, if the code is correct, profile_kernel."""

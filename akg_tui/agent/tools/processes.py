@@ -71,7 +71,7 @@ async def run_process(
         timed_out = True
     finally:
         await asyncio.shield(_end(process))
-        # Whoever escaped the group may still hold a pipe open: its last words are not awaited.
+        # A process that left the group may still hold a pipe open: its output is not awaited.
         _, late = await asyncio.wait(streams, timeout=END_S)
         for task in late:
             task.cancel()

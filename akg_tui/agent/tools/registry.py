@@ -21,7 +21,7 @@ from akg_tui.core.task import Target, Task
 from akg_tui.store.task_folder import TOOL_FILES
 
 TASK = "task"
-"""The tool that starts a subagent, and the folder of a run that holds a copy of its task."""
+"""The folder of a run that holds a copy of its task."""
 
 MODULES = (
     "checks",
@@ -144,5 +144,5 @@ def refused(known: Tools, tool: Tool, phase: Phase, *, subagent: bool = False) -
     allowed = tools_in(phase, subagent=subagent)
     offer = ", ".join(allowed) if allowed else "no tool at all: the harness is at work"
     caller = " to a subagent" if subagent else ""
-    name = TASK if tool.kind == "call_agent" else tool.name
+    name = "task" if tool.kind == "call_agent" else tool.name
     return f"{name} is not allowed{caller} in phase {phase}. Allowed now: {offer}."

@@ -2,7 +2,7 @@
 
 An argument that is one expression becomes the value itself, of its own type; one inside a
 longer text becomes text. Files come through the reader that is passed in, so this reaches
-no further than the jail does. A failure is told, never passed on as literal text.
+no further than that reader does. A failure is told, never passed on as literal text.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from akg_tui.hashline import Document, Tagger
 from akg_tui.hashline.formats import Refusal, open_reader
 
 NO_SUMMARY = "(no summary)"
-"""What is told of a subagent that ended without a word."""
+"""The output of a call whose subagent ended without a text."""
 
 
 class RunAccess(Protocol):
