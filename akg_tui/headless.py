@@ -1,6 +1,6 @@
-"""A run without a workbench: progress for a terminal, or JSON lines for a program.
+"""A run without the workbench: progress lines for a terminal, or JSON lines for a program.
 
-Watches a `RunHandle` as any screen does; the run itself is the same.
+Watches a `RunHandle` as the workbench does and sends it no commands.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from akg_tui.core.summary import summarize, token_fields
 from akg_tui.core.verdict import percent
 from akg_tui.engine.run_handle import RunHandle, unread
 from akg_tui.view.event_words import Say, Surface, line_texts
-from akg_tui.view.language import Count, Reason, message
+from akg_tui.view.language import Count, Reason, Text, message
 
 TICK_S = 0.1
 
@@ -102,7 +102,7 @@ class _JsonLines:
 
 
 async def run_with_progress(handle: RunHandle) -> None:
-    """Run to the end; a line an event of note, and a live line for what is going on."""
+    """Run to the end; lines for events, and a live line for the current activity."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -148,7 +148,7 @@ def closing_lines(handle: RunHandle, say: Say = str) -> list[str]:
     """What the run came to, in a few lines."""
     summary = summary_of(handle)
     verdicts = ", ".join(f"{count} {name}" for name, count in summary["verdicts"].items())
-    told: list[object] = [
+    told: list[Text] = [
         message("{reason}: {rounds} ({verdicts})", reason=Reason(summary["reason"]),
                 rounds=Count(summary["rounds"], "round"), verdicts=verdicts)
     ]  # fmt: skip

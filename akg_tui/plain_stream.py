@@ -1,8 +1,8 @@
 """A run as a stream of plain lines, for screen readers, logs and pipes.
 
-Says everything that the workbench would show pass by, and everything that a person is
-asked; answers are lines typed on the terminal. Moves no cursor, sends no colour, repeats
-nothing. Watches a `RunHandle` as any screen does and steers it by commands.
+Prints every event of the log and every request to the user; answers are lines typed on the
+terminal. Moves no cursor, sends no colours and repeats nothing. Watches a `RunHandle` and steers
+it by commands.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ NO = ("discard", "reject")
 async def run_plain(
     handle: RunHandle, out: TextIO, typed: TextIO | None, wanted: Preferences
 ) -> None:
-    """Run to the end, telling it line by line on `out`.
+    """Run to the end, and print it line by line on `out`.
 
-    `typed` is where answers come from; it is read only where it is a terminal. Raises
-    `akg_tui.headless.ModelHeld` when the model cannot be used and nobody could say `go`.
+    Answers are read from `typed`, where that is a terminal. Raises `akg_tui.headless.ModelHeld`
+    when the model cannot be used and no user is there to type `go`.
     """
     if wanted.lang:
         speak(wanted.lang)
@@ -90,7 +90,7 @@ def _lines_of(typed: TextIO | None, take: Callable[[str], None]) -> Iterator[Non
 
 
 class PlainStream:
-    """Tells a run, and takes what a person types."""
+    """Prints a run as lines, and carries out what the user types."""
 
     def __init__(
         self,
@@ -105,14 +105,14 @@ class PlainStream:
         self._clock = clock
         self._ascii = ascii_only
         self._shown = 0
-        self._told: tuple[object, ...] = ()
+        self._printed_wait: tuple[object, ...] = ()
         # When each ask was told, by its ident.
         self._asked: dict[str, float] = {}
         self._progress = ("", 0.0)
         self._can_answer = False
 
     def begin(self, *, can_answer: bool) -> None:
-        """The first lines: what runs, and what may be typed."""
+        """Print the first lines: the task, and what may be typed."""
         self._can_answer = can_answer
         state = self._handle.state
         self.say(tr("run of {op}, mode {mode}", op=one_line(state.task.op), mode=state.mode))
@@ -125,7 +125,7 @@ class PlainStream:
             )  # fmt: skip
 
     def say(self, text: str) -> None:
-        """One line, at once."""
+        """Print one line, sanitized, and flush it."""
         line = clean(text)
         if self._ascii and not line.isascii():
             from akg_tui.view.glyphs import ascii_twin
@@ -135,17 +135,17 @@ class PlainStream:
         self._out.flush()
 
     def write(self) -> None:
-        """Tell what is new since the last time."""
+        """Print what is new since the last call."""
         start, self._shown = self._shown, len(self._handle.records)
         for record in unread(self._handle.records, start):
             at = time.strftime("%H:%M:%S", time.localtime(record.at))
             for line in line_texts(record.event, Surface.PLAIN, translated):
                 self.say(f"{at} {line}")
-        self._tell_standing()
-        self._tell_progress()
+        self._print_waiting()
+        self._print_progress()
 
-    def _tell_standing(self) -> None:
-        """What waits for the person, once for each time that it begins to wait."""
+    def _print_waiting(self) -> None:
+        """Print what waits for the user, once each time it begins to wait."""
         state = self._handle.state
         waiting = self._asks()
         for ask in waiting:
@@ -160,48 +160,36 @@ class PlainStream:
             if isinstance(effect, Hold)
             else ()
         )
-        if held and held != self._told and isinstance(effect, Hold):
+        if held and held != self._printed_wait and isinstance(effect, Hold):
             self._wait(effect)
-        self._told = held
+        self._printed_wait = held
 
     def _asks(self) -> tuple[Request, ...]:
-        """Everything that waits for the person now."""
+        """The requests that wait for the user now."""
         now = self._clock()
         return requests(self._handle.state, lambda ident: self._asked.get(ident, now), now, (0, 0))
 
     def _ask(self, state: RunState, ask: Request) -> None:
         if ask.kind == "question":
             self._ask_question(ask)
-        elif ask.kind == "keep":
-            self._ask_keep(state, ask)
-        else:
-            self.say(tr("ASK: {title} {about}", title=ask.title, about=ask.about))
-            for line in (*ask.effects, *ask.detail.splitlines()):
-                self.say(f"  {clean(line)}")
-            if self._can_answer and ask.diff:
-                self.say(
-                    tr("  answer approve or reject, with a comment if you like; diff shows it")
-                )
-            elif self._can_answer:
-                self.say(tr("  answer approve or reject, with a comment if you like"))
-        if ask.always and self._can_answer:
-            self.say(tr("  or always: {what}, until revoke", what=ask.always))
-
-    def _ask_keep(self, state: RunState, ask: Request) -> None:
-        assert state.gate is not None
-        item = state.item(state.active) if state.active else None
-        about = f"{item.id} {one_line(item.text)}" if item else ""
-        self.say(tr("ASK: keep attempt {attempt}? {about}", attempt=state.gate.attempt,
-                    about=about))  # fmt: skip
-        measured = state.measured.ratio if state.measured else None
-        self.say(f"  {formatting.sure(measured) if measured else tr('it was not timed')}")
-        for warned in ask.effects[2:]:
-            self.say(f"  {warned}")
-        added, removed = size(self._compared(state))
-        self.say(tr("  {added} lines added, {removed} removed, against the best", added=added,
-                    removed=removed))  # fmt: skip
-        if self._can_answer:
+            return
+        self.say(tr("ASK: {title} {about}", title=ask.title, about=ask.about))
+        for line in (*ask.effects, *ask.detail.splitlines()):
+            self.say(f"  {clean(line)}")
+        if ask.diff:
+            added, removed = size(self._compared(state))
+            self.say(tr("  {added} lines added, {removed} removed, against the best", added=added,
+                        removed=removed))  # fmt: skip
+        if not self._can_answer:
+            return
+        if ask.kind == "keep":
             self.say(tr("  answer keep or discard, with a comment if you like; diff shows it"))
+        elif ask.diff:
+            self.say(tr("  answer approve or reject, with a comment if you like; diff shows it"))
+        else:
+            self.say(tr("  answer approve or reject, with a comment if you like"))
+        if ask.always:
+            self.say(tr("  or always: {what}, until revoke", what=ask.always))
 
     def _ask_question(self, ask: Request) -> None:
         self.say(tr("ASK: the agent asks: {text}", text=ask.title))
@@ -229,8 +217,8 @@ class PlainStream:
             why = retold(one_line(self._handle.state.api_failure, 300))
             self.say(tr("WAITS: the model cannot be used ({why}); go tries again", why=why))
 
-    def _tell_progress(self) -> None:
-        """Where a long evaluation stands, every ten seconds."""
+    def _print_progress(self) -> None:
+        """Print the progress of a long evaluation every `PROGRESS_S` seconds."""
         live = self._handle.live
         stage, since = self._progress
         now = self._clock()
@@ -252,7 +240,7 @@ class PlainStream:
         return compare(split_lines(old), split_lines(new))
 
     def answer(self, line: str) -> None:
-        """Take one typed line."""
+        """Carry out one typed line."""
         word, _, rest = line.strip().partition(" ")
         rest = rest.strip()
         word = word.casefold()
@@ -290,7 +278,7 @@ class PlainStream:
         self.write()
 
     def _settle(self, comment: str, *, approve: bool, always: bool = False) -> None:
-        """Answer the gate that was told, if it could be read meanwhile."""
+        """Answer the open gate, if its request was shown for `ARM_S` seconds."""
         waiting = self._asks()
         ask = next((each for each in waiting if each.gate), None)
         if ask is None and waiting:
@@ -298,20 +286,12 @@ class PlainStream:
         elif ask is None or ask.ident not in self._asked:
             self.say(tr("nothing waits for an answer"))
         elif self._could_be_read(ask):
-            attempt = self._handle.state.gate.attempt if self._handle.state.gate else 0
-            match ask.kind, approve:
-                case "keep", True:
-                    told = tr("attempt {attempt}: kept", attempt=attempt)
-                case "keep", False:
-                    told = tr("attempt {attempt}: discarded", attempt=attempt)
-                case _, True:
-                    told = tr("{kind}: approved", kind=ask.kind)
-                case _:
-                    told = tr("{kind}: rejected", kind=ask.kind)
+            does = "always" if always and ask.always else "keep" if approve else "reject"
+            told = next(answer.told for answer in ask.answers if answer.does == does)
             self._send(cmd.AnswerGate(ask.gate, approve, comment, always), told)
 
     def _rules(self) -> None:
-        """What answers in the person's place, and what once did."""
+        """Print the approval rules, those in force and those that ended."""
         rules = self._handle.state.rules
         if not rules:
             self.say(tr("there are no rules: you are asked each time"))

@@ -65,7 +65,7 @@ def test_without_utf8_every_line_is_ascii() -> None:
     handle = asking()
     stream, out = told(handle, ascii_only=True)
     stream.write()
-    assert "v KEEP" in out.getvalue() or "ASK: keep attempt 1?" in out.getvalue()
+    assert "v KEEP" in out.getvalue() or "ASK: KEEP attempt 1?" in out.getvalue()
     assert out.getvalue().isascii()
 
 
@@ -75,7 +75,7 @@ def test_a_question_is_asked_once_with_all_that_an_answer_needs() -> None:
     for _ in range(3):
         stream.write()
     text = out.getvalue()
-    assert text.count("ASK: keep attempt 1? p1 FLAGS = -O3") == 1
+    assert text.count("ASK: KEEP attempt 1? p1 FLAGS = -O3") == 1
     assert "31.0 % faster (27.1 to 34.9), 95 % sure" in text
     assert "1 lines added, 1 removed" in text
     assert "answer keep or discard" in text

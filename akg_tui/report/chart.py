@@ -38,7 +38,7 @@ _MARKER = {"KEEP": "o", "DISCARD": "D", "FAIL": "X"}
 
 
 def thinned(rounds: Sequence[Round], most: int = MAX_MARKS) -> list[Round]:
-    """At most about `most` rounds that still tell the story.
+    """At most about `most` rounds that keep the shape of the chart.
 
     Every KEEP as long as there is room, and of each stretch of the run its fastest DISCARD
     and its first FAIL.

@@ -1,6 +1,6 @@
-"""Reads a run into a `Report`. A function of journal and history: no clock, no path, no host.
+"""Reads a run into a `Report`, from journal and git history alone: no clock, path or host.
 
-Two reports of the same journal are the same to the byte, wherever the run was copied to.
+Two reports of the same journal are equal to the byte, wherever the run was copied to.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def utc(at: float) -> str:
 
 
 class _JournalWalk:
-    """What only the way through the journal tells, not the state at its end."""
+    """Facts from the walk through the journal that the final state does not hold."""
 
     def __init__(self, run: RunAtRest) -> None:
         created = run.records[0].event

@@ -1,4 +1,4 @@
-"""The sentences and figures of a report that page and Markdown share.
+"""Sentences and figures that the HTML page and the Markdown of a report share.
 
 Pure; says nothing in markup. The words for what people did come from
 `akg_tui.view.event_words`, those for a protection from `akg_tui.evaluate.sandbox.protections`.

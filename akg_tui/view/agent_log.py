@@ -1,7 +1,7 @@
-"""The agent log as a list of entries that fold: bounded, wrapped for one width at a time.
+"""The agent log: a bounded list of entries that fold, wrapped for one width at a time.
 
-Reads each record once; far behind, it skips to the newest and says so. Pure but for the
-list it keeps: it holds the newest events themselves, never copies of their text.
+Reads each record once; when it is far behind, it skips to the newest records and counts the
+skipped ones. Keeps the newest events themselves, never copies of their text, and does no I/O.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from akg_tui.view.language import retold, searched, tr, translated
 from akg_tui.view.spans import BLANK, Line, Span, fit, hang
 
 MAX_ENTRIES = 2_000
-SLICE = 250  # entries that are wrapped at once, so that no wrapping holds the screen
-AT_ONCE = 60  # entries that a look wraps which can't wait: a screen has fewer rows
+SLICE = 250  # entries wrapped by one call, so that wrapping never blocks the screen
+AT_ONCE = 60  # entries wrapped by a call that must not block: a screen has fewer rows
 BRIEF_LINES = 6  # of a reply, before the rest of it is folded
 MAX_OUTPUT_LINES = 200
-MAX_OPEN = 1_000  # calls that wait for an answer: of older ones none comes
+MAX_OPEN = 1_000  # tool calls without an answer yet; older ones get none any more
 
 MAX_STREAM_ROWS = 200
 MAX_TEXT_LINES = 60
@@ -42,7 +42,7 @@ Paragraphs = list[Paragraph]
 
 
 def tell(event: ev.AnyEvent) -> Paragraphs:
-    """What one event tells by itself; nothing where it tells nothing."""
+    """The paragraphs of one event; none for an event that the log does not show."""
     words = words_of(event, Surface.LOG)
     if words is None:
         return []
@@ -86,7 +86,7 @@ def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
 
 
 def tail(state: RunState, stream: str, room: int) -> list[Line]:
-    """What is under way below the last entry: streamed text and calls without an answer."""
+    """Rows below the last entry: the streamed reply, and tool calls without an answer."""
     entry: Paragraphs = []
     if stream.strip():
         entry += paragraphs(stream[-8_000:], "log.model")
@@ -96,7 +96,7 @@ def tail(state: RunState, stream: str, room: int) -> list[Line]:
 
 
 def source(name: str) -> Span:
-    """Which subagent something is of; nothing for the run's own agent."""
+    """The name of the subagent that an entry belongs to; empty for the main agent."""
     return (f"{one_line(name)} " if name else "", "accent")
 
 
@@ -112,7 +112,7 @@ def call_words(event: ev.ToolCalled) -> str:
 
 @dataclass(slots=True)
 class Entry:
-    """What is told of one thing. `more` gives its long form, where it has one."""
+    """One entry of the log. `more` makes its unfolded form, where there is one."""
 
     brief: Paragraphs
     more: Callable[[], Paragraphs] | None = None
@@ -128,11 +128,11 @@ class Entry:
 
 
 class AgentLog:
-    """The log of one run, wrapped at `room` columns; at first sight the `newest` records.
+    """The log of one run, wrapped at `room` columns. The first `read` takes the `newest` records.
 
-    Entries are numbered from 0, for good. The oldest may be `unwrapped` for a while: they have
-    no rows, and are not among the `numbers`, until `catch_up` has come to them. A subclass that
-    knows more of a call than the journal does says so in `whole`.
+    Entries are numbered from 0 and keep their numbers. The oldest entries may be `unwrapped`:
+    they have no rows and are not in `numbers` until `catch_up` has wrapped them. A subclass that
+    knows more of a tool call than the journal overrides `whole`.
     """
 
     output_lines = MAX_OUTPUT_LINES
@@ -170,12 +170,12 @@ class AgentLog:
         return range(self._first + self.unwrapped, self._first + len(self._entries))
 
     def read(self, records: Sequence[ev.Record], *, whole: bool = True) -> bool:
-        """Read what is new in `records`; True when that made or dropped a row.
+        """Read the new records; True when a row was added or dropped.
 
-        Not `whole`, what is beyond `at_once` new entries is left for `catch_up`.
+        Without `whole`, new entries beyond `at_once` are left for `catch_up`.
         """
         if len(records) < self._seen:
-            self._clear()  # the records are of an earlier moment
+            self._clear()  # the records are those of an earlier event
         before = len(self._rows), self.skipped, self.dropped_rows
         start = max(self._seen, len(records) - self._newest)
         self.skipped += start - self._seen
@@ -329,7 +329,7 @@ class AgentLog:
         return call, answer
 
     def again(self) -> None:
-        """Tell everything anew: what an unfolded entry tells has changed."""
+        """Wrap everything anew: the text of an unfolded entry has changed."""
         room, self._room = self._room, 0
         self.resize(room)
 

@@ -1,8 +1,8 @@
-"""The agents of a run: the main one, every diagnosis, and the subagents of its calls. Pure.
+"""The agents of a run as rows: the main agent, each diagnosis, and each subagent.
 
-Read from the events: a visit to DIAGNOSE is a subagent with a context of its own, and so is
-what the agent starts by a call; their replies and calls name them. Keeps a few figures and
-the last line of each, never its text.
+Read from the events: a DIAGNOSE visit is a subagent with its own context, and so is each agent
+that a tool call starts; replies and calls name the subagent. Keeps counts and the last line of
+each agent, never its text. No I/O.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ COPIES = 512  # when there are more, every other one goes
 
 @dataclass
 class Agent:
-    """`first` and `last` are places in the records, to read its own part of the log by: that
-    of the record it began with, and that after the one it ended with. `trace` is the folder
-    of its whole conversation, `unread` counts a person's messages that wait for its next
-    request.
+    """One agent. Its records are those from index `first` up to index `last`.
+
+    `trace` is the folder of its whole conversation; `unread` counts the user's messages that
+    wait for its next request.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Agent:
 
     @property
     def key(self) -> str:
-        """What tells it from all others of the run."""
+        """Its identity within the run."""
         return self.ident or self.name
 
     @property
@@ -75,7 +75,7 @@ _SIGN = {
 
 @dataclass
 class AgentList:
-    """What was read of one run so far."""
+    """The agents of one run, as far as its records were read."""
 
     main: Agent = field(default_factory=lambda: Agent("main", "plans and edits", "idle", 0.0))
     subagents: list[Agent] = field(default_factory=list)
@@ -91,9 +91,7 @@ class AgentList:
         return self._diagnosis if self._diagnosing else self.main
 
     def read(self, records: Sequence[ev.Record], most: int | None = None) -> None:
-        """Read what is new, at most so many records at once; of an earlier moment of the run,
-        what lies after the last copy before it.
-        """
+        """Read at most `most` new records; for an earlier event, go on from the copy before it."""
         self._leap(len(records))
         until = min(len(records), self.seen + (most or MOST))
         for index, record in enumerate(records[self.seen : until], self.seen):
@@ -103,7 +101,7 @@ class AgentList:
         self.seen = until
 
     def forget(self) -> None:
-        """Know nothing, and read everything anew: what was told was told in another language."""
+        """Start over: what was read is in another language."""
         self.__dict__.update(AgentList().__dict__)
 
     def _keep(self, seen: int) -> None:
@@ -180,7 +178,7 @@ class AgentList:
             agent.line = retold(one_line(event.reason))[:LINE_CHARS]
 
     def _named(self, ident: str) -> Agent | None:
-        """The agent of this name, to be changed: one that is over may be a copy's too."""
+        """The agent of this name, for writing: an ended one is copied, as a copy may share it."""
         for place in range(len(self.subagents) - 1, -1, -1) if ident else ():
             agent = self.subagents[place]
             if agent.ident == ident:
@@ -242,13 +240,13 @@ def _last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2][-LINE_CHARS:]
 
 
-def shown_order(fleet: AgentList) -> list[Agent]:
-    """The agents as they are listed: the main one, then the newest first."""
-    return [fleet.main, *reversed(fleet.subagents)]
+def shown_order(agents: AgentList) -> list[Agent]:
+    """The main agent, then the subagents, the newest first."""
+    return [agents.main, *reversed(agents.subagents)]
 
 
 def cost_of(agent: Agent, now: float, most: int = 3) -> str:
-    """What an agent took so far, at most so many figures; of a subagent the time too."""
+    """Turns, tokens and, for a subagent, time: the last `most` of them."""
     cost = [formatting.count(agent.replies, "turn")]
     if agent.tokens:
         cost.append(tr("{count} tok", count=formatting.tokens(agent.tokens)))
@@ -263,7 +261,7 @@ def sign_of(agent: Agent) -> tuple[str, str]:
 
 
 def state_told(agent: Agent) -> str:
-    """In which state it is, in words."""
+    """The state of an agent in words."""
     return (
         tr("is being stopped")
         if agent.at_work and agent.stopping
@@ -272,7 +270,7 @@ def state_told(agent: Agent) -> str:
 
 
 def head_of(agent: Agent) -> Line:
-    """Who it is, and in which state."""
+    """Glyph, name and state of an agent."""
     glyph, role = sign_of(agent)
     return line(
         (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
@@ -283,15 +281,15 @@ ROWS_EACH = 2
 
 
 def agent_rows(
-    fleet: AgentList, now: float, room: int, streams: Callable[[str], str] = lambda subagent: ""
+    agents: AgentList, now: float, room: int, streams: Callable[[str], str] = lambda subagent: ""
 ) -> list[Line]:
-    """Two rows an agent: who, in which state, at what cost; and below it its last line.
+    """Two rows an agent: name, state and cost, and below them its last line.
 
     `streams` gives what a subagent is writing.
     """
     rows: list[Line] = []
-    for agent in shown_order(fleet):
-        doing = agent.doing if agent is fleet.main else ""
+    for agent in shown_order(agents):
+        doing = agent.doing if agent is agents.main else ""
         left = (*head_of(agent), (f" {tr('in {phase}', phase=doing)}" if doing else "", "muted"))
         fits = (most for most in (3, 2) if width(left) + cells(cost_of(agent, now, most)) < room)
         rows.append(spread(left, line((cost_of(agent, now, next(fits, 1)), "muted")), room))

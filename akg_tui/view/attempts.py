@@ -1,6 +1,6 @@
-"""The attempts of a run as tables: what each came to, and its errors by kind of input. Pure.
+"""The attempts of a run as tables: the results of each, and its errors by kind of input.
 
-A row is made when it is asked for, so that a run of any length is shown at once.
+Pure. A row is made when it is drawn, so the cost does not depend on the length of the run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HEADS = (
 
 
 class AttemptRows(OnDemand[Line]):
-    """One row an attempt under one row of heads; what room is left tells the reason.
+    """One row an attempt below a row of column heads; the reason fills the room that is left.
 
     `undone` are the numbers of those whose KEEP was taken back.
     """

@@ -1,7 +1,7 @@
 """The chart of a run: its attempts as series of points, drawn with braille dots.
 
-Pure but for what it has read: each attempt once, so a long run costs no more a pull than a short
-one.
+No I/O. Each attempt is read once and drawn once, so a refresh of a long run costs as much as that
+of a short one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOISE_OF = 20  # the newest attempts that tell the noise
 
 
 class AttemptSeries:
-    """What was read of one run so far, in one unit."""
+    """The series of one run in one unit, as far as its attempts were read."""
 
     def __init__(self, unit: str = "ratio") -> None:
         self.unit = unit
@@ -47,7 +47,7 @@ class AttemptSeries:
         self._halves: list[tuple[int, float]] = []  # by attempt
 
     def turn(self, unit: str) -> None:
-        """Read everything anew in another unit."""
+        """Change the unit, and read everything anew."""
         self.unit = unit
         self._clear()
 
@@ -64,7 +64,7 @@ class AttemptSeries:
         return median(newest) if newest else None
 
     def read(self, state: RunState) -> None:
-        """Read what is new. An earlier moment of the run is known already."""
+        """Read the new attempts. Those of an earlier event were read before."""
         attempts, known = state.attempts, self._attempts
         if attempts and known and attempts[0] != known[0]:
             self._clear()
@@ -245,9 +245,9 @@ class Plot:
 
 
 class _Canvas:
-    """Dots with a role each; in one cell the role drawn last wins, and a glyph beats dots.
+    """Braille dots with colour roles. In a cell the role drawn last wins; a glyph covers dots.
 
-    Only cells with something in them are kept, a row at a time.
+    Only cells that are not empty are stored, by row.
     """
 
     def __init__(self, columns: int, rows: int) -> None:
@@ -374,7 +374,7 @@ def draw(plot: Plot, width: int, height: int) -> list[Line]:
 
 
 class Chart:
-    """Draws plots, one after the other, and of one that has only grown its end alone."""
+    """Draws plots one after the other; of a plot that has only grown, the new columns alone."""
 
     def __init__(self) -> None:
         self._canvas = _Canvas(0, 0)
@@ -463,7 +463,7 @@ def _values(plot: Plot) -> list[float]:
 def _band(
     columns: int, rows: int, plot: Plot, scale: Scale, at: Place
 ) -> dict[int, dict[int, tuple[int, str]]]:
-    """Two dotted lines: what lies between them does not differ from the best beyond doubt."""
+    """Two dotted lines: a value between them is within the noise of the best."""
     under: dict[int, dict[int, tuple[int, str]]] = {}
     if plot.band is None:
         return under

@@ -1,6 +1,6 @@
-"""Kernel lines as rows to draw: number, tag, mark, coloured code, and the item that wrote each.
+"""Kernel lines as rows: number, tag, diff mark, coloured code, and the item that wrote the line.
 
-Pure. Builds a row only when it is asked for, so a file of any length opens at once.
+No I/O. A row is built when it is drawn, so a file of any length opens at once.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Texts:
 
 
 class Origins(NamedTuple):
-    """Who wrote each line: an index into `labels`, each a text and its role."""
+    """The author of each line, as an index into `labels`."""
 
     labels: Sequence[Span]
     owners: Sequence[int]
@@ -100,7 +100,7 @@ def _largest(compared: Sequence[Row]) -> int:
 class CodeRows(OnDemand[Line]):
     """Rows for `compared`, built one by one. `both` shows the old and the new number.
 
-    `origins` tells for each new line who wrote it. `widest` is the columns of the longest
+    `origins` gives the author of each new line. `widest` is the columns of the longest
     line, where that is known.
     """
 
@@ -158,7 +158,7 @@ class CodeRows(OnDemand[Line]):
         return (*gutter, *self._code(row, number, ground))
 
     def _origin(self, row: Row, ground: str) -> Span:
-        """Who wrote the line; a run of lines by one hand says so once."""
+        """The label of the line's author, on the first line of each run of lines by one author."""
         origins, width = self._origins, self._label
         if origins is None or not 0 < row.new <= len(origins.owners):
             return (" " * (width + 2), _on("text", ground))
@@ -340,7 +340,7 @@ def lineage(state: RunState, blob: str) -> tuple[Version, ...]:
 def carry(
     owners: Sequence[int], old: Sequence[str], new: Sequence[str], newcomer: int
 ) -> tuple[int, ...]:
-    """Who wrote each line of `new`, given that of `old`; the newcomer where it was not there."""
+    """The authors of the lines of `new`, given those of `old`; `newcomer` for added lines."""
     carried: list[int] = []
     for run in compare(old, new).runs:
         if run.kind is Kind.SAME:

@@ -1,7 +1,6 @@
-"""Two kernel texts compared line by line: rows, hunks, side by side, and changed words.
+"""The diff of two kernel texts: rows, hunks, side by side, and changed words.
 
-Pure. Compares whole lines as they are in the files; cleaning them for the screen is done where they
-are drawn.
+Pure. Compares whole lines as they are in the files; the code that draws a line sanitizes it.
 """
 
 from __future__ import annotations

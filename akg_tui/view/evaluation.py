@@ -1,6 +1,6 @@
-"""An evaluation under way: its stages, and the interval of its ratio as it narrows. Pure.
+"""A running evaluation as rows: its stages, and the confidence interval of its ratio over time.
 
-Keeps a bounded list of the estimates it has seen; the figures that count are the journal's.
+No I/O. Keeps a bounded list of live estimates; the figures of record are the journal's.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ KEPT = 256
 
 
 class EstimateHistory:
-    """The estimates of one evaluation, oldest first; thinned when they grow many. `of` is its
-    attempt and its purpose.
+    """The estimates of one evaluation, oldest first; every other one is dropped beyond `KEPT`.
+
+    `of` is the attempt and the purpose of the evaluation.
     """
 
     def __init__(self) -> None:
@@ -34,7 +35,7 @@ class EstimateHistory:
         self.progress: Progress | None = None
 
     def see(self, state: RunState, progress: Progress | None) -> None:
-        """Take what is reported now. Another evaluation begins a new list."""
+        """Add the current estimate. Another evaluation starts a new list."""
         running = state.running
         of = (running.attempt, running.purpose) if running else None
         if of is not None and of != self.of:
@@ -52,7 +53,7 @@ class EstimateHistory:
 def eval_rows(
     state: RunState, seen: EstimateHistory, now: float, room: int, height: int
 ) -> list[Line]:
-    """The evaluation under way; between two, what the last one found."""
+    """The running evaluation; between evaluations, the result of the last one."""
     running = state.running
     if running is None:
         return [fit(row, room) for row in _last(state, seen, room, height)]
@@ -116,7 +117,7 @@ def _estimate(interval: Interval) -> list[Line]:
 
 
 def interval_rows(estimates: list[Interval], room: int, height: int) -> list[Line]:
-    """The newest intervals under each other, the newest lowest, on one axis with a mark at 1."""
+    """The newest intervals as bars below each other, the newest last, on one axis marked at 1."""
     told = [each for each in estimates if not formatting.too_early(each)]
     if height < 2 or room < 16 or not told:
         return []

@@ -18,7 +18,7 @@ from akg_tui.core.sanitize import one_line, split_clean
 from akg_tui.core.stopping.automation import QUEUE_EXHAUSTED
 from akg_tui.view import formatting
 from akg_tui.view.glyphs import VERDICT
-from akg_tui.view.language import AgentText, Count, Joined, Message, Reason, message
+from akg_tui.view.language import AgentText, Count, Joined, Message, Reason, Text, message
 from akg_tui.view.spans import cells
 
 LABEL_CELLS = 10
@@ -28,7 +28,7 @@ MAX_DETAILS = 6
 
 
 class Surface(Flag):
-    """Where an event is told."""
+    """A place where events are told."""
 
     LOG = auto()
     PLAIN = auto()
@@ -43,28 +43,30 @@ WATCHED = Surface.LOG | Surface.PLAIN
 
 @dataclass(frozen=True, slots=True)
 class EventWords:
-    """What an event tells.
+    """What an event tells: the sentence, and how a surface may set it off.
 
     Attributes
     ----------
-    text : Message, Joined, Reason, AgentText or str
-        The sentence. Words of the log and of a line; of the report in English.
+    text : Text
+        The sentence, for all surfaces; the report has it in English.
     role : str
         The colour role of the text in the log.
     lead : tuple
         Words before the text, each with its role: who acts, or a verdict's sign.
-    label : Message or str
+    label : Text
         The kind of a line, in its first column; the lead where it is "".
     details : tuple of EventWords
         What the log tells below the text.
     lines : tuple of EventWords
-        What lines tell instead of the text, where that is a line an item.
+        What plain and headless lines tell instead of the text: one line an item.
+    surfaces : Surface
+        Where the event is told.
     """
 
-    text: object
+    text: Text
     role: str = "text"
-    lead: tuple[tuple[object, str], ...] = ()
-    label: object = ""
+    lead: tuple[tuple[Text, str], ...] = ()
+    label: Text = ""
     surfaces: Surface = RUNNING
     details: tuple[EventWords, ...] = ()
     lines: tuple[EventWords, ...] = ()
@@ -91,7 +93,7 @@ def _line(words: EventWords, say: Say) -> str:
     lead = " ".join(say(text) for text, _ in words.lead)
     label = say(words.label)
     text = one_line(say(words.text), MAX_LINE)
-    if label and Surface.REPORT not in words.surfaces and lead:
+    if label and lead and Surface.REPORT not in words.surfaces:  # not "hint      you …"
         text = f"{lead} {text}"
     label = label or lead
     return f"{label}{' ' * max(1, LABEL_CELLS - cells(label))}{text}" if label else text
@@ -115,11 +117,11 @@ def _reason(text: str) -> Reason:
     return Reason(one_line(text))
 
 
-def _because(text: object, reason: str) -> object:
+def _because(text: Text, reason: str) -> Text:
     return Joined((text, _reason(reason)), ": ") if reason else text
 
 
-def _person(text: object, label: object = "") -> EventWords:
+def _person(text: Text, label: Text = "") -> EventWords:
     """What a person did."""
     return EventWords(
         text,
@@ -129,7 +131,7 @@ def _person(text: object, label: object = "") -> EventWords:
     )
 
 
-def _error(text: object, label: object = "") -> EventWords:
+def _error(text: Text, label: Text = "") -> EventWords:
     return EventWords(text, "log.error", label=label)
 
 
@@ -153,7 +155,7 @@ _PURPOSE = {
 def _evaluated(event: ev.EvalFinished) -> EventWords:
     found = event.measurement
     correct = found.outcome is Outcome.CORRECT
-    told: object = formatting.measured(found, _AGAINST[event.purpose])
+    told: Text = formatting.measured(found, _AGAINST[event.purpose])
     if correct and not found.timed:
         told = Joined((told, _reason(found.message)), "; ")
     lines = [line for line in split_clean(found.detail) if line.strip() and not correct]
@@ -265,7 +267,7 @@ def _answered(event: ev.QuestionAnswered) -> EventWords:
 
 
 def _subagent(
-    name: str, text: object, role: str, lead: tuple[tuple[object, str], ...] = ()
+    name: str, text: Text, role: str, lead: tuple[tuple[Text, str], ...] = ()
 ) -> EventWords:
     return EventWords(
         text, role, lead=((one_line(name), "accent"), *lead), label=message("subagent")

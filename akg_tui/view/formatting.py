@@ -1,11 +1,24 @@
-"""Figures and intervals as a person reads them, in the language spoken now."""
+"""Numbers, times, intervals and counts as text, in the language in use.
+
+The one place for how a figure is written, for workbench, plain stream and report. Pure.
+"""
 
 from __future__ import annotations
 
 from akg_tui.core.measurement import Interval, Measurement, Outcome, digits
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.verdict import percent
-from akg_tui.view.language import Count, Joined, Message, Reason, marked, message, tr, translated
+from akg_tui.view.language import (
+    Count,
+    Joined,
+    Message,
+    Reason,
+    Text,
+    marked,
+    message,
+    tr,
+    translated,
+)
 
 
 def clock(seconds: float) -> str:
@@ -133,7 +146,7 @@ def measured(measurement: Measurement, against: Message) -> Joined | Reason:
     if measurement.outcome is not Outcome.CORRECT:
         kind = f"{measurement.failure}: " if measurement.failure else ""
         return Reason(one_line(f"{kind}{measurement.message}"))
-    parts: list[object] = [message("correct")]
+    parts: list[Text] = [message("correct")]
     if interval := measurement.ratio:
         bounds = f"[{digits(interval.low)}, {digits(interval.high)}]"
         parts.append(Joined((times(interval.ratio), against, bounds), " "))

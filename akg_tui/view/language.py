@@ -15,6 +15,7 @@ from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeAlias
 
 FOLDER = Path(__file__).parent / "locale"
 LANGUAGES: Mapping[str, str] = MappingProxyType({"en": "English", "zh": "中文"})
@@ -96,7 +97,7 @@ def searched(text: str, /) -> str:
 
 
 def marked(text: str) -> str:
-    """`text` as it is: marks a text that is put through `tr` elsewhere."""
+    """`text` itself: marks a literal for the catalogue that `tr` translates elsewhere."""
     return text
 
 
@@ -142,11 +143,16 @@ class Count:
 class Joined:
     """Several texts in a row."""
 
-    parts: tuple[object, ...]
+    parts: tuple[Text, ...]
     separator: str = ", "
 
     def __str__(self) -> str:
         return self.separator.join(map(str, self.parts))
+
+
+Text: TypeAlias = Message | Joined | Count | str
+"""A text in no language yet; a `str` is the same in every language, unless it is a `Reason` or an
+`AgentText`."""
 
 
 def message(template: str, /, **values: object) -> Message:
@@ -173,7 +179,7 @@ def translated(text: object) -> str:
 
 
 def language_of(environment: Mapping[str, str] = os.environ) -> str:
-    """The language that a person's locale asks for, as far as it is known."""
+    """The language of the locale; English where that language has no catalogue."""
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
         if value := environment.get(name):
             code = value.split("_")[0].split(".")[0].lower()
@@ -181,9 +187,9 @@ def language_of(environment: Mapping[str, str] = os.environ) -> str:
     return ENGLISH
 
 
-LONGEST = 1_000  # characters; a longer text is nobody's sentence
+LONGEST = 1_000  # characters; a longer text matches no template
 DEPTH = 5  # of sentences in sentences
-KEPT = 4096  # texts whose saying is remembered: a screen asks for the same ones at each tick
+KEPT = 4096  # translations that are cached: a screen asks for the same ones at each refresh
 
 _HOLE = re.compile(r"\{([a-z]+\d?)\}")
 # By the name of a hole without its digit. What stands in `more` must be a sentence, or nothing.
@@ -203,9 +209,9 @@ _MAY_BE_EMPTY = frozenset({"more", "s"})
 
 @dataclass(frozen=True, slots=True)
 class SentenceTemplate:
-    """A sentence: the texts between its holes, the names of these, and what is said instead."""
+    """A sentence of the catalogue: the texts between its holes, their names, the translation."""
 
-    rank: int  # the more telling first
+    rank: int  # the template with most letters first
     texts: tuple[str, ...]
     holes: tuple[str, ...]
     kinds: tuple[str, ...]  # the holes without their digits
@@ -213,7 +219,7 @@ class SentenceTemplate:
 
     @property
     def is_mere_marks(self) -> bool:
-        """Whether it says nothing by itself, as a colon between two sentences does."""
+        """Whether it has no letters, as a colon between two sentences."""
         return not any(map(str.isalpha, "".join(self.texts)))
 
     def values(self, text: str) -> list[str] | None:
@@ -264,9 +270,9 @@ _LookedUp = dict[tuple[str, bool], str | None]
 
 
 class SentenceTemplates:
-    """The sentences of a language, so that a text is held against few of them.
+    """The templates of a language, indexed so that a text is compared with few of them.
 
-    By their first word, or by their last where a value stands first; few have neither.
+    The index is the first word, or the last word where a value stands first.
     """
 
     def __init__(
@@ -287,13 +293,13 @@ class SentenceTemplates:
                 self._loose.append(one)
 
     def near(self, text: str) -> list[SentenceTemplate]:
-        """The sentences that `text` may be, the most telling first."""
+        """The templates that may match `text`, the one with most letters first."""
         first = self._first.get(text.partition(" ")[0], ())
         last = self._last.get(text.rpartition(" ")[2], ())
         return sorted((*first, *last, *self._loose), key=attrgetter("rank"))
 
     def said(self, text: str) -> str | None:
-        """`text` in the language, or None where no sentence is known."""
+        """The translation of `text`, or None where no template matches."""
         return self._said(text, "", DEPTH, {})
 
     def _said(self, text: str, kind: str, depth: int, known: _LookedUp) -> str | None:
@@ -362,7 +368,7 @@ def _templates_of(language: str, whose: str) -> SentenceTemplates:
 
 @lru_cache(maxsize=KEPT)
 def translate_sentence(language: str, text: str, whose: str = "told") -> str:
-    """`text` in a language, as far as it is known there."""
+    """The translation of `text`; `text` itself where no template matches."""
     if len(text) > LONGEST:
         return text
     said = _templates_of(language, whose).said(text)

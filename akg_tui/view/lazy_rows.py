@@ -1,6 +1,6 @@
-"""Rows made when a screen asks for them, and rows joined into one text to search.
+"""Sequences whose items are made on access, and the search through rows as one text.
 
-Pure. A search text is made once for a version of the rows.
+Pure. The caller makes a `SearchText` once for each version of its rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class OnDemand(Sequence[T]):
-    """Nothing is kept: an item that is asked for again is made again."""
+    """A sequence that keeps no item: each access makes the item anew."""
 
     @abstractmethod
     def _made(self, index: int) -> T:

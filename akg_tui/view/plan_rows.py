@@ -1,12 +1,16 @@
-"""The plan as rows: an item in one or two, with its evidence and its promised gain. Pure."""
+"""The plan as rows: one or two rows an item, with its measurement and its predicted gain.
+
+Pure. A row is made when it is drawn; an unfolded item shows all evidence for and against it.
+"""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import accumulate
 
 from akg_tui.core.measurement import digits
 from akg_tui.core.phases import ItemState, Phase
@@ -24,60 +28,40 @@ MAX_DETAIL = 12
 
 
 class PlanRows(OnDemand[Line]):
-    """The rows of a plan: those of an unfolded item are there, any other is made when it is
-    asked for, as a long run has thousands.
-    """
+    """The rows of a plan. Those of unfolded items are kept, all others are made when drawn."""
 
     def __init__(
         self, items: Sequence[Item], each: int, room: int, unfolded: Mapping[int, list[Line]]
     ) -> None:
         self._items, self._each, self._room = items, each, room
         self._digits = _digits_of_id(items)
-        # Places of the unfolded items, and the first row after each.
         self._unfolded = unfolded
-        self._places = sorted(unfolded)
-        self._ends: list[int] = []
-        for number, place in enumerate(self._places):
-            grown = self._ends[-1] - self._places[number - 1] * each - each if number else 0
-            self._ends.append(place * each + grown + len(unfolded[place]))
+        # The first row of each item, and the number of rows.
+        self._starts: Sequence[int] = range(0, each * len(items) + 1, each)
+        if unfolded:
+            sizes = (len(unfolded.get(n, ())) or each for n in range(len(items)))
+            self._starts = [0, *accumulate(sizes)]
 
     def span(self, place: int) -> range:
         """The rows of an item."""
-        before = bisect_left(self._places, place)
-        grown = (
-            self._ends[before - 1] - (self._places[before - 1] + 1) * self._each if before else 0
-        )
-        begin = place * self._each + grown
-        here = self._unfolded.get(place)
-        return range(begin, begin + (self._each if here is None else len(here)))
+        return range(self._starts[place], self._starts[place + 1])
 
     def __len__(self) -> int:
-        return self.span(len(self._items)).start
+        return self._starts[-1]
 
     def _made(self, index: int) -> Line:
-        place = self._place(index)
-        row = index - self.span(place).start
-        unfolded = self._unfolded.get(place)
-        if unfolded is not None:
-            return unfolded[row]
+        place = bisect_right(self._starts, index) - 1
+        row = index - self._starts[place]
+        if place in self._unfolded:
+            return self._unfolded[place][row]
         item = self._items[place]
         if self._each == 2:
             return _two_rows(item, self._digits, self._room)[row]
         return _one_row(item, self._digits, self._room)
 
-    def _place(self, row: int) -> int:
-        """The place of the item that a row is of."""
-        before = bisect_right(self._ends, row)
-        if before:
-            last = self._places[before - 1]
-            place = last + 1 + (row - self._ends[before - 1]) // self._each
-        else:
-            place = row // self._each
-        return min(place, self._places[before]) if before < len(self._places) else place
-
 
 class PlanSpans(Mapping[str, range]):
-    """Which rows are of which item. A long plan is looked through when an item is asked for."""
+    """The rows of each item by its id; the index is built at the first access."""
 
     def __init__(self, items: Sequence[Item], rows: PlanRows) -> None:
         self._items = items
@@ -173,7 +157,7 @@ def _promised(item: Item) -> str:
 
 
 def _reason(item: Item) -> str:
-    """What became of it, or why it is tried."""
+    """The reason of the verdict, or the rationale before there is one."""
     return retold(one_line(item.reason)) or searched(one_line(item.rationale))
 
 

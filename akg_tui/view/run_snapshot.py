@@ -1,6 +1,6 @@
-"""What one pull sees of a run: taken once, handed to every pane, never changed.
+"""The immutable snapshot of a run that one refresh hands to every pane.
 
-Reads a run handle and nothing else. Panes compare looks to know whether to redraw.
+Reads a run handle and nothing else. A pane compares snapshots to know whether to redraw.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Moment:
-    """A place in the past: after event `seq` of `last`.
+    """A past event of the run, `seq` of `last`, that is shown instead of the present.
 
-    `at`, `first_at` and `last_at` are times of events, in seconds since the epoch. `speed` is
+    `at` and `last_at` are times of events, in seconds since the epoch. `speed` is
     0 where nothing plays. `grew` says whether the run went on since it was left.
     """
 
     seq: int
     last: int
     at: float
-    first_at: float
     last_at: float
     mark: Mark | None
     rounds: int
@@ -43,8 +42,8 @@ class Moment:
 class RunSnapshot:
     """The run at one moment. `trouble` is what went wrong outside the run itself.
 
-    With `past` the moment is gone: `records` are those up to it, and may be fewer than in
-    the look before. `streams` gives what a subagent is writing.
+    With `past` it shows an earlier event: `records` end there, so they may be fewer than in the
+    snapshot before. `streams` gives the text that a subagent is streaming.
     """
 
     state: RunState

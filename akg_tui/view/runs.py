@@ -1,6 +1,7 @@
-"""The runs below a folder: found and read by a thread, and told as lines.
+"""The list of the runs below a folder: a thread that finds and reads them, and their rows.
 
-Owns that thread, and the process that reads for it where there are many runs.
+Owns that thread, and the process that reads journals for it where there are many runs. Reads
+run folders and never writes.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from akg_tui.view.language import marked, retold, tr, tr_in
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import ELLIPSIS, Line, cells, cut, fit, line
 
-LOOK_AGAIN_S = 1.0
-SEARCH_AGAIN = 5  # of every so many looks, one searches the folders too
+RESCAN_S = 1.0
+SEARCH_AGAIN = 5  # every so many rounds the folders are searched too
 BREATH_S = 0.002  # between two journals, for the screen
 MANY = 40  # unread journals from which on a process reads them
 BATCH = 32  # journals that it is asked for at once
@@ -31,7 +32,7 @@ BATCH = 32  # journals that it is asked for at once
 
 @dataclass
 class ListedRun:
-    """A run: where it is, how its journal was when it was read, and what it told."""
+    """A run of the list: its folder, the state of its journal when read, and its summary."""
 
     path: Path
     name: str  # the path from the folder that is listed
@@ -43,7 +44,7 @@ class ListedRun:
 
 
 class RunScanner:
-    """`version` grows with every change."""
+    """Finds runs and reads their summaries in a thread. `version` grows with every change."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -78,23 +79,23 @@ class RunScanner:
         return len(self._found)
 
     def want(self, paths: Sequence[Path]) -> None:
-        """Which runs are in sight: they are read first, and looked at again and again."""
+        """Name the visible runs: they are read first, and checked for changes in every round."""
         self._wanted = tuple(paths)
 
     def refresh(self) -> None:
-        """Search and look again now."""
+        """Search and read again now."""
         self._again.set()
 
     def _work(self) -> None:
-        looks = 0
+        rounds = 0
         while not self._stop.is_set():
             forced = self._again.is_set()
             self._again.clear()
             trouble = ""
             try:
-                if forced or self.trouble or looks % SEARCH_AGAIN == 0:
+                if forced or self.trouble or rounds % SEARCH_AGAIN == 0:
                     self._search()
-                self._look_again()
+                self._check_changed()
                 self._read_all()
             except OSError as error:
                 trouble = f"{self.folder}: {error.strerror or error}"
@@ -103,8 +104,8 @@ class RunScanner:
             if trouble != self.trouble:
                 self.trouble = trouble
                 self.version += 1
-            looks += 1
-            self._again.wait(LOOK_AGAIN_S)
+            rounds += 1
+            self._again.wait(RESCAN_S)
 
     def _search(self) -> None:
         if not self.folder.is_dir():
@@ -134,8 +135,8 @@ class RunScanner:
         name = str(path.relative_to(self.folder)) if path != self.folder else path.name
         return ListedRun(path, name, told.st_size, told.st_mtime)
 
-    def _look_again(self) -> None:
-        """Notice what has changed of the runs in sight, and of those at work."""
+    def _check_changed(self) -> None:
+        """Read again each visible or running run whose journal has changed."""
         live = [p for p, f in self._found.items() if f.summary and f.summary.status == "running"]
         for path in dict.fromkeys((*self._wanted, *live)):
             found, now = self._found.get(path), self._stat(path)
@@ -158,7 +159,7 @@ class RunScanner:
             self._stop.wait(BREATH_S)
 
     def _read_batch(self, first: ListedRun) -> None:
-        """Let the process read this one and those after it; what it does not tell is read here."""
+        """Read a batch in the reader process; runs it gives no summary for are read here."""
         batch = [first]
         while len(batch) < BATCH and (found := self._next()) is not None:
             if found in batch:
@@ -200,7 +201,6 @@ class RunScanner:
         self.version += 1
 
 
-# How a run is: in the language spoken now.
 _STATUS = {
     "running": marked("running"),
     "finished": marked("finished"),
@@ -326,7 +326,7 @@ def _columns(room: int) -> list[tuple[str, int]]:
 
 
 def _word(status: str) -> str:
-    """How a run is, in a word."""
+    """The status of a run in a word."""
     if not status:
         return tr("reading")
     return tr(_STATUS[status]) if status in _STATUS else tr_in("state", "open")
@@ -380,7 +380,7 @@ def last_part(text: str, room: int) -> str:
 
 
 def home_path(path: Path) -> str:
-    """A path for a person to read: what lies in their home begins with ``~``."""
+    """A path to be read; inside the home folder it begins with ``~``."""
     with suppress(ValueError, RuntimeError):  # elsewhere, or nobody's home
         inside = path.relative_to(Path.home())
         return one_line(str(Path("~") / inside))
@@ -388,7 +388,7 @@ def home_path(path: Path) -> str:
 
 
 def run_details(run: ListedRun, now: float, room: int) -> list[Line]:
-    """What more there is to tell of a run, in three rows."""
+    """Three rows of details of a run."""
     told = run.summary
     where = line((f"{tr('run')}  ", "muted"), (home_path(run.path), "text"))
     if told is None:
@@ -408,7 +408,7 @@ def run_details(run: ListedRun, now: float, room: int) -> list[Line]:
 
 
 def _next(told: RunSummary) -> str:
-    """What can be done with it."""
+    """Which key does what with the run."""
     open_ = way_to("runs.open")
     if told.status == "running":
         return tr("{key} watches and steers it", key=open_)

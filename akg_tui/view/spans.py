@@ -1,6 +1,6 @@
-"""A line of the screen as a value: pieces of text, each with the role that colours it.
+"""A line of the screen as a value: pieces of text, each with a colour role.
 
-Pure. What to show is decided and tested in these words; colours come later, from a theme.
+Pure. Measures, cuts, wraps and joins lines by terminal columns; a theme colours the roles later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What header, rail, plan and card show of a run, as lines. Pure: state in, words out.
+"""Header, phase row, status row, sparkline and key row of a run, as lines.
 
-Holds no widget, no clock and no colour. Text of the task, the agent or a kernel is cleaned
-here already, so that its width is known.
+Pure: no widget, no clock, no colours. Text of the task, the agent or a kernel is sanitized here,
+so that its width is known.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FULL_RAIL = 100
 
 
 def header(state: RunState, now: float, room: int) -> Line:
-    """One row: what is tuned, how far, how good, in which mode, at what cost."""
+    """One row: task, round, best ratio, mode, verdicts, tokens and time."""
     task = state.task
     where = f"{task.target.backend} {one_line(task.target.arch)}".strip()
     target = tr("{dsl} on {target}", dsl=task.target.dsl, target=where)
@@ -89,7 +89,7 @@ def _best(state: RunState) -> Line:
 
 
 def verified_only(state: RunState) -> bool:
-    """Whether the kernel is right and has no time: an interpreter stood in for the device."""
+    """Whether the kernel is verified and not timed, because an interpreter replaced the device."""
     return state.baseline is not None and not state.baseline.timed
 
 
@@ -110,7 +110,7 @@ def _tokens(state: RunState) -> Line:
 
 
 def phase_row(state: RunState, now: float, room: int) -> Line:
-    """One row: the phases, the live one lit, with the time in it."""
+    """One row: the phases, the current one highlighted, with the time spent in it."""
     full = room >= _FULL_RAIL
     passed = _passed(state)
     road = (*_ROAD, Phase.DIAGNOSE, Phase.DONE)
@@ -180,8 +180,9 @@ def status(
     *,
     past: bool = False,
 ) -> Line:
-    """One row under the rail: what is being done, or what waits and how to go on; in the past
-    no key answers what waited.
+    """One row: the current activity, or what the run waits for and the key to go on.
+
+    With `past`, no key is named: nothing of the past can be answered.
     """
     if state.finished:
         role = "verdict.keep" if state.ok else "verdict.fail"
@@ -229,7 +230,7 @@ def _held(state: RunState, hold: Hold) -> Line:
 
 
 def _asked(state: RunState) -> str:
-    """What waits for the person, and the key for it."""
+    """What waits for the user, and the key for it."""
     if state.question is not None:
         asked = searched(one_line(state.question.text))
         return tr("the agent asks, its card says how to answer: {text}", text=asked)
@@ -276,7 +277,7 @@ def _progress(progress: Progress, doing: str) -> Line:
 
 
 def sparkline(state: RunState, room: int) -> Line:
-    """The whole chart on one row: how the best rose, and the last attempt."""
+    """The chart in one row: the ratio of the best over time, and the last attempt."""
     attempts = [a for a in state.attempts if a.number]
     if not attempts:
         return fit(line((no_attempt(state), "muted")), room)

@@ -1,7 +1,7 @@
-"""One subagent's part of a run, and its telling: the log's words, without its name on each.
+"""The log of one subagent: its records among those of the run, as entries without its name.
 
-Pure but for what was read of it. What the journal holds of a call is cut; where the
-subagent's conversation on disk is known, an unfolded call is told from there.
+The journal holds a cut version of long tool output; where the subagent's transcript on disk was
+read, an unfolded call shows the whole text from there. Does no I/O itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ JOURNALED_OUTPUT = 2_000  # characters of an answer that the journal holds
 
 _SAID = (ev.ModelReplied, ev.ToolCalled, ev.ToolAnswered)
 _OF_IT = (ev.SubagentStarted, ev.SubagentEnded, ev.SubagentHinted, ev.SubagentStopped)
-# What a visit to a phase has beside: a subagent that is one has them too.
+# Events of a visit to a phase; a subagent that is a visit has them too.
 _OF_A_VISIT = (
     ev.DiagnosisReported,
     ev.VisitFailed,
@@ -50,7 +50,7 @@ _OF_A_VISIT = (
 
 
 class Conversation(Protocol):
-    """A subagent's conversation on disk (`akg_tui.agent.tools.call_record.TranscriptTail`)."""
+    """The transcript of a subagent on disk (`akg_tui.agent.tools.call_record.TranscriptTail`)."""
 
     @property
     def prompt(self) -> str: ...
@@ -61,7 +61,7 @@ class Conversation(Protocol):
 
 
 class SubagentRecords:
-    """Where among the records those of one subagent stand: it grows as the run does."""
+    """The indices of one subagent's records, extended as the run grows."""
 
     def __init__(self) -> None:
         self._places = array("Q")
@@ -69,9 +69,9 @@ class SubagentRecords:
         self._of: tuple[str, int] | None = None
 
     def read(self, records: Sequence[ev.Record], agent: Agent | None) -> Sequence[ev.Record]:
-        """Its records among `records`; of an earlier moment of the run, fewer.
+        """Its records among `records`.
 
-        Of those that are new at most `MOST` are looked at, so that no reading holds the screen.
+        Reads at most `MOST` new records, so that a call never blocks the screen.
         """
         if agent is None:
             return ()
@@ -122,7 +122,7 @@ def _own(record: ev.Record, agent: Agent) -> ev.Record | None:
 
 
 class SubagentLog(AgentLog):
-    """The telling of one subagent. `known` gives its conversation on disk, once it was read."""
+    """The log of one subagent. `known` gives its transcript on disk, once that was read."""
 
     output_lines = 5_000
 
@@ -196,13 +196,13 @@ def _asked_lead() -> Line:
 
 
 def _you(text: str) -> Paragraphs:
-    """What a person did, with the lead that the log has for it."""
+    """An action of the user, with the lead of the log."""
     ((lead, _, role),) = tell(ev.HintGiven(text=text))
     return [(lead, text, role)]
 
 
 def title_of(agent: Agent | None, key: str, now: float, room: int) -> Line:
-    """Who it is, in which state, at what cost; the cost gives way."""
+    """Name, state and cost of a subagent; the cost is cut first."""
     if agent is None:
         return line((one_line(key), "strong"))
     head = head_of(agent)

@@ -1,6 +1,6 @@
-"""What waits for the person, as values: the request, what each answer does, what waiting costs.
+"""Requests that wait for the user: gates and questions, with what each answer does.
 
-Pure: state in, requests out. Also words what the approval rules cover and did.
+Pure: state in, requests out.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def _question(state: RunState, question: Question, since: float, now: float) -> 
 
 
 def _unanswered(question: Question, now: float) -> str:
-    """What comes of saying nothing."""
+    """What happens without an answer."""
     default = None if question.default is None else one_line(question.default, 60)
     if question.until is None:
         if not default:

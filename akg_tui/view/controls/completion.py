@@ -1,6 +1,7 @@
-"""What a half-written path, word or `@` reference may become, and what a reference stands for.
+"""Completion of paths and `@` references, and what a reference stands for.
 
-A reference is resolved when the hint is sent, so the agent reads the line that was meant.
+A reference is resolved when the hint is sent, so that the agent reads the line it points at now.
+Reads folder listings; writes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a person who looks elsewhere is told that the run waits: bell, title, a desktop note.
+"""Notifications that the run waits: terminal bell, terminal title, desktop notification.
 
-Only while the terminal is not focused, as it reports by itself; a terminal that reports
-nothing counts as focused. Whatever is sent to it is clean text of a bounded length.
+Sent while the terminal reports that it is not focused; a terminal that reports nothing counts as
+focused. Text sent to the terminal is sanitized and of bounded length.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def note(text: str, environment: Mapping[str, str]) -> str:
 
 
 class WaitNotifier:
-    """Calls once for each ask that the person has not seen; takes the title back when seen."""
+    """Notifies once for each new request; restores the title once the terminal is focused."""
 
     def __init__(self, write: Callable[[str], None], environment: Mapping[str, str]) -> None:
         self._write = write
@@ -49,7 +49,7 @@ class WaitNotifier:
         self._titled = False
 
     def look(self, asks: Sequence[Request], *, focused: bool) -> None:
-        """To be called at every pull, with what waits now."""
+        """Compare the requests that wait now with those notified; call at every refresh."""
         if focused or not asks:
             self._told = {ask.ident for ask in asks}
             self.rest()

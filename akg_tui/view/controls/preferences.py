@@ -1,8 +1,7 @@
-"""How a person wants the workbench: theme, keymap, language, signs, motion, layout, order.
+"""The user's preferences: theme, keymap, language, glyphs, motion, layout, order of the runs.
 
-Taken from options, then the environment, then ``config.toml`` in the person's folder, each
-for itself. What is wrong there is told with file and line and costs only itself. Imports
-nothing of Textual, so that the command line can check an option at once.
+Each is taken from the options, else the environment, else ``config.toml``. A faulty value is
+reported with file and line and ignored; the others count. Reads files and writes none.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ VARIABLES = {
 
 
 def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where a person's own settings lie: ``config.toml``, ``themes/``, ``keymaps/``."""
+    """The folder of the user's settings: ``config.toml``, ``themes/``, ``keymaps/``."""
     base = environment.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(base) / "akg_tui"
 
 
 @dataclass(frozen=True)
 class Preferences:
-    """What was asked for; an empty name leaves the choice to the workbench.
+    """The preferences; an empty value leaves the choice to the workbench.
 
     `layout` is the deck's, `sort` the order of the list of runs. `keys` is the table ``[keys]``
     of ``config.toml``, as it stands there; `options` what was asked for on the command line,
@@ -78,7 +77,7 @@ def preferences(
     *,
     utf8: bool | None = None,
 ) -> Preferences:
-    """What a person prefers. `utf8`: whether the terminal's encoding is UTF-8, if known."""
+    """Read the preferences. `utf8`: whether the terminal's encoding is UTF-8, if known."""
     path = config_folder(environment) / "config.toml"
     text, raw, faults = read_toml(path) if path.is_file() else ("", {}, [])
     chosen = _from_file(path, text, raw, faults)

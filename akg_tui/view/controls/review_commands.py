@@ -1,7 +1,7 @@
-"""What a person's verdict in a review comes to, as commands. Pure.
+"""The commands that follow from the user's verdict in a review.
 
-What was measured is what can be kept: a candidate of which hunks are left out was never
-measured, so it goes back to the agent as an item to try, and is never kept.
+Pure. Only a measured candidate can be kept: a candidate with hunks left out was never measured,
+so it goes back to the agent as a plan item.
 """
 
 from __future__ import annotations

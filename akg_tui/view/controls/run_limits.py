@@ -1,5 +1,6 @@
-"""Limits of a run as a person writes them: ``rounds=40 hours=2``. Pure: text and a policy in, a
-policy out.
+"""Parses the limits of a run as the user types them: ``rounds=40 hours=2``.
+
+Pure: text and a policy in, a policy out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A person's own TOML files: read so that a fault is told by file and line, edited in place.
+"""Reads and edits the user's TOML files; faults name file and line.
 
-An edit changes only the lines of the settings it names; comments and order stay.
+An edit changes only the lines of the settings it names; comments and order stay. A file is
+replaced whole, and never when it changed in between.
 """
 
 from __future__ import annotations

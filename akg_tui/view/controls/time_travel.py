@@ -1,6 +1,6 @@
-"""Where in the past of a run a person stands, how the past plays, and the timeline as lines.
+"""Time travel through a run: the shown event, playback, and the timeline as rows.
 
-Pure but for the place. Events are the steps; playing follows the run's clock, long waits shortened.
+No I/O. A step is an event; playback follows the times of the events, with long waits shortened.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from akg_tui.view.spans import Line, Span, fit, line, spread
 
 SPEEDS = (1, 4, 16)
 LONGEST_WAIT_S = 2.0  # of the run's time, in a play at 1×
-MOST_AT_ONCE = 2_000  # events that a play passes between two looks
+MOST_AT_ONCE = 2_000  # events that playback passes between two refreshes
 
 
 class TimeTravel:
-    """A journey through one run. `cursor` is the event that was last to happen; None is live."""
+    """The shown event of one run: `cursor`, None for the live run; and the speed of playback."""
 
     def __init__(self, past: Past) -> None:
         self.past = past
@@ -42,7 +42,7 @@ class TimeTravel:
         return len(self.past)
 
     def go(self, seq: int) -> None:
-        """To an event; the nearest one there is. What plays stops."""
+        """Show event `seq`, or the nearest one there is. Playback stops."""
         self.speed = 0
         self.cursor = max(1, min(self.last, seq))
 
@@ -57,7 +57,7 @@ class TimeTravel:
         self.go(self.past.next_round(self.cursor or self.last, step))
 
     def play(self, now: float) -> None:
-        """Play on from here, or stand still. At the end it begins anew."""
+        """Start playback, from the first event when at the last; or stop it."""
         if self.speed:
             self.speed = 0
             return
@@ -66,7 +66,7 @@ class TimeTravel:
         self.speed, self._ticked, self._budget = self._chosen, now, 0.0
 
     def faster(self, step: int) -> int:
-        """The next speed, or the one before; it is the answer."""
+        """Change the speed by `step` places; the new speed."""
         place = SPEEDS.index(self._chosen) + step
         self._chosen = SPEEDS[max(0, min(len(SPEEDS) - 1, place))]
         if self.speed:
@@ -74,7 +74,7 @@ class TimeTravel:
         return self._chosen
 
     def tick(self, now: float) -> None:
-        """Let the time since the last tick pass."""
+        """Advance playback by the time since the last tick."""
         if not self.speed or self.cursor is None:
             return
         self._budget += max(0.0, now - self._ticked) * self.speed
@@ -99,7 +99,6 @@ class TimeTravel:
             seq=self.cursor,
             last=self.last,
             at=records[self.cursor - 1].at,
-            first_at=records[0].at,
             last_at=records[-1].at,
             mark=self.past.round_at(self.cursor),
             rounds=marks[-1].round if marks else 0,
@@ -115,7 +114,7 @@ class TimeTravel:
 
 
 def past_snapshot(now: RunSnapshot, travel: TimeTravel) -> RunSnapshot:
-    """What `now` would have shown at the place where `travel` stands."""
+    """The snapshot of the run after the event that `travel` shows."""
     assert travel.cursor is not None
     state = travel.past.at(travel.cursor)
     records = travel.records()
@@ -146,7 +145,7 @@ _MOST = 3
 
 
 class TimelineRows:
-    """Draws moments as rows; what their marks come to is kept from one moment to the next."""
+    """Draws moments as three rows; the marks of the rounds are cached between moments."""
 
     def __init__(self) -> None:
         self._of: tuple[object, ...] = ()
@@ -154,7 +153,7 @@ class TimelineRows:
         self._columns: list[int] = []  # of each mark
 
     def rows(self, moment: Moment, room: int) -> list[Line]:
-        """Three rows: where one stands in words, the rounds by verdict, their numbers."""
+        """Three rows: the shown event in words, the rounds by verdict, their numbers."""
         of = (id(moment.marks), len(moment.marks), moment.last, room, IDLE, *VERDICT.values())
         if of != self._of:
             self._of = of
@@ -247,7 +246,7 @@ def _marked(moment: Moment, room: int, columns: Sequence[int]) -> list[Span]:
 
 
 def _merged(cells: list[Span]) -> Line:
-    """Neighbours of one role as one piece."""
+    """Adjacent cells of one role joined into one span."""
     spans: list[Span] = []
     for text, role in cells:
         if spans and spans[-1][1] == role:
