@@ -294,8 +294,10 @@ class ReferenceServer(Server):
         results = result if isinstance(result, tuple | list) else (result,)
         tensors = tuple(value for value in results if isinstance(value, torch.Tensor))
         if not results or len(tensors) != len(results):
-            what = f"returned {describe_value(result)}, expected a tensor or a tuple of tensors"
-            raise self._complaint(f"forward() {what}", self._forward)
+            what = describe_value(result)
+            raise self._complaint(
+                f"forward() returned {what}, expected a tensor or a tuple of tensors", self._forward
+            )
         return tensors
 
     @property
