@@ -130,41 +130,16 @@ def flat(settings: dict[str, object], prefix: str = "") -> list[tuple[str, str]]
 
 WIDTH = 400
 
-BY_A_PERSON = frozenset(
-    {
-        "DiagnosisForced",
-        "Forked",
-        "GateAnswered",
-        "GateChanged",
-        "HintGiven",
-        "ItemAdded",
-        "ItemEdited",
-        "ItemPinned",
-        "ItemsReordered",
-        "KeepUndone",
-        "ModeChanged",
-        "Paused",
-        "PlanEditAdopted",
-        "PlanEdited",
-        "PolicyChanged",
-        "ReplanForced",
-        "RuleLearned",
-        "RuleRevoked",
-        "StepGranted",
-        "StopRequested",
-        "SubagentHinted",
-        "SubagentStopped",
-        "Unpaused",
-    }
-)
-
 
 def is_by_a_person(event: ev.AnyEvent) -> bool:
     """Whether somebody reached into the run here. An answer counts when a person gave it."""
-    name = type(event).__name__
-    if name == "QuestionAnswered":
-        return getattr(event, "source", "") == "user"
-    return name in BY_A_PERSON
+    match event:
+        case ev.QuestionAnswered(source=source):
+            return source == "user"
+        case ev.ItemsDropped():  # by whom, only its reason says
+            return False
+        case _:
+            return event.by_a_person
 
 
 def in_words(event: ev.AnyEvent) -> str:

@@ -20,14 +20,16 @@ from tests.store.scripted import perform, send
 class KeepUndone(ev.Event, frozen=True):
     """Stands for an event that has no sentence of its own."""
 
+    by_a_person = True
+
     attempt: int
     comment: str = ""
 
 
 def test_a_lever_without_a_sentence_is_told_by_its_fields() -> None:
     event = KeepUndone(attempt=4, comment="wrong\x1b[31m")
-    assert is_by_a_person(event)  # type: ignore[arg-type]
-    told = in_words(event)  # type: ignore[arg-type]
+    assert is_by_a_person(event)
+    told = in_words(event)
     assert told == "KeepUndone: attempt 4, comment wrong␛[31m"
 
 
