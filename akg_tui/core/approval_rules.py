@@ -1,8 +1,8 @@
-"""Rules: what a person lets pass unasked, learned from an answer that said "always".
+"""Approval rules: requests of a scope that a person approved for good, by answering "always".
 
-Pure. Owns what a rule covers, in values and in words, and who may make and end one: a
-person's answer makes it, a person's hand ends it, and so does whatever makes it doubtful
-that the person still means it. The agent has no command here.
+Pure. Owns what a rule covers, in values and in words, and how one begins and ends: a person's
+answer begins it; a person's command ends it, and so does a gate set anew, a fork and a salvage.
+The agent has no command here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INTERPRETERS = {"python": "Python", "sh": "sh", "bash": "bash"}
 
 
 def covering(state: RunState, scope: ev.Scope) -> Rule | None:
-    """The rule that answers such a request, if one does.
+    """The rule that answers a request of this scope, or None.
 
     A rule covers exactly its scope. A KEEP that the static guard has something new against
     (something that the seed had not) is covered by none: no card has ever said so.
@@ -61,7 +61,7 @@ def rule_fault(state: RunState, gate: OpenGate) -> str | None:
 
 
 def in_words(scope: ev.Scope) -> str:
-    """What a rule of this scope approves, in a sentence for the person who makes it."""
+    """What a rule of this scope approves, in a sentence for the person."""
     match scope.gate:
         case "plan":
             return "every later plan of the agent is worked on unasked"
@@ -74,9 +74,9 @@ def in_words(scope: ev.Scope) -> str:
             )
         case _:
             interpreter = INTERPRETERS.get(scope.interpreter, scope.interpreter)
-            who = f"a {scope.agent}" if scope.agent else "the agent"
+            agent = f"a {scope.agent}" if scope.agent else "the agent"
             return (
-                f"every {interpreter} script of {who} in phase {scope.phase}, whatever its text, "
+                f"every {interpreter} script of {agent} in phase {scope.phase}, whatever its text, "
                 "arguments and input, runs confined, unasked"
             )
 
@@ -159,7 +159,7 @@ def revoke_rule(state: RunState, command: cmd.RevokeRule, now: float) -> Events 
 def ended_by(
     state: RunState, gates: Iterable[Gate], source: str, why: str
 ) -> tuple[ev.RuleRevoked, ...]:
-    """The end of the rules of gates that a person sets anew: who sets one wants to be asked."""
+    """The end of the rules of gates that a person sets anew, in order to be asked."""
     newly = {gate.value for gate in gates} - {gate.value for gate in state.gates}
     return tuple(
         ev.RuleRevoked(rule=rule.number, source=source, reason=why)
@@ -201,7 +201,7 @@ def rule_revoked(state: RunState, event: ev.RuleRevoked, at: float) -> RunState:
 
 
 def all_ended(state: RunState, why: str) -> RunState:
-    """The state with no rule in force: nobody who is here made them for this run."""
+    """The state with no rule in force: they were made for another run."""
     rules = tuple(rule if rule.ended else replace(rule, ended=why) for rule in state.rules)
     return replace(state, rules=rules)
 

@@ -1,4 +1,4 @@
-"""What somebody asks for: a person, the agent, or the engine with a result in its hands.
+"""Commands: requests of a person or the agent, and the engine's results of effects.
 
 `decide` (in `akg_tui.core.decide`) turns a command into events or into a `Rejected`, a refusal in
 one sentence. Only a person's commands have a JSON form, so another process can send nothing else.
@@ -13,73 +13,49 @@ from msgspec import Struct
 
 from akg_tui.core.events import (
     AnyEvent,
-    ApiFailed,
-    ApiWaiting,
     BlockedKind,
-    CallRefused,
-    ContextRebuilt,
-    EndpointProbed,
-    EvalInterrupted,
-    ModelReplied,
+    Observation,
     PlanChange,
     PlannedItem,
     Purpose,
-    ReplyLost,
-    SessionOpened,
-    SubagentEnded,
-    SubagentStarted,
-    ToolAnswered,
-    ToolCalled,
-    TurnEnded,
-    TurnInterrupted,
-    VisitFailed,
 )
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.phases import Gate, Mode
 from akg_tui.core.task import Policy
 
 
-class Observe(Struct, frozen=True):
-    """A fact from outside that nobody can refuse: it happened."""
+class Command(Struct, frozen=True):
+    """Base of all commands."""
 
-    event: (
-        SessionOpened
-        | EvalInterrupted
-        | ModelReplied
-        | ReplyLost
-        | ApiWaiting
-        | ApiFailed
-        | EndpointProbed
-        | ContextRebuilt
-        | SubagentStarted
-        | SubagentEnded
-        | ToolCalled
-        | ToolAnswered
-        | TurnEnded
-        | TurnInterrupted
-        | VisitFailed
-        | CallRefused
-    )
+
+class PersonCommand(Command, frozen=True):
+    """Base of a person's commands, the only ones that another process can send."""
+
+
+class Observe(Command, frozen=True):
+    """A fact from outside core: it happened, so it is never refused."""
+
+    event: Observation
 
 
 # From the engine, each the result of an effect.
 
 
-class StartEval(Struct, frozen=True):
+class StartEval(Command, frozen=True):
     purpose: Purpose
     attempt: int
     blob: str
 
 
-class FinishEval(Struct, frozen=True):
+class FinishEval(Command, frozen=True):
     measurement: Measurement
 
 
-class AcceptBaseline(Struct, frozen=True):
+class AcceptBaseline(Command, frozen=True):
     commit: str
 
 
-class Settle(Struct, frozen=True):
+class Settle(Command, frozen=True):
     """The attempt is in history as `commit`; the verdict follows from the measurement."""
 
     commit: str
@@ -88,14 +64,14 @@ class Settle(Struct, frozen=True):
 # From the agent, through its tools.
 
 
-class SubmitPlan(Struct, frozen=True):
+class SubmitPlan(Command, frozen=True):
     """`items` without ids: the state gives them out."""
 
     items: tuple[PlannedItem, ...]
     summary: str = ""
 
 
-class Edit(Struct, frozen=True):
+class Edit(Command, frozen=True):
     blob: str
     sha256: str
     added: int
@@ -103,29 +79,29 @@ class Edit(Struct, frozen=True):
     note: str = ""
 
 
-class ReportDiagnosis(Struct, frozen=True):
+class ReportDiagnosis(Command, frozen=True):
     cause: str
     avoid: tuple[str, ...] = ()
     directions: tuple[str, ...] = ()
 
 
-class RequestFinish(Struct, frozen=True):
+class RequestFinish(Command, frozen=True):
     reason: str
 
 
-class AskUser(Struct, frozen=True):
+class AskUser(Command, frozen=True):
     text: str
     choices: tuple[str, ...] = ()
     default: str | None = None
     timeout_s: float | None = None
 
 
-class ReportBlocked(Struct, frozen=True):
+class ReportBlocked(Command, frozen=True):
     kind: BlockedKind
     text: str
 
 
-class RequestScript(Struct, frozen=True):
+class RequestScript(Command, frozen=True):
     """Leave to run the script with this digest. Where no gate is set only a rule can give it.
 
     `interpreter` is what runs it, `source` the subagent that wants to, if one does.
@@ -140,38 +116,38 @@ class RequestScript(Struct, frozen=True):
 # From a person.
 
 
-class SetMode(Struct, frozen=True):
-    """`source` tells who, as in `ChangePolicy`."""
+class SetMode(PersonCommand, frozen=True):
+    """`source`: as in `ChangePolicy`."""
 
     mode: Mode
     source: str = "user"
 
 
-class ChangePolicy(Struct, frozen=True):
-    """`source` tells who: the command line, or a person at the workbench."""
+class SetGate(PersonCommand, frozen=True):
+    gate: Gate
+    on: bool
+
+
+class ChangePolicy(PersonCommand, frozen=True):
+    """`source`: `COMMAND_LINE`, or "user" for a person at the workbench."""
 
     policy: Policy
     source: str = "user"
 
 
-class Pause(Struct, frozen=True):
+class Pause(PersonCommand, frozen=True):
     pass
 
 
-class Unpause(Struct, frozen=True):
+class Unpause(PersonCommand, frozen=True):
     pass
 
 
-class Step(Struct, frozen=True):
+class Step(PersonCommand, frozen=True):
     pass
 
 
-class SetGate(Struct, frozen=True):
-    gate: Gate
-    on: bool
-
-
-class AnswerGate(Struct, frozen=True):
+class AnswerGate(PersonCommand, frozen=True):
     """The answer to the open gate, by its number: an answer to an older one is refused.
 
     `always`: all of its scope (`core.approval_rules`) is approved from here on, by a rule.
@@ -184,19 +160,19 @@ class AnswerGate(Struct, frozen=True):
     source: str = "user"
 
 
-class RevokeRule(Struct, frozen=True):
+class RevokeRule(PersonCommand, frozen=True):
     """Take a rule back: what it covers is asked again."""
 
     rule: int
     source: str = "user"
 
 
-class AnswerQuestion(Struct, frozen=True):
+class AnswerQuestion(PersonCommand, frozen=True):
     question: int
     answer: str
 
 
-class AddItem(Struct, frozen=True):
+class AddItem(PersonCommand, frozen=True):
     """One more item, pinned; before the pending item `before`, or last."""
 
     text: str
@@ -204,7 +180,7 @@ class AddItem(Struct, frozen=True):
     before: str = ""
 
 
-class EditItem(Struct, frozen=True):
+class EditItem(PersonCommand, frozen=True):
     """Other words for a pending item. A rationale that is None stays as it is."""
 
     item: str
@@ -212,97 +188,59 @@ class EditItem(Struct, frozen=True):
     rationale: str | None = None
 
 
-class DropItem(Struct, frozen=True):
+class DropItem(PersonCommand, frozen=True):
     item: str
     reason: str = ""
 
 
-class ReorderItems(Struct, frozen=True):
+class ReorderItems(PersonCommand, frozen=True):
     """All pending items, each once, in the order in which they shall be worked on."""
 
     order: tuple[str, ...]
 
 
-class PinItem(Struct, frozen=True):
+class PinItem(PersonCommand, frozen=True):
     item: str
     pinned: bool = True
 
 
-class AdoptPlanEdit(Struct, frozen=True):
-    """Take a hand edit of PLAN.md over, as `akg_tui.core.plan.edit` read it."""
+class AdoptPlanEdit(PersonCommand, frozen=True):
+    """Apply a hand edit of PLAN.md to the plan, as `akg_tui.core.plan.edit` read it."""
 
     kept: str
     change: PlanChange
 
 
-class ForceReplan(Struct, frozen=True):
+class ForceReplan(PersonCommand, frozen=True):
     reason: str = ""
 
 
-class ForceDiagnosis(Struct, frozen=True):
+class ForceDiagnosis(PersonCommand, frozen=True):
     reason: str = ""
 
 
-class UndoKeep(Struct, frozen=True):
+class UndoKeep(PersonCommand, frozen=True):
     comment: str = ""
 
 
-class Hint(Struct, frozen=True):
+class Hint(PersonCommand, frozen=True):
     text: str
 
 
-class HintSubagent(Struct, frozen=True):
+class HintSubagent(PersonCommand, frozen=True):
     """A message to one subagent at work; it goes with its next request."""
 
     subagent: str
     text: str
 
 
-class StopSubagent(Struct, frozen=True):
+class StopSubagent(PersonCommand, frozen=True):
     subagent: str
     reason: str = ""
 
 
-class Stop(Struct, frozen=True):
+class Stop(PersonCommand, frozen=True):
     reason: str = "stopped by the user"
-
-
-Command = (
-    Observe
-    | StartEval
-    | FinishEval
-    | AcceptBaseline
-    | Settle
-    | SubmitPlan
-    | Edit
-    | ReportDiagnosis
-    | RequestFinish
-    | AskUser
-    | ReportBlocked
-    | RequestScript
-    | SetMode
-    | SetGate
-    | ChangePolicy
-    | Pause
-    | Unpause
-    | Step
-    | AnswerGate
-    | RevokeRule
-    | AnswerQuestion
-    | AddItem
-    | EditItem
-    | DropItem
-    | ReorderItems
-    | PinItem
-    | AdoptPlanEdit
-    | ForceReplan
-    | ForceDiagnosis
-    | UndoKeep
-    | Hint
-    | HintSubagent
-    | StopSubagent
-    | Stop
-)
 
 
 class Rejected(Struct, frozen=True):
@@ -314,31 +252,7 @@ class Rejected(Struct, frozen=True):
 Events = tuple[AnyEvent, ...]
 
 
-_ORDERS: tuple[type[Any], ...] = (
-    SetMode,
-    SetGate,
-    ChangePolicy,
-    Pause,
-    Unpause,
-    Step,
-    AnswerGate,
-    RevokeRule,
-    AnswerQuestion,
-    AddItem,
-    EditItem,
-    DropItem,
-    ReorderItems,
-    PinItem,
-    AdoptPlanEdit,
-    ForceReplan,
-    ForceDiagnosis,
-    UndoKeep,
-    Hint,
-    HintSubagent,
-    StopSubagent,
-    Stop,
-)
-ORDERS: dict[str, type[Any]] = {kind.__name__: kind for kind in _ORDERS}
+PERSON_COMMANDS = {kind.__name__: kind for kind in PersonCommand.__subclasses__()}
 """The commands of a person, by name."""
 
 
@@ -346,16 +260,18 @@ class BadCommand(ValueError):
     """No command of a person; the message says what is wrong with it."""
 
 
-def command_from_json(plain: object) -> Command:
+def command_from_json(plain: object) -> PersonCommand:
     """The command that ``{"order": NAME, "with": {FIELD: VALUE}}`` stands for.
 
-    Who sends it is a person at a screen, whatever it says. Raises `BadOrder`.
+    Its `source` is always "user", whatever it says. Raises `BadCommand`.
     """
     if not isinstance(plain, dict) or not isinstance(name := plain.get("order"), str):
         raise BadCommand('expected {"order": NAME, "with": {…}}')
-    kind = ORDERS.get(name)
+    kind = PERSON_COMMANDS.get(name)
     if kind is None:
-        raise BadCommand(f"{name!r} is not a person's command; there are: {', '.join(ORDERS)}")
+        raise BadCommand(
+            f"{name!r} is not a person's command; there are: {', '.join(PERSON_COMMANDS)}"
+        )
     fields = plain.get("with", {})
     if not isinstance(fields, dict):
         raise BadCommand(f"{name}: its fields must be an object")
@@ -364,15 +280,14 @@ def command_from_json(plain: object) -> Command:
     if "source" in kind.__struct_fields__:
         fields = {**fields, "source": "user"}
     try:
-        command: Command = msgspec.convert(fields, kind)
+        return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
         raise BadCommand(f"{name}: {error}") from error
-    return command
 
 
 def command_to_json(command: Command) -> dict[str, Any]:
-    """The plain values of a person's command. Raises `BadOrder` for any other."""
+    """The plain values of a person's command. Raises `BadCommand` for any other."""
     name = type(command).__name__
-    if name not in ORDERS:
+    if name not in PERSON_COMMANDS:
         raise BadCommand(f"{name} is not a person's command")
     return {"order": name, "with": msgspec.to_builtins(command)}

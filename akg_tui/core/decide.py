@@ -18,9 +18,9 @@ from akg_tui.core.commands import Events, Rejected
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.plan.submission import plan_fault, report_fault
-from akg_tui.core.questions import DECIDE_ASKING
+from akg_tui.core.questions import DECIDE_QUESTIONS
 from akg_tui.core.state import RunState
-from akg_tui.core.user_commands import DECIDE_LEVERS, DECIDE_SUBAGENTS
+from akg_tui.core.user_commands import DECIDE_USER_COMMANDS
 
 __all__ = ["Rejected", "decide"]
 
@@ -155,7 +155,6 @@ _DECIDE: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
     cmd.Edit: _edit,
     cmd.ReportDiagnosis: _report,
     cmd.RequestFinish: _request_finish,
-    **DECIDE_ASKING,
-    **DECIDE_LEVERS,
-    **DECIDE_SUBAGENTS,
+    **DECIDE_QUESTIONS,
+    **DECIDE_USER_COMMANDS,
 }

@@ -1,7 +1,7 @@
 """What a run does next, as a value: a step of core's own, or work that touches the world.
 
 `due` says which transition the state is ready for; `next_effect` says what to do now,
-overlays included. A `Step` carries its events: whoever drives the run appends them and asks
+overlays included. A `Step` carries its events: the driver of the run appends them and asks
 again. Both are functions of the state and the clock alone, so a resumed run goes on exactly
 where the journal ends. Nothing here does anything.
 """
@@ -21,7 +21,7 @@ from akg_tui.core.plan.submission import MAX_CAUSE
 from akg_tui.core.questions import default_answer
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Demand, RunState
-from akg_tui.core.stopping.limits import reached, stop_reasons
+from akg_tui.core.stopping.limits import goals_reached, stop_reasons
 from akg_tui.core.verdict import Decision, decide_verdict
 
 MAX_EVAL_ERRORS = 3
@@ -140,7 +140,7 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
 
 
 def demanded(demand: Demand) -> tuple[Phase, str]:
-    """Where a demand leads, with its reason."""
+    """The phase that a demand leads to, with its reason."""
     if demand.kind == "diagnosis":
         return Phase.DIAGNOSE, demand.reason or "a person called for a diagnosis"
     return Phase.PLAN, f"a person wants a new plan{': ' if demand.reason else ''}{demand.reason}"
@@ -172,7 +172,7 @@ def _due_in_edit(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] |
 
 
 def _asks_first(state: RunState, now: float, to: Phase) -> Effect | None:
-    """What a person has to say before the run goes on to `to`; None when nothing."""
+    """The question or gate that a person answers before the run goes on to `to`, or None."""
     if question := state.question:
         if not question.attended or (question.until is not None and now >= question.until):
             return Step((default_answer(question),))
@@ -195,9 +195,9 @@ def visit_over(state: RunState, now: float) -> bool:
 
 
 def wait_over(state: RunState, now: float) -> bool:
-    """Whether to wait for a model's server any longer has no sense: a pause, or an end.
+    """Whether the wait for a model's server has to end: the run is paused, or is to end.
 
-    In the turn of a subagent's caller nothing is due, so that an end is looked for by itself.
+    Nothing is due in the turn of a subagent's caller, so the stop conditions are asked apart.
     """
     if state.paused or due(state, now) is not None:
         return True
@@ -205,10 +205,9 @@ def wait_over(state: RunState, now: float) -> bool:
 
 
 def visit_is_void(began: RunState, now: RunState) -> bool:
-    """Whether a visit that began in one state has lost its ground in the other.
+    """Whether a visit that began in the state `began` has to be cut off in the state `now`.
 
-    Then it has to be cut off: a person dropped its item, undid the kernel under it, or
-    called for something else.
+    A person has dropped its item, undone the kernel under it, or demanded something else.
     """
     return began.active != now.active or began.recalls != now.recalls
 
@@ -226,7 +225,7 @@ def next_effect(state: RunState, now: float) -> Effect | None:
         to, reason = transition
         if stepping and not state.granted:
             return Hold(Overlay.PAUSED if state.paused else Overlay.WAIT_STEP, to)
-        # Nobody has to answer for a run to end.
+        # The end of a run waits for no answer.
         asked = None if to is Phase.DONE else _asks_first(state, now, to)
         return asked or Step(_entering(state, now, to, reason))
     if state.phase is not Phase.DONE and (asked := _asks_first(state, now, state.phase)):
@@ -239,10 +238,9 @@ def next_effect(state: RunState, now: float) -> Effect | None:
 
 
 def in_sight(state: RunState, now: float) -> Effect | None:
-    """What is shown as being done: the next effect, or a visit's wait for the model's server.
+    """The effect to show: the next one, or a visit's wait for the model's server.
 
-    That wait is the visit's own and ends by itself. It holds nothing that is still to begin:
-    a visit that was cut off in it left nobody who would ask again.
+    That wait belongs to the visit and ends by itself; it holds nothing that is still to begin.
     """
     effect = next_effect(state, now)
     if isinstance(effect, RunAgent) and state.api_wait is not None:
@@ -319,7 +317,7 @@ def _entering(state: RunState, now: float, to: Phase, reason: str) -> Events:
     # Journaled once: a crash between the two events must not journal it again.
     stops = stop_reasons(state, now) if to is Phase.DONE else ()
     if reason in stops and not state.stop_conditions:
-        met = ev.StopConditionsMet(reasons=stops, primary=reason, goals_met=reached(state))
+        met = ev.StopConditionsMet(reasons=stops, primary=reason, goals_met=goals_reached(state))
         return met, entered
     return (entered,)
 

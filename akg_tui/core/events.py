@@ -1,14 +1,15 @@
-"""Everything that can have happened in a run.
+"""The events of a run: the journal is a sequence of them, and the only truth.
 
-Small frozen values; the journal is a sequence of them and the only truth. An event
+Small frozen values. An event
 states a fact in the past tense and is never edited. Adding a field needs a default,
-so that older journals still read.
+so that older journals still read. A new event is a class here, a row of the table in
+`akg_tui.core.fold`, and its words.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Union
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +19,7 @@ from akg_tui.core.model_info import Capabilities
 from akg_tui.core.phases import Gate, Mode, Phase, Verdict
 from akg_tui.core.task import Policy, Task
 
-COMMAND_LINE = "command line"  # who changed a run at rest, before its next session
+COMMAND_LINE = "command line"  # `source` of a change to a run at rest, before its next session
 
 
 class Purpose(StrEnum):
@@ -33,7 +34,22 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=True, gc=Fa
     """Base of all events; on disk the field `type` names the class.
 
     Values without cycles: the garbage collector need not walk a long journal (`gc=False`).
+    The class variables are tags, set in the class of an event: no other module lists classes.
     """
+
+    projected: ClassVar[bool] = False
+    """After it a projection (refs, work tree, PLAN.md) shows something else."""
+    by_a_person: ClassVar[bool] = False
+    """A person's doing, or its effect. If the run rested, the time before it was not worked: any
+    other event in a pause ends something that was under way when the pause began."""
+    from_a_terminal: ClassVar[bool] = False
+    """`source` may be `COMMAND_LINE`; then the time before it was not worked."""
+    at_rest: ClassVar[bool] = False
+    """The time before it was not worked, in any case."""
+
+
+class Observation(Event, frozen=True):
+    """Base of the facts from outside core, which cannot be refused."""
 
 
 class RunCreated(Event, frozen=True):
@@ -49,15 +65,17 @@ class RunCreated(Event, frozen=True):
     kernel_blob: str
 
 
-class SessionOpened(Event, frozen=True):
+class SessionOpened(Observation, frozen=True):
     """A process took the run over. Time before it, since the last event, was not worked."""
 
+    at_rest = True
     pid: int
     version: str
     resumed: bool
 
 
 class PhaseEntered(Event, frozen=True):
+    projected = True
     phase: Phase
     previous: Phase
     reason: str = ""
@@ -75,7 +93,7 @@ class EvalFinished(Event, frozen=True):
     measurement: Measurement
 
 
-class EvalInterrupted(Event, frozen=True):
+class EvalInterrupted(Observation, frozen=True):
     attempt: int
     reason: str
 
@@ -83,6 +101,7 @@ class EvalInterrupted(Event, frozen=True):
 class BaselineAccepted(Event, frozen=True):
     """The seed is correct: it is attempt 0 and the first incumbent."""
 
+    projected = True
     commit: str
     blob: str
 
@@ -94,26 +113,31 @@ class PlannedItem(Struct, frozen=True, gc=False):
 
 
 class PlanSubmitted(Event, frozen=True):
+    projected = True
     items: tuple[PlannedItem, ...]
     summary: str = ""
 
 
 class ItemActivated(Event, frozen=True):
+    projected = True
     item: str
     round: int
 
 
 class ItemsSuspended(Event, frozen=True):
+    projected = True
     items: tuple[str, ...]
     reason: str
 
 
 class ItemsDropped(Event, frozen=True):
+    projected = by_a_person = True
     items: tuple[str, ...]
     reason: str
 
 
 class KernelEdited(Event, frozen=True):
+    projected = True
     item: str
     blob: str
     sha256: str
@@ -122,13 +146,13 @@ class KernelEdited(Event, frozen=True):
     note: str = ""
 
 
-class ModelReplied(Event, frozen=True):
+class ModelReplied(Observation, frozen=True):
     """One reply of the model has arrived; its tool calls follow, then `TurnEnded`.
 
     The tokens of the prompt are `input_tokens` (neither read from a cache nor written to
     one), `cache_read_tokens` and `cache_write_tokens`; of those written, the share
     `cache_write_short_tokens` lives five minutes, the rest an hour. `estimated` says that
-    the server told no usage and the counts are made from lengths. `cache_miss` is the
+    the server sent no usage and the counts are made from lengths. `cache_miss` is the
     server's own word on why the prompt was not read from its cache. `hints_told` is how
     many of the waiting hints the request carried; None: all of them. `source` is the
     subagent that was answered; "" is the run's own agent. `own_hints_told` counts the
@@ -158,7 +182,7 @@ class ModelReplied(Event, frozen=True):
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
-class ReplyLost(Event, frozen=True):
+class ReplyLost(Observation, frozen=True):
     """A reply was cut off: what is known of it is paid for and used for nothing."""
 
     phase: Phase
@@ -176,7 +200,7 @@ class ReplyLost(Event, frozen=True):
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
-class SubagentStarted(Event, frozen=True):
+class SubagentStarted(Observation, frozen=True):
     """An agent with a conversation of its own begins. Its replies and calls name `subagent`.
 
     `call` is the tool call that it answers; "" when it is the visit to a phase itself, as in
@@ -193,23 +217,26 @@ class SubagentStarted(Event, frozen=True):
     trace: str = ""
 
 
-class SubagentEnded(Event, frozen=True):
+SubagentStatus = Literal["done", "limit", "failed", "cancelled", "interrupted"]
+
+
+class SubagentEnded(Observation, frozen=True):
     """`status`: it answered (done), used up its model calls (limit), could not go on (failed),
-    or was stopped, by a hand (cancelled) or with its process (interrupted).
+    or was stopped, by a person (cancelled) or with its process (interrupted).
 
     `calls` are the model's replies; the tokens are those of whole prompts and replies.
     """
 
     subagent: str
     agent: str
-    status: Literal["done", "limit", "failed", "cancelled", "interrupted"]
+    status: SubagentStatus
     reason: str = ""
     calls: int = 0
     prompt_tokens: int = 0
     output_tokens: int = 0
 
 
-class ApiWaiting(Event, frozen=True):
+class ApiWaiting(Observation, frozen=True):
     """The model's server gave no reply; the same request is sent again after `seconds`.
 
     `asked_s` is how long the server asked to wait, where it did.
@@ -221,13 +248,13 @@ class ApiWaiting(Event, frozen=True):
     asked_s: float | None = None
 
 
-class ApiFailed(Event, frozen=True):
+class ApiFailed(Observation, frozen=True):
     """The model cannot be used as things are. The run holds still until it is resumed."""
 
     reason: str
 
 
-class EndpointProbed(Event, frozen=True):
+class EndpointProbed(Observation, frozen=True):
     """What the model's server was found to be able to do."""
 
     base_url: str
@@ -235,7 +262,7 @@ class EndpointProbed(Event, frozen=True):
     capabilities: Capabilities
 
 
-class ContextRebuilt(Event, frozen=True):
+class ContextRebuilt(Observation, frozen=True):
     """The agent's conversation began anew from the plan and the kernel.
 
     `prompt_tokens` is what the last prompt of the old one had.
@@ -245,7 +272,7 @@ class ContextRebuilt(Event, frozen=True):
     prompt_tokens: int = 0
 
 
-class ToolCalled(Event, frozen=True):
+class ToolCalled(Observation, frozen=True):
     """`call` of a subagent has its name in front, so that no two calls of a turn are one."""
 
     call: str
@@ -254,7 +281,7 @@ class ToolCalled(Event, frozen=True):
     source: str = ""
 
 
-class ToolAnswered(Event, frozen=True):
+class ToolAnswered(Observation, frozen=True):
     call: str
     tool: str
     status: Literal["success", "error"]
@@ -263,17 +290,18 @@ class ToolAnswered(Event, frozen=True):
     source: str = ""
 
 
-class TurnEnded(Event, frozen=True):
+class TurnEnded(Observation, frozen=True):
     """All tool calls of the last reply were answered."""
 
 
-class TurnInterrupted(Event, frozen=True):
+class TurnInterrupted(Observation, frozen=True):
     """A turn was cut off. What it had edited is undone: the item starts again."""
 
+    projected = True
     reason: str
 
 
-class VisitFailed(Event, frozen=True):
+class VisitFailed(Observation, frozen=True):
     """The agent used up its turns in a phase without doing the phase's work."""
 
     phase: Phase
@@ -313,6 +341,7 @@ class GateOpened(Event, frozen=True):
 
 
 class GateAnswered(Event, frozen=True):
+    projected = by_a_person = True
     gate: int
     answer: Literal["approve", "reject"]
     comment: str = ""
@@ -321,9 +350,10 @@ class GateAnswered(Event, frozen=True):
 class RuleLearned(Event, frozen=True):
     """A person who approved the request `gate` lets all of its `scope` pass from here on.
 
-    `source` tells who, as in `ModeChanged`.
+    `source` is as in `ModeChanged`.
     """
 
+    by_a_person = True
     rule: int
     scope: Scope
     gate: int
@@ -348,6 +378,7 @@ class RuleApplied(Event, frozen=True):
 class RuleRevoked(Event, frozen=True):
     """The rule answers nothing any more. `reason` is "" when it was simply taken back."""
 
+    by_a_person = from_a_terminal = True
     rule: int
     source: str = "user"
     reason: str = ""
@@ -356,6 +387,7 @@ class RuleRevoked(Event, frozen=True):
 class Decided(Event, frozen=True):
     """A round is settled. This line is the transaction: refs and files follow from it."""
 
+    projected = True
     round: int
     attempt: int
     item: str
@@ -367,6 +399,7 @@ class Decided(Event, frozen=True):
 
 
 class DiagnosisReported(Event, frozen=True):
+    projected = True
     cause: str
     avoid: tuple[str, ...] = ()
     directions: tuple[str, ...] = ()
@@ -374,25 +407,29 @@ class DiagnosisReported(Event, frozen=True):
 
 
 class ModeChanged(Event, frozen=True):
+    by_a_person = from_a_terminal = True
     mode: Mode
     source: str = "user"
 
 
 class Paused(Event, frozen=True):
-    pass
+    by_a_person = True
 
 
 class Unpaused(Event, frozen=True):
-    pass
+    by_a_person = True
 
 
 class StepGranted(Event, frozen=True):
     """One transition may be taken although the run is paused or stepping."""
 
+    by_a_person = True
+
 
 class GateChanged(Event, frozen=True):
     """One gate was set beside the mode. A gate that is open already stays open."""
 
+    by_a_person = True
     gate: Gate
     on: bool
 
@@ -403,29 +440,33 @@ class ItemAdded(Event, frozen=True):
     It stands before the pending item `before`, or last.
     """
 
+    projected = by_a_person = True
     item: PlannedItem
     before: str = ""
 
 
 class ItemEdited(Event, frozen=True):
+    projected = by_a_person = True
     item: PlannedItem
 
 
 class ItemsReordered(Event, frozen=True):
     """All pending items, in the order in which they will be worked on."""
 
+    projected = by_a_person = True
     order: tuple[str, ...]
 
 
 class ItemPinned(Event, frozen=True):
     """Pinned: it is the next one, and only a person drops it. Unpinned: it keeps its place."""
 
+    projected = by_a_person = True
     item: str
     pinned: bool = True
 
 
 class PlanChange(Struct, frozen=True):
-    """What a hand edit of PLAN.md comes to, in items. `order` is of all that will be pending.
+    """A hand edit of PLAN.md as a change of items. `order` is of all that will be pending.
 
     The added items have the ids that come next.
     """
@@ -437,17 +478,20 @@ class PlanChange(Struct, frozen=True):
 
 
 class PlanEditAdopted(Event, frozen=True):
-    """A person took the hand edit kept as `kept` over: one event, so all of it or none."""
+    """A person adopted the hand edit kept as `kept`: one event, so all of it or none."""
 
+    projected = by_a_person = True
     kept: str
     change: PlanChange
 
 
 class ReplanForced(Event, frozen=True):
+    by_a_person = True
     reason: str = ""
 
 
 class DiagnosisForced(Event, frozen=True):
+    by_a_person = True
     reason: str = ""
 
 
@@ -457,6 +501,7 @@ class KeepUndone(Event, frozen=True):
     The attempt and its verdict stay in history.
     """
 
+    projected = by_a_person = True
     attempt: int
     item: str
     best: int
@@ -464,7 +509,7 @@ class KeepUndone(Event, frozen=True):
 
 
 class QuestionAsked(Event, frozen=True):
-    """The agent asks a person. Not `attended`: nobody is there, so the default is taken."""
+    """The agent asks a person. Not `attended`: no person is there, so the default is taken."""
 
     question: int
     text: str
@@ -476,8 +521,9 @@ class QuestionAsked(Event, frozen=True):
 
 
 class QuestionAnswered(Event, frozen=True):
-    """`denied`: nobody answered and there was no default; the agent decides by itself."""
+    """`denied`: no answer and no default; the agent decides by itself."""
 
+    by_a_person = True
     question: int
     answer: str
     source: Literal["user", "default", "timeout", "denied"]
@@ -495,7 +541,7 @@ class BlockedReported(Event, frozen=True):
     leads_to: Literal["diagnosis", "question", "stop", "failed visit"]
 
 
-class CallRefused(Event, frozen=True):
+class CallRefused(Observation, frozen=True):
     """A model call was not made: with what is in flight it could have broken a budget."""
 
     reason: str
@@ -507,6 +553,7 @@ class Forked(Event, frozen=True):
     `hash` is the digest of the parent's line `seq`, as its next line would name it.
     """
 
+    by_a_person = at_rest = True
     run_id: str
     parent: str
     parent_path: str
@@ -517,12 +564,14 @@ class Forked(Event, frozen=True):
 
 
 class HintGiven(Event, frozen=True):
+    by_a_person = True
     text: str
 
 
 class SubagentHinted(Event, frozen=True):
     """A person's message to one subagent, for its next request."""
 
+    by_a_person = True
     subagent: str
     text: str
 
@@ -530,6 +579,7 @@ class SubagentHinted(Event, frozen=True):
 class SubagentStopped(Event, frozen=True):
     """A person stopped one subagent at work; its `SubagentEnded` follows."""
 
+    by_a_person = True
     subagent: str
     reason: str = ""
 
@@ -539,13 +589,14 @@ class FinishRequested(Event, frozen=True):
 
 
 class StopRequested(Event, frozen=True):
+    by_a_person = True
     reason: str
 
 
 class StopConditionsMet(Event, frozen=True):
     """All stop conditions that held when the run turned to DONE; `primary` is the first.
 
-    `goals_met` is told apart, so that a goal reached in the last round is not lost behind
+    `goals_met` is a field of its own, so that a goal reached in the last round is not lost behind
     the rounds that ran out.
     """
 
@@ -557,13 +608,15 @@ class StopConditionsMet(Event, frozen=True):
 class PolicyChanged(Event, frozen=True):
     """From here on the run obeys this policy; what was counted so far still counts."""
 
+    projected = by_a_person = from_a_terminal = True
     policy: Policy
     source: str = "user"
 
 
 class PlanEdited(Event, frozen=True):
-    """Somebody else wrote in PLAN.md. The edit was set aside under the name `kept`."""
+    """PLAN.md was edited outside this program; the edit was kept under the name `kept`."""
 
+    by_a_person = at_rest = True
     kept: str
     sha256: str
 
@@ -586,72 +639,23 @@ class RunSalvaged(Event, frozen=True):
 class RunFinished(Event, frozen=True):
     """`ok` is False when the run could not do its job (a broken baseline, a lost judge)."""
 
+    projected = True
     reason: str
     ok: bool
 
 
-AnyEvent = (
-    RunCreated
-    | SessionOpened
-    | PhaseEntered
-    | EvalStarted
-    | EvalFinished
-    | EvalInterrupted
-    | BaselineAccepted
-    | PlanSubmitted
-    | ItemActivated
-    | ItemsSuspended
-    | ItemsDropped
-    | KernelEdited
-    | ModelReplied
-    | ReplyLost
-    | ApiWaiting
-    | ApiFailed
-    | EndpointProbed
-    | ContextRebuilt
-    | SubagentStarted
-    | SubagentEnded
-    | ToolCalled
-    | ToolAnswered
-    | TurnEnded
-    | TurnInterrupted
-    | VisitFailed
-    | GateOpened
-    | GateAnswered
-    | GateChanged
-    | RuleLearned
-    | RuleApplied
-    | RuleRevoked
-    | ItemAdded
-    | ItemEdited
-    | ItemsReordered
-    | ItemPinned
-    | PlanEditAdopted
-    | ReplanForced
-    | DiagnosisForced
-    | KeepUndone
-    | QuestionAsked
-    | QuestionAnswered
-    | BlockedReported
-    | CallRefused
-    | Forked
-    | Decided
-    | DiagnosisReported
-    | ModeChanged
-    | Paused
-    | Unpaused
-    | StepGranted
-    | HintGiven
-    | SubagentHinted
-    | SubagentStopped
-    | FinishRequested
-    | StopRequested
-    | StopConditionsMet
-    | PolicyChanged
-    | PlanEdited
-    | RunSalvaged
-    | RunFinished
-)
+def event_classes() -> tuple[type[Event], ...]:
+    """Every class of events."""
+    return (
+        *(kind for kind in Event.__subclasses__() if kind is not Observation),
+        *Observation.__subclasses__(),
+    )
+
+
+if TYPE_CHECKING:
+    AnyEvent = Event
+else:
+    AnyEvent = Union[event_classes()]  # noqa: UP007  decoded by the field `type`
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -667,9 +671,3 @@ def to_builtins(event: AnyEvent) -> dict[str, Any]:
     plain = msgspec.to_builtins(event)
     assert isinstance(plain, dict)
     return plain
-
-
-def from_builtins(plain: object) -> AnyEvent:
-    """The event that `plain` states. Raises `msgspec.ValidationError` naming the field."""
-    event: AnyEvent = msgspec.convert(plain, AnyEvent)
-    return event

@@ -1,6 +1,6 @@
-"""`evolve`: the state after one more event. Everything that reads a journal folds with this.
+"""`evolve`: the state after one more event, checked against the tables of `core.phases`.
 
-It checks what it is given against the tables: a journal that breaks them is refused.
+Every reader of a journal folds with it. A journal that breaks a table is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import all_ended, rule_applied, rule_learned, rule_revoked
 from akg_tui.core.measurement import Interval, Measurement, Outcome
-from akg_tui.core.model_info import Usage, together
+from akg_tui.core.model_info import add_call
 from akg_tui.core.phases import (
     AGENT_PHASES,
     MODE_GATES,
@@ -41,46 +41,10 @@ from akg_tui.core.state import (
     reworded,
 )
 from akg_tui.core.usage import usage_of
-from akg_tui.core.user_commands import APPLY_SUBAGENTS
 
 __all__ = ["OutOfOrder", "evolve", "fold"]
 
 RECENT_CALLS = 20
-
-_AT_REST = frozenset({ev.SessionOpened, ev.Forked, ev.PlanEdited})
-"""Before these nobody worked. A hand edit of PLAN.md is noticed as a run is opened, or in the
-same moment as another event of a run at work."""
-_ALSO_AT_REST = frozenset({ev.ModeChanged, ev.PolicyChanged, ev.RuleRevoked})
-"""Before these nobody worked where they came from the command line."""
-_BY_HAND = frozenset(
-    {
-        ev.DiagnosisForced,
-        ev.GateAnswered,
-        ev.GateChanged,
-        ev.HintGiven,
-        ev.ItemAdded,
-        ev.ItemEdited,
-        ev.ItemPinned,
-        ev.ItemsDropped,
-        ev.ItemsReordered,
-        ev.KeepUndone,
-        ev.ModeChanged,
-        ev.Paused,
-        ev.PlanEditAdopted,
-        ev.PolicyChanged,
-        ev.QuestionAnswered,
-        ev.ReplanForced,
-        ev.RuleLearned,
-        ev.RuleRevoked,
-        ev.StepGranted,
-        ev.StopRequested,
-        ev.SubagentHinted,
-        ev.SubagentStopped,
-        ev.Unpaused,
-    }
-)
-"""What a person does to a run that rests; before it nobody worked. Whatever else comes in a
-pause is the end of something that was under way when the pause was called for."""
 
 
 def evolve(state: RunState | None, record: ev.Record) -> RunState:
@@ -100,13 +64,18 @@ def evolve(state: RunState | None, record: ev.Record) -> RunState:
         return _created(event, record.at)
     if record.seq != state.seq + 1:
         raise OutOfOrder(f"event {record.seq} follows event {state.seq}")
-    kind, at, worked = type(event), record.at, state.worked_s
-    rested = kind in _AT_REST or (state.resting and kind in _BY_HAND)
-    if at > state.last_at and not rested:
-        by_hand = kind in _ALSO_AT_REST and event.source == ev.COMMAND_LINE  # type: ignore[union-attr]
-        worked = worked if by_hand else worked + at - state.last_at
+    at, worked = record.at, state.worked_s
+    if at > state.last_at and not _rested(state, event):
+        worked += at - state.last_at
     state = replace(state, seq=record.seq, last_at=at, worked_s=worked)
-    return _APPLY[kind](state, event, at)
+    return _APPLY[type(event)](state, event, at)
+
+
+def _rested(state: RunState, event: ev.AnyEvent) -> bool:
+    """Whether the time since the last event is not worked time."""
+    if event.at_rest or (event.by_a_person and state.resting):
+        return True
+    return event.from_a_terminal and getattr(event, "source", "") == ev.COMMAND_LINE
 
 
 def fold(records: Iterable[ev.Record], state: RunState | None = None) -> RunState | None:
@@ -215,22 +184,14 @@ def _item_activated(state: RunState, event: ev.ItemActivated, at: float) -> RunS
     )
 
 
-def _items_suspended(state: RunState, event: ev.ItemsSuspended, at: float) -> RunState:
-    return moved(state, event.items, ItemState.SUSPENDED, reason=event.reason)
-
-
 def _items_dropped(state: RunState, event: ev.ItemsDropped, at: float) -> RunState:
     dropped = moved(state, event.items, ItemState.DROPPED, reason=event.reason)
     if dropped.active is not None:
         return dropped
-    # Whoever dropped it may have left an edit behind, and the question whether it may run.
+    # The dropped item may leave an edit behind, and an open gate for it.
     gate = None if state.gate and state.gate.kind == "edit" else state.gate
     blob = state.best.blob if state.best else state.work_blob
     return replace(dropped, visit_failed_here=False, edited=False, work_blob=blob, gate=gate)
-
-
-def _kernel_edited(state: RunState, event: ev.KernelEdited, at: float) -> RunState:
-    return replace(state, work_blob=event.blob, edited=True)
 
 
 def _model_replied(state: RunState, event: ev.ModelReplied, at: float) -> RunState:
@@ -252,34 +213,23 @@ def _model_replied(state: RunState, event: ev.ModelReplied, at: float) -> RunSta
 
 def _charged(state: RunState, event: ev.ModelReplied | ev.ReplyLost) -> RunState:
     said = isinstance(event, ev.ModelReplied)
-    told = event.own_hints_told if isinstance(event, ev.ModelReplied) else 0
-    subagents = tuple(
-        replace(
+    hints = event.own_hints_told if isinstance(event, ev.ModelReplied) else 0
+
+    def charged(one: Subagent) -> Subagent:
+        return replace(
             one,
             calls=one.calls + said,
             prompt_tokens=one.prompt_tokens + event.prompt_tokens,
             output_tokens=one.output_tokens + event.output_tokens,
-            hints=one.hints[told:],
+            hints=one.hints[hints:],
         )
-        if one.id == event.source
-        else one
-        for one in state.subagents
-    )
+
     return replace(
-        state,
-        subagents=subagents,
+        _with_subagent(state, event.source, charged),
         input_tokens=state.input_tokens + event.prompt_tokens,
         output_tokens=state.output_tokens + event.output_tokens,
-        usage=_used(state.usage, usage_of(event)),
+        usage=add_call(state.usage, usage_of(event)),
     )
-
-
-def _used(usage: tuple[Usage, ...], call: Usage) -> tuple[Usage, ...]:
-    """`usage` with a call's tokens added to its model's."""
-    for index, used in enumerate(usage):
-        if used.model == call.model:
-            return (*usage[:index], together(used, call), *usage[index + 1 :])
-    return (*usage, call)
 
 
 def _subagent_started(state: RunState, event: ev.SubagentStarted, at: float) -> RunState:
@@ -293,8 +243,29 @@ def _subagent_ended(state: RunState, event: ev.SubagentEnded, at: float) -> RunS
     return replace(state, subagents=left, api_wait=None)
 
 
-def _tool_called(state: RunState, event: ev.ToolCalled, at: float) -> RunState:
-    return replace(state, open_calls=(*state.open_calls, (event.call, event.tool)))
+def _subagent_hinted(state: RunState, event: ev.SubagentHinted, at: float) -> RunState:
+    def hinted(one: Subagent) -> Subagent:
+        return replace(one, hints=(*one.hints, event.text))
+
+    return _with_subagent(state, event.subagent, hinted)
+
+
+def _subagent_stopped(state: RunState, event: ev.SubagentStopped, at: float) -> RunState:
+    def stopped(one: Subagent) -> Subagent:
+        return replace(one, stopped=True, stop_reason=event.reason)
+
+    visits = any(one.id == event.subagent and not one.call for one in state.subagents)
+    state = _with_subagent(state, event.subagent, stopped)
+    if not visits:
+        return state
+    # It is the visit itself: the visit ends, and no other diagnosis is tried in its place.
+    tried = state.task.policy.diagnosis_attempts
+    return replace(state, recalls=state.recalls + 1, diagnosis_attempts=tried)
+
+
+def _with_subagent(state: RunState, name: str, change: Callable[[Subagent], Subagent]) -> RunState:
+    subagents = tuple(change(one) if one.id == name else one for one in state.subagents)
+    return replace(state, subagents=subagents)
 
 
 def _tool_answered(state: RunState, event: ev.ToolAnswered, at: float) -> RunState:
@@ -319,14 +290,6 @@ def _visit_failed(state: RunState, event: ev.VisitFailed, at: float) -> RunState
     if state.phase is Phase.DIAGNOSE:  # it has a bound of its own, and a way out
         return replace(state, diagnosis_attempts=state.diagnosis_attempts + 1)
     return replace(state, visits_failed=state.visits_failed + 1)
-
-
-def _session_opened(state: RunState, event: ev.SessionOpened, at: float) -> RunState:
-    return replace(state, api_wait=None, api_failure="")
-
-
-def _api_failed(state: RunState, event: ev.ApiFailed, at: float) -> RunState:
-    return replace(state, api_wait=None, api_failure=event.reason)
 
 
 def _chained(state: RunState, measurement: Measurement) -> Interval | None:
@@ -452,7 +415,7 @@ def _hinted(state: RunState, text: str) -> RunState:
 
 
 def recalled(state: RunState) -> RunState:
-    """The agent's visit, if there is one, has lost its ground."""
+    """The state in which the agent's visit, if there is one, is to be cut off."""
     if state.phase not in AGENT_PHASES:
         return state
     return replace(state, recalls=state.recalls + 1, api_wait=None)
@@ -491,8 +454,8 @@ def _gate_answered(state: RunState, event: ev.GateAnswered, at: float) -> RunSta
     state = replace(state, gate=None)
     if gate.kind == "script":
         scripts = (*state.scripts[1 - REMEMBERED :], (gate.subject, approved))
-        told = f"the script {gate.subject[:12]} {'may' if approved else 'may not'} run"
-        return _hinted(replace(state, scripts=scripts), _with_comment(told, comment))
+        hint = f"the script {gate.subject[:12]} {'may' if approved else 'may not'} run"
+        return _hinted(replace(state, scripts=scripts), _with_comment(hint, comment))
     if gate.kind == "plan":
         if approved:
             return replace(state, plan_approved=True)
@@ -505,20 +468,8 @@ def _gate_answered(state: RunState, event: ev.GateAnswered, at: float) -> RunSta
         return replace(state, approved_blob=state.work_blob)
     assert state.best is not None
     state = replace(state, edited=False, work_blob=state.best.blob, visit_failed_here=False)
-    told = f"the edit for {state.active} was rejected before it ran"
-    return _hinted(state, _with_comment(told, comment))
-
-
-def _item_added(state: RunState, event: ev.ItemAdded, at: float) -> RunState:
-    return added(state, (event.item,), pinned=True, before=event.before)
-
-
-def _item_edited(state: RunState, event: ev.ItemEdited, at: float) -> RunState:
-    return reworded(state, event.item)
-
-
-def _items_reordered(state: RunState, event: ev.ItemsReordered, at: float) -> RunState:
-    return ordered(state, event.order)
+    hint = f"the edit for {state.active} was rejected before it ran"
+    return _hinted(state, _with_comment(hint, comment))
 
 
 def _item_pinned(state: RunState, event: ev.ItemPinned, at: float) -> RunState:
@@ -557,7 +508,7 @@ def _diagnosis_forced(state: RunState, event: ev.DiagnosisForced, at: float) -> 
 
 
 def _demanded(state: RunState, demand: Demand) -> RunState:
-    """The agent is called away, unless what it does now comes first: an edit, a pinned item."""
+    """The agent's visit is cut off, unless an edit or a pinned item has to be settled first."""
     state = replace(state, demand=demand)
     busy = state.edited or (state.active is not None and state.item(state.active).pinned)
     return state if busy else recalled(state)
@@ -648,7 +599,7 @@ def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
 
 
 _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
-    ev.SessionOpened: _session_opened,
+    ev.SessionOpened: lambda s, e, at: replace(s, api_wait=None, api_failure=""),
     ev.PhaseEntered: _phase_entered,
     ev.EvalStarted: _eval_started,
     ev.EvalFinished: _eval_finished,
@@ -656,26 +607,30 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.BaselineAccepted: _baseline_accepted,
     ev.PlanSubmitted: _plan_submitted,
     ev.ItemActivated: _item_activated,
-    ev.ItemsSuspended: _items_suspended,
+    ev.ItemsSuspended: lambda s, e, at: moved(s, e.items, ItemState.SUSPENDED, reason=e.reason),
     ev.ItemsDropped: _items_dropped,
-    ev.KernelEdited: _kernel_edited,
+    ev.KernelEdited: lambda s, e, at: replace(s, work_blob=e.blob, edited=True),
     ev.ModelReplied: _model_replied,
     ev.ReplyLost: lambda s, e, at: _charged(s, e),
     ev.ApiWaiting: lambda s, e, at: replace(s, api_wait=e),
-    ev.ApiFailed: _api_failed,
+    ev.ApiFailed: lambda s, e, at: replace(s, api_wait=None, api_failure=e.reason),
     ev.EndpointProbed: lambda s, e, at: replace(s, capabilities=e.capabilities),
     ev.ContextRebuilt: lambda s, e, at: s,
     ev.SubagentStarted: _subagent_started,
     ev.SubagentEnded: _subagent_ended,
-    ev.ToolCalled: _tool_called,
+    ev.ToolCalled: lambda s, e, at: replace(s, open_calls=(*s.open_calls, (e.call, e.tool))),
     ev.ToolAnswered: _tool_answered,
     ev.TurnEnded: lambda s, e, at: replace(s, turn_open=False),
     ev.TurnInterrupted: _turn_interrupted,
     ev.VisitFailed: _visit_failed,
     ev.Decided: _decided,
-    ev.DiagnosisReported: _diagnosis_reported,
+    ev.DiagnosisReported: lambda s, e, at: replace(
+        s, diagnosis=e, diagnosed_here=True, fail_streak=0
+    ),
     ev.FinishRequested: lambda s, e, at: replace(s, finish_reason=e.reason),
-    ev.StopConditionsMet: _stop_conditions_met,
+    ev.StopConditionsMet: lambda s, e, at: replace(
+        s, stop_conditions=e.reasons, goals_met=e.goals_met
+    ),
     ev.RunSalvaged: _run_salvaged,
     ev.RunFinished: lambda s, e, at: replace(s, finished=e.reason, ok=e.ok),
     ev.ModeChanged: _mode_changed,
@@ -692,9 +647,9 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.StopRequested: lambda s, e, at: replace(s, stop_reason=e.reason),
     ev.PolicyChanged: _policy_changed,
     ev.PlanEdited: lambda s, e, at: replace(s, plan_edits=(*s.plan_edits, e)),
-    ev.ItemAdded: _item_added,
-    ev.ItemEdited: _item_edited,
-    ev.ItemsReordered: _items_reordered,
+    ev.ItemAdded: lambda s, e, at: added(s, (e.item,), pinned=True, before=e.before),
+    ev.ItemEdited: lambda s, e, at: reworded(s, e.item),
+    ev.ItemsReordered: lambda s, e, at: ordered(s, e.order),
     ev.ItemPinned: _item_pinned,
     ev.PlanEditAdopted: _plan_edit_adopted,
     ev.ReplanForced: _replan_forced,
@@ -705,5 +660,6 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.BlockedReported: _blocked_reported,
     ev.CallRefused: lambda s, e, at: replace(s, call_refused=e.reason),
     ev.Forked: _forked,
-    **APPLY_SUBAGENTS,
+    ev.SubagentHinted: _subagent_hinted,
+    ev.SubagentStopped: _subagent_stopped,
 }

@@ -1,4 +1,4 @@
-"""What an evaluation found: the only numbers a decision may rest on.
+"""The result of an evaluation: the only numbers a decision may rest on.
 
 Made by `akg_tui.evaluate` alone, kept in the journal, shown everywhere.
 """

@@ -78,16 +78,14 @@ def price_of(model: str) -> Price:
     return price
 
 
-def together(one: Usage, other: Usage) -> Usage:
-    """The tokens of both, under the first one's model."""
-    return Usage(
-        one.model,
-        input=one.input + other.input,
-        output=one.output + other.output,
-        cache_write=one.cache_write + other.cache_write,
-        cache_read=one.cache_read + other.cache_read,
-        cache_write_short=one.cache_write_short + other.cache_write_short,
-    )
+def add_call(usage: tuple[Usage, ...], call: Usage) -> tuple[Usage, ...]:
+    """`usage`, one entry a model, with the tokens of one more call."""
+    for index, used in enumerate(usage):
+        if used.model == call.model:
+            kinds = [kind for kind in Usage.__struct_fields__ if kind != "model"]
+            sums = {kind: getattr(used, kind) + getattr(call, kind) for kind in kinds}
+            return (*usage[:index], Usage(call.model, **sums), *usage[index + 1 :])
+    return (*usage, call)
 
 
 def cost_usd(usage: tuple[Usage, ...]) -> float:
@@ -103,6 +101,14 @@ def cost_usd(usage: tuple[Usage, ...]) -> float:
             + used.cache_read * price.cache_read
         )
     return total / 1_000_000
+
+
+def known_cost_usd(usage: tuple[Usage, ...]) -> float | None:
+    """What all of `usage` costs, in US dollars; None when a model has no price."""
+    try:
+        return cost_usd(usage)
+    except UnknownPrice:
+        return None
 
 
 def policy_fault(policy: Policy, model: str) -> str | None:

@@ -1,7 +1,7 @@
-"""What the agent may ask of a person, and what follows: a question, leave for a script, "blocked".
+"""The agent's requests to a person: a question, leave for a script, the report of being blocked.
 
-Pure. Nobody has to be there: where the gate `ask` is not set, a question is answered at
-once, with its default or with a refusal, and the agent goes on.
+Pure. Turns the requests and a person's answers into events. Where the gate `ask` is not set, a
+question is answered at once, with its default or with a denial, and the agent goes on.
 """
 
 from __future__ import annotations
@@ -132,13 +132,13 @@ def _blocked(state: RunState, command: cmd.ReportBlocked, now: float) -> Events 
 def _request_script(state: RunState, command: cmd.RequestScript, now: float) -> Events | Rejected:
     if state.phase not in AGENT_PHASES:
         return Rejected(f"a script belongs to the agent's phases; the run is in {state.phase}")
-    who = ""
+    agent = ""
     if command.source:
         kinds = {one.id: one.agent for one in state.subagents}
         if command.source not in kinds:
             return Rejected(f"no subagent {command.source} is at work")
-        who = kinds[command.source]
-    scope = ev.Scope("script", state.phase, who, command.interpreter)
+        agent = kinds[command.source]
+    scope = ev.Scope("script", state.phase, agent, command.interpreter)
     answers = dict(state.scripts)
     if answers.get(command.sha256) is False:  # said of this very text, so it is above any rule
         return Rejected("a person refused this script")
@@ -160,7 +160,7 @@ def _request_script(state: RunState, command: cmd.RequestScript, now: float) -> 
     return (request,)
 
 
-DECIDE_ASKING: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
+DECIDE_QUESTIONS: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
     cmd.AskUser: _ask,
     cmd.AnswerQuestion: _answer,
     cmd.ReportBlocked: _blocked,

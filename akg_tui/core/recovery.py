@@ -1,32 +1,26 @@
-"""What a new session writes first: that it begins, and the end of what the last one left open.
+"""The events with which a new session begins, and which close what the last one left open.
 
-Pure: the same for the engine, for a command on a run at rest, and for tests.
+Pure; used by the engine, by commands on a run at rest, and by tests.
 """
 
 from __future__ import annotations
-
-from typing import Literal
 
 from akg_tui.core import events as ev
 from akg_tui.core.state import RunState, Subagent
 
 ENDED = "session ended"
 
-Closing = ev.EvalInterrupted | ev.ToolAnswered | ev.SubagentEnded | ev.TurnInterrupted
 
-
-def opening(state: RunState, pid: int, version: str) -> tuple[ev.SessionOpened | Closing, ...]:
+def opening(state: RunState, pid: int, version: str) -> tuple[ev.Observation, ...]:
     """The events with which a process takes the run over."""
     opened = ev.SessionOpened(pid=pid, version=version, resumed=state.seq > 1)
-    left: tuple[Closing, ...] = ()
+    left: tuple[ev.Observation, ...] = ()
     if running := state.running:
         left = (ev.EvalInterrupted(attempt=running.attempt, reason=ENDED),)
     return (opened, *left, *cut_off(state, ENDED))
 
 
-def cut_off(
-    state: RunState, reason: str
-) -> tuple[ev.ToolAnswered | ev.SubagentEnded | ev.TurnInterrupted, ...]:
+def cut_off(state: RunState, reason: str) -> tuple[ev.Observation, ...]:
     """The end of a turn that was cut off: open calls answered, subagents ended, the edit undone."""
     answers = calls_cut_off(state, f"the {reason}")
     ended = tuple(subagent_ended(one, "interrupted", reason) for one in state.subagents)
@@ -52,7 +46,7 @@ def calls_cut_off(state: RunState, reason: str, subagent: str = "") -> tuple[ev.
 
 def subagent_ended(
     one: Subagent,
-    status: Literal["done", "limit", "failed", "cancelled", "interrupted"],
+    status: ev.SubagentStatus,
     reason: str = "",
 ) -> ev.SubagentEnded:
     """The end of a subagent, with what it took."""

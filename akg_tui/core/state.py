@@ -70,7 +70,7 @@ class Attempt(Struct, frozen=True, gc=False):
     at: float
     speedup: Interval | None = None
     tokens: int = 0
-    lost: bool = False  # its kernel's text is gone: it can be told of, and never used
+    lost: bool = False  # its kernel's text is gone: it is listed, and never used
 
 
 class Incumbent(Struct, frozen=True):
@@ -100,10 +100,10 @@ class OpenGate(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True, gc=False):
-    """What a person lets pass unasked. `ended` is "" while it is in force, then says why not.
+    """An approval rule of a person. `ended` is "" while it is in force, then says why not.
 
-    `gate` is the request whose answer it was learned from, `source` who gave it, `at` when, in
-    seconds since the epoch; `used` counts the requests that it has answered.
+    `gate` is the request whose answer it was learned from, `source` the person's channel, `at`
+    the time in seconds since the epoch; `used` counts the requests that it has answered.
     """
 
     number: int
@@ -134,7 +134,7 @@ class Question(Struct, frozen=True):
 
 
 class Demand(Struct, frozen=True):
-    """What somebody called for and the run has not come to yet. `kind` is plan or diagnosis."""
+    """A plan or a diagnosis (`kind`) that was called for and has not begun."""
 
     kind: str
     reason: str
@@ -194,7 +194,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     plan_owed: bool = False  # the agent has to plan, whatever is pending
     plan_approved: bool = False
     demand: Demand | None = None
-    recalls: int = 0  # how often the agent's visit lost its ground by a person's hand
+    recalls: int = 0  # visits that a person's command cut off
     round: int = 0
     settled: int = 0
     fail_streak: int = 0
@@ -295,10 +295,10 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     @property
     def resting(self) -> bool:
-        """Whether nothing is worked on by a person's will, or for want of a model.
+        """Whether the run is held by a pause, or because no model can be used.
 
-        A turn that was under way when the pause was called for cannot be told from here: it
-        counts once it says something.
+        A turn that was under way when the pause began does not show here: its time counts with
+        its next event.
         """
         held = self.paused or bool(self.api_failure)
         return held and not self.granted and self.running is None
@@ -340,7 +340,7 @@ def moved(state: RunState, ids: Iterable[str], to: ItemState, **change: Any) -> 
         check_item(item_id, item.state, to)
         state = changed(state, item_id, state=to, **change)
         if state.active == item_id and to is not ItemState.ACTIVE:
-            state = replace(state, active=None, api_wait=None)  # whoever waited, worked on it
+            state = replace(state, active=None, api_wait=None)  # the wait was that item's
     return state
 
 

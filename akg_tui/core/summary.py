@@ -1,42 +1,24 @@
-"""What a run came to, as plain JSON values. A function of the state."""
+"""The summary of a run as plain JSON values, a function of its state."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from akg_tui.core.measurement import Interval
-from akg_tui.core.model_info import UnknownPrice, cost_usd
+from msgspec import to_builtins
+
+from akg_tui.core.model_info import known_cost_usd
 from akg_tui.core.phases import Verdict
 from akg_tui.core.state import RunState
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.usage import cache_read_share
 
 
-def _interval(interval: Interval | None) -> dict[str, float] | None:
-    if interval is None:
-        return None
-    return {
-        "ratio": interval.ratio,
-        "low": interval.low,
-        "high": interval.high,
-        "confidence": interval.confidence,
-    }
-
-
 def token_fields(used: int, policy: AutomationPolicy | None) -> dict[str, int]:
-    """What progress and final messages tell of tokens; the limit only where there is one."""
+    """The token fields of progress and final messages; the limit only where there is one."""
     fields = {"tokens_used_session": used}
     if policy is not None and policy.max_tokens is not None:
         fields["max_tokens"] = policy.max_tokens
     return fields
-
-
-def _cost(state: RunState) -> float | None:
-    """US dollars so far; None when a model without a price was used."""
-    try:
-        return round(cost_usd(state.usage), 6)
-    except UnknownPrice:
-        return None
 
 
 def summarize(state: RunState) -> dict[str, Any]:
@@ -52,13 +34,14 @@ def summarize(state: RunState) -> dict[str, Any]:
         {
             "round": a.round,
             "attempt": a.number,
-            "ratio": _interval(a.measurement.ratio),
+            "ratio": to_builtins(a.measurement.ratio),
             "undone": a.number in state.undone,
         }
         for a in state.attempts
         if a.number and a.verdict is Verdict.KEEP
     ]
     baseline = state.baseline
+    cost = known_cost_usd(state.usage)
     return {
         "type": "summary",
         "run_id": state.run_id,
@@ -71,8 +54,8 @@ def summarize(state: RunState) -> dict[str, Any]:
         "best_attempt": best.attempt if best else None,
         "best_commit": best.commit if best else None,
         "speedup_vs_seed": final.ratio if final else (1.0 if unchanged else None),
-        "speedup_vs_seed_interval": _interval(final),
-        "seed_vs_reference": _interval(baseline.ratio) if baseline else None,
+        "speedup_vs_seed_interval": to_builtins(final),
+        "seed_vs_reference": to_builtins(baseline.ratio) if baseline else None,
         "seed_ms": baseline.candidate_ms if baseline else None,
         "reference_ms": baseline.baseline_ms if baseline else None,
         "best_ms": state.final.candidate_ms if state.final else None,
@@ -85,7 +68,7 @@ def summarize(state: RunState) -> dict[str, Any]:
         "tokens": {"input": state.input_tokens, "output": state.output_tokens},
         "cache_read_share": cache_read_share(state.usage),
         **token_fields(state.tokens, state.task.policy.automation),
-        "cost_usd": _cost(state),
+        "cost_usd": None if cost is None else round(cost, 6),
         "stop_conditions": list(state.stop_conditions),
         "goals_met": state.goals_met,
     }

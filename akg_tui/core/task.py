@@ -106,7 +106,8 @@ class Sandbox(Struct, frozen=True, forbid_unknown_fields=True):
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """When a run stops, what a plan must have, how many failures in a row call for a diagnosis.
 
-    `max_hours` counts worked time. `min_plan_items` that is not said is the agent's own
+    `max_hours` counts worked time. The agent's `finish` is refused until `min_rounds` rounds
+    (at most `max_rounds`) are settled. `min_plan_items` that is not said is the agent's own
     (`akg_tui.core.plan.submission`). `diagnosis_attempts` bounds the reports and visits of one
     diagnosis before the plain facts take its place; `on_blocked` says what follows when the
     agent reports that it cannot go on. The policy's `automation.max_rounds` becomes

@@ -1,7 +1,7 @@
-"""What the model's calls took, by call, round, item and subagent: a fold over the journal. Pure.
+"""Tokens, cost and time of the model's calls, by call, round, item and subagent. Pure.
 
-Every call counts, also one whose reply was cut off. What is not in the price table has
-tokens and no cost.
+A fold over the journal. Every call counts, also one whose reply was cut off. A model that is not
+in the price table has tokens and no cost.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from akg_tui.core import events as ev
-from akg_tui.core.model_info import UnknownPrice, Usage, cost_usd, together
+from akg_tui.core.model_info import Usage, add_call, known_cost_usd
 from akg_tui.core.phases import Phase
 
 
@@ -38,7 +38,7 @@ class Call(Struct, frozen=True):
 
     @property
     def cost_usd(self) -> float | None:
-        return _cost((self.usage,))
+        return known_cost_usd((self.usage,))
 
 
 class Totals(Struct, frozen=True):
@@ -64,7 +64,7 @@ class Totals(Struct, frozen=True):
     @property
     def cost_usd(self) -> float | None:
         """US dollars; None when a model has no price."""
-        return _cost(self.usage)
+        return known_cost_usd(self.usage)
 
 
 class UsageReport(Struct, frozen=True):
@@ -103,7 +103,7 @@ def cache_read_share(usage: Iterable[Usage]) -> float | None:
 
 
 def usage_report(records: Iterable[ev.Record]) -> UsageReport:
-    """What the calls in `records` took, from the first record of a journal on."""
+    """Tokens, cost and time of the calls in `records`, which begin with a journal's first."""
     known = list(records)
     calls = tuple(_calls(known))
     started = [r.event for r in known if isinstance(r.event, ev.SubagentStarted)]
@@ -158,18 +158,5 @@ def _calls(records: Iterable[ev.Record]) -> Iterable[Call]:
 
 
 def _plus(totals: Totals, call: Call) -> Totals:
-    usage = totals.usage
-    for index, used in enumerate(usage):
-        if used.model == call.usage.model:
-            usage = (*usage[:index], together(used, call.usage), *usage[index + 1 :])
-            break
-    else:
-        usage = (*usage, call.usage)
+    usage = add_call(totals.usage, call.usage)
     return Totals(totals.calls + 1, usage, totals.duration_s + call.duration_s)
-
-
-def _cost(usage: tuple[Usage, ...]) -> float | None:
-    try:
-        return cost_usd(usage)
-    except UnknownPrice:
-        return None

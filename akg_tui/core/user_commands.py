@@ -1,4 +1,4 @@
-"""What a person may do to a run, and when: modes, gates, items, hints, undo, stop, and subagents.
+"""A person's commands to a run: modes, gates, items, hints, undo, stop, and subagents.
 
 Pure. Each command becomes events or is refused with a sentence.
 """
@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-
-from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
@@ -288,29 +286,6 @@ def _undo(state: RunState, command: cmd.UndoKeep, now: float) -> Events | Reject
     return (undone,)
 
 
-DECIDE_LEVERS: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
-    cmd.SetMode: _set_mode,
-    cmd.SetGate: _set_gate,
-    cmd.ChangePolicy: _change_policy,
-    cmd.Pause: _pause,
-    cmd.Unpause: _unpause,
-    cmd.Step: _step,
-    cmd.AnswerGate: answer_gate,
-    cmd.RevokeRule: revoke_rule,
-    cmd.Hint: _hint,
-    cmd.Stop: _stop,
-    cmd.AddItem: _add_item,
-    cmd.EditItem: _edit_item,
-    cmd.DropItem: _drop_item,
-    cmd.ReorderItems: _reorder,
-    cmd.PinItem: _pin,
-    cmd.AdoptPlanEdit: _adopt,
-    cmd.ForceReplan: _force_replan,
-    cmd.ForceDiagnosis: _force_diagnosis,
-    cmd.UndoKeep: _undo,
-}
-
-
 BY_HAND = "stopped by a person"
 WIDTH = 300
 
@@ -329,8 +304,8 @@ def _found_subagent(state: RunState, name: str) -> Subagent | Rejected:
     one = at_work(state, name)
     if one is None:
         known = ", ".join(each.id for each in state.subagents)
-        told = f"at work are: {known}" if known else "none is"
-        return Rejected(f"the subagent {one_line(name, 40)} is not at work; {told}")
+        at_work_now = f"at work are: {known}" if known else "none is"
+        return Rejected(f"the subagent {one_line(name, 40)} is not at work; {at_work_now}")
     if one.stopped:
         return Rejected(f"{one.id} is being stopped already")
     return one
@@ -353,32 +328,26 @@ def _stop_subagent(state: RunState, command: cmd.StopSubagent, now: float) -> Ev
     return (ev.SubagentStopped(subagent=found.id, reason=command.reason.strip()),)
 
 
-def _hinted(state: RunState, event: ev.SubagentHinted, at: float) -> RunState:
-    return _changed(state, event.subagent, lambda one: replace(one, hints=(*one.hints, event.text)))
-
-
-def _stopped(state: RunState, event: ev.SubagentStopped, at: float) -> RunState:
-    one = at_work(state, event.subagent)
-    state = _changed(
-        state, event.subagent, lambda one: replace(one, stopped=True, stop_reason=event.reason)
-    )
-    if one is None or one.call:
-        return state
-    # It is the visit itself: the visit ends, and no other diagnosis is tried in its place.
-    tried = state.task.policy.diagnosis_attempts
-    return replace(state, recalls=state.recalls + 1, diagnosis_attempts=tried)
-
-
-def _changed(state: RunState, name: str, change: Callable[[Subagent], Subagent]) -> RunState:
-    subagents = tuple(change(one) if one.id == name else one for one in state.subagents)
-    return replace(state, subagents=subagents)
-
-
-DECIDE_SUBAGENTS: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
+DECIDE_USER_COMMANDS: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
+    cmd.SetMode: _set_mode,
+    cmd.SetGate: _set_gate,
+    cmd.ChangePolicy: _change_policy,
+    cmd.Pause: _pause,
+    cmd.Unpause: _unpause,
+    cmd.Step: _step,
+    cmd.AnswerGate: answer_gate,
+    cmd.RevokeRule: revoke_rule,
+    cmd.Hint: _hint,
+    cmd.Stop: _stop,
+    cmd.AddItem: _add_item,
+    cmd.EditItem: _edit_item,
+    cmd.DropItem: _drop_item,
+    cmd.ReorderItems: _reorder,
+    cmd.PinItem: _pin,
+    cmd.AdoptPlanEdit: _adopt,
+    cmd.ForceReplan: _force_replan,
+    cmd.ForceDiagnosis: _force_diagnosis,
+    cmd.UndoKeep: _undo,
     cmd.HintSubagent: _hint_subagent,
     cmd.StopSubagent: _stop_subagent,
-}
-APPLY_SUBAGENTS: dict[type, Callable[[RunState, Any, float], RunState]] = {
-    ev.SubagentHinted: _hinted,
-    ev.SubagentStopped: _stopped,
 }

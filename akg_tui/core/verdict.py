@@ -1,4 +1,4 @@
-"""From a measurement to a verdict. One pure function, so that nobody can argue with it."""
+"""The verdict on a measurement (KEEP, DISCARD or FAIL), and intervals in words. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
     Raises
     ------
     ValueError
-        If the measurement is an ERROR: that is nobody's verdict.
+        If the measurement is an ERROR, which says nothing about the kernel.
     """
     if measurement.outcome is Outcome.ERROR:
         raise ValueError(f"an evaluation that did not happen has no verdict: {measurement.message}")

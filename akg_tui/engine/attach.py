@@ -1,8 +1,8 @@
-"""A run at work, steered from another terminal: a socket in the run folder, and its client.
+"""Attaching to a run at work from another process: a socket in the run folder, and its client.
 
-The server passes a person's commands on to core, as the screen in front of the engine does,
-and tells what goes on right now. It journals nothing and decides nothing. Who may connect:
-processes of the same user that are no child of the run; a kernel under test is not one.
+The server hands a person's commands to the engine and sends the live view. It journals nothing
+and decides nothing. Only processes of the same user that are no descendants of the run may
+connect, so a kernel under test may not.
 
 One JSON object a line, both ways, at most `LINE_BYTES` long. To the server
 ``{"id": N, "order": NAME, "with": {…}}`` (`akg_tui.core.commands`); from it
@@ -20,7 +20,7 @@ import struct
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -29,8 +29,8 @@ from akg_tui.core.commands import BadCommand, Command, command_from_json, comman
 from akg_tui.core.decide import Rejected
 from akg_tui.core.measurement import Progress
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import RunState
 from akg_tui.engine.live import Live, SubagentStream
+from akg_tui.engine.run_handle import RunHandle
 from akg_tui.store.errors import StoreError
 
 SOCKET = "attach.sock"
@@ -42,21 +42,6 @@ ANSWER_S = 0.5
 STREAM_CHARS = 4_000
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid of a peer: `man 7 unix`, SO_PEERCRED
-
-
-class Steered(Protocol):
-    """What the server needs of a run at work."""
-
-    @property
-    def state(self) -> RunState: ...
-
-    @property
-    def live(self) -> Live: ...
-
-    @property
-    def path(self) -> str: ...
-
-    def send(self, command: Command) -> Rejected | None: ...
 
 
 class SubagentNow(Struct, frozen=True):
@@ -74,7 +59,7 @@ class SubagentNow(Struct, frozen=True):
 
 
 class LiveNow(Struct, frozen=True):
-    """What is going on, as it is sent."""
+    """The live view of a run, as it is sent."""
 
     activity: str
     notice: str
@@ -102,11 +87,11 @@ class LiveNow(Struct, frozen=True):
 
 
 class NotAttached(Exception):
-    """Nobody takes commands for this run, or the connection is gone."""
+    """No process takes commands for this run, or the connection is lost."""
 
 
 @contextlib.contextmanager
-def _short(folder: Path) -> Iterator[str]:
+def _socket_address(folder: Path) -> Iterator[str]:
     """A path of the socket that fits in an address (108 bytes), however deep the folder is."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -116,22 +101,24 @@ def _short(folder: Path) -> Iterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def served(run: Steered) -> AsyncIterator[str]:
-    """Take commands for `run` while the block lasts; the value is why not, or "".
+async def served(run: RunHandle) -> AsyncIterator[str]:
+    """Take commands for `run` while the block lasts; the value is the reason it cannot, or "".
 
-    Only the holder of the run's lock may call this: a socket that is there is a dead one.
+    Only the holder of the run's lock may call this: a socket file found there is stale.
     """
     folder = Path(run.path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     server: asyncio.Server | None = None
-    door = _Door(run)
+    connections = _Connections(run)
     why = ""
     try:
-        with _short(folder) as address:
+        with _socket_address(folder) as address:
             (folder / SOCKET).unlink(missing_ok=True)
             os.fchmod(listening.fileno(), 0o600)  # before it has a name that others could open
             listening.bind(address)
-        server = await asyncio.start_unix_server(door.enter, sock=listening, limit=LINE_BYTES)
+        server = await asyncio.start_unix_server(
+            connections.accept, sock=listening, limit=LINE_BYTES
+        )
     except OSError as error:  # a file system without sockets: the run needs none
         listening.close()
         why = error.strerror or str(error)
@@ -140,50 +127,50 @@ async def served(run: Steered) -> AsyncIterator[str]:
     finally:
         if server is not None:
             server.close()
-            door.shut()
+            connections.close()
             with contextlib.suppress(OSError):
                 (folder / SOCKET).unlink(missing_ok=True)
 
 
-class _Door:
+class _Connections:
     """The connections of a run at work."""
 
-    def __init__(self, run: Steered) -> None:
+    def __init__(self, run: RunHandle) -> None:
         self._run = run
-        self._guests: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def enter(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        found = writer.get_extra_info("socket")
+        peer = writer.get_extra_info("socket")
         try:
-            if why := self._unwelcome(found):
-                _tell(writer, {"akg_tui": PROTOCOL, "refused": why})
+            if why := self._refusal(peer):
+                _send_line(writer, {"akg_tui": PROTOCOL, "refused": why})
                 return
-            self._guests.add(task)
+            self._tasks.add(task)
             run_id = self._run.state.run_id
-            _tell(writer, {"akg_tui": PROTOCOL, "run": run_id, "pid": os.getpid()})
-            telling = asyncio.create_task(self._tell_live(writer))
+            _send_line(writer, {"akg_tui": PROTOCOL, "run": run_id, "pid": os.getpid()})
+            sending = asyncio.create_task(self._send_live(writer))
             try:
                 await self._serve(reader, writer)
             finally:
-                telling.cancel()
+                sending.cancel()
         except (ConnectionError, asyncio.CancelledError):
             return
         finally:
-            self._guests.discard(task)
+            self._tasks.discard(task)
             writer.close()
 
-    def shut(self) -> None:
-        for guest in list(self._guests):
-            guest.cancel()
+    def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
 
-    def _unwelcome(self, found: socket.socket) -> str:
-        if len(self._guests) >= MAX_CLIENTS:
+    def _refusal(self, peer: socket.socket) -> str:
+        if len(self._tasks) >= MAX_CLIENTS:
             return f"{MAX_CLIENTS} others are attached to this run"
         size = _CREDENTIALS.size
         pid, uid, _ = _CREDENTIALS.unpack(
-            found.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+            peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         )
         if uid != os.getuid():
             return "another user may not steer this run"
@@ -196,11 +183,11 @@ class _Door:
             try:
                 line = await reader.readline()
             except ValueError:  # longer than the limit
-                _tell(writer, {"id": None, "refused": f"a line is at most {LINE_BYTES} bytes"})
+                _send_line(writer, {"id": None, "refused": f"a line is at most {LINE_BYTES} bytes"})
                 return
             if not line.endswith(b"\n"):
                 return
-            _tell(writer, self._answer(line))
+            _send_line(writer, self._answer(line))
             await writer.drain()
 
     def _answer(self, line: bytes) -> dict[str, Any]:
@@ -213,19 +200,19 @@ class _Door:
             return {"id": number, "refused": one_line(str(error), 500)}
         return {"id": number, "refused": refused.why if refused else None}
 
-    async def _tell_live(self, writer: asyncio.StreamWriter) -> None:
+    async def _send_live(self, writer: asyncio.StreamWriter) -> None:
         live, seen = self._run.live, -1
         with contextlib.suppress(ConnectionError):
             while not writer.is_closing():
                 if live.version != seen:
                     seen = live.version
-                    _tell(writer, {"live": LiveNow.of(live)})
+                    _send_line(writer, {"live": LiveNow.of(live)})
                     await writer.drain()
                 await asyncio.sleep(LIVE_S)
 
 
 def trusted(pid: int) -> bool:
-    """Whether a process is no part of this run: not below us, and in our own namespaces.
+    """Whether a process is no part of this run: no descendant, and in the namespaces of this one.
 
     What the judge runs is a child of it and, where the system allows it, in a network and a
     user namespace of its own that it cannot leave.
@@ -249,7 +236,7 @@ def trusted(pid: int) -> bool:
     return True
 
 
-def _tell(writer: asyncio.StreamWriter, plain: dict[str, Any]) -> None:
+def _send_line(writer: asyncio.StreamWriter, plain: dict[str, Any]) -> None:
     writer.write(msgspec.json.encode(plain) + b"\n")
 
 
@@ -265,11 +252,11 @@ class Attached:
 
     @classmethod
     def to(cls, folder: Path) -> Attached:
-        """Connect, and be greeted. Raises `NotAttached`."""
+        """Connect and read the greeting. Raises `NotAttached`."""
         link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         link.settimeout(ANSWER_S)
         try:
-            with _short(folder) as address:
+            with _socket_address(folder) as address:
                 link.connect(address)
         except OSError as error:
             link.close()
@@ -277,15 +264,13 @@ class Attached:
         made = cls(link)
         greeting = made._next()
         if why := greeting.get("refused"):
-            made.close()
-            raise NotAttached(one_line(str(why), 300))
+            raise made._lost(one_line(str(why), 300))
         if greeting.get("akg_tui") != PROTOCOL:
-            made.close()
-            raise NotAttached("the process at work speaks another version; use the same one")
+            raise made._lost("the process at work speaks another version; use the same one")
         return made
 
     def send(self, command: Command) -> Rejected | None:
-        """Have the run take a command. Why it was refused, or None. Raises `NotAttached`."""
+        """Send a command to the run; the refusal, or None. Raises `NotAttached`."""
         try:
             plain = command_to_json(command)
         except BadCommand as error:
@@ -300,8 +285,7 @@ class Attached:
             self._link.settimeout(ANSWER_S)
             self._link.sendall(msgspec.json.encode(plain) + b"\n")
         except OSError as error:
-            self.close()
-            raise NotAttached("the process at work is gone; the command was not taken") from error
+            raise self._lost("the process at work is gone; the command was not taken") from error
         while True:
             told = self._next()
             if told.get("id") == self._asked:
@@ -309,7 +293,7 @@ class Attached:
                 return None if why is None else Rejected(one_line(str(why), 500))
 
     def live(self) -> LiveNow | None:
-        """What goes on now, as far as it was told; None when the connection is gone."""
+        """The newest live view that was received; None when the connection is lost."""
         if not self._lock.acquire(blocking=False):
             return self._live
         try:
@@ -330,8 +314,12 @@ class Attached:
     def close(self) -> None:
         self._link.close()
 
+    def _lost(self, why: str) -> NotAttached:
+        self.close()
+        return NotAttached(why)
+
     def _next(self) -> dict[str, Any]:
-        """The next message that is not about what goes on. Raises `NotAttached`."""
+        """The next message that is no live view. Raises `NotAttached`."""
         while True:
             for told in self._messages():
                 return told
@@ -339,16 +327,14 @@ class Attached:
                 self._link.settimeout(ANSWER_S)
                 data = self._link.recv(1 << 16)
             except TimeoutError as error:
-                self.close()
-                raise NotAttached(
+                late = (
                     f"the process at work did not answer in {ANSWER_S} s: look whether it took it"
-                ) from error
+                )
+                raise self._lost(late) from error
             except OSError as error:
-                self.close()
-                raise NotAttached("the connection to the process at work is lost") from error
+                raise self._lost("the connection to the process at work is lost") from error
             if not data:
-                self.close()
-                raise NotAttached("the process at work has ended the connection")
+                raise self._lost("the process at work has ended the connection")
             self._rest += data
 
     def _take(self, data: bytes) -> None:

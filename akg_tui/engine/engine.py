@@ -1,7 +1,8 @@
-"""The engine: folds, asks core what is next, does it, and appends what follows.
+"""The engine: performs the effects that core asks for, and journals the events.
 
-It owns one open run, its judge and its model. It decides nothing: a command becomes
-events only through `core.decide`, and each event is durable before it counts.
+It owns one open run, its judge and its model, and touches the world: clock, disk, processes,
+model. It decides nothing: events come from `core.decide` and from the steps in `core.effects`,
+and each is durable before it counts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Protocol, assert_never
 
 from akg_tui import __version__
@@ -61,7 +63,7 @@ _PROJECTED = (
 
 
 class EngineBroken(RuntimeError):
-    """Core refused what core itself had asked for: a bug, told with what was refused."""
+    """Core refused the result of an effect that it asked for: a bug."""
 
 
 class Evaluator(Protocol):
@@ -108,7 +110,7 @@ class Engine:
         self._live = Live()
         self._judge = connect(self._live.report)
         self._changed = asyncio.Event()
-        self._kernels: dict[str, str] = {}
+        self._kernel_text = lru_cache(KEPT_KERNELS)(self._read_kernel)
         self._call_budget = CallBudget()
         self._stops = Stops()
         self._probing = asyncio.Lock()
@@ -137,12 +139,10 @@ class Engine:
 
     def kernel(self, blob: str) -> str:
         """The kernel text behind a blob id."""
-        if blob not in self._kernels:
-            text = self._folder.history.read_blob(blob).decode()
-            while len(self._kernels) >= KEPT_KERNELS:
-                self._kernels.pop(next(iter(self._kernels)))
-            self._kernels[blob] = text
-        return self._kernels[blob]
+        return self._kernel_text(blob)
+
+    def _read_kernel(self, blob: str) -> str:
+        return self._folder.history.read_blob(blob).decode()
 
     def keep_text(self, text: str) -> str:
         """Store kernel text durably; the blob id is the answer."""
@@ -169,7 +169,7 @@ class Engine:
             for event in events:
                 self._folder.append(event)
                 self._follow_up(event)
-            if any(isinstance(event, _PROJECTED) for event in events):
+            if any(event.projected for event in events):
                 self._folder.project()
         finally:
             self._changed.set()  # also when the disk failed: what came before it counts
@@ -178,14 +178,14 @@ class Engine:
             self._visit.cancel()
 
     def _follow_up(self, event: ev.AnyEvent) -> None:
-        """What an event means to what is in memory only: it is in the journal by now."""
+        """Update what is in memory only, after the event is in the journal."""
         if isinstance(event, ev.SubagentStopped):
             self._stops.stop(event.subagent)
         elif isinstance(event, ev.ModelReplied) and event.source:
             self._live.subagents.said(event.source)
 
     def plan_change(self, kept: str) -> ev.PlanChange:
-        """What the hand edit of PLAN.md kept as `kept` comes to now, to be adopted or left.
+        """The hand edit of PLAN.md kept as `kept`, as a change of the plan as it is now.
 
         Raises
         ------
@@ -220,7 +220,7 @@ class Engine:
         self._folder.close()
 
     def _recover(self) -> None:
-        """Say that a session begins, and close what the last one left open."""
+        """Journal the begin of a session, and close what the last one left open."""
         for event in opening(self.state, os.getpid(), __version__):
             self.send(cmd.Observe(event))
 
@@ -232,7 +232,8 @@ class Engine:
         match effect:
             case fx.Hold():
                 self._live.show(_waiting(self.state, effect))
-                await self._wait(effect.until)
+                left = None if effect.until is None else max(0.0, effect.until - self._clock())
+                await self._change(left)
             case fx.Step():
                 self._append(effect.events)
             case fx.Measure():
@@ -247,15 +248,16 @@ class Engine:
             case _:
                 assert_never(effect)
 
-    async def _wait(self, until: float | None) -> None:
-        """Until something changes, or until that time has come."""
-        left = None if until is None else max(0.0, until - self._clock())
+    async def _change(self, seconds: float | None) -> None:
+        """Wait until an event is journaled, at most `seconds`."""
+        # Not `wait_for`: before Python 3.12 it swallows a cancel that comes with the change,
+        # and whatever cuts a visit off is a change as well.
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(left):
+            async with asyncio.timeout(seconds):
                 await self._changed.wait()
 
     async def _visit_agent(self) -> None:
-        """One visit of the agent. What a person does meanwhile may take its ground away."""
+        """One visit of the agent, cut off when a person takes its item or kernel away."""
         work = asyncio.create_task(
             visit(
                 self,
@@ -290,11 +292,7 @@ class Engine:
         self._live.show(f"waiting {seconds:.0f} s for the model's server")
         while (left := until - loop.time()) > 0 and not fx.wait_over(self.state, self._clock()):
             self._changed.clear()
-            # Not `wait_for`: before Python 3.12 it swallows a cancel that comes with the change,
-            # and whatever cuts a visit off is a change as well.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._changed.wait()
+            await self._change(left)
         self._live.show(f"{self._model.name} is at work")
 
     async def _measure(self, effect: fx.Measure) -> None:

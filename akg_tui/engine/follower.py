@@ -1,14 +1,14 @@
-"""A run that this process does not work on: at rest, or under the hands of another process.
+"""A run that this process only reads: at rest, or at work in another process.
 
-Implements `akg_tui.engine.run_handle.RunHandle` by reading: no lock, no write. Commands go to
-the process that works on the run, where it takes them (`akg_tui.engine.attach`); a run at
-rest refuses them.
+Implements `akg_tui.engine.run_handle.RunHandle` without lock or write. Commands go to the
+process at work, where it takes them (`akg_tui.engine.attach`); a run at rest refuses them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from akg_tui.core.commands import Command
@@ -31,7 +31,7 @@ POLL_S = 0.2
 
 
 class Followed:
-    """A run as its journal tells it, followed as it grows.
+    """A run read from its journal, and read on as it grows.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Followed:
         self._path = path
         self._steer = steer
         self._live = Live()
-        self._kernels: dict[str, str] = {}
+        self._kernel_text = lru_cache(KEPT_KERNELS)(self._read_kernel)
         self._history: History | None = None
         self._attached: Attached | None = None
         self._tail, self.past = _read_through(path)
@@ -83,7 +83,7 @@ class Followed:
         return None if self._state.finished else holder(self._path)
 
     def send(self, command: Command) -> Rejected | None:
-        """Hand the command to the process at work; why not, where it cannot be."""
+        """Hand the command to the process at work; the refusal, or None."""
         if not self._steer:
             return Rejected("this is a replay: it shows a run and changes nothing")
         if self._state.finished:
@@ -98,18 +98,16 @@ class Followed:
 
     def kernel(self, blob: str) -> str:
         """The kernel text behind a blob id; where it is lost, a line that says so."""
-        if blob not in self._kernels:
-            try:
-                if self._history is None:
-                    name = self._state.task.files.editable
-                    self._history = History.open(self._path / HISTORY, kernel_file=name)
-                text = self._history.read_blob(blob).decode(errors="replace")
-            except StoreError as error:
-                return f"(this kernel cannot be read: {error})\n"
-            while len(self._kernels) >= KEPT_KERNELS:
-                self._kernels.pop(next(iter(self._kernels)))
-            self._kernels[blob] = text
-        return self._kernels[blob]
+        try:
+            return self._kernel_text(blob)
+        except StoreError as error:
+            return f"(this kernel cannot be read: {error})\n"
+
+    def _read_kernel(self, blob: str) -> str:
+        if self._history is None:
+            name = self._state.task.files.editable
+            self._history = History.open(self._path / HISTORY, kernel_file=name)
+        return self._history.read_blob(blob).decode(errors="replace")
 
     def plan_change(self, kept: str) -> PlanChange:
         """As `akg_tui.engine.engine.Engine.plan_change`."""
@@ -118,37 +116,35 @@ class Followed:
     async def more(self) -> bool:
         """Read on, a chunk at most. True when there was something new. Raises as the constructor.
 
-        Only the reading is left to a thread: states belong to who looks at them.
+        Only the reading runs in a thread: the event loop alone touches states.
         """
-        before = self._tail.records
         if not await asyncio.to_thread(self._tail.more):
             return False
-        if self._tail.records is before:
-            _fold(self._path, self.past, self._tail.fresh)
-        else:  # it was read anew: nothing that was folded is sure
-            self.past = Past(self._tail.records)
-            await asyncio.to_thread(_folded, self._path, self.past)
+        past = _taken(self._path, self._tail, self.past)
+        if past is not self.past:
+            self.past = past
+            await asyncio.to_thread(_folded, self._path, past)
         self._state = _folded(self._path, self.past)
         return True
 
     async def run(self) -> None:
-        """Follow the journal and what the process at work tells, until cancelled."""
+        """Follow the journal and the live view of the process at work, until cancelled."""
         while True:
             while await self.more():
                 pass  # a long way behind: between two chunks the screen goes on
-            told = await self._told()
+            activity = await self._activity()
             now = self._attached.live() if self._attached is not None else None
             if now is not None:
                 now.onto(self._live)
             else:
                 if self._attached is not None:
                     await self.close()
-                if self._live.activity != told:
-                    self._live.show(told)
+                if self._live.activity != activity:
+                    self._live.show(activity)
             await asyncio.sleep(POLL_S)
 
-    async def _told(self) -> str:
-        """Who works on the run; and be attached to it from now on, if that was wanted."""
+    async def _activity(self) -> str:
+        """The process at work, in words. Attaches to it, when commands may be sent."""
         if self._state.finished:
             return ""
         pid = self.pid
@@ -164,7 +160,7 @@ class Followed:
         return f"attached to process {pid}"
 
     async def close(self) -> None:
-        """Let go of it; the run itself goes on."""
+        """Detach; the run itself goes on."""
         if self._attached is not None:
             self._attached.close()
             self._attached = None
@@ -173,19 +169,22 @@ class Followed:
 def _read_through(path: Path) -> tuple[JournalTail, Past]:
     """Read and fold a journal, a chunk at a time. Raises as `Followed`."""
     tail = JournalTail(path / JOURNAL)
-    read = tail.more()
     past = Past(tail.records)
-    while read:
-        if tail.records is past.records:
-            _fold(path, past, tail.fresh)
-        else:
-            past = Past(tail.records)
-        read = tail.more()
+    while tail.more():
+        past = _taken(path, tail, past)
     return tail, past
 
 
+def _taken(path: Path, tail: JournalTail, past: Past) -> Past:
+    """`past` with what `tail` has just read; a new one where the journal was read anew."""
+    if tail.records is not past.records:
+        return Past(tail.records)
+    _fold(path, past, tail.fresh)
+    return past
+
+
 def _fold(path: Path, past: Past, fresh: Sequence[Record] | None = None) -> None:
-    """Fold what is `fresh`, else all that is not folded yet; what breaks the rules is damage."""
+    """Fold `fresh`, or all that is not folded yet. A broken rule raises `JournalDamaged`."""
     try:
         if fresh is not None:
             past.take(fresh)

@@ -1,7 +1,7 @@
-"""What is happening right now, for a screen: bounded, lossy, never part of a decision.
+"""The live view of a run for a screen: activity, progress and streamed text; bounded and lossy.
 
-Writers overwrite, readers pull on their own clock. Nothing here is journaled; what
-matters arrives as an event.
+Writers overwrite, readers pull on their own clock. Nothing here is journaled or decides
+anything; what counts arrives as an event.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Live:
     """The newest progress of an evaluation and the text that the agent is writing.
 
     `version` grows with every change, so a reader can tell whether to redraw. `notice` is
-    what a person should still be told when the run is over. `subagents` are those at work,
+    the message that a person still has to see when the run is over. `subagents` are those at work,
     each with a stream of its own; a diagnosis writes to `stream` as well.
     """
 
@@ -120,16 +120,16 @@ class Live:
         self.activity = activity
         self.progress = None
         self._stream.clear()
-        self.version += 1
+        self._touch()
 
     def report(self, progress: Progress) -> None:
         self.progress = progress
-        self.version += 1
+        self._touch()
 
     def write(self, delta: str) -> None:
         """Append streamed text; the oldest is dropped beyond `MAX_STREAM_CHARS`."""
         self._stream.write(delta)
-        self.version += 1
+        self._touch()
 
     @property
     def stream(self) -> str:

@@ -1,4 +1,7 @@
-"""What a screen may know of a run and ask of it, and nothing more."""
+"""The interface of a run for screens, streams and servers: read it, send commands, wait.
+
+Implemented by the engine (a run at work here) and by the follower (any other run).
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ KEPT_KERNELS = 64  # texts that a handle holds
 
 
 def unread(records: Sequence[Record], start: int) -> Iterator[Record]:
-    """Those from the place `start` on that there are now, some at a time: they may be many."""
+    """The records from index `start` to the present end, read `AT_ONCE` at a time."""
     count = len(records)
     for at in range(start, count, AT_ONCE):
         yield from records[at : min(count, at + AT_ONCE)]
 
 
 class RunHandle(Protocol):
-    """A run as its watchers see it: live, resumed or replayed.
+    """A run: at work, followed or replayed.
 
     `records` only ever grows, and what it holds may be read from the disk when it is asked
     for; `state` is their fold. `send` applies a command at once
@@ -56,7 +59,7 @@ class RunHandle(Protocol):
         ...
 
     def plan_change(self, kept: str) -> PlanChange:
-        """What a hand edit of PLAN.md, kept under this name, comes to in items.
+        """A hand edit of PLAN.md, kept under this name, as a change of items.
 
         A screen shows it and sends it back in `AdoptPlanEdit`, or leaves it.
         Raises `akg_tui.store.errors.RunFolderError` when it cannot be read.

@@ -1,7 +1,7 @@
-"""The report that a run makes of itself at its end, in a process of its own.
+"""Runs `akg_tui.report` in a process of its own: at the end of a run, and for the agent's tool.
 
-The loop never waits for a drawing, and a report that cannot be made is told and harms
-nothing: the journal has everything, so it can be made at any later time.
+The event loop never waits for a drawing. A report that cannot be made is told in a sentence and
+harms nothing: the journal has everything, so it can be made at any later time.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ def reporter(channel: Channel) -> Reporter:
     """Reports made in a workbench are drafts until a person asks; see the export guard."""
 
     async def report(run: Path) -> str:
-        try:
-            _, fault = await _report(run, channel)
-        except OSError as error:
-            fault = f"{error.strerror}"
+        _, fault = await _report(run, channel)
         if not fault:
             return ""
         what = one_line(fault, WIDTH)
@@ -44,38 +41,37 @@ def reporter(channel: Channel) -> Reporter:
 
 
 def compile_report(run: Path) -> HostTool:
-    """The agent's tool of that name: its path, and what the export guard says.
+    """The agent's tool `compile_report`: the report's path, and the notes of the export guard.
 
-    Whoever follows the run, the agent is no person: what it makes is a draft, unless a
-    person asked for the result.
+    The agent is no person: its report is a draft, unless a person asked for the result.
     """
 
     async def compiled(arguments: Mapping[str, Any]) -> ToolResult:
         form = str(arguments.get("format", "md"))
-        try:
-            told, fault = await _report(run, "ui", "--form", form)
-        except OSError as error:
-            fault = f"{error.strerror}"
+        notes, fault = await _report(run, "ui", "--form", form)
         if fault:
             return ToolResult.error(f"no report was made: {one_line(fault, WIDTH)}")
-        return ToolResult.success("\n".join(filter(None, (f"report.{form}", told))))
+        return ToolResult.success("\n".join(filter(None, (f"report.{form}", notes))))
 
     return compiled
 
 
 async def _report(run: Path, channel: Channel, *more: str) -> tuple[str, str]:
     """What the process printed, and why there is no report, or ""."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "akg_tui.report", str(run), "--channel", channel, *more),
-        env=base_environment() | {n: os.environ[n] for n in _HOMES if n in os.environ},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "akg_tui.report", str(run), "--channel", channel, *more),
+            env=base_environment() | {n: os.environ[n] for n in _HOMES if n in os.environ},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return "", f"{error.strerror}"
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            printed, told = await process.communicate()
+            printed, complaint = await process.communicate()
     except TimeoutError:
         return "", f"it took longer than {TIMEOUT_S:.0f} s"
     finally:
@@ -84,5 +80,5 @@ async def _report(run: Path, channel: Channel, *more: str) -> tuple[str, str]:
             await process.wait()
     if process.returncode == 0:
         return printed.decode(errors="replace").strip(), ""
-    last = told.decode(errors="replace").strip().rpartition("\n")[2]
+    last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
     return "", last or f"exit code {process.returncode}"

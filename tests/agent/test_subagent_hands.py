@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from akg_tui.agent.tools import checks
@@ -266,7 +267,7 @@ def test_a_reply_of_an_older_journal_takes_no_message_away(tmp_path: Path) -> No
     run.append(ev.SubagentHinted(subagent="s1", text="still to come"))
     plain = ev.to_builtins(ev.ModelReplied(phase=Phase.PLAN, model="lab", source="s1"))
     del plain["own_hints_told"]
-    record = ev.Record(run.state.seq + 1, run.state.last_at, ev.from_builtins(plain))
+    record = ev.Record(run.state.seq + 1, run.state.last_at, msgspec.convert(plain, ev.AnyEvent))
     assert evolve(run.state, record).subagents[0].hints == ("still to come",)
     run.close()
 

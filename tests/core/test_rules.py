@@ -309,8 +309,8 @@ def test_requests_of_older_journals_are_read_as_they_were() -> None:
         "detail": "ls",
     }  # fmt: skip
     run = gated(Gate.SCRIPT)
-    run.tell(ev.from_builtins(opened))
-    run.tell(ev.from_builtins({"type": "GateAnswered", "gate": 1, "answer": "approve"}))
+    run.tell(msgspec.convert(opened, ev.AnyEvent))
+    run.tell(msgspec.convert({"type": "GateAnswered", "gate": 1, "answer": "approve"}, ev.AnyEvent))
     assert run.state.scripts == (("ab", True),)
     assert run.state.rules == ()
 

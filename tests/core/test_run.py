@@ -1,5 +1,7 @@
 """A run through core, told as the sequences of phases that a user would see."""
 
+import pytest
+
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
@@ -239,18 +241,24 @@ def test_an_agent_that_never_plans_is_stopped() -> None:
     assert "no progress" in run.state.finished
 
 
-def test_finish_is_refused_before_the_first_round_and_accepted_after() -> None:
-    run = SimulatedRun()
-    run.until_agent()
-    (refused,) = run.turn(cmd.RequestFinish("bored"))
-    assert refused is not None
-    run.plan("a")
-    run.until_agent()
-    run.edit()
-    run.until_agent(faster())
-    assert run.turn(cmd.RequestFinish("no direction left")) == [None]
-    run.until_agent()
-    assert run.state.finished == "the agent finished: no direction left"
+@pytest.mark.parametrize(("least", "most", "needed"), [(1, 20, 1), (2, 12, 2), (9, 2, 2)])
+def test_finish_is_refused_before_min_rounds_and_accepted_after(
+    least: int, most: int, needed: int
+) -> None:
+    run = SimulatedRun(policy=Policy(min_rounds=least, max_rounds=most))
+    for settled in range(needed):
+        run.until_agent()
+        (refused,) = run.turn(cmd.RequestFinish("bored"))
+        assert refused is not None
+        assert refused.why == f"too early: {settled} of at least {needed} rounds are settled"
+        run.plan(f"direction {settled}")
+        run.until_agent()
+        run.edit()
+        run.until_agent(faster())
+    if run.state.settled < most:
+        assert run.turn(cmd.RequestFinish("no direction left")) == [None]
+        run.until_agent()
+        assert run.state.finished == "the agent finished: no direction left"
 
 
 def test_a_stop_during_an_evaluation_settles_the_round_first() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.fold import OutOfOrder, evolve
+from akg_tui.core.fold import _APPLY, OutOfOrder, evolve
 from akg_tui.core.measurement import Confirmation, Interval, Measurement, Outcome
 from akg_tui.core.phases import (
     ITEM_TABLE,
@@ -30,6 +32,27 @@ from tests.core.simulated import SimulatedRun, broken, failed, faster
 def test_every_phase_and_item_state_is_in_its_table() -> None:
     assert set(PHASE_TABLE) == set(Phase)
     assert set(ITEM_TABLE) == set(ItemState)
+
+
+def test_an_event_is_one_class_and_one_row_of_the_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tags are in the class: the journal, the clock and the engine keep no list of classes."""
+    known = {kind for kind in ev.event_classes() if kind.__module__ == ev.__name__}
+    assert set(get_args(ev.AnyEvent)) == known
+    assert set(_APPLY) == known - {ev.RunCreated}
+
+    class Cooled(ev.Event, frozen=True):
+        by_a_person = True
+        degrees: int
+
+    monkeypatch.setitem(_APPLY, Cooled, lambda state, event, at: state)
+    assert Cooled in ev.event_classes()
+    assert ev.to_builtins(Cooled(degrees=40)) == {"type": "Cooled", "degrees": 40}
+    run = SimulatedRun()
+    run.must(cmd.Pause())
+    worked = run.state.worked_s
+    run.clock_off += 3600
+    run.tell(Cooled(degrees=40))
+    assert run.state.worked_s == worked
 
 
 def test_every_phase_leads_to_done() -> None:
@@ -110,12 +133,12 @@ def walk() -> SimulatedRun:
 def test_every_event_of_a_run_survives_the_disk() -> None:
     for record in walk().records:
         raw = msgspec.json.encode(ev.to_builtins(record.event))
-        assert ev.from_builtins(msgspec.json.decode(raw)) == record.event
+        assert msgspec.convert(msgspec.json.decode(raw), ev.AnyEvent) == record.event
 
 
 def test_an_unknown_event_is_refused_by_name() -> None:
     with pytest.raises(msgspec.ValidationError, match="Invented"):
-        ev.from_builtins({"type": "Invented"})
+        msgspec.convert({"type": "Invented"}, ev.AnyEvent)
 
 
 def test_a_journal_that_breaks_the_tables_is_refused() -> None:

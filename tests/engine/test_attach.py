@@ -16,7 +16,7 @@ import pytest
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.commands import ORDERS, BadCommand, command_from_json, command_to_json
+from akg_tui.core.commands import PERSON_COMMANDS, BadCommand, command_from_json, command_to_json
 from akg_tui.core.phases import Mode
 from akg_tui.core.task import Policy
 from akg_tui.engine.attach import SOCKET, Attached, NotAttached, served
@@ -82,7 +82,7 @@ def test_nothing_else_is_an_order(plain: object, told: str) -> None:
         command_from_json(plain)
     with pytest.raises(BadCommand):
         command_to_json(cmd.Settle("0"))
-    assert "Observe" not in ORDERS
+    assert "Observe" not in PERSON_COMMANDS
 
 
 def test_an_order_cannot_say_that_it_comes_from_the_command_line() -> None:

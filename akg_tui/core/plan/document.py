@@ -163,7 +163,7 @@ def _digest(text: str) -> str:
 
 
 def is_as_rendered(text: str) -> bool:
-    """Whether `text` is what `render_plan` made of some state, and nobody wrote in it since."""
+    """Whether `text` is as `render_plan` made it of some state, unchanged since."""
     head, found, rest = text.partition(f"\n{_CHECK}")
     check, line_end, tail = rest.partition("\n")
     return bool(found and line_end) and check == _digest(f"{head}\n{tail}")
@@ -197,7 +197,7 @@ def _direction_row(name: str, items: Sequence[Item]) -> str:
 def folded_rows(items: Sequence[Item], room: int) -> list[str]:
     """A Markdown table of at most `room` characters, the directions with most items first.
 
-    What has no room is told in a last row, so that the numbers of items add up.
+    What has no room is summed up in a last row, so that the numbers of items add up.
     """
     found: dict[str, list[Item]] = {}
     for item in items:

@@ -1,8 +1,8 @@
-"""The automation policy as a value: when a run that nobody watches stops, and when it replans.
+"""The automation policy: when an unattended run stops, and when it plans again.
 
 Reads the JSON schema of the automation-policy page unchanged (camel-case names) and adds
-fields of its own. Pure rules over a few facts; which facts a run has is
-`akg_tui.core.stopping.limits`'s to say.
+fields of its own. Pure rules over `Facts`; `akg_tui.core.stopping.limits` takes the facts from a
+run's state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ INPUT_MATCHED = "user-input heuristic matched"
 GOALS_REACHED = "automation goals reached"
 QUEUE_EXHAUSTED = "queue exhausted, no replan condition met"
 CONDITION_PREFIX = "auto-run stop condition: "
-REASON_PREFIX = "auto-run stop reason: "
 
 _LIMITS = ("maxExperiments", "maxTokens")
 _LOGICS = ("AND", "OR")
@@ -41,12 +40,12 @@ class BadPolicy(ValueError):
 class AutomationPolicy(
     Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True
 ):
-    """When to stop. A field that is None was not said.
+    """When to stop. A field that is None is not set.
 
     `logic` joins the goals (AND: all, OR: any; in any case of letters, anything else is
     AND). `max_experiments` counts settled rounds, or those with a correct kernel, by
     `count`; `max_tokens` input and output tokens of the whole run. Neither binds unless
-    it is above 0. `strict_heuristics` reads phrases in the model's replies; not said, it
+    it is above 0. `strict_heuristics` reads phrases in the model's replies; not set, it
     is true. `max_cost_usd` is in US dollars by `akg_tui.core.model_info`, `max_wall_clock` in
     seconds since the run was made, whether it worked or not. `max_rounds` is moved into
     the task's own `policy.max_rounds`, where every other part reads it.
@@ -76,15 +75,15 @@ class AutomationPolicy(
 
     @property
     def is_null(self) -> bool:
-        """Whether nothing was said that could stop a run: the same as no policy at all."""
-        said = (
+        """Whether no field is set that could stop a run: equal to no policy."""
+        limits = (
             self.max_experiments,
             self.max_tokens,
             self.strict_heuristics,
             self.max_cost_usd,
             self.max_wall_clock,
         )
-        return not self.goals and all(value is None for value in said)
+        return not self.goals and all(value is None for value in limits)
 
 
 # What a task without a word about it has: budgets and tools decide, phrases do not. A
@@ -93,7 +92,7 @@ TUNING = AutomationPolicy(strict_heuristics=False)
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What the stop rules look at, after a round.
+    """What the stop rules need to know of a run, after a round.
 
     `experiments` are counted as the policy says, `tokens` are the run's. `reply` is the
     model's closing text; `queue_empty` means that no plan item is pending or active.
@@ -110,7 +109,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 def null_if_empty(policy: AutomationPolicy | None) -> AutomationPolicy | None:
-    """`policy`, or None when it says nothing."""
+    """`policy`, or None when it sets nothing."""
     return None if policy is None or policy.is_null else policy
 
 

@@ -1,8 +1,7 @@
-"""Who may declare a run's result final: a person who asks for it, never a loop by itself.
+"""The export guard: only a person's request declares a run's result final.
 
-Pure rules. They guard what a screen or an API asks for; a command line is taken at its
-word, because a person typed it. What they guard is a report's result and status
-(`akg_tui.report.write`).
+Pure rules over the result and status of a report (`akg_tui.report.write`). Reports made from a
+screen or an API are guarded; one from the command line is not, because a person typed it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 METRICS = ("speedup", "ratio", "candidate_ms", "max_error")
-OPERATORS = (">=", "<=", "==", ">", "<")  # the longer first, for reading `speedup>=2`
 
 Operator = Literal[">", ">=", "<", "<=", "=="]
 Scope = Literal["last", "best", "any", "all"]

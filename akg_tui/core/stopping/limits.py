@@ -36,7 +36,7 @@ def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
         experiments=_experiments(state, policy),
         tokens=state.tokens,
         reply=state.closing_reply,
-        goals_met=reached(state),
+        goals_met=goals_reached(state),
         guardrail_blocking=state.plans_refused >= MAX_PLAN_REFUSALS,
         queue_empty=queue_empty,
     )
@@ -110,7 +110,7 @@ def metrics_of(attempt: Attempt) -> dict[str, Range]:
     return found
 
 
-def reached(state: RunState) -> bool:
+def goals_reached(state: RunState) -> bool:
     """Whether the policy's goals are reached, whatever else holds."""
     policy = state.task.policy.automation
     if policy is None or not policy.goals:
@@ -155,8 +155,8 @@ def no_room(state: RunState, calls: Sequence[Usage]) -> str:
     most = policy.max_tokens
     tokens = sum(used.prompt + used.output for used in kept)
     if most is not None and state.tokens >= most:
-        # Where a call is to begin there may be nobody else to say so: a subagent's caller is
-        # asked nothing until it has ended. Without one, what is reached has a reason of its own.
+        # A subagent's caller is asked nothing until it has ended, so a call that is to begin
+        # needs the reason here. Without a call, a limit that is reached has a reason of its own.
         return tokens_reached(state.tokens, most) if calls else ""
     if most is not None and most < state.tokens + tokens:
         return (
@@ -169,7 +169,7 @@ def no_room(state: RunState, calls: Sequence[Usage]) -> str:
     try:
         spent, more = cost_usd(state.usage), cost_usd(kept)
     except UnknownPrice as error:
-        # What was used already is told of by the budget itself.
+        # Without a call, `_budgets` gives this reason.
         return f"cost budget cannot be kept: {error}" if calls else ""
     if spent >= limit:
         return cost_reached(spent, limit) if calls else ""
