@@ -99,7 +99,7 @@ UNSEEN = {
     "tui/keymap:tomlish": "a file",
     "tui/keymap:value": "a file",
     "tui/settings_file:_with_line_first": "patterns; its sentence is there all the same",
-    "tui/keyboard:put_on": "put through tr",
+    "tui/keyboard:apply_keymap": "put through tr",
     "tui/keyboard:feed": "keys",
 }
 
