@@ -87,7 +87,7 @@ def _keys(arguments: argparse.Namespace) -> int:
     places = keyboard.folders(config_folder())
     if keymap.find(name, places) is None:
         raise UsageError(f"no keymap {name!r}; there are: {', '.join(keymap.names(places))}")
-    faults = keyboard.put_on(name, places, asked.keys, asked.config)
+    faults = keyboard.apply_keymap(name, places, asked.keys, asked.config)
     print(keys_page.toml() if arguments.toml else keys_page.table(), end="")
     for fault in faults:
         print(f"akg-tui: {fault}", file=sys.stderr)

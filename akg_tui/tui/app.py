@@ -1,34 +1,40 @@
-"""The workbench app: it opens a run, works it as a task behind the screen, and leaves it well.
+"""The workbench app: opens a run, runs it as a task, closes it; carries out commands and keys.
 
-Holds no truth: the screens are pulled from the run on a clock. Until the first frame is
-out nothing but Textual is imported, so that a person sees at once that it begins.
+Holds no state of the run: the screens pull it on a clock. Before the first frame only Textual is
+imported, so that the first frame comes early.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from textual.actions import parse
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
-from textual.events import Event, Key
+from textual.events import DescendantFocus, Event, Key
 from textual.screen import ModalScreen, Screen
+from textual.widgets import Input
 
 from akg_tui.core.sanitize import clean
-from akg_tui.tui.appearance import Dressed
-from akg_tui.tui.fault_messages import CLOSING, LISTING, OPENING, Mishaps, said_by
-from akg_tui.tui.keyboard import APPS
-from akg_tui.tui.notices import Notices, Noticing
+from akg_tui.tui.appearance import Appearance
+from akg_tui.tui.keyboard import APPS, Chords, place_of
+from akg_tui.tui.messages import Notices, exception_text
 from akg_tui.tui.pull_clock import PullClock
-from akg_tui.tui.run_actions import Deeds
-from akg_tui.tui.terminal_guard import Sheltered
-from akg_tui.tui.time_travel_actions import Travelling
+from akg_tui.tui.run_actions import RunActions
+from akg_tui.tui.terminal_guard import GuardedApp
+from akg_tui.tui.textual_internals import merged_bindings, write_to_terminal
+from akg_tui.tui.themes import Inked
+from akg_tui.tui.time_travel_actions import TimeTravel
 from akg_tui.tui.widgets.painted import Rows
-from akg_tui.view.controls.command_registry import at, way_to
+from akg_tui.view.controls import keymap
+from akg_tui.view.controls.command_registry import at, way_to, within
 from akg_tui.view.controls.notification import WaitNotifier
 from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import hang, line
@@ -36,16 +42,24 @@ from akg_tui.view.spans import hang, line
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from textual.actions import ActionParseResult
     from textual.command import Provider
+    from textual.dom import DOMNode
+    from textual.filter import LineFilter
     from textual.worker import Worker
 
-    from akg_tui.core.commands import Command
-    from akg_tui.core.events import PlanChange
+    from akg_tui.core.commands import Command as RunCommand
     from akg_tui.engine.run_handle import RunHandle
     from akg_tui.tui.garbage_collection import Sweeper
     from akg_tui.tui.screens.command_line import CarryOut
+    from akg_tui.tui.screens.deck import Deck
+    from akg_tui.tui.themes import Inks
+    from akg_tui.tui.widgets.approval_card import Ident
+    from akg_tui.view.controls.command_registry import Command
     from akg_tui.view.controls.preferences import Preferences
     from akg_tui.view.run_snapshot import RunSnapshot
+
+OPENING, LISTING, CLOSING = "open the run", "list the runs", "close the run"
 
 
 def _palette() -> type[Provider]:
@@ -54,7 +68,7 @@ def _palette() -> type[Provider]:
     return Commands
 
 
-class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
+class WorkbenchApp(GuardedApp, Inked):
     """Returns 0; 2 when the run could not be opened, broke, or ended without having done its job.
 
     Parameters
@@ -87,6 +101,7 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
     }
     CommandPalette SearchIcon { display: none; }
     """
+    NEEDED_WORKERS = frozenset({OPENING, LISTING, CLOSING})
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -106,13 +121,27 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
-        self._faults = self.dress(theme, wanted)
         self.title = "akg-tui"
-        self.attention = WaitNotifier(self._to_terminal, os.environ)
         self.clock = PullClock(
             self, self._pull, time.monotonic, self._news, self._rest, between=self._between
         )
-        self.clock.pace.reduced = self.wanted.motion == "reduced"
+        self.appearance = Appearance(
+            self, self.clock, theme, wanted, say=self.say, open_line=self.open_line
+        )
+        self.attention = WaitNotifier(lambda codes: write_to_terminal(self, codes), os.environ)
+        self.time_travel = TimeTravel(self, self, self._deck_in_front)
+        self._offer_actions(self.appearance, self.time_travel, RunActions(self, self))
+        self.chords = Chords()
+        self.answerable: Ident | None = None
+        """What could be answered when the last key was pressed that went to no dialog and went
+        on with no chord: a key that counts as typing had not counted yet.
+        """
+        self.vouched: Ident | None = None
+        """While a command is carried out by its name or its chord: what was answerable when its
+        line, the palette or the chord was begun.
+        """
+        self.typing = False
+        """Whether the last key may be part of something written."""
         self._open_run = open_run
         self._browse = browse
         self._past_first = past
@@ -125,13 +154,27 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         self._sweeper: Sweeper | None = None
         self.notices = Notices()
 
+    def _offer_actions(self, *owners: object) -> None:
+        """Let Textual find the `action_*` methods of each owner on the app."""
+        for owner in owners:
+            for name in dir(owner):
+                if name.startswith("action_"):
+                    setattr(self, name, getattr(owner, name))
+
+    @property
+    def inks(self) -> Inks:
+        return self.appearance.inks
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), *self.appearance.filters]
+
     def compose(self) -> ComposeResult:
         yield Rows("opening")
 
     def on_mount(self) -> None:
-        self.take_shelter()
+        self.guard_terminal()
         self._announce(((tr("opening the run …"), "muted"),))
-        self.watch_wardrobe()
+        self.appearance.watch_files()
         self.call_after_refresh(self._begin)
 
     def _announce(self, *texts: tuple[tuple[str, str], ...]) -> None:
@@ -142,7 +185,7 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         self.screen_stack[0].query_one("#opening", Rows).show(tuple(rows))
 
     def _begin(self) -> None:
-        self._faults += self.take_all_themes()
+        self.appearance.faults += self.appearance.read_all_themes()
         self.clock.start()
         if self._open_run is not None:
             self.run_worker(self._open(self._open_run), name=OPENING)
@@ -173,8 +216,8 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
             self._sweeper.between()
 
     def _tell_faults(self) -> None:
-        if self._faults:
-            self._say("; ".join(map(retold, self._faults)))
+        if faults := self.appearance.faults:
+            self.say("; ".join(map(retold, faults)))
 
     def open_run(self, open_run: Callable[[], Awaitable[RunHandle]], *, past: bool = False) -> None:
         """Open a run from the list of runs."""
@@ -187,9 +230,9 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         await asyncio.wait([opening])
         self._opening = None
         if error := opening.exception():
-            trouble = tr("the run could not be opened: {why}", why=said_by(error))
+            trouble = tr("the run could not be opened: {why}", why=exception_text(error))
             if self._browse is not None:
-                self._say(trouble)
+                self.say(trouble)
                 return
             self._trouble = trouble
             self._announce(
@@ -209,27 +252,28 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         self._work.add_done_callback(self._ended)
         self._tell_faults()
         if self._past_first:
-            await self._into_past()
+            await self.time_travel.enter()
 
     def _ended(self, work: asyncio.Task[None]) -> None:
         if work.cancelled():
             return
         if error := work.exception():
-            why = said_by(error)
+            why = exception_text(error)
             self._trouble = tr("the run broke: {why}; akg-tui resume takes it up again", why=why)
             if self._only_watched():
                 self._trouble = tr("it can't be followed any more: {why}", why=why)
         if self.is_running:
             self.pull_now()
 
-    def look(self) -> RunSnapshot:
-        """The run as it is now; as it was, when the person looks at the past."""
+    def snapshot(self) -> RunSnapshot:
+        """The run as it is now; as it was, while the person looks at the past."""
         from akg_tui.view.controls.time_travel import past_snapshot
 
-        look = self.look_now()
-        return past_snapshot(look, self._travel) if self._travel and self.in_past else look
+        now, place = self.snapshot_now(), self.time_travel.place
+        return past_snapshot(now, place) if place is not None and self.in_past else now
 
-    def look_now(self) -> RunSnapshot:
+    def snapshot_now(self) -> RunSnapshot:
+        """The run as it is now, wherever the person looks."""
         from akg_tui.view.run_snapshot import snapshot_of
 
         assert self._handle is not None
@@ -245,20 +289,19 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         return self._wall()
 
     @property
-    def has_run(self) -> bool:
-        """Whether a run is open, and not being closed."""
-        return self._handle is not None and not self._released
+    def handle(self) -> RunHandle | None:
+        """The open run; None where there is none, or it is being closed."""
+        return None if self._released else self._handle
 
     @property
-    def run_path(self) -> str:
-        """The folder of the run."""
-        assert self._handle is not None
-        return self._handle.path
+    def in_past(self) -> bool:
+        """Whether the person looks at the past of the run."""
+        return self.time_travel.in_past
 
-    def plan_change(self, kept: str) -> PlanChange:
-        """What a hand edit of PLAN.md comes to in items."""
-        assert self._handle is not None
-        return self._handle.plan_change(kept)
+    def _deck_in_front(self) -> Deck | None:
+        from akg_tui.tui.screens.deck import Deck
+
+        return self.screen if isinstance(self.screen, Deck) else None
 
     def pull_now(self) -> None:
         """Show what is true now, whatever the clock's pace."""
@@ -266,8 +309,8 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
 
     def _news(self) -> object:
         """What tells, without a look at anything, whether a pull would show something new."""
-        handle, travel = self._handle, self._travel
-        plays = time.monotonic() if travel is not None and travel.speed else 0.0
+        handle, place = self._handle, self.time_travel.place
+        plays = time.monotonic() if place is not None and place.speed else 0.0
         top = self.screen_stack[-1] if self.screen_stack else None
         news = getattr(top, "news", 0)
         if handle is None:
@@ -277,7 +320,7 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
 
     def _pull(self) -> None:
         from akg_tui.tui.screens.deck import Deck
-        from akg_tui.tui.screens.run_screen import Watching
+        from akg_tui.tui.screens.run_screen import RunScreen
         from akg_tui.tui.screens.runs import Runs
 
         top = self.screen_stack[-1] if self.screen_stack else None
@@ -285,60 +328,154 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
             top.pull_runs(self._wall())
         if self._handle is None or self._released:
             return
-        if self._travel is not None:
-            self._travel.tick(time.monotonic())
+        if (place := self.time_travel.place) is not None:
+            place.tick(time.monotonic())
         if self.guard is not None and self.guard.news():
             key = way_to("app.stray")
-            self._say(tr("something was written past the screen: {key} shows it", key=key))
-        look = self.look()
+            self.say(tr("something was written past the screen: {key} shows it", key=key))
+        snapshot = self.snapshot()
         for screen in reversed(self.screen_stack):
-            if isinstance(screen, Watching) and screen.is_mounted:
-                screen.pull(look)
+            if isinstance(screen, RunScreen) and screen.is_mounted:
+                screen.pull(snapshot)
             if not isinstance(screen, ModalScreen):
                 break
         deck = next((s for s in self.screen_stack if isinstance(s, Deck)), None)
         if deck is not None:
-            live = self.look_now() if self.in_past else look
+            live = self.snapshot_now() if self.in_past else snapshot
             self.attention.look(deck.asks(live), focused=self.app_focus)
 
-    def _to_terminal(self, codes: str) -> None:
-        if self._driver is not None:
-            self._driver.write(codes)
-
-    def steer(self, command: Command, told: str) -> bool:
+    def steer(self, command: RunCommand, told: str) -> bool:
         """Send a command; say `told`, or why it was refused. True when it was taken."""
         from akg_tui.store.errors import StoreError
 
         if self._handle is None or self._released:
-            self._say(tr("no run is open here"))
+            self.say(tr("no run is open here"))
             return False
         if self.in_past:
             key = way_to("past.live")
-            self._say(tr("this is the past: {key} goes back to what is true now", key=key))
+            self.say(tr("this is the past: {key} goes back to what is true now", key=key))
             return False
         try:
             refused = self._handle.send(command)
         except StoreError as error:  # a full disk, say: the run itself tells when it stops
-            self._say(tr("not done: {why}", why=said_by(error)))
+            self.say(tr("not done: {why}", why=exception_text(error)))
             return False
-        self._say(refused.why if refused else told)
+        self.say(refused.why if refused else told)
         self.pull_now()
         return refused is None
 
-    def tell(self, text: str) -> None:
-        self._say(text)
-
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
+        """Tell the person something, on the screen in front, and keep it."""
         from akg_tui.tui.screens.deck import Deck
-        from akg_tui.tui.screens.run_screen import Watching
+        from akg_tui.tui.screens.run_screen import RunScreen
 
         self.notice(text)
         for screen in self.screen_stack:
-            if isinstance(screen, Watching) and (screen.is_current or isinstance(screen, Deck)):
+            if isinstance(screen, RunScreen) and (screen.is_current or isinstance(screen, Deck)):
                 screen.tell(text)
 
-    def tell_person(self, text: str) -> None:
-        self._say(text)
+    def notice(self, text: str) -> None:
+        """Keep what is told; the keys of a chord being typed are no notice."""
+        if not self.chords.pending:
+            self.notices.keep(text, self._wall())
+
+    def report_fault(self, error: BaseException) -> None:
+        """Tell what went wrong; a fault of the workbench itself leaves its traceback too, where
+        what is written past the screen goes.
+        """
+        from akg_tui.store.errors import StoreError
+
+        why = exception_text(error)
+        if isinstance(error, (StoreError, OSError)):
+            self.say(tr("not done: {why}", why=why))
+            return
+        traceback.print_exception(error, file=sys.stderr)
+        if self.guard is not None:
+            self.guard.news()  # told here, with the key that shows it
+        key = way_to("app.stray")
+        self.say(tr("not done: {why}; {key} shows where it went wrong", why=why, key=key))
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        try:
+            return await super().run_action(action, default_namespace, namespaces)
+        except Exception as error:  # noqa: BLE001 - told to the person, and kept
+            self.report_fault(error)
+            return True
+
+    def commands_here(self) -> tuple[Command, ...]:
+        """The commands of the screen that a person looks at, dialogs left out."""
+        from akg_tui.tui.screens.run_screen import top_run_screen
+
+        screen = top_run_screen(self)
+        where = place_of(merged_bindings(screen)) if screen is not None else None
+        if where == "deck" and self.in_past:
+            return tuple(dict.fromkeys((*at("past"), *at("deck"), *within("deck"))))
+        return (*at(where or "everywhere"), *(within(where) if where else ()))
+
+    async def carry_out(self, command: Command, argument: str = "") -> bool:
+        """Do what a command says, on the screen that it belongs to; False if nobody can."""
+        from akg_tui.tui.screens.run_screen import top_run_screen
+
+        namespace, name, parameters = parse(command.action)
+        if argument:
+            parameters = (*parameters, argument)
+        self.vouched, self.typing = self.answerable, False
+        try:
+            node = top_run_screen(self) or self
+            return await self.run_action((namespace, name, parameters), node)
+        finally:
+            self.vouched = None
+
+    def action_chord(self, key: str) -> None:
+        self.chords.begin(key, self._wall())
+        self.say(f"{keymap.shown(key)} …")
+
+    async def _chord_key(self, event: Key) -> bool:
+        """Whether a key went to the chord being typed."""
+        now = self._wall()
+        if not self.chords.waits(now):
+            return False
+        if isinstance(self.focused, Input) and "+" not in self.chords.pending:
+            self.chords.pending = ""  # a letter, and the line was opened by the mouse meanwhile
+            return False
+        self.chords.since = now
+        typed = keymap.shown(f"{self.chords.pending} {event.key}")
+        command = self.chords.feed(event.key, self.commands_here())
+        if command is not None:
+            self.say("")
+            await self.carry_out(command)
+        elif self.chords.pending:
+            self.say(f"{typed} …")
+        else:
+            self._heard(event, any_key=True)
+            self.say(tr("no command has the keys {keys}", keys=typed))
+        return True
+
+    def action_command_line(self) -> None:
+        self.open_line("")
+
+    def action_command_palette(self) -> None:
+        from akg_tui.tui.screens.command_line import Palette
+
+        if not Palette.is_open(self.app):
+            asks = tr("type to find a command")
+            self.push_screen(Palette(placeholder=asks, id="--command-palette"))
+
+    def open_line(self, text: str) -> None:
+        """Open the ``:`` line with something written on it."""
+        from akg_tui.tui.screens.command_line import CommandLine
+
+        if not isinstance(self.screen, ModalScreen):
+            self.push_screen(CommandLine(text))
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        if isinstance(event.widget, Input):
+            event.widget.cursor_blink = not self.clock.pace.reduced
 
     def on_command_palette_option_highlighted(
         self, message: CommandPalette.OptionHighlighted
@@ -346,10 +483,10 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         chosen = getattr(message.highlighted_event.option, "hit", None)
         theme = cast("CarryOut", chosen.command).theme if chosen is not None else ""
         self.screen.set_class(bool(theme), "-preview")
-        self.preview(theme)
+        self.appearance.preview(theme)
 
     def on_command_palette_closed(self, message: CommandPalette.Closed) -> None:
-        self.preview("")
+        self.appearance.preview("")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         return ()
@@ -373,6 +510,13 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         title = tr("written past the screen")
         self.push_screen(Reading(title, text or nothing, where, follows=True))
 
+    def action_messages(self) -> None:
+        from akg_tui.tui.screens.dialogs import Reading
+
+        if not isinstance(self.screen, ModalScreen):
+            text = self.notices.text() or tr("Nothing was told yet.")
+            self.push_screen(Reading(tr("told so far"), text, follows=True))
+
     def action_suspend_process(self) -> None:
         with self.batch_update():  # or a screen half drawn would wait for a writer that stops
             super().action_suspend_process()
@@ -392,7 +536,7 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         if not confirmed:
             return
         if self._handle is not None:
-            self._say(tr("closing the run …"))
+            self.say(tr("closing the run …"))
         if self._browse is not None and self._handle is not None:
             self.run_worker(self._back_to_runs(), name=CLOSING)
         else:
@@ -403,7 +547,8 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
 
         path = self._handle.path if self._handle is not None else ""
         await self._close()
-        trouble, self._handle, self._travel, self._trouble = self._trouble, None, None, ""
+        trouble, self._handle, self._trouble = self._trouble, None, ""
+        self.time_travel.place = None
         while not isinstance(self.screen, Runs):
             await self.pop_screen()
         self._work = None
@@ -411,15 +556,15 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
             self._sweeper.run_left()
         self.screen.back_from(path)
         if trouble:
-            self._say(trouble)
+            self.say(trouble)
 
     async def on_event(self, event: Event) -> None:
         if isinstance(event, Key):
             if not event.is_forwarded:
                 self._reached_for(event)
-            if not event.is_forwarded and await self.chord_key(event):
+            if not event.is_forwarded and await self._chord_key(event):
                 return
-            self.heard(event)
+            self._heard(event)
         await super().on_event(event)
 
     def _reached_for(self, event: Key) -> None:
@@ -427,17 +572,19 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         self.typing = _types(event)
         now = self._wall()
         if not isinstance(self.screen, ModalScreen) and not self.chords.waits(now):
-            here = self.watched() if self.has_run else None
+            from akg_tui.tui.screens.run_screen import top_run_screen
+
+            here = top_run_screen(self) if self.handle is not None else None
             self.answerable = here.answerable(now) if here is not None else None
 
-    def heard(self, event: Key, *, any_key: bool = False) -> None:
+    def _heard(self, event: Key, *, any_key: bool = False) -> None:
         """A key was pressed that may be part of something written."""
         if self._handle is None or not (any_key or _types(event)):
             return
-        from akg_tui.tui.screens.run_screen import Watching
+        from akg_tui.tui.screens.run_screen import RunScreen
 
         for screen in self.screen_stack:
-            if isinstance(screen, Watching):
+            if isinstance(screen, RunScreen):
                 screen.typed(self._wall(), event.key)
 
     async def end_run(self) -> None:
@@ -463,7 +610,7 @@ class WorkbenchApp(Mishaps, Noticing, Travelling, Deeds, Dressed, Sheltered):
         closing = asyncio.ensure_future(self._handle.close())
         await asyncio.wait([closing])
         if error := closing.exception():
-            self._trouble = tr("the run was not closed well: {why}", why=said_by(error))
+            self._trouble = tr("the run was not closed well: {why}", why=exception_text(error))
 
     async def on_unmount(self) -> None:
         await self._close()

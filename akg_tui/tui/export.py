@@ -1,4 +1,4 @@
-"""A pane's words for the clipboard, and pictures of what is on screen, as SVG or text.
+"""What leaves the workbench: words for the clipboard, pictures as SVG or text, the report.
 
 Words are the lines as they are in the kernel, without numbers, tags and change marks.
 Reads widgets; writes only where it is told to.
@@ -6,19 +6,22 @@ Reads widgets; writes only where it is told to.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.strip import Strip
 
+from akg_tui.tui.textual_internals import screen_strips, svg_frame
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Painted
 from akg_tui.view.code_rows import CodeRows, SplitRows
 from akg_tui.view.diff import Kind, Row, split_lines
-from akg_tui.view.language import tr
+from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import Line, plain
 
 if TYPE_CHECKING:
@@ -32,14 +35,14 @@ class NothingThere(ValueError):
     """What was asked for does not exist; the message says so to a person."""
 
 
-def words_of(pane: Widget, what: str, look: RunSnapshot | None) -> str:
+def words_of(pane: Widget, what: str, snapshot: RunSnapshot | None) -> str:
     """What a person wants copied: ``view``, ``pane``, ``kernel``, ``best``, or lines of the
     kernel by number (``12``, ``12-20``); without a run to look at the first two.
     Raises `NothingThere`.
     """
-    if look is None and what not in ("view", "pane"):
+    if snapshot is None and what not in ("view", "pane"):
         raise NothingThere(tr("no run is open here"))
-    if look is not None and (found := _of_kernel(what, look)) is not None:
+    if snapshot is not None and (found := _of_kernel(what, snapshot)) is not None:
         return found
     if what not in ("view", "pane"):
         raise NothingThere(
@@ -51,16 +54,16 @@ def words_of(pane: Widget, what: str, look: RunSnapshot | None) -> str:
     return "\n".join(rows)
 
 
-def _of_kernel(what: str, look: RunSnapshot) -> str | None:
+def _of_kernel(what: str, snapshot: RunSnapshot) -> str | None:
     """The kernel, the best one or lines by number; None where none of these is meant."""
     if what == "kernel":
-        return look.kernel(look.state.work_blob)
+        return snapshot.kernel(snapshot.state.work_blob)
     if what == "best":
-        best = look.state.best
-        return look.kernel(best.blob if best else look.state.seed_blob)
+        best = snapshot.state.best
+        return snapshot.kernel(best.blob if best else snapshot.state.seed_blob)
     if numbers := re.fullmatch(r"(\d+)(?:-(\d+))?", what):
         first, last = int(numbers[1]), int(numbers[2] or numbers[1])
-        lines = split_lines(look.kernel(look.state.work_blob))
+        lines = split_lines(snapshot.kernel(snapshot.state.work_blob))
         if not 1 <= first <= last <= len(lines):
             many = len(lines)
             raise NothingThere(tr("the kernel has lines 1 to {many}", many=many))
@@ -94,7 +97,7 @@ def _code(rows: Sequence[Row], *, diff: bool) -> list[str]:
 def strips(app: App[Any], pane: Widget | None) -> list[Strip]:
     """What is on screen now: all of it, or the rows of one pane with its border."""
     screen = pane.screen if pane is not None else app.screen
-    drawn = screen._compositor.render_strips()
+    drawn = screen_strips(screen)
     if pane is None:
         return drawn
     region = pane.region
@@ -131,9 +134,7 @@ def picture(app: App[Any], pane: Widget | None) -> str:
 
 def _offline_format() -> str:
     """Rich's frame for an SVG without the fonts that it would fetch."""
-    from rich._export_format import CONSOLE_SVG_FORMAT
-
-    frame = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    frame = re.sub(r"@font-face \{\{.*?\}\}\s*", "", svg_frame(), flags=re.DOTALL)
     frame = frame.replace("<svg ", '<svg xml:space="preserve" ', 1)  # some readers drop blanks
     return frame.replace(
         "font-family: Fira Code, monospace", "font-family: Fira Code, DejaVu Sans Mono, monospace"
@@ -150,3 +151,28 @@ def write(folder: Path, name: str, suffix: str, content: str) -> Path:
         path = folder / f"{name}-{number}.{suffix}"
     path.write_text(content, encoding="utf-8")
     return path
+
+
+async def reported(run: Path) -> str:
+    """Make the report of a run; where it is, or why there is none.
+
+    A process of its own: drawing a report takes seconds, which no screen may wait for.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "akg_tui", "report", str(run)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        out, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    last = (errors if process.returncode else out).decode(errors="replace").strip()
+    told = last.replace("\n", ", ")
+    return (
+        tr("no report: {why}", why=retold(told))
+        if process.returncode
+        else tr("written: {path}", path=told)
+    )

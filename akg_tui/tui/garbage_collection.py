@@ -1,9 +1,9 @@
-"""When Python looks for cycles of garbage: a little at a time, the rest while nothing happens.
+"""Schedules the garbage collector: young objects between frames, all others while nothing changes.
 
-Dialogs and layouts leave cycles behind, so there has to be a look now and then. A look at
-everything walks some 200,000 objects, most of them code, and holds the screen for a tenth of a
-second. Owns the collector's settings of this process, and how long its threads keep each other
-waiting; only for a process that is a workbench, as what is frozen is never looked at again.
+Dialogs and layouts leave cycles behind, so collections are needed. A full collection walks some
+200,000 objects, most of them code, and blocks the screen for a tenth of a second. Owns the settings
+of the collector and the thread switch interval. Only for the process of a workbench: frozen
+objects are never collected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def hold() -> None:
 
 
 class Sweeper:
-    """Sweeps in the pauses. `settle` first, when the screen stands."""
+    """Collects in pauses. Call `settle` first, when the first screen is complete."""
 
     def __init__(self) -> None:
         self._left = False

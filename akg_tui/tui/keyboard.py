@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingsMap, BindingType
 from textual.dom import DOMNode
 from textual.widgets import Input
 
+from akg_tui.tui.textual_internals import merged_bindings, set_bindings
 from akg_tui.view.controls import keymap as km
 from akg_tui.view.controls.command_registry import Command, Where, at, clashes, defaults, every
 from akg_tui.view.controls.settings_file import line_of, read_toml
@@ -30,10 +31,10 @@ def folders(config: Path) -> tuple[Path, ...]:
     return km.BUNDLED, config / "keymaps"
 
 
-def put_on(
+def apply_keymap(
     name: str, places: Sequence[Path], own: Mapping[str, object], config: Path | None
 ) -> list[str]:
-    """Wear the keymap `name` with a person's `own` keys (of the file `config`) over it.
+    """Use the keymap `name` with a person's `own` keys (of the file `config`) over it.
 
     Returns what was wrong: bad lines, and every key that two commands wanted.
     """
@@ -42,14 +43,14 @@ def put_on(
         known = ", ".join(km.names(places))
         return [f"there is no keymap {name}; there are: {known}"]
     ids = list(defaults())
-    worn, faults = km.load(path, ids, places)
+    loaded, faults = km.load(path, ids, places)
     mine: dict[str, tuple[str, ...]] = {}
     lines: dict[str, int] = {}
     if own and config is not None:
         mine, lines, bad = km.read_keys(config, read_toml(config)[0], own, ids)
         faults += bad
-    km.wear(replace(worn, name=name, keys={**worn.keys, **mine}))
-    stated = [*((command, config) for command in lines), *((c, path) for c in worn.lines)]
+    km.use(replace(loaded, name=name, keys={**loaded.keys, **mine}))
+    stated = [*((command, config) for command in lines), *((c, path) for c in loaded.lines)]
     return faults + _settle(dict(reversed(stated)))
 
 
@@ -70,13 +71,13 @@ def _settle(stated: Mapping[str, Path | None]) -> list[str]:
         )
         taken = winner.keys_now
         left = tuple(k for k in loser.keys_now if not any(km.covers(k, t) for t in taken))
-        worn = km.worn()
-        km.wear(replace(worn, keys={**worn.keys, loser.id: left}))
+        used = km.current()
+        km.use(replace(used, keys={**used.keys, loser.id: left}))
     return told
 
 
 def bindings(where: Where) -> list[BindingType]:
-    """The bindings of a screen, from the registry, for the keymap worn now."""
+    """The bindings of a screen, from the registry, for the keymap in use."""
     return _bound(at(where))
 
 
@@ -110,25 +111,32 @@ def _first(key: str) -> bool:
 
 @runtime_checkable
 class Keyed(Protocol):
-    """A widget with keys of the registry while it has the focus."""
+    """A screen, or a widget with keys of the registry while it has the focus."""
 
     def rekey(self) -> None:
-        """Put on the keys of the keymap worn now."""
-        ...
+        """Put on the keys of the keymap in use."""
+
+
+@runtime_checkable
+class Reworded(Protocol):
+    """A screen or widget with words of its own."""
+
+    def reword(self) -> None:
+        """Say them anew: in another language, or with other keys."""
 
 
 def bind_within(widget: DOMNode, where: Where) -> None:
     """Put the keys of a place within a screen on a widget of it: they count while it has the
     focus, and call the screen's actions.
     """
-    merged = widget._merged_bindings
+    merged = merged_bindings(widget)
     keys = BindingsMap() if merged is None else merged.copy()
     for binding in _bound([c for c in every() if c.where == where]):
         assert isinstance(binding, Binding)
         action = binding.action if "." in binding.action else f"screen.{binding.action}"
         bound = Binding(binding.key, action, binding.description, show=False, id=binding.id)
         keys.key_to_bindings[binding.key] = [bound]
-    widget._bindings = keys
+    set_bindings(widget, keys)
 
 
 _CHORD = "keyboard.chord"
@@ -138,14 +146,22 @@ _LINES_OWN = frozenset(
 CHORD_S = 3.0  # between two keys of a chord
 
 
-def place_of(bindings_map: BindingsMap) -> Where | None:
+def place_of(bindings_map: BindingsMap | None) -> Where | None:
     """The place all of whose commands these bindings are; None for the app's few."""
+    if bindings_map is None:
+        return None
     commands = {command.id: command for command in every()}
     for _, binding in bindings_map:
         command = commands.get(binding.id or "")
         if command is not None and command.where != "everywhere" and command.id not in APPS:
             return command.where
     return None
+
+
+def rekey(node: DOMNode) -> None:
+    """Bind the keys of the keymap of now on the app, or on a screen or widget with commands."""
+    if (merged := merged_bindings(node)) is not None:
+        set_bindings(node, rekeyed(merged))
 
 
 def rekeyed(merged: BindingsMap) -> BindingsMap:

@@ -1,4 +1,4 @@
-"""The pull clock: how often the screen may ask what changed.
+"""The pull clock: how often the screens are redrawn from the run.
 
 Thirty times a second, down to four when the event loop lags or the terminal is slow to
 take what was written, or when nothing has changed. It only paces; what a pull does is its
@@ -11,9 +11,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from akg_tui.tui.textual_internals import backlog
+
 if TYPE_CHECKING:
     from textual.app import App
-    from textual.driver import Driver
 
 TICK_S = 1 / 30
 SLOWEST = 8  # ticks between two pulls: about four pulls a second
@@ -47,7 +48,7 @@ class Pace:
 
 
 class PullClock:
-    """Calls `pull` at the pace that loop and terminal can bear.
+    """Calls `pull` as often as the event loop and the terminal keep up.
 
     `news` gives what stands for all that changes by itself, time left out: while it stays the
     same the clock rests, and tells `rest` for how many seconds by now. `between` is called half
@@ -84,7 +85,7 @@ class PullClock:
         now = self._monotonic()
         lag = max(0.0, now - self._due)
         self._due = now + TICK_S
-        if not self.pace.tick(lag, backlog(self._app._driver)):
+        if not self.pace.tick(lag, backlog(self._app)):
             return
         if self._news() != self._told:
             self.now()
@@ -103,10 +104,3 @@ class PullClock:
         self._pulled = self._monotonic()
         self._told = self._news()
         self._pull()
-
-
-def backlog(driver: Driver | None) -> int:
-    """Writes that wait for the terminal to take them. 0 for a driver without a queue."""
-    writer = getattr(driver, "_writer_thread", None)
-    queue = getattr(writer, "_queue", None)
-    return queue.qsize() if queue is not None else 0

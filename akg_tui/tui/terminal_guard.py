@@ -1,4 +1,4 @@
-"""Keeps the terminal for the screen alone, and leaves it as it was found.
+"""Keeps other output off the terminal while the workbench runs, and restores it at the end.
 
 Owns file descriptors 1 and 2 while the workbench runs, and the signals from outside: a terminal
 that is closed, a stop, a request to end.
@@ -20,9 +20,10 @@ from types import TracebackType
 from typing import Any, BinaryIO, TextIO, cast
 
 from rich.console import Console
-from textual.app import App
 from textual.events import Resize
 from textual.geometry import Size
+
+from akg_tui.tui.textual_internals import AppInternals, measures_terminal_in_signal
 
 LOG = "stray.log"
 MOST_BYTES = 4 << 20
@@ -32,7 +33,7 @@ _GONE = frozenset({errno.EIO, errno.EPIPE, errno.EBADF, errno.ENXIO})
 
 
 class _Terminal(io.RawIOBase):
-    """A descriptor of the terminal. Once the terminal is closed, writing is in vain, not wrong."""
+    """A descriptor of the terminal. Once that is closed, writes are dropped without an error."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -200,8 +201,8 @@ class ScreenGuard:
 _ENDINGS = (signal.SIGHUP, signal.SIGTERM)
 
 
-class Sheltered(App[int]):
-    """`run` is guarded; a run under a pilot is not, for its terminal is none."""
+class GuardedApp(AppInternals[int]):
+    """An app whose `run` guards the terminal; one run by a test pilot has none to guard."""
 
     guard: ScreenGuard | None = None
     ended_by: signal.Signals | None = None
@@ -216,7 +217,7 @@ class Sheltered(App[int]):
             self.ended_by = signal.SIGHUP
         return 128 + self.ended_by if self.ended_by else code
 
-    def take_shelter(self) -> None:
+    def guard_terminal(self) -> None:
         """To be called when the screen has begun."""
         if self.guard is None:
             return
@@ -232,8 +233,7 @@ class Sheltered(App[int]):
         Textual measures in the signal's own handler. A second signal interrupts the first
         between its measuring and its telling, and the older size is then told last, and kept.
         """
-        driver = self._driver
-        if driver is not None and not getattr(driver, "_in_band_window_resize", False):
+        if measures_terminal_in_signal(self):
             size = Size(*shutil.get_terminal_size())
             self.post_message(Resize(size, size))
 

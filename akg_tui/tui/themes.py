@@ -27,7 +27,6 @@ from akg_tui import resources
 from akg_tui.core.sanitize import clean
 from akg_tui.view.controls.preferences import config_folder
 from akg_tui.view.controls.settings_file import line_of, read_toml
-from akg_tui.view.glyphs import ascii_twin
 from akg_tui.view.spans import Line
 
 DEFAULT = "ember"
@@ -66,7 +65,7 @@ class BadTheme(ValueError):
 
 @dataclass(frozen=True)
 class Theme:
-    """A theme that holds: every palette colour and every role is there and parses."""
+    """A valid theme: every palette colour and every role is there and parses."""
 
     name: str
     about: str
@@ -144,7 +143,10 @@ class Inks:
 class Inked:
     """An app whose widgets can paint."""
 
-    inks: Inks
+    @property
+    def inks(self) -> Inks:
+        """The colours of now."""
+        raise NotImplementedError
 
 
 def load(path: Path) -> Theme:
@@ -268,9 +270,15 @@ _MARKED = 2.2  # contrast of a ground to the screen's, from which on it is a mar
 class AsciiOnly(LineFilter):
     """Sends no character beyond ASCII."""
 
+    def __init__(self) -> None:
+        from akg_tui.view.glyphs import ascii_twin  # off the way to the first frame
+
+        super().__init__()
+        self._twin = ascii_twin
+
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [
-            segment if segment.text.isascii() else Segment(ascii_twin(segment.text), segment.style)
+            segment if segment.text.isascii() else Segment(self._twin(segment.text), segment.style)
             for segment in segments
         ]
 

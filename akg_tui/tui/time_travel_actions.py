@@ -1,16 +1,16 @@
-"""The app's part of time travel: enter the past of the open run, move in it, leave it; and
-what is done from there: fork, undo, compare.
+"""Time travel in the open run: enter the past, move in it, leave it; undo, fork, compare.
 
-A mixin of the app. Changes a run only by commands, and makes forks by the store, each after
-a question that says what will happen.
+Holds the place in the past. The app offers the `action_*` methods as its own. Changes a run only
+by commands, and makes forks by the store, each after a question that says what will happen.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.view.controls.command_registry import way_to
@@ -18,162 +18,173 @@ from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.widget import Widget
 
     from akg_tui.core.past_states import Mark
     from akg_tui.core.state import RunState
-    from akg_tui.engine.run_handle import RunHandle
-    from akg_tui.tui.screens.run_screen import Steering
-    from akg_tui.view.controls.time_travel import TimeTravel
-    from akg_tui.view.run_snapshot import RunSnapshot
+    from akg_tui.tui.screens.run_screen import Workbench
+    from akg_tui.view.code_rows import Texts
+    from akg_tui.view.controls.time_travel import PastPosition
 
-    class _Base(App[int], Steering): ...
-else:
-    _Base = object
-
-AT_ONCE = 20_000  # events whose states are folded without a thread and a word
+AT_ONCE = 20_000  # events whose states are folded without a thread and a message
 
 
-class Travelling(_Base):
-    """Actions of the app on the past of its run."""
+class TravelScreen(Protocol):
+    """The screen on which the past is looked at."""
 
-    _travel: TimeTravel | None = None
-    _handle: RunHandle | None
+    @property
+    def timeline(self) -> Widget: ...
 
-    def tell(self, text: str) -> None:
-        raise NotImplementedError
+    @property
+    def texts(self) -> Texts: ...
 
-    def look_now(self) -> RunSnapshot:
-        """The run as it is now, wherever the person looks."""
-        raise NotImplementedError
+    def focus_active(self) -> None: ...
+
+
+class TimeTravel:
+    """`deck` gives the screen of the run where it is in front. `place` is None while live."""
+
+    def __init__(
+        self, app: App[int], workbench: Workbench, deck: Callable[[], TravelScreen | None]
+    ) -> None:
+        self._app = app
+        self._workbench = workbench
+        self._deck = deck
+        self.place: PastPosition | None = None
 
     @property
     def in_past(self) -> bool:
-        return self._travel is not None and self._travel.cursor is not None
+        return self.place is not None and self.place.cursor is not None
 
-    def _on_deck(self) -> bool:
-        from akg_tui.tui.screens.deck import Deck
-
-        return self._handle is not None and isinstance(self.screen, Deck)
-
-    def _is_on_deck(self) -> bool:
-        """Whether the deck is in sight; if not, the person is told that a key is for it."""
-        if not self._on_deck():
-            none = self._handle is None
-            self.tell(
+    def _deck_in_front(self) -> TravelScreen | None:
+        """The deck; where it is not in front, the person is told that a key is for it."""
+        none = self._workbench.handle is None
+        deck = None if none else self._deck()
+        if deck is None:
+            self._workbench.say(
                 tr("no run is open here") if none else tr("that is for the deck: esc leads there")
             )
-        return self._on_deck()
+        return deck
 
     def action_travel(self) -> None:
-        """Into the past; there already, to its keys."""
-        if not self._is_on_deck():
+        """Enter the past; in it already, focus the timeline."""
+        deck = self._deck_in_front()
+        if deck is None:
             return
         if self.in_past:
-            self.screen.query_one("#timeline").focus()
+            deck.timeline.focus()
         else:
-            self.run_worker(self._into_past(), name="read the past", exclusive=True)
+            self._app.run_worker(self.enter(), name="read the past", exclusive=True)
 
-    async def _into_past(self) -> None:
-        """The states are folded first: in a thread when there are many."""
+    async def enter(self) -> None:
+        """Fold the states, in a thread when there are many, then show the last one."""
         from akg_tui.core.past_states import Past
-        from akg_tui.view.controls.time_travel import TimeTravel
+        from akg_tui.view.controls.time_travel import PastPosition
 
-        handle = self._handle
+        handle = self._workbench.handle
         if handle is None:
             return
-        travel = self._travel
-        if travel is None or travel.past.records is not handle.records:
-            travel = TimeTravel(getattr(handle, "past", None) or Past(handle.records))
-        if len(travel.past) - travel.past.folded > AT_ONCE:
-            self.tell(tr("reading the past …"))
-            await asyncio.to_thread(travel.past.extend)
-        self._travel = travel
-        if handle is self._handle and self._on_deck():
-            self.travel_to(self._travel.last)
-            self.call_after_refresh(self.screen.query_one("#timeline").focus)
+        place = self.place
+        if place is None or place.past.records is not handle.records:
+            place = PastPosition(getattr(handle, "past", None) or Past(handle.records))
+        if len(place.past) - place.past.folded > AT_ONCE:
+            self._workbench.say(tr("reading the past …"))
+            await asyncio.to_thread(place.past.extend)
+        self.place = place
+        if handle is self._workbench.handle and (deck := self._deck()) is not None:
+            self.action_past_go(place.last)
+            self._app.call_after_refresh(deck.timeline.focus)
 
     def action_live(self) -> None:
-        """Out of the past: what is true now."""
-        if self._travel is None or not self.in_past:
-            self.tell(tr("this is live"))
+        """Leave the past: show what is true now."""
+        if self.place is None or not self.in_past:
+            self._workbench.say(tr("this is live"))
             return
-        self._travel.live()
-        self.pull_now()
-        from akg_tui.tui.screens.deck import Deck
+        self.place.live()
+        self._workbench.pull_now()
+        if (deck := self._deck()) is not None:
+            deck.focus_active()
 
-        if isinstance(self.screen, Deck):
-            self.screen.panes[self.screen.active].focus()
+    def _move(self, move: Callable[[PastPosition], object]) -> None:
+        if self.place is not None:
+            move(self.place)
+            self._workbench.pull_now()
 
-    def travel_to(self, seq: int) -> None:
-        if self._travel is not None:
-            self._travel.go(seq)
-            self.pull_now()
+    def action_past_go(self, seq: int) -> None:
+        """Go to an event by its number, from 1."""
+        self._move(lambda place: place.go(seq))
 
-    def travel_by(self, events: int) -> None:
-        if self._travel is not None:
-            self._travel.step(events)
-            self.pull_now()
+    def action_past_event(self, step: int) -> None:
+        self._move(lambda place: place.step(step))
 
-    def travel_round(self, step: int) -> None:
-        if self._travel is not None:
-            self._travel.to_round(step)
-            self.pull_now()
+    def action_past_page(self, step: int) -> None:
+        """A twentieth of the run."""
+        self._move(lambda place: place.step(step * max(1, place.last // 20)))
 
-    def travel_play(self) -> None:
-        if self._travel is not None:
-            self._travel.play(time.monotonic())
-            self.pull_now()
+    def action_past_edge(self, edge: str) -> None:
+        self._move(lambda place: place.go(1 if edge == "home" else place.last))
 
-    def travel_speed(self, step: int) -> None:
-        if self._travel is not None:
-            self.tell(tr("plays at {speed}×", speed=self._travel.faster(step)))
-            self.pull_now()
+    def action_past_round(self, step: int) -> None:
+        self._move(lambda place: place.to_round(step))
+
+    def action_past_play(self) -> None:
+        self._move(lambda place: place.play(time.monotonic()))
+
+    def action_past_speed(self, step: int) -> None:
+        def faster(place: PastPosition) -> None:
+            self._workbench.say(tr("plays at {speed}×", speed=place.faster(step)))
+
+        self._move(faster)
 
     def action_rounds(self) -> None:
         """Compare two rounds: the best one, and the one that is looked at."""
         from akg_tui.tui.screens.rounds import Rounds
 
-        if not self._is_on_deck():
+        deck = self._deck_in_front()
+        if deck is None:
             return
-        now, here = self.look_now(), self.look()
+        now, here = self._workbench.snapshot_now(), self._workbench.snapshot()
         attempts = now.state.attempts
         if len(attempts) < 2:
-            self.tell(tr("there are no two rounds to compare yet"))
+            self._workbench.say(tr("there are no two rounds to compare yet"))
             return
         right = here.state.attempts[-1].number if here.state.attempts else 0
         best = now.state.best.attempt if now.state.best else 0
         left = best if best != right else max(0, right - 1)
-        texts = getattr(self.screen, "texts", None)  # the deck's: split once
-        self.push_screen(Rounds(now, min(left, right), max(left, right, 1), texts=texts))
+        sides = min(left, right), max(left, right, 1)
+        self._app.push_screen(Rounds(now, *sides, texts=deck.texts))  # the deck's: split once
 
     def action_undo(self) -> None:
         """Take the last KEEP back, after a question."""
         from akg_tui.core import commands as cmd
         from akg_tui.tui.screens.dialogs import Confirm
 
-        if not self._is_on_deck():
+        if self._deck_in_front() is None:
             return
-        state = self.look_now().state
+        state = self._workbench.snapshot_now().state
         if state.best is None or not state.former:
-            self.tell(tr("there is no KEEP to undo: the best kernel is the seed"))
+            self._workbench.say(tr("there is no KEEP to undo: the best kernel is the seed"))
             return
 
         def undo(yes: bool | None) -> None:
             if not yes:
                 return
-            if self._travel is not None:
-                self._travel.live()  # what a command does is seen in the present
+            if self.place is not None:
+                self.place.live()  # what a command does is seen in the present
             if self._at_rest():
-                self.run_worker(self._undo_at_rest(), name="undo")
+                self._app.run_worker(self._undo_at_rest(), name="undo")
             else:
-                self.steer(cmd.UndoKeep(), tr("the KEEP is undone"))
+                self._workbench.steer(cmd.UndoKeep(), tr("the KEEP is undone"))
 
-        self.push_screen(Confirm(tr("undo the last KEEP?"), _undo_words(state), tr("undo")), undo)
+        self._app.push_screen(
+            Confirm(tr("undo the last KEEP?"), _undo_words(state), tr("undo")), undo
+        )
 
     def _at_rest(self) -> bool:
         from akg_tui.engine.follower import Followed
 
-        return isinstance(self._handle, Followed) and self._handle.pid is None
+        handle = self._workbench.handle
+        return isinstance(handle, Followed) and handle.pid is None
 
     async def _undo_at_rest(self) -> None:
         """As `akg-tui undo`; the follower of the journal sees it."""
@@ -181,46 +192,50 @@ class Travelling(_Base):
         from akg_tui.store.errors import StoreError
         from akg_tui.store.run_at_rest import command_at_rest
 
-        assert self._handle is not None
+        handle = self._workbench.handle
+        assert handle is not None
         try:
-            await asyncio.to_thread(command_at_rest, Path(self._handle.path), cmd.UndoKeep())
+            await asyncio.to_thread(command_at_rest, Path(handle.path), cmd.UndoKeep())
         except StoreError as error:
-            self.tell(tr("not undone: {why}", why=error))
+            self._workbench.say(tr("not undone: {why}", why=error))
             return
-        self.tell(tr("the KEEP is undone"))
+        self._workbench.say(tr("the KEEP is undone"))
 
     def action_fork(self) -> None:
         """A new run from the round that is looked at, after a question."""
         from akg_tui.tui.screens.dialogs import Confirm
 
-        if not self._is_on_deck() or self._handle is None:
+        handle = self._workbench.handle
+        if self._deck_in_front() is None or handle is None:
             return
-        mark = self._travel.past.round_at(self._travel.cursor or 1) if self._travel else None
+        mark = self.place.past.round_at(self.place.cursor or 1) if self.place else None
         if not self.in_past or mark is None:
-            self.tell(tr("there is no settled round here to fork from: {key} goes to one",
+            self._workbench.say(tr("there is no settled round here to fork from: {key} goes to one",
                          key=way_to("past.enter")))  # fmt: skip
             return
-        path, look = Path(self._handle.path), self.look()
+        path, state = Path(handle.path), self._workbench.snapshot().state
 
         def fork(yes: bool | None) -> None:
             if yes:
                 from akg_tui.tui.fork_actions import fork as forked
 
-                self.run_worker(forked(self, path, mark.round, self.tell), name="fork")
+                self._app.run_worker(
+                    forked(self._app, path, mark.round, self._workbench.say), name="fork"
+                )
 
         question = Confirm(
             tr("fork at the end of round {number}?", number=mark.round),
-            (*_fork_words(path, mark, look.state), *self._stopped_words(mark)),
+            (*_fork_words(path, mark, state), *self._stopped_words(mark)),
             tr("fork"),
         )
-        self.push_screen(question, fork)
+        self._app.push_screen(question, fork)
 
     def _stopped_words(self, mark: Mark) -> tuple[str, ...]:
         """That the fork would end at once, where it would."""
         from akg_tui.tui.fork_actions import why_at_once
 
-        assert self._travel is not None
-        why = why_at_once(self._travel.past.at(mark.seq))
+        assert self.place is not None
+        why = why_at_once(self.place.past.at(mark.seq))
         ends = tr("It would end at once ({why}): you are asked for another limit.", why=why)
         return (ends,) if why else ()
 

@@ -1,7 +1,7 @@
 """The workbench behind HTTP on loopback: textual-serve, with a token in front of every path.
 
-Owns who may come in. Each page is one process of the command line with the browser as its
-terminal; what happens in it is that command's business. Imported only by `serve`.
+Owns access control. Each page is one process of the command line with the browser as its
+terminal. Imported only by `serve`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 
 from aiohttp import web
 from textual_serve.server import Server
+
+from akg_tui.tui.textual_internals import served_application
 
 HOST = "127.0.0.1"
 FRAMES_PER_SECOND = 15
@@ -41,7 +43,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True)
 class Target:
-    """What one page shows: a name for people, and the words of its command."""
+    """What one page shows: a name for people, and the arguments of its command."""
 
     name: str
     command: tuple[str, ...]
@@ -63,7 +65,7 @@ class _Page(Server):
         """Say nothing: the address has been told already."""
 
     async def application(self) -> web.Application:
-        return await self._make_app()
+        return await served_application(self)
 
 
 async def application(targets: Sequence[Target], port: int, token: str) -> web.Application:

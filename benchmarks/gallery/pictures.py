@@ -152,7 +152,7 @@ async def _read(screen: Runs) -> None:
     for _ in range(STEPS):
         if screen.catalogue.searched and not screen.catalogue.unread:
             break
-        screen.pull_runs(screen.steering.wall_clock())
+        screen.pull_runs(screen.workbench.wall_clock())
         await asyncio.sleep(0.01)
     screen._sort()
 

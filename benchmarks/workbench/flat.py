@@ -131,7 +131,7 @@ async def _settled(app: WorkbenchApp) -> None:
     """Wait until every pane has read everything."""
     deck = app.screen
     assert isinstance(deck, Deck)
-    await _until(lambda: deck.news >= len(app.look_now().records))
+    await _until(lambda: deck.news >= len(app.snapshot_now().records))
 
 
 async def _until(true: Callable[[], bool]) -> None:
@@ -166,12 +166,12 @@ async def _replay(folder: Path) -> dict[str, float]:
         for _ in range(JUMPS):
             seq = dice.randint(1, len(handle.records))
             begin = time.thread_time()
-            app.travel_to(seq)
+            app.time_travel.action_past_go(seq)
             app.screen._compositor.render_strips()
             jumps.append(time.thread_time() - begin)
             await pilot.pause()
-        app.travel_to(len(handle.records) // 2)
-        app.travel_play()
+        app.time_travel.action_past_go(len(handle.records) // 2)
+        app.time_travel.action_past_play()
         await asyncio.sleep(1.0)
         await pilot.press("L")
         after = _resident_mib()

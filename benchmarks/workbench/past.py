@@ -61,7 +61,7 @@ async def _jumps(folder: Path) -> dict[str, float]:
             handle.past.at(seq)
             states.append(time.thread_time() - begin)
             begin = time.thread_time()
-            app.travel_to(seq)
+            app.time_travel.action_past_go(seq)
             app.screen._compositor.render_strips()
             jumps.append(time.thread_time() - begin)
             await pilot.pause()

@@ -51,7 +51,7 @@ async def _open_ms(kind: str) -> tuple[float, float]:
         DiffView.render_line = first  # type: ignore[method-assign,assignment]
         try:
             begin = time.perf_counter(), time.process_time()
-            stage.app.push_screen(Review(stage.app.look(), Colours(), stage.deck.texts))
+            stage.app.push_screen(Review(stage.app.snapshot(), Colours(), stage.deck.texts))
             while not drawn:  # noqa: ASYNC110 - another way to wait would be measured too
                 await asyncio.sleep(0)
         finally:

@@ -98,12 +98,12 @@ def log_us_a_line() -> float:
     """A hundred one-line events a pull, as at 3,000 a second, until there are 10⁵ rows."""
     records = [ev.Record(n, 0.0, ev.HintGiven(text=f"line {n} of the log")) for n in range(LINES)]
     shown: list[ev.Record] = []
-    story = AgentLog(60)
+    agent_log = AgentLog(60)
     spent = 0.0
     for start in range(0, LINES, 100):
         shown += records[start : start + 100]
         begin = time.thread_time()
-        story.read(shown)
+        agent_log.read(shown)
         spent += time.thread_time() - begin
     return spent / LINES * 1e6
 
@@ -189,12 +189,12 @@ async def _source_jump_ms() -> float:
 
 def memory_growth_mib() -> float:
     """Resident memory after 10⁶ events over that after the first 10⁵."""
-    records, story, fleet = _Made(), AgentLog(60), AgentList()
+    records, agent_log, agent_list = _Made(), AgentLog(60), AgentList()
     first = 0.0
     for count in range(1_000, EVENTS + 1, 1_000):
         records.many = count
-        story.read(records)
-        fleet.read(records)
+        agent_log.read(records)
+        agent_list.read(records)
         if count == EVENTS // 10:
             first = _rss_mib(os.getpid())
     return _rss_mib(os.getpid()) - first

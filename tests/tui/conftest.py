@@ -21,21 +21,21 @@ def _nobodys_own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> It
     monkeypatch.setenv("LANG", "C.UTF-8")
     yield
     language.speak(language.ENGLISH)
-    keymap.wear(keymap.Keymap(keymap.DEFAULT))
+    keymap.use(keymap.Keymap(keymap.DEFAULT))
 
 
 @pytest.fixture(autouse=True)
-def mishaps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]:
+def faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[BaseException]]:
     """What went wrong in actions and workers. A person is told; here it fails the test that does
     not take it from this list.
     """
     found: list[BaseException] = []
-    tell = WorkbenchApp.mishap
+    tell = WorkbenchApp.report_fault
 
-    def mishap(app: WorkbenchApp, error: BaseException) -> None:
+    def report_fault(app: WorkbenchApp, error: BaseException) -> None:
         found.append(error)
         tell(app, error)
 
-    monkeypatch.setattr(WorkbenchApp, "mishap", mishap)
+    monkeypatch.setattr(WorkbenchApp, "report_fault", report_fault)
     yield found
     assert found == []

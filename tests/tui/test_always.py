@@ -9,8 +9,9 @@ from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import in_words
 from akg_tui.core.measurement import Finding
 from akg_tui.core.phases import Gate, Mode, Phase
-from akg_tui.tui.screens.gates import Gates, rule_rows
+from akg_tui.tui.screens.gates import Gates
 from akg_tui.view.agent_log import tell
+from akg_tui.view.controls.approval_rows import rule_rows
 from akg_tui.view.spans import plain
 from akg_tui.view.status import header
 

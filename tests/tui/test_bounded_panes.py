@@ -14,7 +14,7 @@ from akg_tui.core.phases import Phase
 from akg_tui.view import agents as fleets
 from akg_tui.view.agent_log import MAX_OPEN, AgentLog
 from akg_tui.view.agents import Agent, AgentList, agent_rows
-from akg_tui.view.controls.time_travel import MOST_AT_ONCE, TimeTravel
+from akg_tui.view.controls.time_travel import MOST_AT_ONCE, PastPosition
 from akg_tui.view.lazy_rows import First
 from akg_tui.view.subagent_log import SubagentRecords
 
@@ -40,11 +40,11 @@ EVENTS = [event for number in range(12) for event in _life(f"s{number}")]
 RECORDS = [ev.Record(n, float(n), event) for n, event in enumerate(EVENTS, 1)]
 
 
-def _read(fleet: AgentList, count: int) -> list[str]:
+def _read(agent_list: AgentList, count: int) -> list[str]:
     for _ in range(count + 1):
-        fleet.read(First(RECORDS, count))
-        if fleet.seen == count:
-            return [repr(row) for row in agent_rows(fleet, 0.0, 60)]
+        agent_list.read(First(RECORDS, count))
+        if agent_list.seen == count:
+            return [repr(row) for row in agent_rows(agent_list, 0.0, 60)]
     raise AssertionError("it never came to the end")
 
 
@@ -59,16 +59,16 @@ def test_the_agents_at_a_moment_are_those_of_the_events_up_to_it(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fleets, "MOST", 7)
         patch.setattr(fleets, "COPIES", copies)
-        fleet = AgentList(_every=every)
+        agent_list = AgentList(_every=every)
         for count in (*jumps, len(RECORDS), *jumps):
-            assert _read(fleet, count) == _read(AgentList(), count)
-            assert len(fleet._former) <= copies
+            assert _read(agent_list, count) == _read(AgentList(), count)
+            assert len(agent_list._former) <= copies
 
 
 def test_copies_share_the_agents_that_are_over() -> None:
-    fleet = AgentList(_every=9)
-    _read(fleet, len(RECORDS))
-    early, late = fleet._former[2], fleet._former[-1]
+    agent_list = AgentList(_every=9)
+    _read(agent_list, len(RECORDS))
+    early, late = agent_list._former[2], agent_list._former[-1]
     assert len(late.subagents) == 24
     for one, other in zip(early.subagents[:4], late.subagents, strict=False):
         assert one is other
@@ -90,21 +90,21 @@ def test_a_subagent_s_part_is_where_it_stands_and_none_of_its_events() -> None:
 
 
 def test_calls_that_nobody_answers_are_forgotten_in_the_end() -> None:
-    story = AgentLog()
+    agent_log = AgentLog()
     calls = [ev.ToolCalled(call=f"c{n}", tool="t", arguments={}) for n in range(MAX_OPEN + 50)]
     records = [ev.Record(n, 0.0, call) for n, call in enumerate(calls, 1)]
     for count in range(0, len(records) + 1, 50):
-        story.read(First(records, count))
-    assert len(story._calls) == MAX_OPEN
-    assert "c49" not in story._calls
-    assert f"c{MAX_OPEN + 49}" in story._calls
+        agent_log.read(First(records, count))
+    assert len(agent_log._calls) == MAX_OPEN
+    assert "c49" not in agent_log._calls
+    assert f"c{MAX_OPEN + 49}" in agent_log._calls
 
 
 def test_a_play_passes_a_bounded_number_of_events_at_once() -> None:
     handle = FakeHandle()
     begun = handle.records[:2]
     same = [ev.Record(n, begun[-1].at, ev.HintGiven(text="x")) for n in range(3, 5_000)]
-    travel = TimeTravel(Past([*begun, *same]))
+    travel = PastPosition(Past([*begun, *same]))
     travel.go(2)
     travel.play(0.0)
     travel.tick(0.1)

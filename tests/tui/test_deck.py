@@ -285,7 +285,7 @@ async def test_the_palette_finds_a_command_and_runs_it() -> None:
 
 async def test_a_theme_is_worn_at_once() -> None:
     async with on_stage(at_work()) as stage:
-        stage.app.wear("paper")
+        stage.app.appearance.apply_theme("paper")
         await stage.pull()
         assert stage.app.theme == "paper"
         inks = {
@@ -336,8 +336,8 @@ async def test_a_flood_of_records_is_one_pull_and_one_redraw(
         assert stage.app.clock.pulls == pulls + 1
         assert len(puts) == 1
         assert puts[0] < 2 * SLICE, "the older ones are wrapped later, a slice at a time"
-        assert log.story.seen == len(handle.records)
-        while log.story.unwrapped:
+        assert log.agent_log.seen == len(handle.records)
+        while log.agent_log.unwrapped:
             stage.app.pull_now()
         assert len(puts) <= MAX_ENTRIES // SLICE + 2
         drawn = len(puts)

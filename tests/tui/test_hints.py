@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.events import AppBlur, AppFocus
 
 from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.hashline.tags import Tagger
@@ -10,7 +11,7 @@ from akg_tui.view.controls.completion import Kernel, NoSuchReference, offers, re
 from akg_tui.view.diff import split_lines
 
 from .script import FakeHandle
-from .stage import on_stage
+from .stage import Stage, on_stage
 
 
 def at_work() -> FakeHandle:
@@ -133,3 +134,35 @@ async def test_what_waits_and_what_n_will_do_is_told() -> None:
     handle.work()
     async with on_stage(handle) as stage:
         assert "WAIT_STEP: n takes one step to BASELINE" in stage.text()
+
+
+async def to_another_window_and_back(stage: Stage, *, at_once: bool) -> None:
+    stage.app.post_message(AppBlur())
+    if not at_once:
+        await stage.pull()
+    stage.app.post_message(AppFocus())
+    await stage.pull()
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("key", ["i", "slash", "a"])
+async def test_a_line_stays_open_while_another_window_has_the_keys(key: str, at_once: bool) -> None:
+    async with on_stage(at_work()) as stage:
+        await stage.press("1" if key == "a" else "2", key, *"un")
+        await to_another_window_and_back(stage, at_once=at_once)
+        await stage.press(*"roll")
+        line = stage.deck.hint if key == "i" else stage.deck.prompt
+        assert line.display
+        assert (line.has_focus, line.value) == (True, "unroll")
+        assert "unroll" in stage.text(), "what is typed is seen"
+
+
+async def test_a_line_is_left_by_going_to_another_pane() -> None:
+    async with on_stage(at_work()) as stage:
+        await stage.press("i", *"un")
+        await to_another_window_and_back(stage, at_once=False)
+        await stage.pilot.click("#chart")
+        await stage.pull()
+        assert not stage.deck.hint.display
+        await stage.press("i")
+        assert stage.deck.hint.value == "un"

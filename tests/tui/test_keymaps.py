@@ -32,7 +32,7 @@ def mine(text: str, name: str = "mine") -> Path:
 
 
 def put_on(name: str) -> list[str]:
-    return keyboard.put_on(name, keyboard.folders(config_folder()), {}, None)
+    return keyboard.apply_keymap(name, keyboard.folders(config_folder()), {}, None)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -165,7 +165,7 @@ def test_keys_in_the_settings_go_over_the_keymap(tmp_path: Path) -> None:
     config = config_folder() / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('keymap = "vim"\n[keys]\n"run.step" = "s"\n"run.hunt" = "x"\n')
-    faults = keyboard.put_on(
+    faults = keyboard.apply_keymap(
         "vim", keyboard.folders(config_folder()), {"run.step": "s", "run.hunt": "x"}, config
     )
     assert faults == [f"{config}: line 4: no command is called 'run.hunt'"]
@@ -222,7 +222,7 @@ async def test_a_keymap_that_changes_on_disk_is_worn_at_once() -> None:
         await stage.press("colon", *"keymap mine", "enter", "Z")
         assert stage.deck.zoomed
         path.write_text('[keys]\n"pane.zoom" = "ctrl+z"\n')
-        stage.app.look_at_wardrobe()
+        stage.app.appearance.read_changed_files()
         await stage.press("Z")
         assert stage.deck.zoomed
         await stage.press("ctrl+z")
@@ -241,9 +241,9 @@ async def test_the_screens_name_the_keys_of_the_keymap_that_is_worn() -> None:
     handle.work()
     async with on_stage(handle, (200, 60)) as stage:
         assert "KEEP of attempt 1 waits for you, r shows it" in stage.text()
-        km.wear(km.Keymap("mine", keys=REBOUND))
-        stage.app.rekey()
-        stage.app._say_anew()
+        km.use(km.Keymap("mine", keys=REBOUND))
+        stage.app.appearance.rekey()
+        stage.app.appearance.reword()
         await stage.arm()
         shown = stage.text()
         assert "KEEP of attempt 1 waits for you, F9 shows it" in shown
@@ -271,9 +271,9 @@ async def test_a_keymap_put_on_reaches_the_past_and_so_do_chords_the_line_and_th
     handle.work()
     async with on_stage(handle) as stage:
         await stage.press("T")
-        km.wear(km.Keymap("mine", keys=REBOUND))
-        stage.app.rekey()
-        stage.app._say_anew()
+        km.use(km.Keymap("mine", keys=REBOUND))
+        stage.app.appearance.rekey()
+        stage.app.appearance.reword()
         assert "not live: F2 live" in stage.text()
         last = stage.deck.timeline.view
         await stage.press("o", "o")

@@ -15,7 +15,7 @@ from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.view.chart import draw
 from akg_tui.view.controls.command_registry import key_of, named
-from akg_tui.view.controls.layout import PANE_NAMES, PRESETS, TABS, tab_at, tabs
+from akg_tui.view.controls.layout import PANE_NAMES, PANES, PRESETS, tab_at, tabs
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import plain
 
@@ -200,10 +200,10 @@ async def test_where_one_pane_is_on_screen_a_click_on_its_tab_goes_to_a_pane() -
 @pytest.mark.parametrize("room", [40, 78, 118, 198])
 @pytest.mark.parametrize("popouts", [{}, {"popout-1": "s1 scout"}])
 def test_a_tab_is_where_its_name_stands(room: int, popouts: dict[str, str]) -> None:
-    for active in (*TABS, *popouts):
+    for active in (*PANES, *popouts):
         row = plain(tabs(active, room, popouts))
         found = {tab_at(column, active, room, popouts) for column in range(len(row))}
-        assert found <= {None, *TABS, *popouts}
+        assert found <= {None, *PANES, *popouts}
         lit = [c for c in range(len(row)) if tab_at(c, active, room, popouts) == active]
         if lit and lit[-1] < room - 1:
             label = popouts.get(active) or named(f"pane.{active}", PANE_NAMES[active])
@@ -323,7 +323,7 @@ async def test_what_is_read_stays_in_place_while_old_entries_are_dropped() -> No
             flood(handle, "new", 300)
             await stage.pull()
             assert [r.split()[-2] for r in stage.text().splitlines() if " old" in r] == place
-        assert log.story.skipped > 0
+        assert log.agent_log.skipped > 0
 
 
 async def test_a_mistake_in_a_pane_shows_in_that_pane_and_the_run_goes_on(
@@ -365,7 +365,7 @@ async def test_a_mistake_while_drawing_shows_in_the_pane_too(
         handle.work(lambda s: s.settled == 8)
         await stage.pull()
         assert "no such scale" not in stage.text()
-        assert draw(stage.deck.chart.view, 40, 10)
+        assert draw(stage.deck.panes["chart"].view, 40, 10)
 
 
 async def test_a_kernel_that_cannot_be_read_is_told_in_its_pane_and_the_card_still_asks() -> None:

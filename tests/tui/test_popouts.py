@@ -17,7 +17,8 @@ from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.view.agents import AgentList
 from akg_tui.view.controls import command_registry
 from akg_tui.view.controls.command_registry import within
-from akg_tui.view.controls.layout import How, Place, Popout, Shape, laid, place
+from akg_tui.view.controls.layout import How, Place, Popout, laid, place
+from akg_tui.view.controls.panes import Shape
 from akg_tui.view.spans import cells
 
 from .errands import FLAGS, FOUND, SOURCE, at_work, begin, ends, says, transcript, uses
@@ -26,7 +27,7 @@ from .stage import Stage, on_stage
 
 
 def popout(stage: Stage, agent: str) -> SubagentPane:
-    found = next(each for each in stage.deck.popping.open.values() if each.agent == agent)
+    found = next(each for each in stage.deck.popouts.open.values() if each.agent == agent)
     pane = stage.deck.panes[found.pane]
     assert isinstance(pane, SubagentPane)
     return pane
@@ -34,13 +35,13 @@ def popout(stage: Stage, agent: str) -> SubagentPane:
 
 def shown(stage: Stage) -> dict[str, str]:
     """How each popped out subagent is shown."""
-    return {each.agent: str(each.how) for each in stage.deck.popping.open.values()}
+    return {each.agent: str(each.how) for each in stage.deck.popouts.open.values()}
 
 
 async def pick(stage: Stage, agent: str) -> None:
     """Pick a subagent in the list."""
     await stage.press("7")
-    stage.deck.popping.list.choose(agent)
+    stage.deck.popouts.list.choose(agent)
 
 
 async def write(stage: Stage, text: str) -> None:
@@ -64,7 +65,7 @@ async def test_enter_peeks_at_the_picked_subagent_and_escape_leads_back() -> Non
         assert stage.app.focused is popout(stage, "s2")
         await stage.press("escape")
         assert shown(stage) == {}
-        assert stage.app.focused is stage.deck.popping.list
+        assert stage.app.focused is stage.deck.popouts.list
 
 
 async def test_the_deck_beneath_a_drawer_lives_on_and_keeps_its_keys() -> None:
@@ -137,7 +138,7 @@ async def test_no_more_tiles_than_there_is_room_for() -> None:
     async with on_stage(handle) as stage:
         for agent in ("s5", "s4", "s3", "s2", "s1"):
             stage.deck.action_pane("agents")
-            stage.deck.popping.list.choose(agent)
+            stage.deck.popouts.list.choose(agent)
             await stage.press("t")
         assert list(shown(stage)) == ["s5", "s4", "s3", "s2"]
         assert "there is room for 4 tiles: close one first" in stage.text()
@@ -383,11 +384,11 @@ async def test_in_the_past_a_popout_shows_what_was_and_steers_nothing() -> None:
         await stage.press("enter")
         live = stage.text()
         await stage.press("T")
-        stage.app.travel_to(before)
+        stage.app.time_travel.action_past_go(before)
         await stage.pull()
         assert "The loops first" in stage.text()
         assert FOUND.split("\n")[0] not in stage.text()
-        stage.app.travel_to(before - 20)
+        stage.app.time_travel.action_past_go(before - 20)
         await stage.pull()
         assert "this subagent has not begun at the moment" in stage.text()
         await stage.press("L")
@@ -396,7 +397,7 @@ async def test_in_the_past_a_popout_shows_what_was_and_steers_nothing() -> None:
         assert FOUND.split("\n")[0] in stage.text()
         assert live.split("\n")[5][60:] == stage.text().split("\n")[5][60:]
         await stage.press("T")
-        stage.deck.popping.do("message")
+        stage.deck.popouts.do("message")
         await write(stage, "no")
         assert not any(isinstance(each, cmd.HintSubagent) for each in handle.sent)
 
@@ -448,7 +449,7 @@ async def test_a_click_picks_an_agent_and_another_peeks() -> None:
     async with on_stage(at_work(), (200, 60)) as stage:
         await stage.pilot.click("#agents", offset=(8, 3))
         await stage.pull()
-        assert stage.deck.popping.list.picked.key == "s3"  # type: ignore[union-attr]
+        assert stage.deck.popouts.list.picked.key == "s3"  # type: ignore[union-attr]
         assert shown(stage) == {}
         await stage.pilot.click("#agents", offset=(8, 4))
         await stage.pull()
@@ -501,8 +502,8 @@ async def test_a_keymap_of_ones_own_reaches_the_popouts_at_once() -> None:
 
     async with on_stage(at_work()) as stage:
         await stage.press("o")
-        km.wear(km.Keymap("mine", keys={"subagent.stop": ("ctrl+x",), "subagent.message": ()}))
-        stage.app.rekey()
+        km.use(km.Keymap("mine", keys={"subagent.stop": ("ctrl+x",), "subagent.message": ()}))
+        stage.app.appearance.rekey()
         await stage.press("x")
         assert not isinstance(stage.app.screen, Confirm)
         await stage.press("ctrl+x")
@@ -571,11 +572,11 @@ def test_a_link_out_of_the_trace_is_not_followed(tmp_path: Path) -> None:
 
 def test_an_agent_knows_its_place_in_the_records() -> None:
     handle = at_work()
-    fleet = AgentList()
-    fleet.read(handle.records)
-    one = fleet.find("s1")
+    agent_list = AgentList()
+    agent_list.read(handle.records)
+    one = agent_list.find("s1")
     assert one is not None
     assert one.last is not None
     assert isinstance(handle.records[one.first].event, ev.SubagentStarted)
     assert isinstance(handle.records[one.last - 1].event, ev.SubagentEnded)
-    assert fleet.newest is fleet.find("s3")
+    assert agent_list.newest is agent_list.find("s3")

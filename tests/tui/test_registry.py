@@ -17,13 +17,15 @@ from textual.widgets import Input
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui.app import WorkbenchApp
-from akg_tui.tui.screens.command_line import CommandLine, name_of, offers, read
+from akg_tui.tui.screens.command_line import CommandLine, offers
 from akg_tui.tui.screens.deck import Deck
-from akg_tui.tui.screens.dialogs import Help, help_rows
+from akg_tui.tui.screens.dialogs import Help
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.view.controls import command_registry, keys_page
+from akg_tui.view.controls.command_reading import name_of, read
 from akg_tui.view.controls.command_registry import Argument, Command, Where, at, every
+from akg_tui.view.controls.help_rows import help_rows
 from akg_tui.view.controls.preferences import config_folder
 from akg_tui.view.spans import cells, plain
 from benchmarks.gallery import pictures as gallery
@@ -71,7 +73,7 @@ async def every_command_runs(stage: Stage, where: Where) -> None:
             continue
         words = [""]
         if command.argument and command.argument.choices:
-            words += stage.app.choices(command.argument)[:2]
+            words += stage.app.appearance.choices(command.argument)[:2]
         for word in words:
             assert await stage.app.carry_out(command, word), f"nobody carries out {command.id}"
             await stage.pull()
@@ -336,7 +338,7 @@ async def test_the_whole_screen_wears_a_theme_while_it_is_seen_and_the_old_one_a
         await type_and_settle("ctrl+p", *"zoom")
         dark = grounds(stage)
         await type_and_settle(*["backspace"] * len("zoom"), *"theme: paper")
-        paper = stage.app.themes["paper"].palette
+        paper = stage.app.appearance.themes["paper"].palette
         assert paper["raised"].upper() in grounds(stage)
         assert not dark & grounds(stage), "the palette itself is on paper too"
         assert stage.app.screen.styles.background.a == 0, "and nothing dims the deck behind"
@@ -359,7 +361,7 @@ async def test_the_name_of_a_theme_is_no_markup_anywhere() -> None:
     text = text.replace('"ember"', r'"[red]odd[/]\u001b"').replace("dark and warm", "[b]warm")
     (folder / "odd.toml").write_text(text)
     async with on_stage(FakeHandle()) as stage:
-        assert "[red]odd[/]\x1b" in stage.app.themes
+        assert "[red]odd[/]\x1b" in stage.app.appearance.themes
         for keys in (("ctrl+p", *"[red]"), ("ctrl+p", *"odd")):
             await stage.pilot.press(*keys)
             await stage.app.workers.wait_for_complete()

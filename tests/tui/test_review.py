@@ -243,8 +243,8 @@ async def test_a_letter_is_taken_back_by_whatever_is_typed_or_opened_after_it() 
 async def test_a_key_that_writes_no_letter_answers_a_review_at_once() -> None:
     handle = two_hunks()
     async with on_stage(handle) as stage:
-        km.wear(km.Keymap("mine", keys={"review.keep": ("f4",)}))
-        stage.app.rekey()
+        km.use(km.Keymap("mine", keys={"review.keep": ("f4",)}))
+        stage.app.appearance.rekey()
         await in_review(stage)
         await stage.press("f4")
         assert answers(handle) == [cmd.AnswerGate(1, approve=True)]

@@ -27,7 +27,7 @@ from akg_tui.tui.garbage_collection import Sweeper
 from akg_tui.tui.run_start import Draft
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Confirm
-from akg_tui.tui.screens.new_run import Begin, Wizard
+from akg_tui.tui.screens.new_run import ChooseStart, Wizard
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
 from akg_tui.view.glyphs import spark
@@ -349,7 +349,7 @@ async def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
         assert "There is no run here yet." in stage.text()
         await stage.press("enter", "r", "F", "D", "R", "space", "c")
         await stage.press("n")
-        assert isinstance(stage.app.screen, Begin)
+        assert isinstance(stage.app.screen, ChooseStart)
         await stage.shows("row_softmax")
         await stage.press("m")
         assert "in mode review" in stage.text()

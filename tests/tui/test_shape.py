@@ -4,7 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from akg_tui.view.controls.layout import PANES, PRESETS, TABS, Shape, beside, place, shape_of
+from akg_tui.view.controls import panes
+from akg_tui.view.controls.command_registry import key_of
+from akg_tui.view.controls.layout import PANES, PRESETS, beside, place, shape_of, tabs
+from akg_tui.view.controls.panes import Shape
+from akg_tui.view.spans import plain
 
 sizes = st.tuples(st.integers(1, 320), st.integers(1, 120))
 large = st.tuples(st.integers(100, 320), st.integers(22, 120))
@@ -78,5 +82,7 @@ def test_the_arrows_lead_to_the_neighbour() -> None:
     assert beside(places, "plan", "left") is None
 
 
-def test_every_pane_has_a_tab() -> None:
-    assert sorted(TABS) == sorted(PANES)
+@pytest.mark.parametrize("pane", panes.PANES)
+def test_a_declared_pane_has_a_key_and_a_tab(pane: panes.PaneDeclaration) -> None:
+    assert key_of(f"pane.{pane.id}") == pane.key
+    assert pane.title in plain(tabs(pane.id, 200))

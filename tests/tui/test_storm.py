@@ -13,9 +13,9 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.screen import Screen
 from textual.strip import Strip
 
-from akg_tui.tui.screens import banded
-from akg_tui.tui.screens.banded import Banded, Dimming
+from akg_tui.tui import textual_internals
 from akg_tui.tui.screens.command_line import CommandLine
+from akg_tui.tui.textual_internals import BandedScreen, DimmingScreen
 
 from .stage import Stage, on_stage
 from .test_panes import long_kernel
@@ -105,7 +105,7 @@ async def settle(stage: Stage) -> None:
         while quiet < 3:
             await stage.pull()
             screen = stage.app.screen
-            waits = isinstance(screen, Banded) and (screen._bands or screen._put_off)
+            waits = isinstance(screen, BandedScreen) and (screen._bands or screen._put_off)
             dirty = screen._compositor._dirty_regions or screen._dirty_widgets
             quiet = 0 if waits or dirty else quiet + 1
 
@@ -116,19 +116,21 @@ async def test_a_terminal_shows_in_the_end_what_the_app_would_paint(
 ) -> None:
     dice = random.Random(seed)
     waiting = 0
-    monkeypatch.setattr(banded, "backlog", lambda driver: waiting)
+    monkeypatch.setattr(textual_internals, "backlog", lambda driver: waiting)
     async with on_stage(long_kernel()) as stage:
         sight = Sight(stage)
         stage.deck.refresh()
         for _ in range(5):
             for _ in range(8):
-                waiting = dice.choice((0, 0, banded.MOST_WRITES + 1))
+                waiting = dice.choice((0, 0, textual_internals.MOST_WRITES + 1))
                 if dice.random() < 0.3:
                     await stage.pilot.resize_terminal(*dice.choice(SIZES))
                 else:
                     await stage.pilot.press(dice.choice(KEYS))
                 if dice.random() < 0.2:
-                    stage.app.wear(dice.choice(sorted(stage.app.themes)))
+                    stage.app.appearance.apply_theme(
+                        dice.choice(sorted(stage.app.appearance.themes))
+                    )
                 if dice.random() < 0.3:
                     stage.app.pull_now()
             waiting = 0
@@ -141,13 +143,13 @@ async def test_a_window_that_shrinks_while_a_slow_terminal_catches_up_is_painted
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waiting = 0
-    monkeypatch.setattr(banded, "backlog", lambda driver: waiting)
+    monkeypatch.setattr(textual_internals, "backlog", lambda driver: waiting)
     async with on_stage(long_kernel()) as stage:
         sight = Sight(stage)
         stage.deck._compositor._dirty_regions.add(stage.deck._compositor.size.region)
         stage.deck._compositor_refresh()
         assert stage.deck._bands
-        waiting = banded.MOST_WRITES + 1
+        waiting = textual_internals.MOST_WRITES + 1
         await stage.pilot.resize_terminal(80, 24)
         waiting = 0
         stage.deck._paint_band()
@@ -179,7 +181,7 @@ async def test_what_changes_behind_a_dialog_is_painted_once_and_only_there() -> 
         sight = Sight(stage)
         await stage.press("colon")
         assert isinstance(stage.app.screen, CommandLine)
-        assert isinstance(stage.app.screen, Dimming)
+        assert isinstance(stage.app.screen, DimmingScreen)
         await settle(stage)
         updates = sight.updates
         stage.deck.plan.repaint()

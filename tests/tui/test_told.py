@@ -111,7 +111,7 @@ UNSEEN = {
     "view/controls/keymap:value": "a file",
     "view/controls/settings_file:_with_line_first": "patterns; its sentence is there all the same",
     "view/controls/settings_file:write_settings": "put through tr",
-    "tui/keyboard:put_on": "put through tr",
+    "tui/keyboard:apply_keymap": "put through tr",
     "tui/keyboard:feed": "keys",
 }
 

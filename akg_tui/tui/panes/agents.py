@@ -1,4 +1,4 @@
-"""The agents: who is at work, what each said last, what it cost; and which one is picked."""
+"""The pane of the agents: the state, last message and cost of each, and which one is picked."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from textual.message import Message
 
 from akg_tui.core.phases import AGENT_PHASES
 from akg_tui.tui.keyboard import bind_within
+from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view import formatting
 from akg_tui.view.agents import ROWS_EACH, Agent, AgentList, agent_rows, shown_order
-from akg_tui.view.controls.command_registry import named
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
 PAST_MOST = 400  # records that are read with a jump: more of them at the pulls after it
 
 
-class AgentsPane(LineView):
+class AgentsPane(LineView, Pane):
     """The arrow keys pick an agent; enter, or a second click, peeks at it."""
 
     picks = True
@@ -29,53 +29,53 @@ class AgentsPane(LineView):
     def __init__(self) -> None:
         super().__init__("agents")
         self.rekey()
-        self.fleet = AgentList()
+        self.agent_list = AgentList()
         self._pick: str | None = None
         self.reword()
 
     def reword(self) -> None:
         super().reword()
-        self.fleet.forget()
-        self.border_title = Content(named("pane.agents", tr("agents")))
+        self.agent_list.forget()
+        self.entitle(tr("agents"))
 
     def rekey(self) -> None:
         bind_within(self, "agents")
 
-    def see(self, look: RunSnapshot) -> None:
+    def see(self, snapshot: RunSnapshot) -> None:
         """Read what is new, also while the pane is not on screen."""
-        self.fleet.read(look.records, PAST_MOST if look.past is not None else None)
+        self.agent_list.read(snapshot.records, PAST_MOST if snapshot.past is not None else None)
 
-    def pull(self, look: RunSnapshot) -> None:
+    def pull(self, snapshot: RunSnapshot) -> None:
         # The seconds of a subagent at work are the only thing that moves without an event.
-        at_work = look.state.phase in AGENT_PHASES and bool(look.state.subagents)
-        seconds = int(look.now) if at_work or self.fleet.at_work.at_work else 0
-        streamed = look.live_version if look.state.phase in AGENT_PHASES else 0
-        if not self.moved((self.fleet.seen, seconds, streamed, self.room)):
+        at_work = snapshot.state.phase in AGENT_PHASES and bool(snapshot.state.subagents)
+        seconds = int(snapshot.now) if at_work or self.agent_list.at_work.at_work else 0
+        streamed = snapshot.live_version if snapshot.state.phase in AGENT_PHASES else 0
+        if not self.moved((self.agent_list.seen, seconds, streamed, self.room)):
             return
-        if look.stream.strip() and look.state.phase in AGENT_PHASES:
-            self.fleet.at_work.line = look.stream[-200:].strip().rpartition("\n")[2]
-        self.put(agent_rows(self.fleet, look.now, self.room, look.streams))
+        if snapshot.stream.strip() and snapshot.state.phase in AGENT_PHASES:
+            self.agent_list.at_work.line = snapshot.stream[-200:].strip().rpartition("\n")[2]
+        self.put(agent_rows(self.agent_list, snapshot.now, self.room, snapshot.streams))
         self._picked = self._rows_of(self._pick)
-        count = len(self.fleet.subagents)
+        count = len(self.agent_list.subagents)
         self.border_subtitle = Content(formatting.count(count, "subagent") if count else "")
 
     @property
     def picked(self) -> Agent | None:
         """The subagent that a key acts on; None where none was picked, or the main one."""
-        return self.fleet.find(self._pick) if self._pick is not None else None
+        return self.agent_list.find(self._pick) if self._pick is not None else None
 
     @property
     def picked_main(self) -> bool:
-        return self._pick == self.fleet.main.key
+        return self._pick == self.agent_list.main.key
 
     def _rows_of(self, key: str | None) -> range:
-        for place, agent in enumerate(shown_order(self.fleet)):
+        for place, agent in enumerate(shown_order(self.agent_list)):
             if agent.key == key:
                 return range(place * ROWS_EACH, (place + 1) * ROWS_EACH)
         return range(0)
 
     def pick_step(self, step: int) -> None:
-        keys = [agent.key for agent in shown_order(self.fleet)]
+        keys = [agent.key for agent in shown_order(self.agent_list)]
         newest = min(1, len(keys) - 1)  # the main agent stands above it
         place = keys.index(self._pick) + step if self._pick in keys else newest
         self.choose(keys[min(len(keys) - 1, max(0, place))])
@@ -87,7 +87,7 @@ class AgentsPane(LineView):
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)
-        agents = shown_order(self.fleet)
+        agents = shown_order(self.agent_list)
         place = (self.top + offset.y) // ROWS_EACH if offset is not None else len(agents)
         if place >= len(agents):
             return

@@ -5,14 +5,16 @@ from __future__ import annotations
 from textual.content import Content
 
 from akg_tui.core.state import Attempt
+from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.attempts import AttemptRows, InputRows
-from akg_tui.view.controls.command_registry import named
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
 
-class AttemptsPane(LineView):
+class AttemptsPane(LineView, Pane):
+    """The attempts with the newest on top; or, `by_input`, the worst errors of each input."""
+
     picks = True
 
     def __init__(self) -> None:
@@ -20,19 +22,17 @@ class AttemptsPane(LineView):
         self._attempts: tuple[Attempt, ...] = ()
         self._pick: int | None = None  # an attempt's number
         self.by_input = False
-        self.border_title = Content(self._title)
+        self._entitle()
 
-    @property
-    def _title(self) -> str:
-        title = tr("inputs × attempts") if self.by_input else tr("attempts")
-        return named("pane.attempts", title)
+    def _entitle(self) -> None:
+        self.entitle(tr("inputs × attempts") if self.by_input else tr("attempts"))
 
-    def pull(self, look: RunSnapshot) -> None:
-        attempts = look.state.attempts
-        undone = look.state.undone
-        if not self.moved((len(attempts), self.room, look.state.run_id, self.by_input, undone)):
+    def pull(self, snapshot: RunSnapshot) -> None:
+        attempts = snapshot.state.attempts
+        undone = snapshot.state.undone
+        if not self.moved((len(attempts), self.room, snapshot.state.run_id, self.by_input, undone)):
             return
-        self.border_title = Content(self._title)
+        self._entitle()
         self.border_subtitle = Content(tr("error as a share of what is allowed"))
         if self.by_input:
             self._attempts, self._picked = attempts, range(0)
@@ -46,9 +46,10 @@ class AttemptsPane(LineView):
             self.to_row(top + grown)  # newest first: what is being read moves down
         self._mark()
 
-    def cycle(self) -> None:
+    def cycle(self) -> bool:
         """The other table: by attempt, or by kind of input."""
         self.by_input = not self.by_input
+        return True
 
     def _mark(self) -> None:
         row = self._row_of_pick()

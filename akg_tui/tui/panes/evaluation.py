@@ -1,15 +1,13 @@
-"""The evaluation: its stages, its pairs, and its interval as it narrows."""
+"""The pane of the evaluation under way: its stages, its pairs, and its interval as it narrows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from textual.content import Content
-
 from akg_tui.core.state import RunState
+from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.painted import Painted
-from akg_tui.view.controls.command_registry import named
 from akg_tui.view.evaluation import EstimateHistory, eval_rows
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
@@ -23,7 +21,7 @@ class View:
     past: bool
 
 
-class EvalPane(Painted[View | None], can_focus=True):
+class EvalPane(Painted[View | None], Pane, can_focus=True):
     def __init__(self) -> None:
         super().__init__("eval", None)
         self.narrowing = EstimateHistory()
@@ -31,21 +29,21 @@ class EvalPane(Painted[View | None], can_focus=True):
 
     def reword(self) -> None:
         super().reword()
-        self.border_title = Content(named("pane.eval", tr("evaluation")))
+        self.entitle(tr("evaluation"))
 
-    def see(self, look: RunSnapshot) -> None:
+    def see(self, snapshot: RunSnapshot) -> None:
         """Take in the estimates, also while the pane is not on screen. The past has none."""
-        if look.past is None:
-            self.narrowing.see(look.state, look.progress)
+        if snapshot.past is None:
+            self.narrowing.see(snapshot.state, snapshot.progress)
 
-    def pull(self, look: RunSnapshot) -> None:
-        state = look.state
-        seconds = int(look.now) if state.running else 0
+    def pull(self, snapshot: RunSnapshot) -> None:
+        state = snapshot.state
+        seconds = int(snapshot.now) if state.running else 0
         seen = (state.running, state.measured, len(state.attempts), state.final, state.phase)
-        past = look.past is not None
-        if not self.moved((*seen, look.progress, seconds, past)):
+        past = snapshot.past is not None
+        if not self.moved((*seen, snapshot.progress, seconds, past)):
             return
-        self.show(View(state, look.now, past))
+        self.show(View(state, snapshot.now, past))
 
     def paint(self, view: View | None, width: int, height: int) -> Sequence[Line]:
         if view is None:

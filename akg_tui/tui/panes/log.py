@@ -10,9 +10,10 @@ from textual.content import Content
 
 from akg_tui.core.events import ModelReplied
 from akg_tui.core.phases import AGENT_PHASES
+from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view.agent_log import AT_ONCE, MAX_ENTRIES, SLICE, AgentLog, skipped_line, tail
-from akg_tui.view.controls.command_registry import named, way_to
+from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.run_snapshot import RunSnapshot
@@ -21,7 +22,7 @@ from akg_tui.view.spans import Line
 PAST_RECORDS = 300  # told again at each jump through the past
 
 
-class LogPane(LineView):
+class LogPane(LineView, Pane):
     """Follows the end; scrolled up it stays where it is, whatever arrives.
 
     The arrow keys pick an entry, enter unfolds it. Picking is reading: it ends the following.
@@ -32,7 +33,7 @@ class LogPane(LineView):
 
     def __init__(self, name: str = "log") -> None:
         super().__init__(name, follows=True)
-        self.story = self.begin(40, MAX_ENTRIES, SLICE)
+        self.agent_log = self.begin(40, MAX_ENTRIES, SLICE)
         self._said = ""
         self._past = False
         self._pick: int | None = None
@@ -42,82 +43,84 @@ class LogPane(LineView):
         self.reword()
 
     def reword(self) -> None:
-        """All that was told is told again, in the language of now."""
+        """Write all entries again, in the language of now."""
         super().reword()
         self._reworded = True
-        self.entitle()
+        self.entitle(tr("agent log"))
         self._tell_follow()
 
-    def entitle(self) -> None:
-        """Name the pane in the language of now."""
-        self.border_title = Content(named("pane.log", tr("agent log")))
-
     def begin(self, room: int, newest: int, at_once: int) -> AgentLog:
-        """A telling that has read nothing yet."""
+        """A log that has read nothing yet."""
         return AgentLog(room, newest, at_once=at_once)
 
-    def pull(self, look: RunSnapshot) -> None:
-        past = look.past is not None
-        seen = (past, len(look.records), look.live_version, look.state.open_calls, self.room)
-        if not self.moved(seen) and not self.story.unwrapped:
+    def pull(self, snapshot: RunSnapshot) -> None:
+        past = snapshot.past is not None
+        seen = (
+            past,
+            len(snapshot.records),
+            snapshot.live_version,
+            snapshot.state.open_calls,
+            self.room,
+        )
+        if not self.moved(seen) and not self.agent_log.unwrapped:
             return
-        rewound = self._rewind(look)
-        story = self.story
-        before, anchor = len(story.rows), story.at(self.top - self._head)
-        resized = story.resize(self.room, None if self.follow else anchor)
-        first = story.seen
-        behind = story.unwrapped
-        story.read(look.records, whole=not self.follow)
-        if behind and not resized and story.unwrapped <= behind:
-            story.catch_up()
-        newest = look.records[max(first, len(look.records) - 50) :]
+        rewound = self._rewind(snapshot)
+        agent_log = self.agent_log
+        before, anchor = len(agent_log.rows), agent_log.at(self.top - self._head)
+        resized = agent_log.resize(self.room, None if self.follow else anchor)
+        first = agent_log.seen
+        behind = agent_log.unwrapped
+        agent_log.read(snapshot.records, whole=not self.follow)
+        if behind and not resized and agent_log.unwrapped <= behind:
+            agent_log.catch_up()
+        newest = snapshot.records[max(first, len(snapshot.records) - 50) :]
         if any(isinstance(record.event, ModelReplied) for record in newest):
-            self._said = self.told_in(look)
-        dropped, self._dropped = story.dropped_rows - self._dropped, story.dropped_rows
+            self._said = self.told_in(snapshot)
+        dropped, self._dropped = agent_log.dropped_rows - self._dropped, agent_log.dropped_rows
         head = self._head
         anew = resized or rewound
-        self._put(look, since=0 if anew or dropped or story.skipped else before)
+        self._put(snapshot, since=0 if anew or dropped or agent_log.skipped else before)
         moved = self._head - head - dropped
         if self.follow or rewound:
             return
         if resized and anchor is not None:
-            self.to_row(self._head + story.span(anchor).start)
+            self.to_row(self._head + agent_log.span(anchor).start)
         elif moved:
             self.to_row(max(0, self.top + moved))
 
-    def told_in(self, look: RunSnapshot) -> str:
+    def told_in(self, snapshot: RunSnapshot) -> str:
         """What of the stream is an entry now: a reply has come whole."""
-        return look.stream
+        return snapshot.stream
 
-    def _rewind(self, look: RunSnapshot) -> bool:
+    def _rewind(self, snapshot: RunSnapshot) -> bool:
         """Begin anew where the records are others than those that were read."""
-        past = look.past is not None
+        past = snapshot.past is not None
         reworded, self._reworded = self._reworded, False
-        if past == self._past and len(look.records) >= self.story.seen and not reworded:
+        if past == self._past and len(snapshot.records) >= self.agent_log.seen and not reworded:
             return False
         self._restart(past=past)
         return True
 
     def _restart(self, *, past: bool) -> None:
         newest, at_once = (PAST_RECORDS, AT_ONCE) if past else (MAX_ENTRIES, SLICE)
-        self.story = self.begin(self.room, newest, at_once)
+        self.agent_log = self.begin(self.room, newest, at_once)
         self._past, self._said = past, ""
-        # What was picked is an entry of another telling.
+        # What was picked is an entry of another log.
         self._pick, self._dropped, self._head = None, 0, 0
         self.pick(range(0))
 
-    def _put(self, look: RunSnapshot, since: int) -> None:
-        stream = unsaid(look.stream, self._said) if look.state.phase in AGENT_PHASES else ""
-        skipped = self.story.skipped
+    def _put(self, snapshot: RunSnapshot, since: int) -> None:
+        stream = unsaid(snapshot.stream, self._said) if snapshot.state.phase in AGENT_PHASES else ""
+        skipped = self.agent_log.skipped
         head = [skipped_line(skipped, self.room)] if skipped else []
         self._head = len(head)
-        last = tail(look.state, stream, self.room)
-        self.put(Joined([head, self.story.rows, last]), since=since)
+        last = tail(snapshot.state, stream, self.room)
+        self.put(Joined([head, self.agent_log.rows, last]), since=since)
         if self._pick is not None:
             self._show_pick(bring=False)
 
     def _show_pick(self, *, bring: bool = True) -> None:
-        rows = self.story.span(self._pick) if self._pick is not None else range(0)
+        rows = self.agent_log.span(self._pick) if self._pick is not None else range(0)
         rows = range(rows.start + self._head, rows.stop + self._head) if rows else rows
         if bring:
             self.pick(rows)
@@ -125,12 +128,12 @@ class LogPane(LineView):
             self._picked = rows
 
     def pick_step(self, step: int) -> None:
-        numbers = self.story.numbers
+        numbers = self.agent_log.numbers
         if not numbers:
             return
         if self._pick is None:
-            bottom = min(self.top + self.page - 1 - self._head, len(self.story.rows) - 1)
-            seen = self.story.at(bottom)
+            bottom = min(self.top + self.page - 1 - self._head, len(self.agent_log.rows) - 1)
+            seen = self.agent_log.at(bottom)
             picked = numbers[-1] if seen is None else seen
         else:
             picked = min(numbers[-1], max(numbers[0], self._pick + step))
@@ -138,10 +141,10 @@ class LogPane(LineView):
 
     def turn(self, step: int) -> bool:
         """Pick the next reply of the model, or the one before; False where there is none."""
-        here = self._pick if self._pick is not None else self.story.at(self.top - self._head)
+        here = self._pick if self._pick is not None else self.agent_log.at(self.top - self._head)
         if here is None:
-            here = self.story.numbers.start
-        number = self.story.turn(here, step)
+            here = self.agent_log.numbers.start
+        number = self.agent_log.turn(here, step)
         if number is not None:
             self._choose(number)
         return number is not None
@@ -156,9 +159,9 @@ class LogPane(LineView):
         if self._pick is None:
             self.pick_step(0)
         number = self._pick
-        if number is None or not self.story.folds(number):
+        if number is None or not self.agent_log.folds(number):
             return tr("this entry is told in full already")
-        self.story.fold(number)
+        self.agent_log.fold(number)
         rows = self._rows
         assert isinstance(rows, Joined)
         self.put(Joined(rows.parts))

@@ -1,12 +1,13 @@
-"""The plan: its items with what became of them, the active one kept in sight."""
+"""The pane of the plan: its items with their results, the active one kept in sight."""
 
 from __future__ import annotations
 
 from textual.content import Content
 
 from akg_tui.core.state import Item
+from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView
-from akg_tui.view.controls.command_registry import key_of, named
+from akg_tui.view.controls.command_registry import key_of
 from akg_tui.view.language import tr
 from akg_tui.view.plan_rows import PlanView, plan_subtitle, plan_view
 from akg_tui.view.run_snapshot import RunSnapshot
@@ -14,7 +15,7 @@ from akg_tui.view.run_snapshot import RunSnapshot
 _EMPTY = PlanView([], {}, 0)
 
 
-class PlanPane(LineView):
+class PlanPane(LineView, Pane):
     """The arrow keys pick an item, enter unfolds its evidence."""
 
     picks = True
@@ -29,10 +30,10 @@ class PlanPane(LineView):
 
     def reword(self) -> None:
         super().reword()
-        self.border_title = Content(named("pane.plan", tr("plan")))
+        self.entitle(tr("plan"))
 
-    def pull(self, look: RunSnapshot) -> None:
-        state = look.state
+    def pull(self, snapshot: RunSnapshot) -> None:
+        state = snapshot.state
         room, page = self.room, self.page
         focused = self.has_focus
         if not self.moved((state.items, state.phase, room, page, self._unfolded, focused)):

@@ -10,11 +10,14 @@ import asyncio
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
+from akg_tui.tui.panes.pane import Pane, Shared
+from akg_tui.tui.textual_internals import set_border
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import (
@@ -34,13 +37,17 @@ from akg_tui.view.lazy_rows import SearchText
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Span
 
+if TYPE_CHECKING:
+    from typing import Self
 
-class SourcePane(LineView):
+    from akg_tui.view.controls.panes import PaneDeclaration
+
+
+class SourcePane(LineView, Pane):
     """With `working` it shows the kernel under work, else the best one."""
 
     def __init__(self, name: str, colours: Colours, texts: Texts, *, working: bool) -> None:
         super().__init__(name)
-        self._command = f"pane.{name}"
         self._working = working
         self._colours = colours
         self._texts = texts
@@ -52,34 +59,38 @@ class SourcePane(LineView):
         self._placed = 0
         self._at_change = (-1, -1)
         self._searched: Compared | None = None
-        self._haystacks: dict[bool, SearchText] = {}
+        self._search_texts: dict[bool, SearchText] = {}
         self.blaming = False
-        title = tr("kernel") if working else tr("best")
-        self.border_title = Content(named(self._command, title))
+        self.entitle(tr("kernel") if working else tr("best"))
 
-    def pull(self, look: RunSnapshot) -> None:
-        state = look.state
+    @classmethod
+    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
+        working = declaration.id == "source"
+        return cls(declaration.id, shared.colours, shared.texts, working=working)
+
+    def pull(self, snapshot: RunSnapshot) -> None:
+        state = snapshot.state
         best = state.best.blob if state.best else state.seed_blob
         blob = state.work_blob if self._working else best
         versions = lineage(state, blob) if self.blaming else ()
         if self.moved((blob, best, versions)):
             another = (blob, best) != self._shown
             self._shown = (blob, best)
-            self._build(look, blob, best, versions)
+            self._build(snapshot, blob, best, versions)
             if another:
                 self._show_change()
         self._titles(state, blob, best)
 
     def _build(
-        self, look: RunSnapshot, blob: str, best: str, versions: tuple[Version, ...]
+        self, snapshot: RunSnapshot, blob: str, best: str, versions: tuple[Version, ...]
     ) -> None:
-        new, widest = self._texts.of(blob, look.kernel)
-        old, _ = self._texts.of(best, look.kernel)
+        new, widest = self._texts.of(blob, snapshot.kernel)
+        old, _ = self._texts.of(best, snapshot.kernel)
         known = versions in self._blamed
         compared = compare(old, new)
         rows = CodeRows(
             compared,
-            look.tag_key,
+            snapshot.tag_key,
             old=self._colours.of(best),
             new=self._colours.of(blob),
             origins=self._origins(versions) if versions and known else None,
@@ -88,12 +99,12 @@ class SourcePane(LineView):
         self._changed = size(compared)
         self._changes = tuple(hunk.start for hunk in find_hunks(compared))
         self.put(rows, columns=rows.columns)
-        missing = {b: look.kernel(b) for b in (blob, best) if self._colours.of(b) is None}
+        missing = {b: snapshot.kernel(b) for b in (blob, best) if self._colours.of(b) is None}
         if missing:
             self.run_worker(self._colour(missing), exclusive=True, group="colour")
         if versions and not known:
             # Read here: only the thread's own work, the comparing, is free of the run.
-            texts = {v.blob: look.kernel(v.blob) for v in versions}
+            texts = {v.blob: snapshot.kernel(v.blob) for v in versions}
             self.run_worker(self._blame(versions, texts), exclusive=True, group="blame")
 
     async def _blame(self, versions: tuple[Version, ...], texts: dict[str, str]) -> None:
@@ -153,10 +164,10 @@ class SourcePane(LineView):
         if not isinstance(compared, Compared):
             return None
         if self._searched is not compared:
-            self._searched, self._haystacks = compared, {}
-        if exact not in self._haystacks:
-            self._haystacks[exact] = SearchText(map(clean, compared.texts()), exact=exact)
-        return self._haystacks[exact].seek(needle, start, step)
+            self._searched, self._search_texts = compared, {}
+        if exact not in self._search_texts:
+            self._search_texts[exact] = SearchText(map(clean, compared.texts()), exact=exact)
+        return self._search_texts[exact].seek(needle, start, step)
 
     @property
     def searchable(self) -> int:
@@ -225,16 +236,13 @@ class SourcePane(LineView):
             changed = f"{name}, {state.active or tr('candidate')}"
             kind = tr("{name} +{added} -{removed} against the best", name=changed, added=added,
                       removed=removed)  # fmt: skip
-        title = Content(named(self._command, kind))
+        title = Content(named(f"pane.{self.id}", kind))
         told = formatting.count(len(self.rows), "line")
         if len(self._changes) > 1:
             keys = " ".join(filter(None, (key_of("pane.forward"), key_of("pane.back"))))
             told = f"{formatting.count(len(self._changes), 'change')} {keys}  {told}"
         subtitle = Content(f"{tr('blame')}  {told}" if self.blaming else told)
-        if self._border_title != title:
-            self.border_title = title
-        if self._border_subtitle != subtitle:
-            self.border_subtitle = subtitle
+        set_border(self, title, subtitle)
 
 
 def _label(version: Version) -> Span:
@@ -246,7 +254,7 @@ def _label(version: Version) -> Span:
     return f"{one_line(version.item)} {formatting.times(version.ratio)}", "verdict.keep"
 
 
-class Linked:
+class LinkedScroll:
     """Follows whichever of the two was scrolled since the last time it looked."""
 
     def __init__(self, best: SourcePane, working: SourcePane) -> None:

@@ -10,23 +10,25 @@ from akg_tui.view.status import header, phase_row, status
 
 
 class Header(Rows):
-    def pull(self, look: RunSnapshot) -> None:
-        self.show((header(look.state, look.now, max(1, self.size.width - 1)),))
+    def pull(self, snapshot: RunSnapshot) -> None:
+        self.show((header(snapshot.state, snapshot.now, max(1, self.size.width - 1)),))
 
 
 class Rail(Rows):
     """Two rows; where there is room for one only, the second is the one that is shown."""
 
-    def pull(self, look: RunSnapshot) -> None:
+    def pull(self, snapshot: RunSnapshot) -> None:
         room = max(1, self.size.width - 2)
-        told = self._told(look, room)
+        told = self._told(snapshot, room)
         rows: tuple[Line, ...] = (told,)
         if self.size.height > 1:
-            rows = (phase_row(look.state, look.now, room), told)
+            rows = (phase_row(snapshot.state, snapshot.now, room), told)
         self.show(tuple(((" ", "text"), *row) for row in rows))
 
-    def _told(self, look: RunSnapshot, room: int) -> Line:
-        if look.trouble:
-            return fit(line((one_line(look.trouble), "log.error")), room)
-        past = look.past is not None
-        return status(look.state, look.activity, look.progress, look.now, room, past=past)
+    def _told(self, snapshot: RunSnapshot, room: int) -> Line:
+        if snapshot.trouble:
+            return fit(line((one_line(snapshot.trouble), "log.error")), room)
+        past = snapshot.past is not None
+        return status(
+            snapshot.state, snapshot.activity, snapshot.progress, snapshot.now, room, past=past
+        )

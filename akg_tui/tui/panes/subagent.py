@@ -1,4 +1,4 @@
-"""A popout: one subagent's own log, live or long over, with what it is writing now.
+"""A popout: one subagent's own log, at work or over, with the text it is writing now.
 
 The log's pane over one subagent's records. Reads its conversation on disk in a thread; what
 is there is told where a call or the prompt is unfolded.
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 class SubagentPane(LogPane):
     """`key` names the subagent (`akg_tui.view.agents.Agent.key`), `run` is the run's folder."""
 
-    def __init__(self, name: str, key: str, fleet: AgentList, run: Path) -> None:
+    def __init__(self, name: str, key: str, agent_list: AgentList, run: Path) -> None:
         self._tail: TranscriptTail | None = None
         super().__init__(name)
         self.rekey()
-        self._fleet = fleet
+        self._agent_list = agent_list
         self._run = run
         self._part = SubagentRecords()
         self._loading = False
@@ -43,8 +43,8 @@ class SubagentPane(LogPane):
         self._began = False
         self.key = key
 
-    def entitle(self) -> None:
-        """Each pull does."""
+    def entitle(self, title: str) -> None:
+        """The title is the subagent's: each pull sets it."""
 
     def rekey(self) -> None:
         bind_within(self, "agents")
@@ -61,7 +61,7 @@ class SubagentPane(LogPane):
     @property
     def agent(self) -> Agent | None:
         """The subagent, where it has begun at the moment that is looked at."""
-        return self._fleet.find(self.key)
+        return self._agent_list.find(self.key)
 
     def begin(self, room: int, newest: int, at_once: int) -> AgentLog:
         return SubagentLog(room, newest, self._conversation, at_once=at_once)
@@ -69,18 +69,18 @@ class SubagentPane(LogPane):
     def _conversation(self) -> Conversation | None:
         return self._tail
 
-    def pull(self, look: RunSnapshot) -> None:
+    def pull(self, snapshot: RunSnapshot) -> None:
         agent = self.agent
-        records = self._part.read(look.records, agent)
+        records = self._part.read(snapshot.records, agent)
         at_work = agent is not None and agent.at_work
         own = replace(
-            look,
+            snapshot,
             records=records,
-            stream=look.streams(agent.ident) if at_work and agent and agent.ident else "",
-            live_version=look.live_version if at_work else 0,
-            state=_of(look.state, agent.ident) if at_work and agent else _idle(look.state),
+            stream=snapshot.streams(agent.ident) if at_work and agent and agent.ident else "",
+            live_version=snapshot.live_version if at_work else 0,
+            state=_of(snapshot.state, agent.ident) if at_work and agent else _idle(snapshot.state),
         )
-        title = Content(plain(title_of(agent, self.key, look.now, max(8, self.room - 4))))
+        title = Content(plain(title_of(agent, self.key, snapshot.now, max(8, self.room - 4))))
         if title != self.border_title:
             self.border_title = title
         if not self._began and agent is not None:
@@ -93,7 +93,7 @@ class SubagentPane(LogPane):
             gone = tr("this subagent has not begun at the moment that is looked at")
             self.put([fit(line((gone, "muted")), self.room)])
 
-    def told_in(self, look: RunSnapshot) -> str:
+    def told_in(self, snapshot: RunSnapshot) -> str:
         return ""  # its stream holds only what is not yet whole
 
     def _load(self, agent: Agent, seen: int) -> None:
@@ -115,9 +115,14 @@ class SubagentPane(LogPane):
             news = await asyncio.to_thread(tail.more)
         finally:
             self._loading = False
-        story = self.story
-        if news and tail is self._tail and isinstance(story, SubagentLog) and story.unfolded:
-            story.again()
+        agent_log = self.agent_log
+        if (
+            news
+            and tail is self._tail
+            and isinstance(agent_log, SubagentLog)
+            and agent_log.unfolded
+        ):
+            agent_log.again()
             self.forget()
 
     def _tell_follow(self) -> None:

@@ -1,1 +1,1 @@
-"""The screens: the deck, the review of a candidate, and what explains itself."""
+"""The screens and dialogs: the deck, the list of runs, the review, comparisons, questions."""

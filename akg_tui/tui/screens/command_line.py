@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -17,96 +17,22 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from akg_tui.core.sanitize import clean, one_line
-from akg_tui.tui.screens.banded import Dimming
+from akg_tui.tui.textual_internals import DimmingScreen
 from akg_tui.tui.widgets.painted import Rows
+from akg_tui.view.controls.command_reading import SHOWN, Reading, read
 from akg_tui.view.controls.command_registry import THEMES, Argument, Command
 from akg_tui.view.language import tr
 from akg_tui.view.spans import Line, cells, fit, line
 
 if TYPE_CHECKING:
-    from akg_tui.tui.app import WorkbenchApp
+    from akg_tui.tui.screens.run_screen import Workbench
 
-SHOWN = 8
 KEPT = 50
 
 
-def name_of(command: Command) -> str:
-    """How a command is called on the line: its label, blanks as hyphens."""
-    return command.label.replace(" ", "-")
+class CommandLine(ModalScreen[None], DimmingScreen[None]):
+    """The ``:`` line with what it may become above it; `history` is shared by all of them."""
 
-
-@dataclass(frozen=True)
-class Reading:
-    """What a line means so far. `offers` are whole lines that it may become."""
-
-    command: Command | None
-    argument: str
-    fault: str
-    offers: tuple[tuple[str, str], ...]
-
-
-def read(
-    text: str, commands: Sequence[Command], choices: Callable[[Argument], Sequence[str]]
-) -> Reading:
-    """What `text` calls for among `commands`."""
-    name, _, rest = text.strip().partition(" ")
-    rest = rest.strip()
-    typing_name = " " not in text.lstrip()
-    exact = [c for c in commands if name in (name_of(c), c.id, tr(c.label).replace(" ", "-"))]
-    near = [c for c in commands if name and _fits(c, name)]
-    found = exact or near
-    if typing_name and not (exact and len(near) == 1):
-        offers = tuple((_with_argument(c), tr(c.help)) for c in (near if name else commands))
-    elif len(found) == 1 and found[0].argument:
-        command = found[0]
-        assert command.argument is not None
-        words = [w for w in choices(command.argument) if w.startswith(rest)]
-        offers = tuple((f"{name_of(command)} {word}", "") for word in words)
-    else:
-        offers = ()
-    if not name:
-        return Reading(None, "", "", offers)
-    if not found:
-        return Reading(None, rest, tr("no command is called {name} here", name=name), offers)
-    if len(found) > 1:
-        many = ", ".join(c.id for c in found[:SHOWN])
-        return Reading(None, rest, tr("{name} may be: {many}", name=name, many=many), offers)
-    rest = _completed(found[0], rest, choices)
-    return Reading(found[0], rest, _argument_fault(found[0], rest, choices), offers)
-
-
-def _fits(command: Command, name: str) -> bool:
-    names = (name_of(command), command.id, tr(command.label).replace(" ", "-"))
-    return any(each.startswith(name) for each in names)
-
-
-def _with_argument(command: Command) -> str:
-    return f"{name_of(command)} " if command.argument else name_of(command)
-
-
-def _completed(command: Command, rest: str, choices: Callable[[Argument], Sequence[str]]) -> str:
-    """An argument that can only become one word is that word."""
-    if command.argument is None or command.argument.free or not rest:
-        return rest
-    words = [word for word in choices(command.argument) if word.startswith(rest)]
-    return words[0] if len(words) == 1 else rest
-
-
-def _argument_fault(
-    command: Command, rest: str, choices: Callable[[Argument], Sequence[str]]
-) -> str:
-    argument = command.argument
-    if argument is None:
-        return tr("{name} takes no argument", name=name_of(command)) if rest else ""
-    if not rest or argument.free:
-        return ""
-    words = choices(argument)
-    if rest in words:
-        return ""
-    return tr("{name} can be: {words}", name=name_of(command), words=", ".join(words))
-
-
-class CommandLine(ModalScreen[None], Dimming[None]):
     CSS_PATH = "../styles/commandline.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+c,ctrl+g", "leave", show=False, priority=True),
@@ -127,8 +53,8 @@ class CommandLine(ModalScreen[None], Dimming[None]):
         self._completing = False
 
     @property
-    def bench(self) -> WorkbenchApp:
-        return cast("WorkbenchApp", self.app)
+    def workbench(self) -> Workbench:
+        return cast("Workbench", self.app)
 
     def compose(self) -> ComposeResult:
         yield self._offers
@@ -152,7 +78,9 @@ class CommandLine(ModalScreen[None], Dimming[None]):
         self._preview(event.value)
 
     def _show(self, text: str) -> None:
-        self._reading = read(text, self.bench.commands_here(), self.bench.choices)
+        self._reading = read(
+            text, self.workbench.commands_here(), self.workbench.appearance.choices
+        )
         self._paint()
 
     def _paint(self) -> None:
@@ -174,14 +102,14 @@ class CommandLine(ModalScreen[None], Dimming[None]):
         self._offers.styles.height = len(rows)
 
     def _preview(self, text: str) -> None:
-        """A theme is worn while its name stands on the line."""
-        reading = read(text, self.bench.commands_here(), self.bench.choices)
+        """Show a theme while its name stands on the line."""
+        reading = read(text, self.workbench.commands_here(), self.workbench.appearance.choices)
         command = reading.command
         themes = command is not None and command.argument is not None
         if themes and command is not None and command.argument == Argument("name", (THEMES,)):
-            self.bench.preview(reading.argument)
+            self.workbench.appearance.preview(reading.argument)
         else:
-            self.bench.preview("")
+            self.workbench.appearance.preview("")
 
     def action_complete(self, step: int) -> None:
         offers = self._reading.offers
@@ -207,14 +135,14 @@ class CommandLine(ModalScreen[None], Dimming[None]):
         typed.cursor_position = len(text)
 
     def action_leave(self) -> None:
-        self.bench.preview("")
+        self.workbench.appearance.preview("")
         self.dismiss()
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         text = event.value.strip()
-        reading = read(text, self.bench.commands_here(), self.bench.choices)
-        self.bench.preview("")
+        reading = read(text, self.workbench.commands_here(), self.workbench.appearance.choices)
+        self.workbench.appearance.preview("")
         if not text:
             self.dismiss()
             return
@@ -228,13 +156,13 @@ class CommandLine(ModalScreen[None], Dimming[None]):
         del self.history[:-KEPT]
         command, argument = reading.command, reading.argument
         self.dismiss()
-        self.bench.call_later(self.bench.carry_out, command, argument)
+        self.app.call_later(self.workbench.carry_out, command, argument)
 
 
 _SELF = ("app.palette",)
 
 
-class Palette(CommandPalette, Dimming[None]):
+class Palette(CommandPalette, DimmingScreen[None]):
     """Textual's palette over our screens."""
 
 
@@ -242,13 +170,13 @@ class Palette(CommandPalette, Dimming[None]):
 class CarryOut:
     """What a row of the palette does. `theme` is the one to be seen while it is chosen."""
 
-    app: WorkbenchApp
+    workbench: Workbench
     command: Command
     argument: str = ""
     theme: str = ""
 
     async def __call__(self) -> None:
-        await self.app.carry_out(self.command, self.argument)
+        await self.workbench.carry_out(self.command, self.argument)
 
 
 @dataclass(frozen=True)
@@ -261,9 +189,9 @@ class Offer:
     aliases: tuple[str, ...]
 
 
-def offers(app: WorkbenchApp) -> Iterator[Offer]:
+def offers(workbench: Workbench) -> Iterator[Offer]:
     """All that can be done on the screen of now, each argument that can be listed a row."""
-    for command in app.commands_here():
+    for command in workbench.commands_here():
         if command.id in _SELF:
             continue
         name = f"{tr(command.group).lower()}: {tr(command.label)}"
@@ -273,16 +201,16 @@ def offers(app: WorkbenchApp) -> Iterator[Offer]:
         about = tr(command.help)
         aliases = (english, about, command.help, command.id)
         if argument is None or argument.free or command.keys_now:
-            yield Offer(name + keys, about, CarryOut(app, command), aliases)
+            yield Offer(name + keys, about, CarryOut(workbench, command), aliases)
         if argument is None:
             continue
-        for word in app.choices(argument):
+        for word in workbench.appearance.choices(argument):
             theme = word if argument.choices == (THEMES,) else ""
-            told = one_line(app.themes[theme].about) if theme else about
+            told = one_line(workbench.appearance.themes[theme].about) if theme else about
             yield Offer(
                 f"{name} {clean(word)}",
                 told,
-                CarryOut(app, command, word, theme),
+                CarryOut(workbench, command, word, theme),
                 (f"{english} {word}", f"{command.label}: {word}", told),
             )
 
@@ -291,7 +219,7 @@ class Commands(Provider):
     """What the screen under the palette can do."""
 
     def _offers(self) -> Iterator[Offer]:
-        return offers(cast("WorkbenchApp", self.app))
+        return offers(cast("Workbench", self.app))
 
     async def discover(self) -> Hits:
         for offer in self._offers():

@@ -1,36 +1,35 @@
-"""The deck: the one screen on which a run is watched and steered.
+"""The deck: the screen on which a run is watched and steered.
 
-Owns the layout and the keys. What the panes show is theirs; what a key does to the run is
-a command that core accepts or refuses with a reason.
+Owns the layout of the panes and the actions of its keys. The panes own what they show; what a
+key does to the run is a command that core accepts or refuses with a reason.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TypeVar
 
 from textual.app import ComposeResult
 from textual.events import DescendantFocus
-from textual.geometry import Size
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Mode
+from akg_tui.tui.keyboard import bindings
 from akg_tui.tui.panes.agents import AgentsPane
 from akg_tui.tui.panes.attempts import AttemptsPane
-from akg_tui.tui.panes.chart import ChartPane
-from akg_tui.tui.panes.evaluation import EvalPane
 from akg_tui.tui.panes.log import LogPane
+from akg_tui.tui.panes.pane import Pane, Shared, make
 from akg_tui.tui.panes.plan import PlanPane
-from akg_tui.tui.panes.source import Linked, SourcePane
+from akg_tui.tui.panes.source import LinkedScroll, SourcePane
 from akg_tui.tui.panes.status_rows import Header, Rail
 from akg_tui.tui.panes.timeline import Timeline
-from akg_tui.tui.screens.banded import PAUSE_S
 from akg_tui.tui.screens.dialogs import Reading
 from akg_tui.tui.screens.gates import Gates
-from akg_tui.tui.screens.input_lines import Writing
-from akg_tui.tui.screens.plan_editing import PlanHand
+from akg_tui.tui.screens.input_lines import InputScreen
+from akg_tui.tui.screens.plan_editing import PlanEditing
 from akg_tui.tui.screens.review import Review
-from akg_tui.tui.screens.run_screen import bindings
-from akg_tui.tui.screens.subagent_popouts import Popping
+from akg_tui.tui.screens.subagent_popouts import SubagentPopouts
+from akg_tui.tui.textual_internals import PAUSE_S
 from akg_tui.tui.widgets.approval_card import AskCard, Ident
 from akg_tui.tui.widgets.footer import told_line
 from akg_tui.tui.widgets.line_view import LineView
@@ -41,27 +40,21 @@ from akg_tui.view.controls.approvals import Request, requests
 from akg_tui.view.controls.command_registry import Where, footer, way_to
 from akg_tui.view.controls.layout import (
     PANE_NAMES,
-    PANES,
     PRESETS,
-    TABS,
     Place,
-    Shape,
     beside,
     place,
     shape_of,
     too_small,
 )
+from akg_tui.view.controls.panes import PANES, Shape
 from akg_tui.view.diff import compare, size
 from akg_tui.view.language import marked, tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.status import sparkline
 
-_DECKS_OWN = frozenset(PANES) - {"agents"}
-
-if TYPE_CHECKING:
-    from textual.dom import DOMNode
-
-Pane = PlanPane | SourcePane | LogPane | ChartPane | AttemptsPane | AgentsPane | EvalPane
+P = TypeVar("P", bound=Pane)
+_DECKS_OWN = PANE_NAMES.keys() - {"agents"}
 
 _MODE_WAITS = {
     Mode.AUTO: marked("nothing waits for you"),
@@ -71,9 +64,12 @@ _MODE_WAITS = {
 _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AUTO}
 
 
-class Deck(Writing):
+class Deck(InputScreen):
+    """All panes of one run, the card that asks, and the lines to write on."""
+
     CSS_PATH = "../styles/deck.tcss"
     BINDINGS = bindings("deck")
+    PAINTS_AFTER_RESIZE = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,54 +81,38 @@ class Deck(Writing):
         self.rail = Rail("rail")
         self.timeline = Timeline()
         self.tab_row = TabRow()
-        self.plan = PlanPane()
-        self.log_pane = LogPane()
-        self.chart = ChartPane()
-        self.attempts = AttemptsPane()
-        self.evaluation = EvalPane()
-        self.agents = AgentsPane()
+        shared = Shared(self.colours, texts)
+        declared = sorted(PANES, key=lambda pane: pane.order)
         # In the order in which tab goes through them; popouts come after.
-        self.panes: dict[str, Pane] = {
-            "plan": self.plan,
-            "best": SourcePane("best", self.colours, texts, working=False),
-            "source": SourcePane("source", self.colours, texts, working=True),
-            "chart": self.chart,
-            "attempts": self.attempts,
-            "eval": self.evaluation,
-            "log": self.log_pane,
-            "agents": self.agents,
-        }
-        self.popping = Popping(self, self.agents)
-        best, working = self.panes["best"], self.panes["source"]
-        assert isinstance(best, SourcePane)
-        assert isinstance(working, SourcePane)
-        self.linked = Linked(best, working)
+        self.panes = {each.id: make(each, shared) for each in declared}
+        self.plan = self._pane("plan", PlanPane)
+        self.log_pane = self._pane("log", LogPane)
+        self.attempts = self._pane("attempts", AttemptsPane)
+        self.agents = self._pane("agents", AgentsPane)
+        self.popouts = SubagentPopouts(self, self.agents)
+        best, working = (self._pane(name, SourcePane) for name in ("best", "source"))
+        self.linked = LinkedScroll(best, working)
         self.body = Tiles(*self.panes.values(), places=self._places, id="body")
         self.spark = Rows("spark")
         self.card = AskCard()
         self.note = Rows("note")
         self._changed: tuple[tuple[str, str], tuple[int, int] | None] | None = None
         self._arranged: tuple[object, ...] = ()
-        self._unpainted = False
+
+    def _pane(self, name: str, kind: type[P]) -> P:
+        pane = self.panes[name]
+        assert isinstance(pane, kind)
+        return pane
 
     @property
     def preset(self) -> str:
-        """The layout worn now."""
-        return self.steering.deck_layout
+        """The layout in use."""
+        return self.workbench.appearance.deck_layout
 
     def reword(self) -> None:
         super().reword()
         if self.is_mounted:
-            self._arrange()  # the layout may be another too
-
-    def rekey(self) -> None:
-        self.timeline.rekey()
-
-    def holder_of(self, where: Where) -> DOMNode:
-        return self.timeline if where == "past" else self
-
-    def pane_at(self, name: str) -> Pane:
-        return self.panes[name]
+            self.arrange_panes()  # the layout may be another too
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -149,45 +129,37 @@ class Deck(Writing):
         yield self.footer
 
     def on_mount(self) -> None:
-        self.hand = PlanHand(self.steering, self.plan, self.ask_for, self.say, self.app.push_screen)
-        self._arrange()
+        self.plan_editing = PlanEditing(
+            self.workbench, self.plan, self.ask_for, self.say, self.app.push_screen
+        )
+        self.arrange_panes()
+        self.focus_active()
+
+    def focus_active(self) -> None:
+        """Give the focus to the active pane."""
         self.panes[self.active].focus()
-
-    def _screen_resized(self, size: Size) -> None:
-        # Before Textual lays out and paints for this size: else it would do both twice.
-        if self.is_mounted:
-            self._arrange()
-        self._unpainted = True
-        super()._screen_resized(size)
-        self._unpainted = False
-        # And painted once: when all panes have wrapped their text for their new size.
-        self.refresh()
-
-    def _compositor_refresh(self) -> None:
-        if not self._unpainted:
-            super()._compositor_refresh()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         name = event.widget.id or ""
         late = event.widget is not self.focused  # the next key was quicker than the news of this
         if name in self.panes and name != self.active and not late:
             self.active = name
-            self._arrange()
+            self.arrange_panes()
 
     @property
     def news(self) -> int:
         """What the deck has still to read tells the clock to come again."""
-        return self.agents.fleet.seen
+        return self.agents.agent_list.seen
 
     @property
     def shape(self) -> Shape:
         return shape_of(*self.app.size)
 
     def _places(self, size: tuple[int, int]) -> dict[str, Place]:
-        below = self.popping.below(self.active)
+        below = self.popouts.below(self.active)
         zoomed = self.zoomed and below == self.active
         places = place(size, self.shape, self.preset, below, hidden=self.hidden, zoomed=zoomed)
-        return self.popping.places(places, size, self.shape)
+        return self.popouts.places(places, size, self.shape)
 
     @property
     def shown(self) -> list[str]:
@@ -195,12 +167,15 @@ class Deck(Writing):
         places = self._places((200, 60))
         return [name for name in self.panes if name in places]
 
-    def _arrange(self) -> None:
+    def before_resize(self) -> None:
+        self.arrange_panes()
+
+    def arrange_panes(self) -> None:
         self.call_after_refresh(self.card.fit_height)
         shape = self.shape
         shown = self.shown
         self.call_after_refresh(self._pull_soon)
-        popouts = self.popping.standing
+        popouts = self.popouts.standing
         arranged = (shape, tuple(shown), popouts, self.preset, self.zoomed, self.app.size)
         if arranged == self._arranged:
             return  # the focus moved: a layout of the whole screen is dear
@@ -213,30 +188,29 @@ class Deck(Writing):
 
     def _pull_soon(self) -> None:
         """Pull what has come into sight; not in one go with what was laid out and painted."""
-        self.set_timer(PAUSE_S, self.steering.pull_now)
+        self.set_timer(PAUSE_S, self.workbench.pull_now)
 
-    def pull(self, look: RunSnapshot) -> None:
-        seq = look.state.seq
-        self.header.take(seq, lambda: self.header.pull(look))
-        self.rail.take(seq, lambda: self.rail.pull(look))
-        self.timeline.pull(look)
-        self.set_class(look.past is not None, "-past")
-        self.card.pull(self.asks(look), look.now)
-        self.evaluation.attempt(lambda: self.evaluation.see(look))
-        self.agents.attempt(lambda: self.agents.see(look))
+    def pull(self, snapshot: RunSnapshot) -> None:
+        seq = snapshot.state.seq
+        self.header.take(seq, lambda: self.header.pull(snapshot))
+        self.rail.take(seq, lambda: self.rail.pull(snapshot))
+        self.timeline.pull(snapshot)
+        self.set_class(snapshot.past is not None, "-past")
+        self.card.pull(self.asks(snapshot), snapshot.now)
         for pane in self.panes.values():
+            pane.attempt(partial(pane.see, snapshot))
             if pane.display:
-                self._pull_pane(pane, look)
+                self._pull_pane(pane, snapshot)
         self.linked.follow(self.active)
         room = self.app.size.width - 2
         shape = self.shape
         if shape is Shape.TABS:
-            self.tab_row.tell(self.active, self.popping.labels)
-            self.spark.show((sparkline(look.state, room),))
-        here: Where = "deck" if look.past is None else "past"
+            self.tab_row.tell(self.active, self.popouts.labels)
+            self.spark.show((sparkline(snapshot.state, room),))
+        here: Where = "deck" if snapshot.past is None else "past"
         if here == "deck" and self.active not in _DECKS_OWN:
             here = "agents"
-        self.footer.pull(footer(here, look.state), self.steering.wall_clock())
+        self.footer.pull(footer(here, snapshot.state), self.workbench.wall_clock())
         self._note()
 
     def tell(self, text: str) -> None:
@@ -250,61 +224,61 @@ class Deck(Writing):
             told = told_line(self.footer.told, columns)
             self.note.show((told if self.footer.told else too_small(columns, rows),))
 
-    def _pull_pane(self, pane: Pane, look: RunSnapshot) -> None:
-        pane.take(look.state.seq, lambda: pane.pull(look))
+    def _pull_pane(self, pane: Pane, snapshot: RunSnapshot) -> None:
+        pane.take(snapshot.state.seq, lambda: pane.pull(snapshot))
 
-    def asks(self, look: RunSnapshot) -> tuple[Request, ...]:
+    def asks(self, snapshot: RunSnapshot) -> tuple[Request, ...]:
         """Everything that waits for the person, the oldest first; in the past nothing does."""
-        state = look.state
-        if look.past is not None or not look.waits:
+        state = snapshot.state
+        if snapshot.past is not None or not snapshot.waits:
             return ()
         gate, question = state.gate, state.question
         since = {f"gate {gate.gate}": gate.since} if gate else {}
         if question is not None:
             since[f"question {question.number}"] = question.since
-        changed = self._changes(look) if look.gate_waits else (0, 0)
-        return requests(state, since.__getitem__, look.now, changed)
+        changed = self._changes(snapshot) if snapshot.gate_waits else (0, 0)
+        return requests(state, since.__getitem__, snapshot.now, changed)
 
-    def _changes(self, look: RunSnapshot) -> tuple[int, int] | None:
+    def _changes(self, snapshot: RunSnapshot) -> tuple[int, int] | None:
         """Lines added and removed by the candidate; compared once for two versions.
 
         None where a kernel cannot be read.
         """
-        best = look.state.best
+        best = snapshot.state.best
         if best is None:
             return 0, 0
-        blobs = best.blob, look.state.work_blob
+        blobs = best.blob, snapshot.state.work_blob
         if self._changed is None or self._changed[0] != blobs or self._changed[1] is None:
-            self._changed = blobs, _changed(look, self.texts, *blobs)
+            self._changed = blobs, _changed(snapshot, self.texts, *blobs)
         return self._changed[1]
 
     def action_pause(self) -> None:
-        state = self.steering.look().state
+        state = self.workbench.snapshot().state
         if state.paused or state.api_failure:
-            self.steering.steer(cmd.Unpause(), tr("the run goes on"))
+            self.workbench.steer(cmd.Unpause(), tr("the run goes on"))
         else:
-            self.steering.steer(cmd.Pause(), tr("paused: the work under way ends first"))
+            self.workbench.steer(cmd.Pause(), tr("paused: the work under way ends first"))
 
     def action_step(self) -> None:
-        self.steering.steer(cmd.Step(), tr("one step is granted"))
+        self.workbench.steer(cmd.Step(), tr("one step is granted"))
 
     def action_mode(self) -> None:
-        mode = _NEXT_MODE[self.steering.look().state.mode]
+        mode = _NEXT_MODE[self.workbench.snapshot().state.mode]
         waits = tr(_MODE_WAITS[mode], key=way_to("run.step"))
-        self.steering.steer(cmd.SetMode(mode), f"{tr('mode {name}', name=mode)}: {waits}")
+        self.workbench.steer(cmd.SetMode(mode), f"{tr('mode {name}', name=mode)}: {waits}")
 
     def action_gates(self) -> None:
-        self.app.push_screen(Gates(self.steering))
+        self.app.push_screen(Gates(self.workbench))
 
     def action_review(self) -> None:
-        look = self.steering.look()
-        if look.candidate is None:
+        snapshot = self.workbench.snapshot()
+        if snapshot.candidate is None:
             self.say(tr("there is no candidate to review: the kernel under work is the best one"))
             return
-        if self._changes(look) is None:
+        if self._changes(snapshot) is None:
             self.say(tr("there is no diff to review: a kernel cannot be read, its pane says why"))
             return
-        self.app.push_screen(Review(look, self.colours, self.texts))
+        self.app.push_screen(Review(snapshot, self.colours, self.texts))
 
     def action_see(self) -> None:
         """What the card asks about, in full: a diff to review, or a script to read."""
@@ -335,19 +309,19 @@ class Deck(Writing):
         command = found.command
         if ask.choices and isinstance(command, cmd.AnswerQuestion):
             command = cmd.AnswerQuestion(command.question, self.card.marked)
-        self.steering.steer(command, found.told)
+        self.workbench.steer(command, found.told)
 
     def armed_ask(self) -> Request | None:
         """The ask on the card, if it may be answered now; else the person is told why not."""
-        look = self.steering.look()
+        snapshot = self.workbench.snapshot()
         ask = self.card.shown
-        if look.past is not None:
+        if snapshot.past is not None:
             key = way_to("past.live")
             self.say(tr("this is the past: {key} goes back to what is true now", key=key))
-        elif ask is None or ask.ident not in {each.ident for each in self.asks(look)}:
+        elif ask is None or ask.ident not in {each.ident for each in self.asks(snapshot)}:
             self.say(tr("nothing waits for an answer"))
         elif not (
-            self.card.arming.armed(ask.ident, look.now) or ask.ident == self.steering.vouched
+            self.card.arming.armed(ask.ident, snapshot.now) or ask.ident == self.workbench.vouched
         ):
             self._not_an_answer(
                 tr("not yet: the keys count after a moment in sight without typing")
@@ -379,7 +353,7 @@ class Deck(Writing):
 
     def _not_an_answer(self, why: str) -> None:
         """A key that answers nothing here was pressed at random: the next one has to wait."""
-        self.card.arming.typed(self.steering.wall_clock())
+        self.card.arming.typed(self.workbench.wall_clock())
         self.say(why)
 
     def typed(self, now: float, key: str) -> None:
@@ -397,7 +371,7 @@ class Deck(Writing):
             self.say(pane.open() or tr("{key} folds it again", key=way_to("pane.open")))
         else:
             self.action_zoom()
-        self.steering.pull_now()
+        self.workbench.pull_now()
 
     def action_turn(self, step: int) -> None:
         pane = self.panes[self.active]
@@ -408,23 +382,22 @@ class Deck(Writing):
 
     def action_blame(self) -> None:
         pane = self.panes[self.active]
-        source = pane if isinstance(pane, SourcePane) else self.panes["source"]
-        assert isinstance(source, SourcePane)
+        source = pane if isinstance(pane, SourcePane) else self._pane("source", SourcePane)
         on = source.toggle_blame()
         about = tr("blame: the item that wrote each line, and its gain")
         self.say(about if on else tr("no blame"))
-        self.steering.pull_now()
+        self.workbench.pull_now()
 
     def action_plan(self, what: str) -> None:
         if self.active != "plan":
             self.say(tr("that is for the plan: {key} goes there", key=way_to("pane.plan")))
             return
-        self.hand.do(what)
+        self.plan_editing.do(what)
 
     def action_pane(self, name: str) -> None:
         self.hidden.discard(name)
         self.active = name
-        self._arrange()
+        self.arrange_panes()
         # At once: a focus that is put off may come when another key has hidden the pane again.
         self.set_focus(self.panes[name])
 
@@ -432,7 +405,7 @@ class Deck(Writing):
         self.action_pane(message.pane)
 
     def action_cycle_pane(self, step: int) -> None:
-        listed = [*TABS, *self.popping.open]
+        listed = [*PANE_NAMES, *self.popouts.open]
         names = self.shown if len(self.shown) > 1 else listed
         self.action_pane(names[(names.index(self.active) + step) % len(names)])
 
@@ -445,16 +418,16 @@ class Deck(Writing):
             self.action_cycle_pane(-1 if side in ("left", "up") else 1)
 
     def action_zoom(self) -> None:
-        if self.active in self.popping.open:
-            self.popping.do("full")
+        if self.active in self.popouts.open:
+            self.popouts.do("full")
             return
         self.zoomed = not self.zoomed
-        self._arrange()
+        self.arrange_panes()
 
     def action_hide(self) -> None:
         shown = self.shown
-        if self.active in self.popping.open:
-            self.popping.do("close")
+        if self.active in self.popouts.open:
+            self.popouts.do("close")
             return
         if len(shown) < 2:
             self.say(tr("the only pane on screen stays"))
@@ -469,18 +442,18 @@ class Deck(Writing):
     def action_show_all(self) -> None:
         self.hidden.clear()
         self.zoomed = False
-        self._arrange()
+        self.arrange_panes()
         self.say(tr("all panes of this layout are back"))
 
     def action_preset(self) -> None:
         names = list(PRESETS)
-        self.steering.deck_layout = names[(names.index(self.preset) + 1) % len(names)]
+        self.workbench.appearance.deck_layout = names[(names.index(self.preset) + 1) % len(names)]
         self.zoomed = False
         told = tr("layout {name}: {names}", name=self.preset, names=", ".join(names))
-        self._arrange()
+        self.arrange_panes()
         if self.shape not in PRESETS[self.preset]:
             told = tr("layout {name}: seen from 100×30 on", name=self.preset)
-        self.say(self.steering.offered("layout", told))
+        self.say(self.workbench.appearance.with_save_hint("layout", told))
 
     def action_edge(self, edge: str) -> None:
         pane = self.panes[self.active]
@@ -500,32 +473,30 @@ class Deck(Writing):
         return pane if isinstance(pane, LogPane) else self.log_pane
 
     def action_subagent(self, what: str) -> None:
-        self.popping.do(what)
-        self.steering.pull_now()
+        self.popouts.do(what)
+        self.workbench.pull_now()
 
     def on_agents_pane_chosen(self) -> None:
         self._open_agent()
 
     def _open_agent(self) -> None:
         """Look closer at the picked agent: a peek at a subagent, the log for the main one."""
-        if self.popping.list.picked_main:
+        if self.popouts.list.picked_main:
             self.action_pane("log")
         else:
-            self.popping.look_closer()
-            self.steering.pull_now()
+            self.popouts.look_closer()
+            self.workbench.pull_now()
 
     def action_cycle(self) -> None:
-        if self.active == "attempts":
-            self.attempts.cycle()
-        else:
-            self.chart.cycle()
-        self.steering.pull_now()
+        if not self.panes[self.active].cycle():
+            self.panes["chart"].cycle()
+        self.workbench.pull_now()
 
 
-def _changed(look: RunSnapshot, texts: Texts, old: str, new: str) -> tuple[int, int] | None:
+def _changed(snapshot: RunSnapshot, texts: Texts, old: str, new: str) -> tuple[int, int] | None:
     """Lines added and removed; None where a kernel cannot be read."""
     try:
-        before, after = (texts.of(blob, look.kernel)[0] for blob in (old, new))
+        before, after = (texts.of(blob, snapshot.kernel)[0] for blob in (old, new))
     except Exception:  # noqa: BLE001 - told by the pane that shows the kernel
         return None
     return size(compare(before, after))

@@ -6,7 +6,7 @@ Typing never answers a question: `y` counts once the question was in sight for a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,21 +16,23 @@ from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import clean, one_line, split_clean
-from akg_tui.tui.screens.banded import Dimming
+from akg_tui.tui.textual_internals import DimmingScreen
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view import formatting
-from akg_tui.view.controls import command_registry, keymap
-from akg_tui.view.glyphs import ITEM, VERDICT
-from akg_tui.view.language import marked, tr
-from akg_tui.view.spans import BLANK, Line, cells, cut, hang, line
+from akg_tui.view.controls import keymap
+from akg_tui.view.controls.help_rows import help_rows
+from akg_tui.view.controls.run_limits import NAMES, BadLimit, limited
+from akg_tui.view.language import tr
+from akg_tui.view.spans import BLANK, Line, hang, line
 
 if TYPE_CHECKING:
-    from akg_tui.tui.screens.run_screen import Steering
+    from akg_tui.core.task import Policy
+    from akg_tui.tui.screens.run_screen import Workbench
 
 NEWEST = 2_000
+T = TypeVar("T")
 
 
 def text_rows(text: str, room: int) -> list[Line]:
@@ -44,7 +46,7 @@ def text_rows(text: str, room: int) -> list[Line]:
     return rows
 
 
-class Reading(ModalScreen[None], Dimming[None]):
+class Reading(ModalScreen[None], DimmingScreen[None]):
     """`follows`: begin at the end. Nothing can be answered here; escape leads back."""
 
     CSS_PATH = "../styles/reading.tcss"
@@ -74,46 +76,61 @@ class Reading(ModalScreen[None], Dimming[None]):
 _WIDTH = 76
 
 
-class Confirm(ModalScreen[bool], Dimming[bool]):
+class Question(ModalScreen[T], DimmingScreen[T]):
+    """A box with rows of text, and below them the `line` to type on, where there is one."""
+
+    CSS_PATH = "../styles/question.tcss"
+
+    def __init__(self, title: str, line: Input | None = None) -> None:
+        super().__init__()
+        self._title, self._line = title, line
+        self._rows = Rows("question")
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = Content(self._title)
+            yield self._rows
+            if self._line is not None:
+                yield self._line
+
+    def on_mount(self) -> None:
+        if self._line is not None:
+            self._line.focus()
+
+    @property
+    def room(self) -> int:
+        """Columns for a row."""
+        return max(10, min(_WIDTH, self.app.size.width) - 4)
+
+    def show(self, lines: Sequence[Line]) -> None:
+        self._rows.styles.height = len(lines)
+        self._rows.show(tuple(lines))
+
+
+class Confirm(Question[bool]):
     """True: do it. With `typed`, only after that name was typed; `y` is then a letter of it.
     `otherwise` names what the other key does.
     """
 
-    DEFAULT_CSS = """
-    Confirm { align: center middle; background: $ink-ground 60%; }
-    Confirm Vertical {
-        width: 76; max-width: 100%; height: auto; border: round $ink-gold;
-        border-title-color: $ink-gold; background: $surface; padding: 0 1;
-    }
-    Confirm Input { background: $ink-gold-deep; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(False)", show=False)]
     ARM_S: ClassVar[float] = 0.5
 
     def __init__(
         self, title: str, words: Sequence[str], verb: str, *, typed: str = "", otherwise: str = ""
     ) -> None:
-        super().__init__()
-        self._title, self._words, self._verb, self._typed = title, words, verb, typed
+        super().__init__(title, Input(placeholder=tr("its name"), compact=True) if typed else None)
+        self._words, self._verb, self._typed = words, verb, typed
         self._else = otherwise
-        self._rows = Rows("question")
         self._since = 0.0
 
-    def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = Content(self._title)
-            yield self._rows
-            if self._typed:
-                yield Input(placeholder=tr("its name"), compact=True)
-
     def on_mount(self) -> None:
+        super().on_mount()
         self._since = self._now()
-        room = max(10, min(_WIDTH, self.app.size.width) - 4)
-        lines = self.told(room)
+        lines = self.told(self.room)
         if self._typed:
             name = one_line(self._typed)
             told = tr("Type its name to {verb} it: {name}", verb=self._verb, name=name)
-            lines += [BLANK, *hang(told, room, (), "note")]
+            lines += [BLANK, *hang(told, self.room, (), "note")]
         else:
             keys = (
                 ("y", "key"),
@@ -122,17 +139,14 @@ class Confirm(ModalScreen[bool], Dimming[bool]):
                 (f" {self._else or tr('leave it')}", "text"),
             )
             lines += [BLANK, line(*keys)]
-        self._rows.styles.height = len(lines)
-        self._rows.show(tuple(lines))
-        if self._typed:
-            self.query_one(Input).focus()
+        self.show(lines)
 
     def told(self, room: int) -> list[Line]:
         """What will happen, as rows."""
         return [row for each in self._words for row in hang(one_line(each), room, (), "text")]
 
     def _now(self) -> float:
-        return cast("Steering", self.app).wall_clock()
+        return cast("Workbench", self.app).wall_clock()
 
     def on_key(self, event: Key) -> None:
         if self._typed or not event.is_printable:
@@ -147,81 +161,7 @@ class Confirm(ModalScreen[bool], Dimming[bool]):
         self.dismiss(event.value.strip() == one_line(self._typed))
 
 
-_KEYS_LEAST, _KEYS_WIDTH = 12, 24
-
-_VERDICTS = {
-    Verdict.KEEP: marked("correct, and faster than the best beyond doubt"),
-    Verdict.DISCARD: marked("correct, but not faster beyond doubt"),
-    Verdict.FAIL: marked("it does not compile, run in time or match the reference"),
-}
-
-
-_WHERE = {
-    "review": marked("in a review: "),
-    "past": marked("in the past: "),
-    "rounds": marked("comparing: "),
-    "runs": marked("in the list of runs: "),
-}
-
-
-def help_rows(room: int, wanted: str = "") -> list[Line]:
-    """Every command with its keys, by group, then the signs; only what holds `wanted`."""
-    rows: list[Line] = []
-    members = {
-        group: [command for command in listed if _holds(command, wanted)]
-        for group, listed in command_registry.groups().items()
-    }
-    keys = max((cells(_how(c)) for listed in members.values() for c in listed), default=0)
-    column = min(_KEYS_WIDTH, max(_KEYS_LEAST, keys))
-    for group, listed in members.items():
-        if not listed:
-            continue
-        rows += [BLANK, line((tr(group), "title"))] if rows else [line((tr(group), "title"))]
-        for command in listed:
-            rows += hang(_about(command), room, _lead(command, column), "text")
-    return rows if wanted else [*rows, *_signs(room)]
-
-
-def _about(command: command_registry.Command) -> str:
-    where = tr(_WHERE[command.where]) if command.where in _WHERE else ""
-    more = command.keys_now and command.argument is not None
-    return f"{where}{tr(command.help)}{f'  ({_typed(command)})' if more else ''}"
-
-
-def _typed(command: command_registry.Command) -> str:
-    argument = f" {command.argument.name.upper()}" if command.argument else ""
-    return f":{command.label.replace(' ', '-')}{argument}"
-
-
-def _how(command: command_registry.Command) -> str:
-    """Its keys, or what to type where it has none."""
-    return command.shown_key or _typed(command)
-
-
-def _lead(command: command_registry.Command, column: int) -> Line:
-    how = cut(_how(command), column)
-    role = "key" if command.keys_now else "muted"
-    return line((f"{' ' * (column - cells(how))}{how}  ", role))
-
-
-def _holds(command: command_registry.Command, wanted: str) -> bool:
-    texts = (command.id, command.label, command.help, tr(command.label), tr(command.help))
-    found = " ".join((*texts, command.shown_key, tr(command.group))).casefold()
-    return all(word in found for word in wanted.casefold().split())
-
-
-def _signs(room: int) -> list[Line]:
-    rows = [BLANK, line((tr("Signs"), "title"))]
-    for verdict, (glyph, role) in VERDICT.items():
-        lead = line((f"{glyph:>4} {verdict:<8} ", role))
-        rows += hang(tr(_VERDICTS[verdict]), room, lead, "text")
-    others = "  ".join(
-        f"{glyph} {word}" for glyph, word, _, role in ITEM.values() if role.startswith("item")
-    )
-    return [*rows, *hang(others, room, line((f"   {tr('plan')}: ", "muted")), "text")]
-
-
-class Help(ModalScreen[None], Dimming[None]):
+class Help(ModalScreen[None], DimmingScreen[None]):
     """All keys of now. What is typed narrows the list; escape empties the line, then closes."""
 
     CSS_PATH = "../styles/dialogs.tcss"
@@ -244,7 +184,7 @@ class Help(ModalScreen[None], Dimming[None]):
 
     def on_mount(self) -> None:
         sheet = self.query_one("#sheet")
-        title = keymap.worn().name
+        title = keymap.current().name
         sheet.border_title = Content(tr("keys") if title == keymap.DEFAULT else
                                      f"{tr('keys')}: {title}")  # fmt: skip
         self.query_one(Input).focus()
@@ -293,3 +233,33 @@ class Leave(Confirm):
             *hang(f"akg-tui resume {path}", room, line(("  ", "text")), "strong"),
             *([BLANK, *hang(cost, room, (), "muted")] if cost else ()),
         ]
+
+
+class AskLimits(Question[str]):
+    """The limits as they were written, which can be read; "" where it was left without any."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", show=False)]
+
+    def __init__(self, name: str, why: str, policy: Policy, text: str) -> None:
+        super().__init__(tr("limits of the fork"), Input(text, compact=True, select_on_focus=False))
+        self._of, self._why, self._policy = one_line(name), why, policy
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._tell("")
+
+    def _tell(self, fault: str) -> None:
+        ends = tr("{run} would end at once: {why}.", run=self._of, why=self._why)
+        asks = tr("Write other limits ({names}), enter sets them; esc leaves it as it is.",
+                  names=", ".join(NAMES))  # fmt: skip
+        lines = [*hang(ends, self.room, (), "text"), BLANK, *hang(asks, self.room, (), "note")]
+        self.show([*lines, *(hang(fault, self.room, (), "log.error") if fault else ())])
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        try:
+            limited(self._policy, event.value)
+        except BadLimit as error:
+            self._tell(str(error))
+        else:
+            self.dismiss(event.value.strip())

@@ -1,4 +1,4 @@
-"""The lines of the deck that a person writes on: a hint, an answer, a search.
+"""The input lines of the deck: a hint, an answer, a search.
 
 Owns which line is open and what receives the text that is sent.
 """
@@ -8,21 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from textual.events import DescendantBlur
-from textual.widget import Widget
 from textual.widgets import Input
 
 from akg_tui.core import commands as cmd
+from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.panes.source import SourcePane
-from akg_tui.tui.screens.run_screen import Watching
+from akg_tui.tui.screens.run_screen import RunScreen
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.text_line import HintLine, OneLine
+from akg_tui.tui.widgets.tiles import Tiles
 from akg_tui.view.code_rows import Texts
 from akg_tui.view.controls.completion import Kernel, NoSuchReference, offers, resolved, told_of
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
 
-class Finding:
+class Search:
     """A search in one pane, from where it stood when the search began."""
 
     def __init__(self, pane: LineView) -> None:
@@ -67,12 +68,14 @@ class Finding:
         self._pane.search("", 0)
 
 
-class Writing(Watching):
-    """A screen with lines to write on. Which panes there are, and which one is `active` and
-    gets the focus when a line is left, is its subclass's.
+class InputScreen(RunScreen):
+    """A screen with panes, and lines to write on. Which panes there are, and which one is
+    `active` and gets the focus when a line is left, is its subclass's.
     """
 
     active: str
+    panes: dict[str, Pane]
+    body: Tiles
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,12 +84,12 @@ class Writing(Watching):
         self.reply = OneLine("reply", "")
         self._replies_to = ""
         self._answered: Callable[[str], bool | None] | None = None
-        self._finding: Finding | None = None
+        self._finding: Search | None = None
         self.texts = Texts()
         self.reword()
 
-    def pane_at(self, name: str) -> Widget:
-        """The pane of that name."""
+    def action_pane(self, name: str) -> None:
+        """Show a pane and give it the focus."""
         raise NotImplementedError
 
     def reword(self) -> None:
@@ -108,7 +111,7 @@ class Writing(Watching):
         self.reply.open()
 
     def action_hint(self) -> None:
-        if self.steering.look().state.finished:
+        if self.workbench.snapshot().state.finished:
             self.say(tr("the run is over: no agent is there to read a hint"))
             return
         self.hint.open()
@@ -127,50 +130,50 @@ class Writing(Watching):
         except NoSuchReference as error:
             self.say(str(error))
             return
-        if not text.strip() or self.steering.steer(command, tr("the agent reads your hint next")):
+        if not text.strip() or self.workbench.steer(command, tr("the agent reads your hint next")):
             self.hint.value = ""
             self.on_one_line_left()
 
     def with_references(self, text: str) -> str:
         """`text` with what its `@` references stand for. Raises `NoSuchReference`."""
-        look = self.steering.look()
-        kernels = [self._kernel(look), self._kernel(look, best=True)]
-        return resolved(text, look.state, kernels, look.tag_key)
+        snapshot = self.workbench.snapshot()
+        kernels = [self._kernel(snapshot), self._kernel(snapshot, best=True)]
+        return resolved(text, snapshot.state, kernels, snapshot.tag_key)
 
-    def _kernel(self, look: RunSnapshot, *, best: bool = False) -> Kernel:
-        state = look.state
+    def _kernel(self, snapshot: RunSnapshot, *, best: bool = False) -> Kernel:
+        state = snapshot.state
         kept = state.best.blob if state.best else state.seed_blob
         name = f"the best {state.task.files.editable}" if best else state.task.files.editable
-        return Kernel(name, self._lines(look, kept if best else state.work_blob))
+        return Kernel(name, self._lines(snapshot, kept if best else state.work_blob))
 
-    def _lines(self, look: RunSnapshot, blob: str) -> Sequence[str]:
+    def _lines(self, snapshot: RunSnapshot, blob: str) -> Sequence[str]:
         """The lines of a kernel; none where it cannot be read."""
         try:
-            return self.texts.of(blob, look.kernel)[0]
+            return self.texts.of(blob, snapshot.kernel)[0]
         except Exception:  # noqa: BLE001 - told by the pane that shows the kernel
             return ()
 
     def _references(self, text: str) -> list[str]:
-        look = self.steering.look()
-        return offers(text, look.state, self._kernel(look), look.tag_key)
+        snapshot = self.workbench.snapshot()
+        return offers(text, snapshot.state, self._kernel(snapshot), snapshot.tag_key)
 
     def _referred(self, text: str) -> str:
-        look = self.steering.look()
-        return told_of(text, look.state, self._kernel(look), look.tag_key)
+        snapshot = self.workbench.snapshot()
+        return told_of(text, snapshot.state, self._kernel(snapshot), snapshot.tag_key)
 
     def _send_reply(self, text: str) -> None:
-        open_question = self.steering.look().state.question
+        open_question = self.workbench.snapshot().state.question
         if open_question is None or f"question {open_question.number}" != self._replies_to:
             self.say(tr("that question is not open any more; your words are still on the line"))
             return
         command = cmd.AnswerQuestion(open_question.number, text)
-        if self.steering.steer(command, tr("the agent goes on with your answer")):
+        if self.workbench.steer(command, tr("the agent goes on with your answer")):
             self.reply.value = ""
             self.on_one_line_left()
 
     def on_one_line_left(self) -> None:
         self._close_lines()
-        self.pane_at(self.active).focus()
+        self.panes[self.active].focus()
 
     def _close_lines(self) -> None:
         for each in (self.hint, self.reply, self.prompt):
@@ -215,11 +218,11 @@ class Writing(Watching):
             self.tell(self._finding.step(event.step))
 
     def action_find(self, begin: str = "") -> None:
-        pane = self.pane_at(self.active)
+        pane = self.panes[self.active]
         if not isinstance(pane, LineView):
             self.say(tr("there are no rows to search in this pane"))
             return
         self._answered = None
-        self._finding = Finding(pane)
+        self._finding = Search(pane)
         what = tr("the number of a line") if begin else tr("find, or :120 for a line")
         self.prompt.open(tr("{what}: enter goes on, esc leaves", what=what), begin)

@@ -32,7 +32,7 @@ from akg_tui.store.run_list import JOURNAL
 from akg_tui.store.task_folder import TASK_FILE
 from akg_tui.tui import run_start
 from akg_tui.tui.run_start import Draft, Unfit
-from akg_tui.tui.screens.banded import Dimming
+from akg_tui.tui.textual_internals import DimmingScreen
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view import formatting
@@ -65,16 +65,10 @@ def tasks_below(folder: Path) -> list[Path]:
     return found
 
 
-class Begin(ModalScreen[RunRequest | None], Dimming[RunRequest | None]):
-    DEFAULT_CSS = """
-    Begin { align: center middle; background: $ink-ground 60%; }
-    Begin LineView {
-        width: 86; max-width: 100%; height: auto; max-height: 80%; min-height: 10;
-        border: round $ink-flame; border-title-color: $ink-flame; border-title-style: bold;
-        border-subtitle-color: $ink-ash; background: $surface; padding: 0 1;
-        scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0;
-    }
-    """
+class ChooseStart(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
+    """The list of what a run can start from: a kernel, a task folder, a bundled sample."""
+
+    CSS_PATH = "../styles/new_run.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", show=False),
         Binding("enter", "choose", show=False),
@@ -163,7 +157,7 @@ class _Choices(LineView):
 
     def action_step(self, step: int) -> None:
         screen = self.screen
-        assert isinstance(screen, Begin)
+        assert isinstance(screen, ChooseStart)
         screen.move(step)
 
 
@@ -225,24 +219,10 @@ _OF_AGENT = {
 }
 
 
-class Wizard(ModalScreen[RunRequest | None], Dimming[RunRequest | None]):
-    DEFAULT_CSS = """
-    Wizard { align: center middle; background: $ink-ground 60%; }
-    Wizard #box {
-        width: 86; max-width: 100%; height: auto; max-height: 100%; overflow-y: auto;
-        border: round $ink-flame; scrollbar-size-vertical: 1;
-        border-title-color: $ink-flame; border-title-style: bold;
-        border-subtitle-color: $ink-ash; background: $surface; padding: 0 1;
-    }
-    Wizard #fields { height: auto; }
-    Wizard Horizontal { height: 1; }
-    Wizard Static { width: 13; color: $ink-ash; }
-    Wizard Input { width: 1fr; background: $ink-ground; }
-    Wizard Input:focus { background: $ink-gold-deep; }
-    Wizard #fault { margin-left: 13; height: auto; max-height: 3; display: none; }
-    Wizard #about { height: 1; margin: 1 0 0 13; }
-    Wizard #told { height: 4; }
-    """
+class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
+    """Fields that describe a task; enter checks it, and enter again writes it."""
+
+    CSS_PATH = "../styles/new_run.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
         Binding("tab", "complete", show=False),

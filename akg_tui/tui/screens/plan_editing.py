@@ -1,7 +1,6 @@
-"""A person's hand in the plan: add, edit, drop, reorder and pin items, each as a command.
+"""Edits the plan from the deck: add, edit, drop, reorder and pin items, each as a command.
 
-Knows which item is picked and how to ask for its words. Whether a change may be made is for
-core to say, in its own words.
+Asks for the text of an item. Core decides whether a change is allowed, and says why not.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from akg_tui.view.language import tr
 if TYPE_CHECKING:
     from akg_tui.core.state import Item
     from akg_tui.tui.panes.plan import PlanPane
-    from akg_tui.tui.screens.run_screen import Steering
+    from akg_tui.tui.screens.run_screen import Workbench
 
 Asker = Callable[[str, str, Callable[[str], None]], None]
 """Asks for a line: what for, what stands there already, and who takes it."""
@@ -28,16 +27,18 @@ Confirmer = Callable[[Confirm, Callable[[bool | None], None]], object]
 """Asks a question, and tells the answer."""
 
 
-class PlanHand:
+class PlanEditing:
+    """Edits the item that is picked in a `pane`."""
+
     def __init__(
         self,
-        steering: Steering,
+        workbench: Workbench,
         pane: PlanPane,
         ask: Asker,
         say: Callable[[str], None],
         confirm: Confirmer,
     ) -> None:
-        self._steering = steering
+        self._workbench = workbench
         self._pane = pane
         self._ask = ask
         self._say = say
@@ -70,13 +71,13 @@ class PlanHand:
             self._move(item, -1 if what == "up" else 1)
 
     def _send(self, command: cmd.Command, told: str) -> bool:
-        return self._steering.steer(command, told)
+        return self._workbench.steer(command, told)
 
     def _add(self, text: str) -> None:
         if text.strip():
-            known = {item.id for item in self._steering.look().state.items}
+            known = {item.id for item in self._workbench.snapshot().state.items}
             if self._send(cmd.AddItem(text.strip()), tr("the item is in the plan")):
-                items = self._steering.look().state.items
+                items = self._workbench.snapshot().state.items
                 self._pane.choose(next((i.id for i in items if i.id not in known), ""))
 
     def _edit(self, item: Item, text: str) -> None:
@@ -88,7 +89,7 @@ class PlanHand:
     def _drop(self, item: Item) -> None:
         dropped = tr("{item} is dropped", item=item.id)
         is_open = item.state in (ItemState.PENDING, ItemState.ACTIVE)
-        if not is_open or self._steering.look().past is not None:
+        if not is_open or self._workbench.snapshot().past is not None:
             self._send(cmd.DropItem(item.id), dropped)  # refused with the reason
             return
 
@@ -103,7 +104,7 @@ class PlanHand:
         self._confirm(Confirm(tr("drop {item}?", item=item.id), words, tr("drop")), drop)
 
     def _move(self, item: Item, step: int) -> None:
-        order = [each.id for each in self._steering.look().state.pending]
+        order = [each.id for each in self._workbench.snapshot().state.pending]
         if item.id not in order:
             self._say(tr("{item} is {word}: only pending items can be moved",
                          item=item.id, word=item.word))  # fmt: skip

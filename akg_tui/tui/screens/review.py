@@ -13,7 +13,8 @@ from textual.widgets import Input
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
-from akg_tui.tui.screens.run_screen import Watching, bindings, called
+from akg_tui.tui.keyboard import bindings
+from akg_tui.tui.screens.run_screen import RunScreen, waiting_line
 from akg_tui.tui.widgets.approval_card import ARM_S, Arming, Ident
 from akg_tui.tui.widgets.diff_view import DiffView
 from akg_tui.tui.widgets.painted import Rows
@@ -39,21 +40,23 @@ def _answer_keys() -> set[str]:
     return {key for c in at("review") if c.action.startswith("answer(") for key in c.keys_now}
 
 
-class Review(Watching):
+class Review(RunScreen):
+    """The review of the candidate in a snapshot."""
+
     CSS_PATH = "../styles/review.tcss"
     BINDINGS = bindings("review")
 
-    def __init__(self, look: RunSnapshot, colours: Colours, texts: Texts) -> None:
+    def __init__(self, snapshot: RunSnapshot, colours: Colours, texts: Texts) -> None:
         super().__init__()
-        state = look.state
+        state = snapshot.state
         assert state.best is not None
         self._blob = state.work_blob
         self._attempt = state.next_attempt
         self._item = state.active or ""
         self._best = state.best
-        self._first = look
+        self._first = snapshot
         self.about = Rows("about")
-        self.diff = DiffView(look, colours, texts, self._best.blob, self._blob)
+        self.diff = DiffView(snapshot, colours, texts, self._best.blob, self._blob)
         self.comment = OneLine("comment", "")
         self._arming = Arming()
         self._comment = ""
@@ -84,16 +87,16 @@ class Review(Watching):
             keep=keep, drop=drop, back=back,
         )  # fmt: skip
 
-    def pull(self, look: RunSnapshot) -> None:
-        gate = self._gate(look)
+    def pull(self, snapshot: RunSnapshot) -> None:
+        gate = self._gate(snapshot)
         self._arming.ask(gate)
         if gate is not None and self.is_current:
-            self.call_after_refresh(self._arming.painted, look.now)
-        self._take_letter(look, gate)
+            self.call_after_refresh(self._arming.painted, snapshot.now)
+        self._take_letter(snapshot, gate)
         room = max(1, self.app.size.width - 2)
-        rows = [*self._about(look.state), self._standing(look, gate)]
+        rows = [*self._about(snapshot.state), self._standing(snapshot, gate)]
         self.about.show(tuple(fit(row, room) for row in rows))
-        self.footer.pull(footer("review", look.state), look.now)
+        self.footer.pull(footer("review", snapshot.state), snapshot.now)
 
     def typed(self, now: float, key: str) -> None:
         if key not in _answer_keys():
@@ -103,11 +106,11 @@ class Review(Watching):
     def answerable(self, now: float) -> Ident | None:
         return self._arming.answerable(now)
 
-    def _gate(self, look: RunSnapshot) -> int | None:
+    def _gate(self, snapshot: RunSnapshot) -> int | None:
         """The open gate, if it asks about the candidate shown here."""
-        gate = look.state.gate
+        gate = snapshot.state.gate
         asks = gate is not None and gate.kind in ("keep", "edit")
-        mine = look.gate_waits and asks and gate is not None and gate.attempt == self._attempt
+        mine = snapshot.gate_waits and asks and gate is not None and gate.attempt == self._attempt
         return gate.gate if mine and gate is not None else None
 
     def _about(self, state: RunState) -> list[Line]:
@@ -144,13 +147,13 @@ class Review(Watching):
             figures.append(f"{tr('error')} {off}")
         return [head, line((told, "figure")), line((", ".join(figures), "muted"))]
 
-    def _standing(self, look: RunSnapshot, gate: int | None) -> Line:
+    def _standing(self, snapshot: RunSnapshot, gate: int | None) -> Line:
         if gate is not None:
             if self._letter is not None:
                 answer = tr(_WORDS[self._letter[0]])
                 told = tr("{answer}: in a moment, unless something is typed", answer=answer)
                 return line((told, "note"))
-            if not self._arming.armed(gate, look.now):
+            if not self._arming.armed(gate, snapshot.now):
                 return line((tr("the run waits for you: the keys count in a moment"), "note"))
             comment = f"  {tr('comment')}: {one_line(self._comment)}" if self._comment else ""
             keep = (way_to("review.keep"), "key"), (f" {tr('keep')}  ", "text")
@@ -165,28 +168,30 @@ class Review(Watching):
                 (way_to("review.comment"), "key"), (f" {tr('comment')}", "text"),
                 (comment, "muted"),
             )  # fmt: skip
-        if call := called(look, "review.close"):
+        if call := waiting_line(snapshot, "review.close"):
             return call
-        for attempt in look.state.attempts:
+        for attempt in snapshot.state.attempts:
             if attempt.number == self._attempt:
                 glyph, role = VERDICT[attempt.verdict]
                 return line((f"{glyph} {attempt.verdict} ", role), retold(one_line(attempt.reason)))
-        told = tr("in {phase}: nothing waits for an answer", phase=look.state.phase)
+        told = tr("in {phase}: nothing waits for an answer", phase=snapshot.state.phase)
         return line((told, "muted"))
 
     def action_answer(self, answer: Verdict) -> None:
-        look = self.steering.look()
-        gate = self._gate(look)
+        snapshot = self.workbench.snapshot()
+        gate = self._gate(snapshot)
         self._letter = None
         armed = gate is not None and (
-            self._arming.armed(gate, look.now) or gate == self.steering.vouched
+            self._arming.armed(gate, snapshot.now) or gate == self.workbench.vouched
         )
-        if self.steering.typing:
-            self._arming.typed(look.now)  # whatever comes of it, the next letter is a second one
+        if self.workbench.typing:
+            self._arming.typed(
+                snapshot.now
+            )  # whatever comes of it, the next letter is a second one
         if gate is None:
             self.say(tr("no answer is asked for this candidate now"))
         elif not armed:
-            self._arming.typed(look.now)
+            self._arming.typed(snapshot.now)
             self.say(tr("not yet: the keys count after a moment in sight without another key"))
         elif answer == "keep" and self.diff.left_out:
             told = tr("with hunks left out it was never measured: {key} sends it back",
@@ -197,45 +202,45 @@ class Review(Watching):
             told = tr("say first what to change: {out} leaves a hunk out, {write} comments",
                       out=out, write=write)  # fmt: skip
             self.say(told)
-        elif self.steering.typing:
-            self._letter = answer, gate, look.now
+        elif self.workbench.typing:
+            self._letter = answer, gate, snapshot.now
             self.set_timer(ARM_S, self._due)
-            self.steering.pull_now()
+            self.workbench.pull_now()
         else:
-            self._send(look, answer)
+            self._send(snapshot, answer)
 
     def _due(self) -> None:
         """Look whether the letter has stood alone for long enough."""
-        self.steering.pull_now()
+        self.workbench.pull_now()
         if self._letter is not None:
             self.set_timer(ARM_S / 10, self._due)
 
-    def _take_letter(self, look: RunSnapshot, gate: int | None) -> None:
+    def _take_letter(self, snapshot: RunSnapshot, gate: int | None) -> None:
         if self._letter is None:
             return
         answer, asked, since = self._letter
         if gate != asked or not self.is_current:
             self._letter = None
-        elif look.now - since >= ARM_S:
+        elif snapshot.now - since >= ARM_S:
             self._letter = None
-            self._send(look, answer)
+            self._send(snapshot, answer)
 
-    def _send(self, look: RunSnapshot, answer: Verdict) -> None:
+    def _send(self, snapshot: RunSnapshot, answer: Verdict) -> None:
         diff = self.diff
-        sent = commands_of(look.state, answer, self._comment, diff.unwanted, diff.shown)
+        sent = commands_of(snapshot.state, answer, self._comment, diff.unwanted, diff.shown)
         told = {
             "keep": tr("attempt {attempt}: kept", attempt=self._attempt),
             "reject": tr("attempt {attempt}: discarded", attempt=self._attempt),
             "back": tr("attempt {attempt}: sent back to the agent", attempt=self._attempt),
         }[answer]
-        if not self.steering.steer(sent[0], told):
+        if not self.workbench.steer(sent[0], told):
             return
         for command in sent[1:]:
-            self.steering.steer(command, told)
+            self.workbench.steer(command, told)
         self.dismiss()
 
     def action_comment(self) -> None:
-        if self._gate(self.steering.look()) is None:
+        if self._gate(self.workbench.snapshot()) is None:
             self.say(tr("no answer is asked for this candidate now"))
         else:
             self.comment.open()
@@ -247,14 +252,14 @@ class Review(Watching):
     def on_one_line_left(self) -> None:
         self.comment.close()
         self.diff.focus()
-        self.steering.pull_now()
+        self.workbench.pull_now()
 
     def action_hunk(self, step: int) -> None:
         self.diff.to_hunk(step)
 
     def action_leave_out(self) -> None:
         self.diff.leave_out()
-        self.steering.pull_now()
+        self.workbench.pull_now()
 
     def action_split(self) -> None:
         self.diff.split = not self.diff.is_split

@@ -6,140 +6,40 @@ Shows what it was given when it was opened; nothing here changes a run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.content import Content
 
-from akg_tui.core.measurement import Outcome
-from akg_tui.core.phases import Verdict
-from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import Attempt, RunState
-from akg_tui.tui.screens.run_screen import Watching, bindings, called
+from akg_tui.tui.keyboard import bindings
+from akg_tui.tui.screens.run_screen import RunScreen, waiting_line
+from akg_tui.tui.textual_internals import drop_keys
 from akg_tui.tui.widgets.diff_view import without_colours
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import CodeRows, Colours, Texts
+from akg_tui.view.comparison import HalfRows, OneSideRows, Side, SideRows, filled, side_of
 from akg_tui.view.controls.command_registry import Where, footer
-from akg_tui.view.diff import Compared, Kind, Row, SideBySide, compare, find_hunks, folded, size
-from akg_tui.view.glyphs import VERDICT
-from akg_tui.view.language import retold, tr
-from akg_tui.view.lazy_rows import OnDemand
+from akg_tui.view.diff import Compared, SideBySide, compare, find_hunks, folded, size
+from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.spans import Line, fit, line, width
+from akg_tui.view.spans import fit, line
 
 CONTEXT = 4
 SIDE_BY_SIDE = 100  # columns; with fewer, the two stand in one column
 
 
-@dataclass(frozen=True)
-class Exhibit:
-    """One side: who it is, in lines, and its kernel. `key` names the text."""
-
-    key: str
-    title: Line
-    about: tuple[Line, ...]
-    text: str
-
-
-def exhibit(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> Exhibit:
-    """An attempt of a run, as one side."""
-    glyph, role = VERDICT[attempt.verdict]
-    if attempt.number:
-        item = one_line(state.item(attempt.item).text)
-        title = line(
-            (f"{tr('round {number}', number=attempt.round)} ", "strong"),
-            (f"{glyph} {attempt.verdict} ", role),
-            (f"{attempt.item} ", "accent"),
-            (item, "text"),
-        )
-    else:
-        title = line((f"{tr('the seed')} ", "strong"))
-    measured = attempt.measurement
-    over = formatting.times(attempt.over_seed) if attempt.over_seed else ""
-    took = formatting.milliseconds(measured.candidate_ms) if measured.candidate_ms else ""
-    first = line(
-        (over, "figure"),
-        (f" {tr('the seed')}  " if over else "", "muted"),
-        (tr("{time} a call", time=took) if took else "", "text"),
-    )
-    if measured.outcome is not Outcome.CORRECT:
-        second = line((retold(one_line(measured.message)), "log.error"))
-    elif attempt.number and measured.ratio:
-        second = line((formatting.sure(measured.ratio), "text"))
-    else:
-        second = line((tr("against the reference"), "muted"))
-    if attempt.verdict is Verdict.KEEP and attempt.number in state.undone:
-        second = (*second, (f"  {tr('undone')}", "note"))
-    return Exhibit(attempt.blob, title, (first, second), kernel(attempt.blob))
-
-
-class SideRows(OnDemand[Line]):
-    """Pairs of rows, drawn when asked for."""
-
-    def __init__(self, old: CodeRows, new: CodeRows, room: int) -> None:
-        self.old, self.new = old, new
-        self._half = (room - 3) // 2
-
-    def __len__(self) -> int:
-        return len(self.old)
-
-    def _made(self, index: int) -> Line:
-        left, right = self.old[index], self.new[index]
-        if self.old.compared[index].kind is Kind.GAP:
-            return left
-        return (*_filled(left, self._half), (" │ ", "phase.rule"), *_filled(right, self._half))
-
-
-def _filled(row: Line, room: int) -> Line:
-    row = fit(row, room)
-    ground = row[-1][1] if row and "|" in row[-1][1] else "text"
-    return (*row, (" " * (room - width(row)), ground))
-
-
-_NONE = Row(Kind.SAME, 0, 0)
-
-
-class _SideRows(OnDemand[Row]):
-    """The rows of one side of pairs: 0 the left, 1 the right, each with its own number."""
-
-    def __init__(self, rows: Compared, pairs: SideBySide, side: int) -> None:
-        self.last = rows.last
-        self._rows, self._pairs, self._side = rows, pairs, side
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def _made(self, index: int) -> Row:
-        number = self._pairs[index][self._side]
-        if number is None:
-            return _NONE
-        row = self._rows[number]
-        if row.kind is Kind.SAME and not self._side:
-            return Row(row.kind, row.old, row.old, row.text)
-        return row
-
-
-class _Half(CodeRows):
-    """One side; a row without a partner is empty."""
-
-    def _row(self, row: Row) -> Line:
-        return () if row is _NONE else super()._row(row)
-
-
 class _View(LineView):
-    """The arrows to the sides are the screen's: they choose another round."""
+    """Leaves the left and right arrows to the screen, which chooses another round."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        for key in ("left", "right"):
-            self._bindings.key_to_bindings.pop(key, None)
+        drop_keys(self, "left", "right")
 
 
-class Rounds(Watching):
-    """Attempts `left` and `right` of the run in `look`; or two `sides` that stay as they are."""
+class Rounds(RunScreen):
+    """Attempts `left` and `right` of the run in `snapshot`, or two fixed `sides`."""
 
     CSS_PATH = "../styles/rounds.tcss"
     BINDINGS = bindings("rounds")
@@ -147,33 +47,33 @@ class Rounds(Watching):
 
     def __init__(
         self,
-        look: RunSnapshot | None,
+        snapshot: RunSnapshot | None,
         left: int = 0,
         right: int = 0,
         *,
-        sides: tuple[Exhibit, Exhibit] | None = None,
+        sides: tuple[Side, Side] | None = None,
         tag_key: bytes = b"",
         texts: Texts | None = None,
     ) -> None:
         super().__init__()
-        self._first = look
+        self._first = snapshot
         self._chosen = {"left": left, "right": right}
         self._sides = sides
-        self._tag_key = look.tag_key if look else tag_key
+        self._tag_key = snapshot.tag_key if snapshot else tag_key
         self._colours, self._texts = Colours(), texts or Texts()
         self._compared: tuple[tuple[str, str], Compared] | None = None
-        self._missing: Sequence[Exhibit] = ()
+        self._missing: Sequence[Side] = ()
         self._whole = False
         self._shows = 0
         self._hunks: tuple[int, ...] = ()
         self.about = Rows("about")
         self.view = _View("diff")
-        self.call = Rows("call")
+        self.waiting = Rows("call")
 
     def compose(self) -> ComposeResult:
         yield self.about
         yield self.view
-        yield self.call
+        yield self.waiting
         yield self.footer
 
     def on_mount(self) -> None:
@@ -186,32 +86,34 @@ class Rounds(Watching):
     def reword(self) -> None:
         self._show()
 
-    def pull(self, look: RunSnapshot | None) -> None:
-        self._foot(look)
-        told = called(look, "rounds.close")
-        self.call.display = bool(told)
-        self.call.show((told,))
+    def pull(self, snapshot: RunSnapshot | None) -> None:
+        self._foot(snapshot)
+        told = waiting_line(snapshot, "rounds.close")
+        self.waiting.display = bool(told)
+        self.waiting.show((told,))
 
-    def _foot(self, look: RunSnapshot | None) -> None:
-        state = look.state if look else None
-        self.footer.pull(footer("rounds", state), self.steering.wall_clock())
+    def _foot(self, snapshot: RunSnapshot | None) -> None:
+        state = snapshot.state if snapshot else None
+        self.footer.pull(footer("rounds", state), self.workbench.wall_clock())
 
     @property
-    def sides(self) -> tuple[Exhibit, Exhibit]:
+    def sides(self) -> tuple[Side, Side]:
         if self._sides is not None:
             return self._sides
-        look = self._first
-        assert look is not None
-        left, right = (look.state.attempts[self._chosen[side]] for side in ("left", "right"))
-        return exhibit(look.state, left, look.kernel), exhibit(look.state, right, look.kernel)
+        snapshot = self._first
+        assert snapshot is not None
+        left, right = (snapshot.state.attempts[self._chosen[side]] for side in ("left", "right"))
+        return side_of(snapshot.state, left, snapshot.kernel), side_of(
+            snapshot.state, right, snapshot.kernel
+        )
 
     def _show(self) -> None:
         self._shows += 1
-        self.about.show(tuple(line((self._called(side), "muted")) for side in ("left", "right")))
+        self.about.show(tuple(line((self._side_name(side), "muted")) for side in ("left", "right")))
         self.view.take(self._shows, self._build)
         self._foot(self._first)
 
-    def _called(self, side: str) -> str:
+    def _side_name(self, side: str) -> str:
         """What is told of a side whose kernel cannot be read."""
         if self._first is None:
             return ""
@@ -226,7 +128,7 @@ class Rounds(Watching):
         head = [old.title, *old.about], [new.title, *new.about]
         if wide:
             rows = [
-                (*_filled(left, half), (" │ ", "phase.rule"), *fit(right, half))
+                (*filled(left, half), (" │ ", "phase.rule"), *fit(right, half))
                 for left, right in zip(*head, strict=True)
             ]
         else:
@@ -241,7 +143,7 @@ class Rounds(Watching):
             self._missing = missing
             self.run_worker(self._colour(), group="colour")
 
-    def _draw(self, old: Exhibit, new: Exhibit, room: int, *, wide: bool) -> None:
+    def _draw(self, old: Side, new: Side, room: int, *, wide: bool) -> None:
         (before, old_widest), (after, new_widest) = self._lines(old), self._lines(new)
         if self._compared is None or self._compared[0] != (old.key, new.key):
             self._compared = (old.key, new.key), compare(before, after)
@@ -254,10 +156,10 @@ class Rounds(Watching):
         found = find_hunks(shown)
         if wide:
             pairs, key = SideBySide(shown, found), self._tag_key
-            left, right = _SideRows(shown, pairs, 0), _SideRows(shown, pairs, 1)
+            left, right = OneSideRows(shown, pairs, 0), OneSideRows(shown, pairs, 1)
             rows = SideRows(
-                _Half(left, key, old=old_ink, new=old_ink, widest=widest),
-                _Half(right, key, old=old_ink, new=new_ink, widest=widest),
+                HalfRows(left, key, old=old_ink, new=old_ink, widest=widest),
+                HalfRows(right, key, old=old_ink, new=new_ink, widest=widest),
                 room,
             )
             self._hunks = tuple(pairs.starts)
@@ -270,7 +172,7 @@ class Rounds(Watching):
             self.view.put(unified, columns=unified.columns)
         self.view.border_subtitle = Content(formatting.count(len(self._hunks), "change"))
 
-    def _lines(self, side: Exhibit) -> tuple[tuple[str, ...], int]:
+    def _lines(self, side: Side) -> tuple[tuple[str, ...], int]:
         return self._texts.of(side.key, lambda _: side.text)
 
     async def _colour(self) -> None:
@@ -296,7 +198,7 @@ class Rounds(Watching):
         top = self.view.scroll_offset.y + 1
         found = [n for n in self._hunks if (n > top if step > 0 else n < top)]
         if found:
-            self.view._move(max(0, (found[0] if step > 0 else found[-1]) - 1))
+            self.view.scroll_now(max(0, (found[0] if step > 0 else found[-1]) - 1))
 
     def action_fold(self) -> None:
         self._whole = not self._whole

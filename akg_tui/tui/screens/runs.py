@@ -1,4 +1,4 @@
-"""The runs below a folder: the screen that the workbench begins with when no run is named.
+"""The list of runs below a folder, the first screen where no run is named.
 
 Shows what a catalogue has found and read; opens, resumes, forks, compares, reports and
 discards runs by the same functions as the commands of the command line.
@@ -19,9 +19,10 @@ from textual.widgets import Input
 from akg_tui.core.sanitize import one_line
 from akg_tui.store.errors import StoreError
 from akg_tui.tui import run_start
-from akg_tui.tui.report_process import reported
+from akg_tui.tui.export import reported
+from akg_tui.tui.keyboard import bindings
 from akg_tui.tui.screens.dialogs import Confirm
-from akg_tui.tui.screens.run_screen import Watching, bindings
+from akg_tui.tui.screens.run_screen import RunScreen
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.text_line import OneLine
@@ -44,7 +45,6 @@ from akg_tui.view.spans import Line, fit, line, spread
 
 if TYPE_CHECKING:
     from akg_tui.engine.run_service import RunRequest
-    from akg_tui.tui.app import WorkbenchApp
 
 SETTLE_S = 0.3  # between two orders of the list that nobody asked for
 
@@ -74,10 +74,12 @@ class RunsView(LineView):
     def show_row(self, row: int) -> None:
         top = self.scroll_offset.y
         if not top <= row < top + self.page:
-            self._move(max(0, row if row < top else row - self.page + 1))
+            self.scroll_now(max(0, row if row < top else row - self.page + 1))
 
 
-class Runs(Watching):
+class Runs(RunScreen):
+    """The list of the runs below `folder`, with a filter and a cursor."""
+
     CSS_PATH = "../styles/runs.tcss"
     BINDINGS = bindings("runs")
     where: Where = "runs"
@@ -125,11 +127,7 @@ class Runs(Watching):
     @property
     def sort(self) -> str:
         """The order of the list."""
-        return self.workbench.runs_sort
-
-    @property
-    def workbench(self) -> WorkbenchApp:
-        return cast("WorkbenchApp", self.app)
+        return self.workbench.appearance.runs_sort
 
     @property
     def here(self) -> ListedRun | None:
@@ -141,7 +139,7 @@ class Runs(Watching):
         """What tells that the list is not what is shown."""
         return self.catalogue.version
 
-    def pull(self, look: RunSnapshot) -> None:
+    def pull(self, snapshot: RunSnapshot) -> None:
         """It watches no run."""
 
     def pull_runs(self, now: float) -> None:
@@ -228,12 +226,13 @@ class Runs(Watching):
         self.cursor = max(0, min(len(self.shown) - 1, row))
         self._at = self.here.path if self.here else None
         self.view.show_row(self.cursor)
-        self.pull_runs(self.steering.wall_clock())
+        self.pull_runs(self.workbench.wall_clock())
 
-    def come_to(self, path: Path) -> None:
+    def come_to(self, path: Path) -> bool:
         """Put the cursor on this run as soon as it is found."""
         self._at = path
         self.catalogue.refresh()
+        return True
 
     def back_from(self, path: str) -> None:
         """A run was left: what is listed of it may be old."""
@@ -293,16 +292,17 @@ class Runs(Watching):
 
     async def _compare(self, one: Path, other: Path) -> None:
         from akg_tui.engine.follower import Followed
-        from akg_tui.tui.screens.rounds import Exhibit, Rounds, exhibit
+        from akg_tui.tui.screens.rounds import Rounds
+        from akg_tui.view.comparison import Side, side_of
 
-        def side(path: Path) -> Exhibit | None:
+        def side(path: Path) -> Side | None:
             run = Followed(path)
             state = run.state
             if state.best is None:
                 return None
-            found = exhibit(state, state.attempts[state.best.attempt], run.kernel)
+            found = side_of(state, state.attempts[state.best.attempt], run.kernel)
             name = line((f"{one_line(path.name)}: ", "strong"), *found.title)
-            return Exhibit(f"{path}:{found.key}", name, found.about, found.text)
+            return Side(f"{path}:{found.key}", name, found.about, found.text)
 
         try:
             sides = [await asyncio.to_thread(side, path) for path in (one, other)]
@@ -344,7 +344,7 @@ class Runs(Watching):
     def _forked(self, path: Path, number: int) -> None:
         from akg_tui.tui.fork_actions import fork
 
-        self.run_worker(fork(self.workbench, path, number, self.say), name="fork")
+        self.run_worker(fork(self.app, path, number, self.say), name="fork")
 
     def action_discard(self) -> None:
         run = self._chosen()
@@ -396,9 +396,9 @@ class Runs(Watching):
         self.say(await reported(path))
 
     def action_new(self) -> None:
-        from akg_tui.tui.screens.new_run import Begin
+        from akg_tui.tui.screens.new_run import ChooseStart
 
-        self.app.push_screen(Begin(self.folder), self._begun)
+        self.app.push_screen(ChooseStart(self.folder), self._begun)
 
     def _begun(self, request: RunRequest | None) -> None:
         if request is not None:
@@ -407,11 +407,11 @@ class Runs(Watching):
 
     def action_sort(self) -> None:
         order = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
-        self.workbench.runs_sort = order
-        self.say(self.workbench.offered("sort", f"{tr('by')} {tr(self.sort)}"))
+        self.workbench.appearance.runs_sort = order
+        self.say(self.workbench.appearance.with_save_hint("sort", f"{tr('by')} {tr(self.sort)}"))
         self._sort()
         self.view.show_row(self.cursor)
-        self.pull_runs(self.steering.wall_clock())
+        self.pull_runs(self.workbench.wall_clock())
 
     def action_filter(self) -> None:
         self.filter.open()
@@ -419,7 +419,7 @@ class Runs(Watching):
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.input is self.filter:
             self._sort()
-            self.pull_runs(self.steering.wall_clock())
+            self.pull_runs(self.workbench.wall_clock())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         value = event.value.strip()

@@ -1,7 +1,7 @@
-"""A person's hand on the subagents of a run: pop one out of the deck, write to it, stop it.
+"""The popouts of subagents on the deck: open, place and close them, message or stop a subagent.
 
-Knows which popouts are open and which subagent is meant. What a message or a stop does to
-the run is for core to say; where a popout stands is for `akg_tui.view.controls.layout`.
+Owns which popouts are open and which subagent a key acts on. `akg_tui.view.controls.layout`
+places them; core accepts or refuses a message or a stop.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.view import formatting
 from akg_tui.view.agents import Agent, state_told
 from akg_tui.view.controls.completion import NoSuchReference
-from akg_tui.view.controls.layout import MOST_TILES, PANES, How, Place, Popout, Shape, laid
+from akg_tui.view.controls.layout import MOST_TILES, PANES, How, Place, Popout, laid
+from akg_tui.view.controls.panes import Shape
 from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
     from akg_tui.tui.panes.agents import AgentsPane
-    from akg_tui.tui.screens.deck import Deck
+    from akg_tui.tui.screens.input_lines import InputScreen
 
 
-class Popping:
+class SubagentPopouts:
     """The popouts of one deck. `list` is the pane of all agents."""
 
-    def __init__(self, deck: Deck, agents: AgentsPane) -> None:
+    def __init__(self, deck: InputScreen, agents: AgentsPane) -> None:
         self._deck = deck
         self.list = agents
-        self.fleet = agents.fleet
+        self.agent_list = agents.agent_list
         self.open: dict[str, Popout] = {}
         self._names = (f"popout-{number}" for number in count(1))
         self._below = deck.active  # the pane that has the focus when a popout goes
@@ -97,11 +98,11 @@ class Popping:
         at work.
         """
         if self._here is not None:
-            return self.fleet.find(self._here.agent)
+            return self.agent_list.find(self._here.agent)
         if self._deck.active == self.list.id and (picked := self.list.picked) is not None:
             return picked
         drawer = self._drawer()
-        return (self.fleet.find(drawer.agent) if drawer else None) or self.fleet.newest
+        return (self.agent_list.find(drawer.agent) if drawer else None) or self.agent_list.newest
 
     def _pop(self, agent: Agent, how: How) -> None:
         """Show it like this; already so, as it was before, or not at all."""
@@ -144,8 +145,11 @@ class Popping:
             self._turn_to(drawer, agent)
             self._show(drawer)
             return
+        handle = deck.workbench.handle
+        if handle is None:
+            return
         name = next(self._names)
-        pane = SubagentPane(name, agent.key, self.fleet, Path(deck.steering.run_path))
+        pane = SubagentPane(name, agent.key, self.agent_list, Path(handle.path))
         made = Popout(name, agent.key, how)
         self.open[name] = made
         deck.panes[name] = pane
@@ -189,7 +193,7 @@ class Popping:
     def _turn(self, step: int) -> None:
         """Another subagent: in the popout that has the focus, or picked in the list."""
         popout = self._here or self._drawer()
-        agents = self.fleet.subagents
+        agents = self.agent_list.subagents
         if popout is None:
             self.list.pick_step(-step)  # the newest stands first there
             return
@@ -200,7 +204,7 @@ class Popping:
             self._deck.say(last if step > 0 else tr("that was the first subagent"))
             return
         self._turn_to(popout, agents[at])
-        self._deck.steering.pull_now()
+        self._deck.workbench.pull_now()
 
     def _turn_to(self, popout: Popout, agent: Agent) -> None:
         pane = self._deck.panes[popout.pane]
@@ -230,7 +234,7 @@ class Popping:
             self._deck.say(str(error))
             return False
         sent = tr("{who} reads it with its next request", who=name)
-        return self._deck.steering.steer(cmd.HintSubagent(name, told), sent)
+        return self._deck.workbench.steer(cmd.HintSubagent(name, told), sent)
 
     def _stop(self, agent: Agent) -> None:
         name = agent.ident
@@ -241,7 +245,7 @@ class Popping:
 
         def stop(yes: bool | None) -> None:
             if yes:
-                self._deck.steering.steer(cmd.StopSubagent(name), tr("{who} is stopped", who=name))
+                self._deck.workbench.steer(cmd.StopSubagent(name), tr("{who} is stopped", who=name))
 
         title = tr("stop {who}?", who=one_line(agent.name))
         self._deck.app.push_screen(Confirm(title, _stop_words(agent), tr("stop it")), stop)

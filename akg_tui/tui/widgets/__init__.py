@@ -1,1 +1,1 @@
-"""Drawing surfaces that know lines, colours and keys, and nothing of a run."""
+"""Widgets that draw lines: the base classes of panes, and the small parts of screens."""

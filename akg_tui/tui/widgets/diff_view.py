@@ -19,7 +19,7 @@ from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
 if TYPE_CHECKING:
-    from akg_tui.tui.screens.run_screen import Watching
+    from akg_tui.tui.screens.run_screen import RunScreen
 
 CONTEXT = 3
 ROOMY_CONTEXT = 12
@@ -36,14 +36,14 @@ class DiffView(LineView):
     """`split` is what the person chose, None while that is left to the room there is."""
 
     def __init__(
-        self, look: RunSnapshot, colours: Colours, texts: Texts, old: str, new: str
+        self, snapshot: RunSnapshot, colours: Colours, texts: Texts, old: str, new: str
     ) -> None:
         super().__init__("diff")
         self._colours = colours
-        self._key = look.tag_key
+        self._key = snapshot.tag_key
         self._blobs = (old, new)
-        self._texts = (look.kernel(old), look.kernel(new))
-        before, after = (texts.of(blob, look.kernel)[0] for blob in self._blobs)
+        self._texts = (snapshot.kernel(old), snapshot.kernel(new))
+        before, after = (texts.of(blob, snapshot.kernel)[0] for blob in self._blobs)
         self.compared = compare(before, after)
         self.changed = size(self.compared)
         self.context = ROOMY_CONTEXT if sum(self.changed) <= FEW_CHANGES else CONTEXT
@@ -87,7 +87,7 @@ class DiffView(LineView):
                 if self._colours.of(blob) is None:
                     self._colours.keep(blob, await asyncio.to_thread(self._colours.lex, text))
         except Exception as error:  # noqa: BLE001 - a diff without colours can be judged too
-            cast("Watching", self.screen).say(without_colours(error))
+            cast("RunScreen", self.screen).say(without_colours(error))
             return
         self.attempt(self.lay_out)
 
@@ -107,7 +107,7 @@ class DiffView(LineView):
 
     def _reveal(self) -> None:
         if self.hunks:
-            self._move(max(0, self._starts[self.hunk] - 1))
+            self.scroll_now(max(0, self._starts[self.hunk] - 1))
 
     def leave_out(self) -> None:
         """Leave the hunk out, or take it in again."""

@@ -1,4 +1,4 @@
-"""The bottom row: the keys of now, or for a few seconds what a key has come to."""
+"""The bottom row: the keys of now, or for a few seconds a message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Keys = tuple[tuple[str, str], ...]
 
 
 class Footer(Painted[tuple[Keys, str]]):
-    """Admits what it hides: keys without room are counted, and help lists them all."""
+    """Keys without room are counted; help lists them all."""
 
     def __init__(self) -> None:
         super().__init__("footer", ((), ""))

@@ -12,56 +12,19 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size
-from textual.scroll_view import ScrollView
-from textual.scrollbar import ScrollBar, ScrollBarRender
+from textual.geometry import Size
 from textual.strip import Strip
-from textual.widget import Widget
 
-from akg_tui.tui.widgets.painted import Guarded, inks_of
+from akg_tui.tui.textual_internals import LinesView
+from akg_tui.tui.widgets.painted import FaultShowing, inks_of
 from akg_tui.view.language import tr
 from akg_tui.view.spans import Line, cells, plain
-
-
-class AlikeScrollBar(ScrollBar):
-    def render_lines(self, crop: Region) -> list[Strip]:
-        bar = self.render()
-        if not isinstance(bar, ScrollBarRender) or not isinstance(bar.style, Style):
-            return super().render_lines(crop)
-        back, thumb = bar.style.bgcolor, bar.style.color
-        assert back is not None
-        assert thumb is not None
-        width, height = self.size
-        rows = bar.render_bar(
-            size=height,
-            virtual_size=bar.virtual_size,
-            window_size=bar.window_size,
-            position=bar.position,
-            thickness=width,
-            back_color=back,
-            bar_color=thumb,
-        ).segments
-        made: dict[int, Strip] = {}
-        ground = self.visual_style.rich_style
-        background = self.background_colors[1]
-        filters = self.get_line_filters()
-        strips = []
-        for row in rows[crop.y : crop.bottom]:
-            strip = made.get(id(row))
-            if strip is None:
-                strip = Strip([row], width).apply_style(ground)
-                for each in filters:
-                    strip = strip.apply_filter(each, background)
-                made[id(row)] = strip = strip.crop(*crop.column_span)
-            strips.append(strip)
-        return strips
-
 
 CACHED_ROWS = 192  # a strip is some thirty objects for the garbage collector
 _MATCH = Style(reverse=True)
 
 
-class LineView(ScrollView, Guarded, can_focus=True):
+class LineView(LinesView, FaultShowing, can_focus=True):
     """A list of rows. One that `follows` keeps its end in sight, until somebody scrolls away
     from it; scrolled to the end again, it follows again.
 
@@ -86,15 +49,6 @@ class LineView(ScrollView, Guarded, can_focus=True):
         self._needle = ""
         self.follows = follows
         self.follow = follows
-
-    @property
-    def vertical_scrollbar(self) -> ScrollBar:
-        if self._vertical_scrollbar is None:
-            bar = AlikeScrollBar(name="vertical", thickness=self.scrollbar_size_vertical)
-            bar.display = False
-            self._vertical_scrollbar = bar
-            self.app._start_widget(self, bar)
-        return self._vertical_scrollbar
 
     @property
     def rows(self) -> Sequence[Line]:
@@ -128,17 +82,10 @@ class LineView(ScrollView, Guarded, can_focus=True):
             self._strips.clear()
         size = Size(columns, len(rows))
         if size != self.virtual_size:
-            self._stretch(size)
+            self.stretch(size)
         self.refresh()
         if self.follow:
             self.to_end()
-
-    def _stretch(self, size: Size) -> None:
-        """Another size to scroll in. Only a scroll bar that comes or goes is worth a layout of
-        the whole screen, and asks for it itself.
-        """
-        self.set_reactive(Widget.virtual_size, size)
-        self._scroll_update(size)
 
     def repaint(self) -> None:
         """Paint the same rows anew."""
@@ -146,18 +93,18 @@ class LineView(ScrollView, Guarded, can_focus=True):
         self.refresh()
 
     def to_end(self) -> None:
-        self._move(self.max_scroll_y)
+        self.scroll_now(self.max_scroll_y)
 
     def to_row(self, row: int) -> None:
         """Scroll so that `row` is the first on screen, as far as there are rows below it."""
-        self._move(row)
+        self.scroll_now(row)
 
     def reveal(self, row: int) -> None:
         """Scroll so that `row` stands in the upper third, unless it is in sight already."""
         if not self.top <= row < self.top + self.page:
-            self._move(max(0, row - self.page // 3))
+            self.scroll_now(max(0, row - self.page // 3))
 
-    def _move(self, y: float) -> None:
+    def scroll_now(self, y: float) -> None:
         self._moving = True
         self.scroll_to(y=y, animate=False, force=True)
         self._moving = False
@@ -181,9 +128,9 @@ class LineView(ScrollView, Guarded, can_focus=True):
         self._picked = rows
         if rows:
             if rows.start < self.top or len(rows) >= self.page:
-                self._move(rows.start)
+                self.scroll_now(rows.start)
             elif rows.stop > self.top + self.page:
-                self._move(rows.stop - self.page)
+                self.scroll_now(rows.stop - self.page)
         self.refresh()
 
     def pick_step(self, step: int) -> None:

@@ -23,8 +23,8 @@ from akg_tui.view.language import tr
 from akg_tui.view.spans import BLANK, Line, hang
 
 
-class Guarded(Widget):
-    """A widget that survives its own mistakes. `fault` is what is drawn instead of it."""
+class FaultShowing(Widget):
+    """A widget that shows an exception of its own in place of its content."""
 
     _fault: BaseException | None = None
     _fault_seq = -1
@@ -110,7 +110,7 @@ def inks_of(widget: Widget) -> Inks:
     return app.inks
 
 
-class Painted(Guarded, Generic[View]):
+class Painted(FaultShowing, Generic[View]):
     """Paints what `paint` makes of the view, a row at a time.
 
     A subclass says in `paint` which lines stand for a view in a given room.

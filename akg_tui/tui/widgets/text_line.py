@@ -50,7 +50,7 @@ class OneLine(Input):
         self._drafts: dict[str, str] = {}
         self._about = ""
 
-    def _on_paste(self, event: Paste) -> None:
+    def on_paste(self, event: Paste) -> None:
         event.stop()
         event.prevent_default()
         room = max(0, MOST - len(self.value) + len(self.selected_text))

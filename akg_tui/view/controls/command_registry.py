@@ -3,7 +3,7 @@ page of keys come from it.
 
 Pure data. An action's name is a Textual action of the screen that the command belongs to,
 or of the app where it begins with ``app.``. Which keys a command has now is told by the
-keymap that is worn (`keymap.py`); the keys here are those of the default one.
+keymap in use (`keymap.py`); the keys here are those of the default one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from akg_tui.view.controls import keymap
+from akg_tui.view.controls import keymap, panes
 from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
@@ -212,14 +212,11 @@ COMMANDS: tuple[Command, ...] = (
         "review.close", ("escape", "q"), "close", "Leave without an answer", "Review",
         "close", "review", hint="esc",
     ),
-    Command("pane.plan", ("1",), "plan", "The plan", "Panes", "pane('plan')"),
-    Command(
-        "pane.source", ("2",), "kernel", "The kernel as the agent has it now", "Panes",
-        "pane('source')",
+    *(
+        Command(f"pane.{each.id}", (each.key,), each.title, each.help, "Panes",
+                f"pane('{each.id}')")
+        for each in panes.PANES
     ),
-    Command("pane.chart", ("3",), "chart", "The chart of all attempts", "Panes", "pane('chart')"),
-    Command("pane.log", ("4",), "log", "The agent's log", "Panes", "pane('log')"),
-    Command("pane.best", ("5",), "best", "The best kernel so far", "Panes", "pane('best')"),
     Command(
         "pane.next", ("tab",), "next pane", "Focus the next pane", "Panes", "cycle_pane(1)",
         hint="tab",
@@ -263,33 +260,36 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "past.next", ("right",), "event", "The next event", "Time",
-        "event(1)", "past", hint="← →",
+        "app.past_event(1)", "past", hint="← →",
     ),
     Command("past.previous", ("left",), "event back", "The event before", "Time",
-            "event(-1)", "past"),
+            "app.past_event(-1)", "past"),
     Command(
         "past.next_round", ("shift+right",), "round", "The end of the next round", "Time",
-        "round(1)", "past", hint="⇧← ⇧→",
+        "app.past_round(1)", "past", hint="⇧← ⇧→",
     ),
     Command(
         "past.previous_round", ("shift+left",), "round back", "The end of the round before",
-        "Time", "round(-1)", "past",
+        "Time", "app.past_round(-1)", "past",
     ),
     Command(
         "past.play", ("space",), "play", "Play from here, or stand still", "Time",
-        "play", "past", hint="space",
+        "app.past_play", "past", hint="space",
     ),
     Command(
         "past.faster", ("plus",), "faster", "Play faster: 1×, 4×, 16×", "Time",
-        "speed(1)", "past", hint="+ -",
+        "app.past_speed(1)", "past", hint="+ -",
     ),
-    Command("past.slower", ("minus",), "slower", "Play slower", "Time", "speed(-1)", "past"),
+    Command("past.slower", ("minus",), "slower", "Play slower", "Time",
+            "app.past_speed(-1)", "past"),
     Command("past.on", ("pagedown",), "on", "A twentieth of the run on", "Time",
-            "page(1)", "past"),
+            "app.past_page(1)", "past"),
     Command("past.back", ("pageup",), "back", "A twentieth of the run back", "Time",
-            "page(-1)", "past"),
-    Command("past.first", ("home",), "first", "The first event", "Time", "edge('home')", "past"),
-    Command("past.last", ("end",), "last", "The last event", "Time", "edge('end')", "past"),
+            "app.past_page(-1)", "past"),
+    Command("past.first", ("home",), "first", "The first event", "Time",
+            "app.past_edge('home')", "past"),
+    Command("past.last", ("end",), "last", "The last event", "Time",
+            "app.past_edge('end')", "past"),
     Command(
         "past.fork", ("F",), "fork here", "A new run from the round that is looked at", "Time",
         "app.fork", "past", hint="F",
@@ -389,7 +389,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "look.save", (), "save looks", "Keep theme, keys, language, signs, motion, layout and "
-        "order of the runs for the next start, in your config.toml", "Look", "app.save_looks",
+        "order of the runs for the next start, in your config.toml", "Look", "app.save_settings",
         "everywhere",
     ),
     Command(
@@ -420,12 +420,6 @@ COMMANDS: tuple[Command, ...] = (
         "app.quit", ("q", "ctrl+q"), "quit", "Leave; a run under way can be resumed", "Workbench",
         "app.leave", hint="q",
     ),
-    Command("pane.attempts", ("6",), "tries", "The table of attempts", "Panes", "pane('attempts')"),
-    Command(
-        "pane.agents", ("7",), "agents", "The agents: who works, at what cost", "Panes",
-        "pane('agents')",
-    ),
-    Command("pane.eval", ("8",), "eval", "The evaluation under way", "Panes", "pane('eval')"),
     Command(
         "pane.previous", ("shift+tab",), "pane before", "Focus the pane before", "Panes",
         "cycle_pane(-1)",

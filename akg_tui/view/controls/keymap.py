@@ -1,6 +1,6 @@
 """Keymaps: TOML files that say which keys call which command, laid over the registry's own.
 
-Owns how a key is written and shown, what a file may say, and the keymap worn now. A bad
+Owns how a key is written and shown, what a file may say, and the keymap in use. A bad
 file or line is told by name and line and costs only itself. Knows no command but by its id.
 """
 
@@ -54,22 +54,23 @@ class Keymap:
     lines: Mapping[str, int] = field(default_factory=dict)
 
 
-_worn = Keymap(DEFAULT)
+_current = Keymap(DEFAULT)
 
 
-def wear(keymap: Keymap) -> None:
+def use(keymap: Keymap) -> None:
     """Give the commands these keys from now on."""
-    global _worn  # noqa: PLW0603 - one keyboard, one keymap
-    _worn = keymap
+    global _current  # noqa: PLW0603 - one keyboard, one keymap
+    _current = keymap
 
 
-def worn() -> Keymap:
-    return _worn
+def current() -> Keymap:
+    """The keymap in use."""
+    return _current
 
 
 def keys_of(command: str, default: tuple[str, ...]) -> tuple[str, ...]:
     """The chords that call a command now."""
-    return _worn.keys.get(command, default)
+    return _current.keys.get(command, default)
 
 
 def chord(text: str) -> str:

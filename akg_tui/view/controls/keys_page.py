@@ -60,13 +60,13 @@ def table() -> str:
 
 
 def toml() -> str:
-    """The keymap worn now as a whole file."""
+    """The keymap in use as a whole file."""
     keys = {command.id: command.keys_now for command in every()}
-    return km.as_toml(km.worn().name, km.worn().about or "all keys as they are now", keys)
+    return km.as_toml(km.current().name, km.current().about or "all keys as they are now", keys)
 
 
 def default_toml() -> str:
-    """The file of the default keymap: the registry's own keys, whatever is worn."""
+    """The file of the default keymap: the registry's own keys, whatever is in use."""
     made = "# Made by `akg-tui keys --default`: every command with its default keys.\n"
     about = "the keys that the documentation speaks of"
     return made + km.as_toml(km.DEFAULT, about, defaults())

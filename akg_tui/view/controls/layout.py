@@ -1,6 +1,7 @@
 """How the deck is laid out in a terminal of some size: panes, tabs, and popped-out subagents.
 
-Pure: sizes in, places out. Owns the presets; knows no widget.
+Pure: sizes in, places out. Owns the columns of the presets; which panes stand in them is told by
+`panes.py`.
 """
 
 from __future__ import annotations
@@ -8,40 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 from typing import NamedTuple
 
+from akg_tui.view.controls import panes
 from akg_tui.view.controls.command_registry import key_of, named
-from akg_tui.view.language import marked, tr
+from akg_tui.view.controls.panes import Shape
+from akg_tui.view.language import tr
 from akg_tui.view.spans import Line, Span, cells, fit, line
 
-PANES = ("plan", "source", "chart", "log", "best", "attempts", "agents", "eval")
-
-# What each pane is called, short, in the order of its tab; `pane.NAME` is the command to it.
-PANE_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "plan": marked("plan"),
-        "source": marked("kernel"),
-        "chart": marked("chart"),
-        "log": marked("log"),
-        "best": marked("best"),
-        "attempts": marked("tries"),
-        "agents": marked("agents"),
-        "eval": marked("eval"),
-    }
-)
-TABS = tuple(PANE_NAMES)
+PANES = tuple(pane.id for pane in panes.PANES)
+PANE_NAMES = {pane.id: pane.title for pane in panes.PANES}
 
 LEAST = (60, 16)
-
-
-class Shape(StrEnum):
-    """From the smallest: one bare pane, one pane with tabs, three columns, five panes."""
-
-    TINY = "tiny"
-    TABS = "tabs"
-    THREE = "three"
-    FIVE = "five"
 
 
 def shape_of(width: int, height: int) -> Shape:
@@ -73,49 +52,35 @@ class Place(NamedTuple):
     height: int
 
 
-def _column(columns: int, *slots: Slot | str) -> Column:
-    return Column(columns, tuple(s if isinstance(s, Slot) else Slot(s) for s in slots))
+# The columns of each layout in each shape; 0: what is left, shared.
+_WIDTHS: dict[str, dict[Shape, tuple[int, ...]]] = {
+    "deck": {Shape.THREE: (34, 0, 36), Shape.FIVE: (44, 0, 0, 50)},
+    "kernel": {Shape.THREE: (0, 0), Shape.FIVE: (0, 0, 44)},
+    "agent": {Shape.THREE: (0, 44), Shape.FIVE: (0, 0, 56)},
+    "numbers": {Shape.THREE: (0, 44), Shape.FIVE: (0, 0, 56)},
+}
 
 
-_DECK_THREE = (
-    _column(34, "plan", Slot("eval", 9)),
-    _column(0, "source", Slot("chart", 13)),
-    _column(36, "log"),
-)
-_DECK_FIVE = (
-    _column(44, "plan", Slot("attempts", 16)),
-    _column(0, "best", Slot("chart", 16)),
-    _column(0, "source", Slot("eval", 16)),
-    _column(50, "log", Slot("agents", 9)),
-)
+def _columns(preset: str, shape: Shape, widths: Sequence[int]) -> tuple[Column, ...]:
+    """The columns of a layout with the panes that declare a spot in it."""
+    found = [
+        (spot.column, spot.last, pane.order, Slot(pane.id, spot.rows))
+        for pane in panes.PANES
+        for spot in pane.spots
+        if (spot.preset, spot.shape) == (preset, shape)
+    ]
+    return tuple(
+        Column(wide, tuple(slot for column, _, _, slot in sorted(found) if column == number))
+        for number, wide in enumerate(widths)
+    )
+
 
 PRESETS: dict[str, dict[Shape, tuple[Column, ...]]] = {
-    "deck": {Shape.THREE: _DECK_THREE, Shape.FIVE: _DECK_FIVE},
-    "kernel": {
-        Shape.THREE: (_column(0, "best"), _column(0, "source")),
-        Shape.FIVE: (_column(0, "best"), _column(0, "source"), _column(44, "plan", "chart")),
-    },
-    "agent": {
-        Shape.THREE: (_column(0, "log"), _column(44, "plan", Slot("agents", 9))),
-        Shape.FIVE: (_column(0, "log"), _column(0, "source"), _column(56, "plan", "agents")),
-    },
-    "numbers": {
-        Shape.THREE: (_column(0, "chart", "attempts"), _column(44, "eval", "plan")),
-        Shape.FIVE: (_column(0, "chart"), _column(0, "attempts"), _column(56, "eval", "plan")),
-    },
+    preset: {shape: _columns(preset, shape, widths) for shape, widths in shapes.items()}
+    for preset, shapes in _WIDTHS.items()
 }
 
-# Where the active pane has no place, it takes the place of its next of kin.
-_KIN: dict[str, tuple[str, ...]] = {
-    "plan": ("attempts", "eval", "best"),
-    "source": ("best", "chart"),
-    "best": ("source", "chart"),
-    "chart": ("attempts", "eval", "best", "source"),
-    "log": ("agents", "plan", "best"),
-    "attempts": ("chart", "eval", "best"),
-    "agents": ("eval", "attempts", "log", "best"),
-    "eval": ("attempts", "agents", "chart", "best"),
-}
+_KIN = {pane.id: pane.kin for pane in panes.PANES}
 
 
 def place(
@@ -233,7 +198,7 @@ def tab_at(
 
 def _labels(active: str, room: int, popouts: Mapping[str, str]) -> dict[str, str]:
     """What each pane is called: by its name, or by its key alone where there is no room."""
-    whole = {name: named(f"pane.{name}", tr(PANE_NAMES[name])) for name in TABS}
+    whole = {name: named(f"pane.{name}", tr(PANE_NAMES[name])) for name in PANES}
     short = {
         name: label if name == active else key_of(f"pane.{name}") or label
         for name, label in whole.items()
@@ -246,7 +211,7 @@ def _labels(active: str, room: int, popouts: Mapping[str, str]) -> dict[str, str
 def too_small(columns: int, rows: int) -> Line:
     """How to get on in a terminal that is too small for the deck."""
     least = f"{LEAST[0]}×{LEAST[1]}"
-    keys = " ".join(filter(None, (key_of(f"pane.{name}") for name in TABS)))
+    keys = " ".join(filter(None, (key_of(f"pane.{name}") for name in PANES)))
     text = tr("{size} is small: one pane, {keys} change it; the deck needs {least}",
               size=f"{columns}×{rows}", keys=keys, least=least)  # fmt: skip
     return fit(line((text, "note")), columns)
@@ -256,7 +221,7 @@ MOST_TILES = 4
 DRAWER_LEAST = 60
 
 # Whose place the tiles take: what the log tells of a subagent they tell too.
-_GIVES_WAY = ("log", "agents", "best", "source", "chart", "attempts", "eval", "plan")
+_GIVES_WAY = tuple(pane.id for pane in sorted(panes.PANES, key=lambda pane: pane.yields))
 
 
 class How(StrEnum):

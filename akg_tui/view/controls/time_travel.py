@@ -26,7 +26,7 @@ LONGEST_WAIT_S = 2.0  # of the run's time, in a play at 1×
 MOST_AT_ONCE = 2_000  # events that playback passes between two refreshes
 
 
-class TimeTravel:
+class PastPosition:
     """The shown event of one run: `cursor`, None for the live run; and the speed of playback."""
 
     def __init__(self, past: Past) -> None:
@@ -113,7 +113,7 @@ class TimeTravel:
         return First(self.past.records, self.cursor)
 
 
-def past_snapshot(now: RunSnapshot, travel: TimeTravel) -> RunSnapshot:
+def past_snapshot(now: RunSnapshot, travel: PastPosition) -> RunSnapshot:
     """The snapshot of the run after the event that `travel` shows."""
     assert travel.cursor is not None
     state = travel.past.at(travel.cursor)

@@ -1,35 +1,138 @@
-"""What is painted in parts is, in the end, what Textual paints at once; and it is less work."""
+"""Textual's private parts are as `textual_internals.py` expects them, and no other module uses any.
+
+What is painted in parts is, in the end, what Textual paints at once; and it is less work.
+"""
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import gc
+import importlib
+import inspect
+import re
 import weakref
 from functools import partial
 from itertools import count, pairwise
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+import textual
+import textual_serve.server
 from rich.segment import Segment
 from rich.style import Style
 from textual import _time
 from textual._compositor import ChopsUpdate, Compositor
 from textual._context import visible_screen_stack
+from textual.app import App
 from textual.color import Color
+from textual.dom import DOMNode
+from textual.drivers import _writer_thread, linux_driver
 from textual.geometry import Region
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
+from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
 
-from akg_tui.tui.screens import banded
-from akg_tui.tui.screens.banded import COLUMNS, Sparing, dimmed
+import akg_tui.tui
+from akg_tui.tui import textual_internals as internals
+from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.command_line import Palette
+from akg_tui.tui.textual_internals import COLUMNS, FastScrollBar, SparingCompositor, dimmed
 from akg_tui.tui.widgets.line_view import CACHED_ROWS, LineView
 
 from .stage import Stage, on_stage
 from .test_panes import long_kernel
+
+PACKAGE = Path(akg_tui.tui.__file__).parent
+# Where Textual, Rich and textual-serve define each private name that the workbench uses.
+PRIVATE: dict[object, str] = {
+    App: "_batch_count _css_update_count _driver _handle_exception _start_widget",
+    Compositor: "_dirty_regions _render_chops",
+    DOMNode: "_bindings _merged_bindings",
+    Screen: "_compositor _compositor_refresh _dirty_widgets _screen_resized",
+    ScrollView: "_scroll_update",
+    Timer: "_skip",
+    Widget: "_border_subtitle _border_title _vertical_scrollbar",
+    linux_driver: "_in_band_window_resize _writer_thread",
+    _writer_thread: "_queue",
+    textual_serve.server: "_make_app",
+}
+
+
+def private_names(tree: ast.AST) -> set[str]:
+    found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return {name for name in found if re.match("_[^_]", name)}
+
+
+def own_names(tree: ast.AST) -> set[str]:
+    """Names that a module gives to its functions and to what it assigns."""
+    nodes = list(ast.walk(tree))
+    named = {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+    stored = [n for n in nodes if isinstance(getattr(n, "ctx", None), ast.Store)]
+    return named | {getattr(n, "attr", getattr(n, "id", "")) for n in stored}
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(owner, name) for owner, names in PRIVATE.items() for name in names.split()]
+)
+def test_textual_still_has_each_private_part(owner: object, name: str) -> None:
+    changed = (
+        f"Textual {textual.__version__} has no {name} in {owner}: see its use in "
+        f"textual_internals.py, written against {internals.WRITTEN_AGAINST}"
+    )
+    assert re.search(rf"\b{name}\b", inspect.getsource(owner)), changed  # type: ignore[arg-type]
+
+
+def test_an_overridden_method_takes_what_textual_gives_it() -> None:
+    for kind in classes(internals):
+        for name, base in overridden(kind):
+            mine, textuals = (inspect.signature(vars(each)[name]) for each in (kind, base))
+            changed = f"Textual {textual.__version__} changed {base.__name__}.{name}"
+            assert list(mine.parameters)[1:] == list(textuals.parameters)[1:], changed
+
+
+def test_every_private_part_in_use_is_listed_here() -> None:
+    tree = ast.parse(Path(internals.__file__).read_text())
+    listed = set(" ".join(PRIVATE.values()).split())
+    assert private_names(tree) - own_names(tree) <= listed
+
+
+def test_no_other_module_uses_a_private_part_of_textual() -> None:
+    trees = {path: ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")}
+    own = set().union(*(own_names(tree) for tree in trees.values())) - set(
+        " ".join(PRIVATE.values()).split()
+    )
+    for path, tree in trees.items():
+        if path == Path(internals.__file__):
+            continue
+        assert private_names(tree) <= own, path
+        imported = [n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
+        assert not [name for name in imported if re.match(r"(textual|rich)\b.*\._", name)], path
+        dotted = ".".join(path.relative_to(PACKAGE.parents[1]).with_suffix("").parts)
+        for kind in classes(importlib.import_module(dotted)):
+            private = [name for name, _ in overridden(kind) if re.match("_[^_]", name)]
+            assert not private, f"{kind} overrides a private method of Textual"
+
+
+def classes(module: ModuleType) -> list[type]:
+    found = [each for each in vars(module).values() if inspect.isclass(each)]
+    return [each for each in found if each.__module__ == module.__name__]
+
+
+def overridden(kind: type) -> list[tuple[str, type]]:
+    """The methods of Textual that a class overrides in its own body, and where they are from."""
+    bases = [base for base in kind.__mro__ if base.__module__.startswith("textual")]
+    mine = [name for name, value in vars(kind).items() if inspect.isfunction(value)]
+    first = {name: next((b for b in bases if name in vars(b)), None) for name in mine}
+    return [(n, base) for n, base in first.items() if base is not None and n != "__init__"]
+
 
 Cell = tuple[str, Style | None]
 
@@ -72,19 +175,19 @@ async def test_a_terminal_that_is_behind_is_sent_nothing_more_until_it_has_caugh
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waiting = 0
-    monkeypatch.setattr(banded, "backlog", lambda driver: waiting)
+    monkeypatch.setattr(internals, "backlog", lambda driver: waiting)
     handle = long_kernel()
     async with on_stage(handle) as stage:
-        waiting = banded.MOST_WRITES + 1
+        waiting = internals.MOST_WRITES + 1
         painted = Painted(stage)
         await stage.resize(100, 30)
         await stage.press("1", "2", "z", "z")
         assert painted.updates == 0
-        waiting = banded.MOST_WRITES
+        waiting = internals.MOST_WRITES
         while len(painted.cells) < 100 * 30:
             await stage.pilot.pause()
         await stage.press("1")
-        updates, waiting = painted.updates, banded.MOST_WRITES + 1
+        updates, waiting = painted.updates, internals.MOST_WRITES + 1
         await stage.press("colon", "x")
         stage.app.screen.query_one(Input).value = "pause"
         await stage.pilot.pause()
@@ -99,7 +202,7 @@ async def test_a_stall_between_two_looks_at_the_clock_leaves_no_band_unpainted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = _time.get_time
-    stalls = count(0, 2 * banded.PAUSE_S)
+    stalls = count(0, 2 * internals.PAUSE_S)
     async with on_stage(long_kernel()) as stage:
         monkeypatch.setattr(_time, "get_time", lambda: clock() + next(stalls))
         stage.deck._compositor._dirty_regions.add(stage.deck._compositor.size.region)
@@ -145,7 +248,7 @@ async def test_what_is_painted_is_what_textual_paints_and_what_is_hidden_is_not_
 ) -> None:
     async with on_stage(long_kernel(), size=(200, 60)) as stage:
         compositor = stage.deck._compositor
-        assert isinstance(compositor, Sparing)
+        assert isinstance(compositor, SparingCompositor)
         visible_screen_stack.set([])
         rendered = Rendered(stage.deck, monkeypatch)
         mine = compositor._render_chops(crop, crop.line_range.__contains__)
@@ -265,17 +368,62 @@ async def test_a_theme_is_put_on_between_turns_of_the_loop_and_the_last_one_wins
                 turns += 1
                 asyncio.get_running_loop().call_soon(turn)
 
-        stage.app.wear("paper")
-        stage.app.wear("tide")
+        stage.app.appearance.apply_theme("paper")
+        stage.app.appearance.apply_theme("tide")
         await stage.pilot.pause()
         stage.app.refresh_css()
         turn()
-        task = stage.app._dressing
+        task = stage.app._css_task
         assert task is not None
         await task
         dressed = True
         assert turns > len(stage.app.screen_stack)
         await stage.pilot.pause()
-        wanted = stage.app.themes["tide"].for_textual().background
+        wanted = stage.app.appearance.themes["tide"].for_textual().background
         assert stage.deck.styles.background == Color.parse(str(wanted))
         assert not stage.app._batch_count
+
+
+def bar_of(stage: Stage) -> tuple[SourcePane, FastScrollBar]:
+    pane = stage.deck.panes["source"]
+    assert isinstance(pane, SourcePane)
+    bar = pane.vertical_scrollbar
+    assert isinstance(bar, FastScrollBar)
+    return pane, bar
+
+
+@pytest.mark.parametrize("glyphs", ["unicode", "ascii"])
+@pytest.mark.parametrize("theme", ["ember", "paper", "ansi16"])
+async def test_every_row_is_textuals_own_in_letter_and_style(theme: str, glyphs: str) -> None:
+    async with on_stage(long_kernel()) as stage:
+        stage.app.appearance.apply_theme(theme)
+        stage.app.action_glyphs_named(glyphs)
+        await stage.pull()
+        pane, bar = bar_of(stage)
+        for row in (0, 1, 7, 100, 199):
+            pane.to_row(row)
+            whole = Region(0, 0, bar.size.width, bar.size.height)
+            for crop in (whole, Region(0, 3, bar.size.width, 5)):
+                bar._styles_cache.clear()
+                bar._dirty_regions.add(whole)
+                theirs = ScrollBar.render_lines(bar, crop)
+                for mine, other in zip(bar.render_lines(crop), theirs, strict=True):
+                    assert mine.text == other.text
+                    assert [s.style for s in mine] == [s.style for s in other]
+
+
+async def test_a_click_below_the_thumb_scrolls_on_and_one_above_it_back() -> None:
+    async with on_stage(long_kernel()) as stage:
+        pane, bar = bar_of(stage)
+        assert pane.top == 0
+        await stage.pilot.click(bar, offset=(0, bar.size.height - 1))
+        await stage.pilot.wait_for_animation()
+        await stage.pull()
+        down = pane.top
+        assert down > 0
+        pane.to_row(150)
+        await stage.pull()
+        await stage.pilot.click(bar, offset=(0, 0))
+        await stage.pilot.wait_for_animation()
+        await stage.pull()
+        assert pane.top < 150

@@ -5,17 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.events import AppBlur
 
 from akg_tui.core import commands as cmd
+from akg_tui.core import events as ev
+from akg_tui.core.measurement import Interval, Progress
 from akg_tui.core.past_states import Past
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui.screens.dialogs import Confirm
+from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
-from akg_tui.view.controls.time_travel import TimelineRows, TimeTravel, column, event_at
+from akg_tui.view.controls.time_travel import PastPosition, TimelineRows, column, event_at
 from akg_tui.view.spans import plain, width
 
-from .script import FakeHandle
+from .script import FakeHandle, faster
 from .stage import Stage, on_stage
+from .test_asking import answered, keeping
+from .test_messages import heard
 
 
 def over() -> FakeHandle:
@@ -30,7 +36,7 @@ def seq_of(handle: FakeHandle, number: int) -> int:
 
 async def to_round(stage: Stage, number: int) -> None:
     await stage.press("T")
-    stage.app.travel_to(seq_of(stage.handle, number))
+    stage.app.time_travel.action_past_go(seq_of(stage.handle, number))
     await stage.pull()
 
 
@@ -185,7 +191,7 @@ async def test_a_fork_needs_a_round_and_a_yes(monkeypatch: pytest.MonkeyPatch) -
 
 def test_playing_follows_the_run_s_clock_and_shortens_its_waits() -> None:
     handle = over()
-    travel = TimeTravel(Past(handle.records))
+    travel = PastPosition(Past(handle.records))
     travel.go(1)
     travel.play(0.0)
     assert travel.speed == 4
@@ -205,7 +211,7 @@ def test_playing_follows_the_run_s_clock_and_shortens_its_waits() -> None:
 @pytest.mark.parametrize("room", [20, 78, 118, 198])
 def test_the_strip_fits_and_a_click_hits_the_mark_it_points_at(room: int) -> None:
     handle = over()
-    travel, strip = TimeTravel(Past(handle.records)), TimelineRows()
+    travel, strip = PastPosition(Past(handle.records)), TimelineRows()
     for mark in travel.past.marks:
         travel.go(mark.seq)
         rows = strip.rows(travel.moment(waits=True), room)
@@ -217,3 +223,180 @@ def test_the_strip_fits_and_a_click_hits_the_mark_it_points_at(room: int) -> Non
         assert column(hit, travel.last, room) == at
     assert event_at(-5, travel.last, room) == 1
     assert event_at(room + 5, travel.last, room) == travel.last
+
+
+WAITS = "the run waits for you:"
+
+
+def in_plan() -> FakeHandle:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.to_phase(Phase.PLAN, settled=0)
+    return handle
+
+
+async def ask(stage: Stage, text: str = "How far?") -> None:
+    assert stage.handle.send(cmd.AskUser(text)) is None
+    await stage.pull()
+
+
+async def test_a_question_of_the_past_is_not_asked_again() -> None:
+    handle = in_plan()
+    async with on_stage(handle) as stage:
+        await ask(stage)
+        assert handle.state.question is not None
+        asked = len(handle.records)
+        handle.send(cmd.AnswerQuestion(1, "as far as it goes"))
+        handle.work()
+        gated = len(handle.records)
+        assert handle.state.gate is not None
+        handle.send(cmd.AnswerGate(1, approve=True))
+        await stage.press("T")
+        for seq, told in ((asked, "question asked"), (gated, "gate opened")):
+            stage.app.time_travel.action_past_go(seq)
+            await stage.arm()
+            await stage.arm()
+            assert f"WAIT_USER  event {seq}: {told}" in stage.text()
+            assert not stage.deck.card.display
+            assert "the keys count in a moment" not in stage.text()
+            await stage.press("alt+y")
+            assert "this is the past: L goes back" in stage.text()
+            assert WAITS not in stage.text()
+    assert answered(handle) == [
+        cmd.AnswerQuestion(1, "as far as it goes"),
+        cmd.AnswerGate(1, approve=True),
+    ]
+
+
+async def test_a_question_of_the_agent_is_told_to_who_looks_at_the_past() -> None:
+    async with on_stage(in_plan()) as stage:
+        await stage.press("T", "left")
+        assert WAITS not in stage.text()
+        await ask(stage)
+        assert f"{WAITS} L live" in stage.text()
+        await stage.press("L")
+        await stage.arm()
+        assert "How far?" in stage.text()
+
+
+@pytest.mark.parametrize("kind", ["question", "gate"])
+async def test_who_looks_at_the_past_and_elsewhere_is_called_for_what_is_asked_now(
+    kind: str,
+) -> None:
+    handle = in_plan()
+    async with on_stage(handle) as stage:
+        codes = heard(stage)
+        await stage.press("T", "left")
+        stage.app.post_message(AppBlur())
+        await stage.pilot.pause()
+        await stage.pull()
+        assert codes == []
+        if kind == "question":
+            await ask(stage)
+        else:
+            handle.work()
+            await stage.pull()
+        assert codes.count("\x07") == 1
+        assert ("How far?" if kind == "question" else "KEEP attempt 1?") in "".join(codes)
+
+
+async def test_a_comparison_of_rounds_says_that_the_run_waits() -> None:
+    handle = FakeHandle(mode=Mode.REVIEW)
+    handle.work()
+    handle.send(cmd.AnswerGate(1, approve=True))
+    handle.to_phase(Phase.EDIT, settled=1)
+    async with on_stage(handle) as stage:
+        await stage.press("v")
+        assert isinstance(stage.app.screen, Rounds)
+        assert WAITS not in stage.text()
+        handle.work()
+        assert handle.state.gate is not None
+        await stage.pull()
+        assert f"{WAITS} esc leads to it" in stage.text()
+        await stage.press("right")
+        assert f"{WAITS} esc leads to it" in stage.text()
+        handle.send(cmd.AnswerGate(handle.state.gate.gate, approve=False))
+        await stage.pull()
+        assert WAITS not in stage.text()
+
+
+async def test_a_review_says_that_the_run_waits_for_something_else() -> None:
+    handle = keeping()
+    async with on_stage(handle) as stage:
+        await stage.press("r")
+        assert isinstance(stage.app.screen, Review)
+        handle.send(cmd.AnswerGate(1, approve=False))
+        handle.to_phase(Phase.EVAL)
+        await stage.pull()
+        assert WAITS not in stage.text()
+        handle.work()
+        assert handle.state.gate is not None
+        await stage.arm()
+        assert f"{WAITS} esc leads to it" in stage.text()
+        await stage.press("K", "D")
+        assert answered(handle) == [cmd.AnswerGate(1, approve=False)]
+
+
+def seq_of_event(handle: FakeHandle, kind: type, attempt: int) -> int:
+    """The event of this kind that is about an attempt."""
+    return next(
+        r.seq
+        for r in handle.records
+        if isinstance(r.event, kind) and getattr(r.event, "attempt", None) == attempt
+    )
+
+
+async def evaluated(stage: Stage) -> None:
+    """Attempt 4 is being timed, and three estimates of it were seen."""
+    handle = stage.handle
+    blob = handle.state.work_blob
+    assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 4, blob)) is None
+    for n in range(3):
+        interval = Interval(1.0, 0.8 + n / 20, 1.2 - n / 20, 0.95)
+        handle.live.report(Progress("time", n, 8, ratio=interval))
+        await stage.pull()
+
+
+def pane(stage: Stage) -> list[str]:
+    return [plain(row) for row in stage.deck.panes["eval"].lines()]
+
+
+def funnel(rows: list[str]) -> list[str]:
+    return [row for row in rows if "├" in row]
+
+
+async def test_the_estimates_of_now_survive_a_journey_and_are_shown_with_no_other_attempt() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=3)
+    async with on_stage(handle) as stage:
+        await stage.press("8", "z")
+        await evaluated(stage)
+        live = pane(stage)
+        assert len(funnel(live)) == 3
+        await stage.press("T")
+        for kind, attempt in ((ev.EvalStarted, 2), (ev.EvalFinished, 2), (ev.EvalStarted, 4)):
+            stage.app.time_travel.action_past_go(seq_of_event(handle, kind, attempt))
+            await stage.pull()
+            shown = pane(stage)
+            assert f"attempt {attempt}" in shown[0]
+            assert funnel(shown) == [], "no estimate of attempt 4 was known then"
+            assert not any("5/8" in row or "2/8" in row for row in shown)
+        await stage.press("L")
+        assert funnel(pane(stage)) == funnel(live)
+
+
+async def test_a_measurement_of_the_past_has_its_own_estimates_where_they_are_known() -> None:
+    handle = FakeHandle()
+    handle.to_phase(Phase.EVAL, settled=3)
+    async with on_stage(handle) as stage:
+        await stage.press("8", "z")
+        await evaluated(stage)
+        assert handle.send(cmd.FinishEval(faster(0.91, ms=3.5))) is None
+        handle.work(lambda state: state.settled == 4)
+        await stage.pull()
+        assert "attempt 4 was measured" in pane(stage)[0]
+        assert len(funnel(pane(stage))) >= 3
+        await stage.press("T", "shift+left")
+        assert "attempt 3 was measured" in pane(stage)[0]
+        assert funnel(pane(stage)) == []
+        await stage.press("shift+right")
+        assert len(funnel(pane(stage))) >= 3

@@ -12,12 +12,171 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.events import Paste
 
-from akg_tui.view.controls.preferences import config_folder
+from akg_tui.tui.app import WorkbenchApp
+from akg_tui.view.controls.preferences import Preferences, config_folder, preferences, utf8_terminal
 from akg_tui.view.controls.settings_file import NotWritten, write_settings
 
 from .script import FakeHandle
 from .stage import Stage, on_stage
 from .test_runs import listed
+
+
+def settings(text: str) -> Path:
+    path = config_folder() / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+async def change(stage: Stage, path: Path, text: str) -> None:
+    """Write a file of the person's, and let the workbench read it."""
+    path.write_text(text)
+    stage.app.appearance.read_changed_files()
+    await stage.pull()
+
+
+def asked(options: dict[str, str | None] | None = None, **environment: str) -> Preferences:
+    return preferences(options, {**os.environ, **environment})
+
+
+def test_options_go_before_the_environment_and_that_before_the_file() -> None:
+    settings('theme = "paper"\nkeymap = "vim"\nlang = "zh"\nmotion = "reduced"\n')
+    found = asked({"theme": "tide", "keymap": None}, AKG_TUI_THEME="mono", AKG_TUI_KEYMAP="emacs")
+    assert (found.theme, found.keymap, found.lang, found.motion) == (
+        "tide", "emacs", "zh", "reduced",
+    )  # fmt: skip
+    assert found.faults == ()
+
+
+def test_without_settings_nothing_is_chosen_but_the_language_of_the_locale() -> None:
+    assert asked() == Preferences(lang="en")
+
+
+def test_faults_name_file_and_line_and_cost_only_themselves() -> None:
+    path = settings('theme = "paper"\n# a note\ncolour = "red"\nlang = "tlh"\nmotion = 3\n')
+    found = asked(AKG_TUI_GLYPHS="runes")
+    assert found.theme == "paper"
+    assert found.faults == (
+        f"{path}: line 3: no setting 'colour'; there are: "
+        "theme, keymap, lang, glyphs, motion, layout, sort, keys",
+        f"{path}: line 4: lang cannot be 'tlh'; it can be: en, zh",
+        f"{path}: line 5: motion needs a name in quotes",
+        "AKG_TUI_GLYPHS: glyphs cannot be 'runes'; it can be: unicode, ascii",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [('theme = "paper\n', 1), ("a = 1\nb 2\n", 2), ('theme = "x"\n[keys', 2)]
+)
+def test_a_file_that_is_no_toml_is_told_with_its_line(text: str, line: int) -> None:
+    path = settings(text)
+    (fault,) = asked().faults
+    assert fault.startswith(f"{path}: line {line}: ")
+
+
+def test_a_file_that_is_no_text_is_told() -> None:
+    settings("").write_bytes(b"theme = '\xff'")
+    assert "not UTF-8 text at byte 9" in asked().faults[0]
+
+
+@pytest.mark.parametrize(
+    ("environment", "utf8"),
+    [
+        ({"LANG": "en_GB.UTF-8"}, True),
+        ({"LANG": "zh_CN.utf8"}, True),
+        ({"LANG": "zh_CN.GB18030"}, False),
+        ({"LANG": "en_GB.UTF-8", "LC_ALL": "de_DE.ISO-8859-1@euro"}, False),
+        ({"LC_CTYPE": "C.UTF-8", "LANG": "x.latin1"}, True),
+    ],
+)
+def test_the_locale_tells_whether_the_terminal_takes_utf8(
+    environment: dict[str, str], utf8: bool
+) -> None:
+    assert utf8_terminal(environment) is utf8
+
+
+def test_a_terminal_without_utf8_gets_ascii_and_english_whatever_is_preferred() -> None:
+    settings('glyphs = "unicode"\nlang = "zh"\n')
+    found = asked(LC_ALL="zh_CN.GB18030")
+    assert (found.glyphs, found.lang) == ("ascii", "en")
+
+
+async def test_the_workbench_wears_what_is_preferred_and_tells_what_it_cannot() -> None:
+    settings('theme = "tide"\nlang = "zh"\nkeymap = "vi"\n')
+    async with on_stage(FakeHandle(), (160, 40)) as stage:
+        assert stage.app.theme == "tide"
+        assert "there is no keymap vi; there are: default, emacs, vim" in stage.text()
+        stage.handle.now += 10
+        await stage.pull()
+        assert "暂停" in stage.text()
+
+
+async def test_settings_that_change_on_disk_are_worn_at_once() -> None:
+    path = settings('theme = "tide"\n')
+    async with on_stage(FakeHandle(), (160, 40)) as stage:
+        await change(stage, path, 'theme = "chalk"\n')
+        assert stage.app.theme == "chalk"
+        assert "your settings were read again" in stage.text()
+        await change(stage, path, "theme = ")
+        assert stage.app.theme == "chalk"
+        assert "config.toml: line 1" in stage.text()
+
+
+async def test_language_signs_and_motion_follow_the_file_too() -> None:
+    path = settings("")
+    async with on_stage(FakeHandle(), (160, 40)) as stage:
+        path.write_text('lang = "zh"\nglyphs = "ascii"\nmotion = "reduced"\n')
+        stage.app.appearance.read_changed_files()
+        stage.handle.now += 10
+        await stage.pull()
+        assert stage.text().isascii()
+        assert stage.app.clock.pace.reduced
+        path.write_text('lang = "zh"\n')
+        stage.app.appearance.read_changed_files()
+        stage.handle.now += 10
+        await stage.pull()
+        assert "暂停" in stage.text()
+        assert not stage.app.clock.pace.reduced
+
+
+async def test_an_option_goes_before_a_file_that_changes_later() -> None:
+    path = settings("")
+    handle = FakeHandle()
+
+    async def open_run() -> FakeHandle:
+        return handle
+
+    wanted = preferences({"theme": "tide"}, os.environ)
+    app = WorkbenchApp(open_run, wanted=wanted, clock=handle.clock)
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        path.write_text('theme = "chalk"\nmotion = "reduced"\n')
+        app.appearance.read_changed_files()
+        assert app.theme == "tide"
+        assert app.clock.pace.reduced
+
+
+async def test_a_theme_that_is_being_written_shows_at_every_save() -> None:
+    folder = config_folder() / "themes"
+    folder.mkdir(parents=True)
+    ember = (Path(__file__).parents[2] / "themes" / "ember.toml").read_text()
+    mine = folder / "mine.toml"
+    mine.write_text(ember.replace('"ember"', '"mine"'))
+    async with on_stage(FakeHandle(), (160, 40)) as stage:
+        await stage.press("colon", *"theme mine", "enter")
+        before = stage.app.inks.style("text").color
+        await change(stage, mine, ember.replace('"ember"', '"mine"').replace("#e8ddd0", "#ffffff"))
+        after = stage.app.inks.style("text").color
+        assert (stage.app.theme, after != before) == ("mine", True)
+        await change(stage, mine, "broken")
+        assert stage.app.theme == "mine"
+        assert stage.app.inks.style("text").color == after
+        assert "mine.toml: line 1" in stage.text()
+        mine.unlink()
+        stage.app.appearance.read_changed_files()
+        await stage.pull()
+        assert stage.app.theme == "mine"
+
 
 MINE = """\
 # how I like it
@@ -35,13 +194,6 @@ theme = "in a text"
 [theme_notes]
 theme = "not this one"
 """
-
-
-def settings(text: str) -> Path:
-    path = config_folder() / "config.toml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
 
 
 async def typed(stage: Stage, *lines: str) -> None:
@@ -70,7 +222,7 @@ async def test_what_was_chosen_live_is_worn_at_the_next_start() -> None:
         await typed(stage, "save-looks")
         assert path.read_text() == told, "and there is nothing more to keep"
     async with on_stage(FakeHandle(), (200, 40)) as stage:
-        assert stage.app.worn() == {**tomllib.loads(told), "sort": "newest"}
+        assert stage.app.appearance.current_settings() == {**tomllib.loads(told), "sort": "newest"}
         assert stage.deck.preset == "kernel"
         assert stage.text().isascii()
 
@@ -81,7 +233,7 @@ async def test_one_message_says_where_it_is_kept_and_a_second_time_there_is_noth
         assert "nothing to keep: the next start looks like this anyway" in stage.text()
         assert not (config_folder() / "config.toml").exists()
         await typed(stage, "theme chalk", "save-looks")
-        stage.app.look_at_wardrobe()
+        stage.app.appearance.read_changed_files()
         await stage.pull()
         assert f"kept in {config_folder() / 'config.toml'}: theme chalk" in stage.text()
         await typed(stage, "theme chalk")
@@ -99,7 +251,7 @@ async def test_the_order_of_the_runs_is_offered_and_kept(tmp_path: Path) -> None
         assert (stage.runs.sort, stage.app.theme) == ("name", "tide")
         # Another one, written by hand while it is looked at, is taken over at once.
         path.write_text(path.read_text().replace('"name"', '"state"'))
-        stage.app.look_at_wardrobe()
+        stage.app.appearance.read_changed_files()
         assert stage.runs.sort == "state"
 
 
@@ -233,7 +385,7 @@ async def test_what_a_terminal_or_a_missing_file_forces_is_not_kept(
     monkeypatch.setitem(os.environ, "LC_ALL", "zh_CN.GB18030")
     async with on_stage(FakeHandle(), (300, 40)) as stage:
         assert stage.text().isascii()
-        assert stage.app.unkept() == {}
+        assert stage.app.appearance.unsaved() == {}
         await typed(stage, "motion reduced", "save-looks")
     assert path.read_text() == text + 'motion = "reduced"\n'
 
@@ -245,8 +397,6 @@ async def test_a_layout_in_the_file_is_worn_at_once_and_a_wrong_one_is_told() ->
         assert "plan" in stage.deck.shown
         assert "source" in stage.deck.shown, "the active pane always has a place"
         assert f"{path}: line 2: sort cannot be 'colour'; it can be: newest, best" in stage.text()
-        path.write_text('layout = "agent"\n')
-        stage.app.look_at_wardrobe()
-        await stage.pull()
+        await change(stage, path, 'layout = "agent"\n')
         assert stage.deck.preset == "agent"
         assert "log" in stage.deck.shown

@@ -1,46 +1,239 @@
-"""A screen that is painted in bands of columns, and the dimming behind dialogs.
+"""Every use of a private part of Textual, with its reason; written against Textual 8.2.8.
 
-Keys are heard between two bands. Textual renders every widget for every change, which at 200×60
-takes longer than a key may wait.
+No other module of the workbench names an underscore attribute of Textual, Rich or textual-serve,
+or overrides an undocumented method. `tests/tui/test_textual_internals.py` fails with the name of
+the part that a new version changed. Knows nothing of a run.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import Compositor
+from textual.app import App
+from textual.binding import Binding, BindingsMap
 from textual.color import Color
+from textual.content import Content
 from textual.filter import LineFilter
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.screen import Screen
+from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
-
-from akg_tui.tui.pull_clock import backlog
+from textual.widget import Widget
+from textual.worker import WorkerFailed, active_worker
 
 if TYPE_CHECKING:
+    from aiohttp import web
+    from textual.dom import DOMNode
     from textual.timer import Timer, TimerCallback
-    from textual.widget import Widget
+    from textual_serve.server import Server
+
+WRITTEN_AGAINST = "8.2.8"
 
 T = TypeVar("T")
 
 COLUMNS = 40
-"""Of a band: at 80×24 there are two."""
+"""Width of a band: at 80×24 there are two."""
 
 PAUSE_S = 0.001
 
 MOST_WRITES = 5
-"""That wait for the terminal: two frames. Textual holds 30; one more would hold the loop."""
+"""Writes that may wait for the terminal: two frames. Textual holds 30; one more would block the
+loop."""
 
 SLOW_PAUSE_S = 0.03
 
 
-class Sparing(Compositor):
+def merged_bindings(node: DOMNode) -> BindingsMap | None:
+    """The bindings that the classes of a node declare, before any keymap.
+
+    Textual's own keymap rebinds single keys by id; chords and keys that depend on where the focus
+    is need the whole map.
+    """
+    return node._merged_bindings
+
+
+def set_bindings(node: DOMNode, bindings: BindingsMap) -> None:
+    """Replace the bindings of a node. Textual has no public setter for a node that exists."""
+    node._bindings = bindings
+
+
+def bindings_of(node: DOMNode, key: str) -> Sequence[Binding]:
+    """What a key is bound to on a node."""
+    return node._bindings.key_to_bindings.get(key, ())
+
+
+def drop_keys(node: DOMNode, *keys: str) -> None:
+    """Unbind keys that the base class of a widget binds."""
+    for key in keys:
+        node._bindings.key_to_bindings.pop(key, None)
+
+
+def set_border(widget: Widget, title: Content, subtitle: Content) -> None:
+    """Set both border texts. An equal one is left alone, because each set repaints the widget;
+    the public getter returns markup, which does not compare with content.
+    """
+    if widget._border_title != title:
+        widget.border_title = title
+    if widget._border_subtitle != subtitle:
+        widget.border_subtitle = subtitle
+
+
+def screen_strips(screen: Screen[Any]) -> list[Strip]:
+    """What a screen shows now, as rows. Textual only exports its own SVG."""
+    return screen._compositor.render_strips()
+
+
+def svg_frame() -> str:
+    """Rich's template of an SVG, which `Console.export_svg` takes as `code_format`."""
+    from rich._export_format import CONSOLE_SVG_FORMAT
+
+    return CONSOLE_SVG_FORMAT
+
+
+async def served_application(server: Server) -> web.Application:
+    """The application of textual-serve, to be mounted in a larger one; `serve` would run it."""
+    return await server._make_app()
+
+
+def backlog(app: App[Any]) -> int:
+    """Writes that wait for the terminal to take them. 0 for a driver without a queue."""
+    writer = getattr(app._driver, "_writer_thread", None)
+    queue = getattr(writer, "_queue", None)
+    return queue.qsize() if queue is not None else 0
+
+
+def write_to_terminal(app: App[Any], codes: str) -> None:
+    """Write control codes past the screen: Textual has no public way for OSC 9 and its kin."""
+    if app._driver is not None:
+        app._driver.write(codes)
+
+
+def measures_terminal_in_signal(app: App[Any]) -> bool:
+    """Whether the size is measured at SIGWINCH, and not reported by the terminal in its input."""
+    driver = app._driver
+    return driver is not None and not getattr(driver, "_in_band_window_resize", False)
+
+
+class AppInternals(App[T]):
+    """An app that applies a theme in parts, and outlives an exception of a worker."""
+
+    NEEDED_WORKERS: ClassVar[frozenset[str]] = frozenset()
+    """Names of the workers without which the app ends."""
+    _css_task: asyncio.Task[None] | None = None
+
+    def report_fault(self, error: BaseException) -> None:
+        """Tell the person about an exception of an action or a worker."""
+        raise NotImplementedError
+
+    def _handle_exception(self, error: Exception) -> None:
+        # Textual ends the app with the traceback of any worker.
+        worker = active_worker.get(None)
+        needed = worker is None or worker.name in self.NEEDED_WORKERS
+        if isinstance(error, WorkerFailed) and not needed:
+            self.report_fault(error.error)
+        else:
+            super()._handle_exception(error)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        if not self.screen_stack:
+            # No screen yet: the first one is parsed with these colours.
+            self.stylesheet.set_variables(self.get_css_variables())
+            return
+        if self._css_task is not None:
+            self._css_task.cancel()
+        self._css_task = asyncio.create_task(self._refresh_css_in_parts())
+        self._css_task.add_done_callback(self._css_refreshed)
+
+    def _css_refreshed(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._handle_exception(error)
+
+    async def _refresh_css_in_parts(self) -> None:
+        """Textual's `refresh_css` in parts, between which keys are heard and nothing is painted.
+
+        Besides, Textual counts a modal screen neither to the app's own nodes nor to the screens
+        below it.
+        """
+        with self.batch_update():
+            self.stylesheet.set_variables(self.get_css_variables())
+            self.stylesheet.reparse()
+            for screen in self.screen_stack:
+                await asyncio.sleep(0)
+                self.stylesheet.update(screen)
+                screen._css_update_count = self._css_update_count
+            await asyncio.sleep(0)
+            self.stylesheet.update_nodes([self])
+        self.screen.refresh(layout=True)
+
+
+class FastScrollBar(ScrollBar):
+    """Textual's scroll bar, painted without the styles of each cell: it is repainted for every
+    row that arrives.
+    """
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        bar = self.render()
+        if not isinstance(bar, ScrollBarRender) or not isinstance(bar.style, Style):
+            return super().render_lines(crop)
+        back, thumb = bar.style.bgcolor, bar.style.color
+        assert back is not None
+        assert thumb is not None
+        width, height = self.size
+        rows = bar.render_bar(
+            size=height,
+            virtual_size=bar.virtual_size,
+            window_size=bar.window_size,
+            position=bar.position,
+            thickness=width,
+            back_color=back,
+            bar_color=thumb,
+        ).segments
+        made: dict[int, Strip] = {}
+        ground = self.visual_style.rich_style
+        background = self.background_colors[1]
+        filters = self.get_line_filters()
+        strips = []
+        for row in rows[crop.y : crop.bottom]:
+            strip = made.get(id(row))
+            if strip is None:
+                strip = Strip([row], width).apply_style(ground)
+                for each in filters:
+                    strip = strip.apply_filter(each, background)
+                made[id(row)] = strip = strip.crop(*crop.column_span)
+            strips.append(strip)
+        return strips
+
+
+class LinesView(ScrollView):
+    """A scroll view with a fast bar, whose content grows without a layout of the screen."""
+
+    @property
+    def vertical_scrollbar(self) -> ScrollBar:
+        if self._vertical_scrollbar is None:
+            bar = FastScrollBar(name="vertical", thickness=self.scrollbar_size_vertical)
+            bar.display = False
+            self._vertical_scrollbar = bar
+            self.app._start_widget(self, bar)
+        return self._vertical_scrollbar
+
+    def stretch(self, size: Size) -> None:
+        """Another size to scroll in. Only a scroll bar that comes or goes is worth a layout of
+        the whole screen, and asks for it itself.
+        """
+        self.set_reactive(Widget.virtual_size, size)
+        self._scroll_update(size)
+
+
+class SparingCompositor(Compositor):
     """Renders only what is seen in the part of the screen that is painted.
 
     Textual's own renders every widget there, those that others hide too, and has all their rows cut
@@ -89,16 +282,23 @@ class Sparing(Compositor):
         return cast("Sequence[Mapping[int, Strip]]", chops)
 
 
-class Banded(Screen[T]):
-    """Paints the whole of itself in several steps, and nothing that would have to wait for a slow
-    terminal: once that has taken what it was sent, it is painted as it is by then.
+class BandedScreen(Screen[T]):
+    """A screen painted in bands of columns; keys are heard between two bands.
+
+    Textual renders every widget for every change, which at 200×60 takes longer than a key may
+    wait. Nothing is painted that would wait for a slow terminal: once that has taken what it was
+    sent, the screen is painted as it is by then.
     """
+
+    PAINTS_AFTER_RESIZE: ClassVar[bool] = False
+    """Whether a resize paints nothing until the children have taken their new sizes."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._compositor = Sparing()
+        self._compositor = SparingCompositor()
         self._bands: deque[Region] = deque()
         self._put_off = False
+        self._unpainted = False
 
     def set_timer(
         self,
@@ -117,9 +317,24 @@ class Banded(Screen[T]):
         timer._skip = False
         return timer
 
+    def _screen_resized(self, size: Size) -> None:
+        # Arranged before Textual lays out and paints for this size: else it would do both twice.
+        if self.is_mounted:
+            self.before_resize()
+        self._unpainted = True
+        super()._screen_resized(size)
+        self._unpainted = False
+        if self.PAINTS_AFTER_RESIZE:  # once, when all panes have wrapped their text
+            self.refresh()
+
+    def before_resize(self) -> None:
+        """Place the children for the new size of the app."""
+
     def _compositor_refresh(self) -> None:
+        if self._unpainted and self.PAINTS_AFTER_RESIZE:
+            return
         top = self.app.screen if self.is_current else None
-        if not isinstance(top, Banded) or self.app.is_inline:
+        if not isinstance(top, BandedScreen) or self.app.is_inline:
             super()._compositor_refresh()
             return
         self._dirty_widgets.clear()  # as Textual's own: their regions have been handed over
@@ -161,7 +376,7 @@ class Banded(Screen[T]):
 
     def _has_to_wait(self) -> bool:
         """Whether what is painted now would wait in a queue, or be thrown away."""
-        return bool(self.app._batch_count) or backlog(self.app._driver) > MOST_WRITES
+        return bool(self.app._batch_count) or backlog(self.app) > MOST_WRITES
 
     def _try_again(self) -> None:
         self._put_off = False
@@ -209,7 +424,7 @@ class Banded(Screen[T]):
 _NO_STYLE = Style()
 
 
-class Dimming(Banded[T]):
+class DimmingScreen(BandedScreen[T]):
     """A screen that shows the one below it dimmed, as far as its own background lets it."""
 
     def render_lines(self, crop: Region) -> list[Strip]:

@@ -1,0 +1,40 @@
+"""Messages to the person: the list of past notices, and the text for a fault.
+
+Keeps the newest notices in memory. Writes nothing to disk and shows nothing itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from akg_tui.core.sanitize import one_line
+from akg_tui.view.language import retold
+
+MOST = 200
+AGAIN_S = 6.0  # the footer shows a notice this long: repeated within it, it is kept once
+
+
+class Notices:
+    """The newest `MOST` notices with their times, seconds since the epoch; the oldest first."""
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[float, str]] = deque(maxlen=MOST)
+
+    def keep(self, text: str, now: float) -> None:
+        text = retold(one_line(text))
+        last, told = self._kept[-1] if self._kept else (0.0, "")
+        if text and not (text == told and now - last < AGAIN_S):
+            self._kept.append((now, text))
+
+    def text(self) -> str:
+        """One line each, with the time of day."""
+        return "\n".join(
+            f"{time.strftime('%H:%M:%S', time.localtime(at))}  {text}" for at, text in self._kept
+        )
+
+
+def exception_text(error: BaseException) -> str:
+    """The message of an exception; its class too where the message is short."""
+    text = " ".join(str(error).split())
+    return retold(text) if len(text) > 20 else f"{type(error).__name__}: {text}".rstrip(": ")

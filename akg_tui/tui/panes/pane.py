@@ -1,0 +1,61 @@
+"""What every pane of the deck has, and how the deck makes one from its declaration.
+
+A pane shows one projection of a run and holds none of its truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from akg_tui.tui.widgets.painted import FaultShowing
+from akg_tui.view.controls.command_registry import named
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from akg_tui.view.code_rows import Colours, Texts
+    from akg_tui.view.controls.panes import PaneDeclaration
+    from akg_tui.view.run_snapshot import RunSnapshot
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the panes of a deck share: each kernel version is split and coloured once."""
+
+    colours: Colours
+    texts: Texts
+
+
+class Pane(FaultShowing):
+    """A pane of the deck; a base of the widget that draws it."""
+
+    @classmethod
+    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
+        """The pane of a declaration."""
+        return cls()
+
+    def entitle(self, title: str) -> None:
+        """Put a title on the border, behind the key that leads to the pane."""
+        self.border_title = Content(named(f"pane.{self.id}", title))
+
+    def pull(self, snapshot: RunSnapshot) -> None:
+        """Show a snapshot. Called only while the pane is on screen."""
+        raise NotImplementedError
+
+    def see(self, snapshot: RunSnapshot) -> None:
+        """Read what is new; called also while the pane is not on screen."""
+
+    def cycle(self) -> bool:
+        """Show the next unit or table; False where there is only one."""
+        return False
+
+
+def make(declaration: PaneDeclaration, shared: Shared) -> Pane:
+    """The widget that a declaration names."""
+    module, _, name = declaration.widget.partition(":")
+    kind: type[Pane] = getattr(import_module(f"akg_tui.tui.panes.{module}"), name)
+    return kind.declared(declaration, shared)

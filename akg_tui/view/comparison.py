@@ -1,0 +1,116 @@
+"""Two kernels side by side: the title and measurement of each side, and the rows of the pairs.
+
+Pure: states and texts in, lines out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from akg_tui.core.measurement import Outcome
+from akg_tui.core.phases import Verdict
+from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import Attempt, RunState
+from akg_tui.view import formatting
+from akg_tui.view.code_rows import CodeRows
+from akg_tui.view.diff import Compared, Kind, Row, SideBySide
+from akg_tui.view.glyphs import VERDICT
+from akg_tui.view.language import retold, tr
+from akg_tui.view.lazy_rows import OnDemand
+from akg_tui.view.spans import Line, fit, line, width
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: its title, its measurement and its kernel. `key` names the text."""
+
+    key: str
+    title: Line
+    about: tuple[Line, ...]
+    text: str
+
+
+def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> Side:
+    """An attempt of a run, as one side."""
+    glyph, role = VERDICT[attempt.verdict]
+    if attempt.number:
+        item = one_line(state.item(attempt.item).text)
+        title = line(
+            (f"{tr('round {number}', number=attempt.round)} ", "strong"),
+            (f"{glyph} {attempt.verdict} ", role),
+            (f"{attempt.item} ", "accent"),
+            (item, "text"),
+        )
+    else:
+        title = line((f"{tr('the seed')} ", "strong"))
+    measured = attempt.measurement
+    over = formatting.times(attempt.over_seed) if attempt.over_seed else ""
+    took = formatting.milliseconds(measured.candidate_ms) if measured.candidate_ms else ""
+    first = line(
+        (over, "figure"),
+        (f" {tr('the seed')}  " if over else "", "muted"),
+        (tr("{time} a call", time=took) if took else "", "text"),
+    )
+    if measured.outcome is not Outcome.CORRECT:
+        second = line((retold(one_line(measured.message)), "log.error"))
+    elif attempt.number and measured.ratio:
+        second = line((formatting.sure(measured.ratio), "text"))
+    else:
+        second = line((tr("against the reference"), "muted"))
+    if attempt.verdict is Verdict.KEEP and attempt.number in state.undone:
+        second = (*second, (f"  {tr('undone')}", "note"))
+    return Side(attempt.blob, title, (first, second), kernel(attempt.blob))
+
+
+class SideRows(OnDemand[Line]):
+    """Pairs of rows, drawn when asked for."""
+
+    def __init__(self, old: CodeRows, new: CodeRows, room: int) -> None:
+        self.old, self.new = old, new
+        self._half = (room - 3) // 2
+
+    def __len__(self) -> int:
+        return len(self.old)
+
+    def _made(self, index: int) -> Line:
+        left, right = self.old[index], self.new[index]
+        if self.old.compared[index].kind is Kind.GAP:
+            return left
+        return (*filled(left, self._half), (" │ ", "phase.rule"), *filled(right, self._half))
+
+
+def filled(row: Line, room: int) -> Line:
+    row = fit(row, room)
+    ground = row[-1][1] if row and "|" in row[-1][1] else "text"
+    return (*row, (" " * (room - width(row)), ground))
+
+
+_NONE = Row(Kind.SAME, 0, 0)
+
+
+class OneSideRows(OnDemand[Row]):
+    """The rows of one side of pairs: 0 the left, 1 the right, each with its own number."""
+
+    def __init__(self, rows: Compared, pairs: SideBySide, side: int) -> None:
+        self.last = rows.last
+        self._rows, self._pairs, self._side = rows, pairs, side
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def _made(self, index: int) -> Row:
+        number = self._pairs[index][self._side]
+        if number is None:
+            return _NONE
+        row = self._rows[number]
+        if row.kind is Kind.SAME and not self._side:
+            return Row(row.kind, row.old, row.old, row.text)
+        return row
+
+
+class HalfRows(CodeRows):
+    """One side; a row without a partner is empty."""
+
+    def _row(self, row: Row) -> Line:
+        return () if row is _NONE else super()._row(row)

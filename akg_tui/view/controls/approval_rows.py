@@ -1,0 +1,217 @@
+"""The rows of the approval card, and of the dialog of gates and approval rules.
+
+Pure: a card or a state in, lines out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from akg_tui.core.phases import Gate
+from akg_tui.core.state import Rule, RunState
+from akg_tui.view.controls import approvals
+from akg_tui.view.controls.approvals import Request
+from akg_tui.view.controls.command_registry import chord_of, key_of, way_to
+from akg_tui.view.formatting import count
+from akg_tui.view.glyphs import DONE, IDLE
+from akg_tui.view.language import marked, tr, tr_in
+from akg_tui.view.spans import BLANK, Line, cells, cut, fit, hang, join, line, spread
+from akg_tui.view.spans import width as columns
+
+MOST_TITLE_ROWS = 3
+
+
+MOST_CHOICE_ROWS = 4
+
+
+@dataclass(frozen=True)
+class Card:
+    """What the card shows. `place` is the ask's place in a queue of `many`, from 1."""
+
+    ask: Request | None
+    armed: bool
+    place: int = 1
+    many: int = 1
+    marked: int = 0
+
+
+def _offered(ask: Request) -> list[tuple[str, str]]:
+    """The commands that do something now, each with its word, the answers first."""
+    pairs = [(f"ask.{answer.does}", answer.word) for answer in ask.answers]
+    if ask.choices:
+        pairs.append(("ask.choice", tr("next choice")))
+    if ask.free:
+        pairs.append(("ask.write", tr("write an answer")))
+    if ask.diff or ask.detail:
+        pairs.append(("ask.see", tr("see the diff") if ask.diff else tr("read it")))
+    return pairs
+
+
+def offers(ask: Request) -> list[tuple[str, str]]:
+    """The keys that do something now, the answers first."""
+    return [(way_to(command), word) for command, word in _offered(ask)]
+
+
+def chord_way(ask: Request) -> str:
+    """The way to the same answers by keys one after the other, for a terminal without alt:
+    ``^g, then y n a``; "" where the keymap has no chord for them all.
+    """
+    ways = [chord_of(command) for command, _ in _offered(ask)]
+    begin = {way.partition(" ")[0] for way in ways}
+    if len(begin) != 1 or not all(ways):
+        return ""
+    return tr("or {key}, then {keys}", key=begin.pop(),
+              keys=" ".join(way.partition(" ")[2] for way in ways))  # fmt: skip
+
+
+def card_rows(view: Card, width: int, height: int) -> Sequence[Line]:
+    """What the card says in a room; with fewer than three rows, all in one."""
+    ask = view.ask
+    if ask is None:
+        return ()
+    if height < 3:
+        return [_one_row(ask, view, width)]
+    head = line((f"{ask.title} ", "ask"), (ask.about, "text"))
+    rows = [head] if columns(head) <= width else _title(ask, width)
+    rows += [line((effect, "strong" if not n else "text")) for n, effect in _told(ask)]
+    rows += _always(ask, width)
+    rows += _choices(view, width)
+    rows.append(line((ask.cost, "muted")))
+    rows += _key_rows(view.armed, offers(ask), chord_way(ask), width)
+    return [fit(row, width) for row in rows]
+
+
+def _title(ask: Request, width: int) -> list[Line]:
+    rows = hang(ask.title, width, (), "ask")
+    if len(rows) > MOST_TITLE_ROWS:
+        last = rows[MOST_TITLE_ROWS - 1]
+        rows = [*rows[: MOST_TITLE_ROWS - 1], fit((*last, (" …" + " " * width, "ask")), width)]
+    return [*rows, line((ask.about, "text"))] if ask.about else rows
+
+
+def _always(ask: Request, width: int) -> list[Line]:
+    """What an "always" approves, never cut: a rule covers no more than what stands here."""
+    if not ask.always:
+        return []
+    lead = line((f"{tr('always')}: ", "text"))
+    ends = tr("{key} ends the rule", key=way_to("run.gates"))
+    return hang(f"{ask.always}; {ends}", width, lead, "text")
+
+
+def _key_rows(armed: bool, keys: Sequence[tuple[str, str]], chords: str, width: int) -> list[Line]:
+    """The keys on as few rows as hold them; where there is room, what else does the same, and
+    what typing does.
+    """
+    never = tr("typing never answers this")
+    rows: list[Line] = []
+    left = list(keys)
+    while left:
+        here = 1
+        while here < len(left) and columns(_keys(True, left[: here + 1], "   ")) <= width:
+            here += 1
+        rows.append(_keys(True, left[:here], "   "))
+        left = left[here:]
+    if not armed:  # in as many rows, so that nothing moves when the keys begin to count
+        rows = [_keys(False, (), ""), *(BLANK for _ in rows[1:])]
+    last = rows.pop() if rows else BLANK
+    both = f"{chords}   {never}" if chords else never
+    for told in (both, chords, never):
+        if told and columns(last) + cells(told) + 2 <= width:
+            return [*rows, spread(last, line((told, "faint")), width)]
+    return [*rows, last]
+
+
+def _told(ask: Request) -> list[tuple[int, str]]:
+    return list(enumerate(ask.effects))
+
+
+def _choices(view: Card, width: int) -> list[Line]:
+    """The choices around the marked one, as many as there is room for."""
+    ask = view.ask
+    if ask is None or not ask.choices:
+        return []
+    first = max(0, min(view.marked - 1, len(ask.choices) - MOST_CHOICE_ROWS))
+    rows: list[Line] = []
+    for number in range(first, min(len(ask.choices), first + MOST_CHOICE_ROWS)):
+        here = number == view.marked
+        sign = "▸ " if here else "  "
+        count = f"{number + 1}/{len(ask.choices)} "
+        text = cut(ask.choices[number], max(4, width - len(count) - 2))
+        rows.append(line((sign + count, "accent"), (text, "strong" if here else "text")))
+    return rows
+
+
+def _one_row(ask: Request, view: Card, width: int) -> Line:
+    keys = _keys(view.armed, offers(ask)[:2], " ")
+    title = line((f"{ask.title} ", "ask"))
+    if columns(title) + columns(keys) > width:
+        # The keys matter more than the number.
+        title = line((f"{ask.answers[0].word.upper() if ask.answers else tr('ASKED')}? ", "ask"))
+        return fit((*title, *keys), width)
+    return spread((*title, (ask.effects[0], "text")), keys, width)
+
+
+def _keys(armed: bool, keys: Sequence[tuple[str, str]], gap: str) -> Line:
+    if not armed:
+        return line((tr("read first: the keys count in a moment"), "muted"))
+    return join([line((key, "key"), (f" {word}", "text")) for key, word in keys], (gap, "text"))
+
+
+ABOUT: dict[Gate, str] = {
+    Gate.PLAN: marked("a new plan waits before its first item is worked on"),
+    Gate.EDIT: marked("new code waits before it first runs"),
+    Gate.KEEP: marked("a candidate waits before it becomes the best"),
+    Gate.ASK: marked("the agent's questions come to you, not to their default"),
+    Gate.SCRIPT: marked("a script of the agent waits before it runs"),
+}
+
+
+MOST_RULES = 4  # in sight at once
+
+
+def gate_rows(state: RunState) -> tuple[Line, ...]:
+    """A row for each gate, with its key."""
+    rows: list[Line] = []
+    on, off = tr_in("gate", "on"), tr_in("gate", "off")
+    wide = max(cells(on), cells(off))
+    for gate, about in ABOUT.items():
+        set_ = gate in state.gates
+        word = on if set_ else off
+        glyph, role = (DONE, "verdict.keep") if set_ else (IDLE, "muted")
+        sign = (f"{glyph} {word}{' ' * (wide - cells(word))}", role)
+        name = (f"  {gate.value:<7}", "strong")
+        rows.append(line((f"{gate.value[0]} ", "key"), sign, name, tr(about)))
+    mode = key_of("run.mode")
+    sets = line((tr("a mode sets them all: "), "muted"), (mode, "key"), "  ") if mode else ()
+    return (*rows, BLANK, (*sets, ("esc", "key")))
+
+
+def rule_rows(state: RunState, at_row: int, room: int) -> tuple[Line, ...]:
+    """The rules in force around the marked one, and how each was come by; none is no row."""
+    rules = state.rules_in_force
+    ended = len(state.rules) - len(rules)
+    rows: list[Line] = []
+    if rules:
+        first = max(0, min(at_row - 1, len(rules) - MOST_RULES))
+        shown = rules[first : first + MOST_RULES]
+        head = tr("in your place: {rules}", rules=count(len(rules), "rule"))
+        if len(shown) < len(rules):
+            part = tr("{first} to {last} here", first=first + 1, last=first + len(shown))
+            head = f"{head} ({part})"
+        ends = (f" {tr('ends')}", "muted")
+        rows.append(line((f"{head}  ", "muted"), ("↑ ↓", "key"), " ", ("x", "key"), ends))
+        for at, rule in enumerate(shown, first):
+            rows += _rule(rule, at == at_row, room)
+    if ended:
+        rows.append(
+            line((tr("{rules} ended: the report lists all", rules=count(ended, "rule")), "muted"))
+        )
+    return (BLANK, *rows) if rows else ()
+
+
+def _rule(rule: Rule, picked: bool, room: int) -> list[Line]:
+    lead = line(("▸ " if picked else "  ", "accent"), (f"{rule.number} ", "strong"))
+    told = {"scope": approvals.scope(rule.scope), "request": rule.gate, "times": rule.used}
+    said = tr("{scope} (request {request}, used {times}×)", **told)
+    return hang(said, room, lead, "strong" if picked else "text")

@@ -1,0 +1,89 @@
+"""What is typed on the ``:`` line: the command and argument it means, what is wrong in it, and what
+it may become.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from akg_tui.view.controls.command_registry import Argument, Command
+from akg_tui.view.language import tr
+
+SHOWN = 8
+
+
+def name_of(command: Command) -> str:
+    """How a command is called on the line: its label, blanks as hyphens."""
+    return command.label.replace(" ", "-")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a line means so far. `offers` are whole lines that it may become."""
+
+    command: Command | None
+    argument: str
+    fault: str
+    offers: tuple[tuple[str, str], ...]
+
+
+def read(
+    text: str, commands: Sequence[Command], choices: Callable[[Argument], Sequence[str]]
+) -> Reading:
+    """What `text` calls for among `commands`."""
+    name, _, rest = text.strip().partition(" ")
+    rest = rest.strip()
+    typing_name = " " not in text.lstrip()
+    exact = [c for c in commands if name in (name_of(c), c.id, tr(c.label).replace(" ", "-"))]
+    near = [c for c in commands if name and _fits(c, name)]
+    found = exact or near
+    if typing_name and not (exact and len(near) == 1):
+        offers = tuple((_with_argument(c), tr(c.help)) for c in (near if name else commands))
+    elif len(found) == 1 and found[0].argument:
+        command = found[0]
+        assert command.argument is not None
+        words = [w for w in choices(command.argument) if w.startswith(rest)]
+        offers = tuple((f"{name_of(command)} {word}", "") for word in words)
+    else:
+        offers = ()
+    if not name:
+        return Reading(None, "", "", offers)
+    if not found:
+        return Reading(None, rest, tr("no command is called {name} here", name=name), offers)
+    if len(found) > 1:
+        many = ", ".join(c.id for c in found[:SHOWN])
+        return Reading(None, rest, tr("{name} may be: {many}", name=name, many=many), offers)
+    rest = _completed(found[0], rest, choices)
+    return Reading(found[0], rest, _argument_fault(found[0], rest, choices), offers)
+
+
+def _fits(command: Command, name: str) -> bool:
+    names = (name_of(command), command.id, tr(command.label).replace(" ", "-"))
+    return any(each.startswith(name) for each in names)
+
+
+def _with_argument(command: Command) -> str:
+    return f"{name_of(command)} " if command.argument else name_of(command)
+
+
+def _completed(command: Command, rest: str, choices: Callable[[Argument], Sequence[str]]) -> str:
+    """An argument that can only become one word is that word."""
+    if command.argument is None or command.argument.free or not rest:
+        return rest
+    words = [word for word in choices(command.argument) if word.startswith(rest)]
+    return words[0] if len(words) == 1 else rest
+
+
+def _argument_fault(
+    command: Command, rest: str, choices: Callable[[Argument], Sequence[str]]
+) -> str:
+    argument = command.argument
+    if argument is None:
+        return tr("{name} takes no argument", name=name_of(command)) if rest else ""
+    if not rest or argument.free:
+        return ""
+    words = choices(argument)
+    if rest in words:
+        return ""
+    return tr("{name} can be: {words}", name=name_of(command), words=", ".join(words))

@@ -1,0 +1,86 @@
+"""The rows of help: every command with its keys, by group, then the signs."""
+
+from __future__ import annotations
+
+from akg_tui.core.phases import Verdict
+from akg_tui.view.controls import command_registry
+from akg_tui.view.glyphs import ITEM, VERDICT
+from akg_tui.view.language import marked, tr
+from akg_tui.view.spans import BLANK, Line, cells, cut, hang, line
+
+_KEYS_LEAST = 12
+
+
+_KEYS_WIDTH = 24
+
+
+_VERDICTS = {
+    Verdict.KEEP: marked("correct, and faster than the best beyond doubt"),
+    Verdict.DISCARD: marked("correct, but not faster beyond doubt"),
+    Verdict.FAIL: marked("it does not compile, run in time or match the reference"),
+}
+
+
+_WHERE = {
+    "review": marked("in a review: "),
+    "past": marked("in the past: "),
+    "rounds": marked("comparing: "),
+    "runs": marked("in the list of runs: "),
+}
+
+
+def help_rows(room: int, wanted: str = "") -> list[Line]:
+    """Every command with its keys, by group, then the signs; only what holds `wanted`."""
+    rows: list[Line] = []
+    members = {
+        group: [command for command in listed if _holds(command, wanted)]
+        for group, listed in command_registry.groups().items()
+    }
+    keys = max((cells(_how(c)) for listed in members.values() for c in listed), default=0)
+    column = min(_KEYS_WIDTH, max(_KEYS_LEAST, keys))
+    for group, listed in members.items():
+        if not listed:
+            continue
+        rows += [BLANK, line((tr(group), "title"))] if rows else [line((tr(group), "title"))]
+        for command in listed:
+            rows += hang(_about(command), room, _lead(command, column), "text")
+    return rows if wanted else [*rows, *_signs(room)]
+
+
+def _about(command: command_registry.Command) -> str:
+    where = tr(_WHERE[command.where]) if command.where in _WHERE else ""
+    more = command.keys_now and command.argument is not None
+    return f"{where}{tr(command.help)}{f'  ({_typed(command)})' if more else ''}"
+
+
+def _typed(command: command_registry.Command) -> str:
+    argument = f" {command.argument.name.upper()}" if command.argument else ""
+    return f":{command.label.replace(' ', '-')}{argument}"
+
+
+def _how(command: command_registry.Command) -> str:
+    """Its keys, or what to type where it has none."""
+    return command.shown_key or _typed(command)
+
+
+def _lead(command: command_registry.Command, column: int) -> Line:
+    how = cut(_how(command), column)
+    role = "key" if command.keys_now else "muted"
+    return line((f"{' ' * (column - cells(how))}{how}  ", role))
+
+
+def _holds(command: command_registry.Command, wanted: str) -> bool:
+    texts = (command.id, command.label, command.help, tr(command.label), tr(command.help))
+    found = " ".join((*texts, command.shown_key, tr(command.group))).casefold()
+    return all(word in found for word in wanted.casefold().split())
+
+
+def _signs(room: int) -> list[Line]:
+    rows = [BLANK, line((tr("Signs"), "title"))]
+    for verdict, (glyph, role) in VERDICT.items():
+        lead = line((f"{glyph:>4} {verdict:<8} ", role))
+        rows += hang(tr(_VERDICTS[verdict]), room, lead, "text")
+    others = "  ".join(
+        f"{glyph} {word}" for glyph, word, _, role in ITEM.values() if role.startswith("item")
+    )
+    return [*rows, *hang(others, room, line((f"   {tr('plan')}: ", "muted")), "text")]

@@ -1,0 +1,120 @@
+"""The panes of the deck: one declaration each, from which layouts, tabs, commands, keys, help
+and the page of keys are made.
+
+To add a pane, write its view in `akg_tui/view/` and its widget in `akg_tui/tui/panes/`, and
+declare it here. Pure data; imports no widget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from akg_tui.view.language import marked
+
+
+class Shape(StrEnum):
+    """From the smallest: one bare pane, one pane with tabs, three columns, five panes."""
+
+    TINY = "tiny"
+    TABS = "tabs"
+    THREE = "three"
+    FIVE = "five"
+
+
+THREE, FIVE = Shape.THREE, Shape.FIVE
+
+
+class Spot(NamedTuple):
+    """Where a pane stands in a layout: its column from the left, and its rows there.
+
+    0 rows: what is left, shared with the others that say so. `last`: below the others.
+    """
+
+    preset: str
+    shape: Shape
+    column: int
+    rows: int = 0
+    last: bool = False
+
+
+@dataclass(frozen=True)
+class PaneDeclaration:
+    """A pane of the deck.
+
+    Parameters
+    ----------
+    id, key, title, help : str
+        The id of its widget, and what the command to it is called; `pane.ID` is its id.
+    widget : str
+        ``MODULE:CLASS`` below `akg_tui.tui.panes`.
+    order : int
+        Its place when tab goes through the panes of a layout.
+    yields : int
+        Its rank in giving its place to tiles; 1 yields before all others.
+    kin : tuple of str
+        The panes whose place it takes, where it is active and its layout has none for it.
+    spots : tuple of Spot
+        The layouts that show it.
+    """
+
+    id: str
+    key: str
+    title: str
+    help: str
+    widget: str
+    order: int
+    yields: int
+    kin: tuple[str, ...]
+    spots: tuple[Spot, ...]
+
+
+PANES = (
+    PaneDeclaration(
+        "plan", "1", marked("plan"), "The plan", "plan:PlanPane", 1, 8,
+        ("attempts", "eval", "best"),
+        (Spot("deck", THREE, 0), Spot("deck", FIVE, 0), Spot("kernel", FIVE, 2),
+         Spot("agent", THREE, 1), Spot("agent", FIVE, 2),
+         Spot("numbers", THREE, 1, last=True), Spot("numbers", FIVE, 2, last=True)),
+    ),
+    PaneDeclaration(
+        "source", "2", marked("kernel"), "The kernel as the agent has it now",
+        "source:SourcePane", 3, 4, ("best", "chart"),
+        (Spot("deck", THREE, 1), Spot("deck", FIVE, 2), Spot("kernel", THREE, 1),
+         Spot("kernel", FIVE, 1), Spot("agent", FIVE, 1)),
+    ),
+    PaneDeclaration(
+        "chart", "3", marked("chart"), "The chart of all attempts", "chart:ChartPane", 4, 5,
+        ("attempts", "eval", "best", "source"),
+        (Spot("deck", THREE, 1, 13), Spot("deck", FIVE, 1, 16), Spot("kernel", FIVE, 2),
+         Spot("numbers", THREE, 0), Spot("numbers", FIVE, 0)),
+    ),
+    PaneDeclaration(
+        "log", "4", marked("log"), "The agent's log", "log:LogPane", 7, 1,
+        ("agents", "plan", "best"),
+        (Spot("deck", THREE, 2), Spot("deck", FIVE, 3), Spot("agent", THREE, 0),
+         Spot("agent", FIVE, 0)),
+    ),
+    PaneDeclaration(
+        "best", "5", marked("best"), "The best kernel so far", "source:SourcePane", 2, 3,
+        ("source", "chart"),
+        (Spot("deck", FIVE, 1), Spot("kernel", THREE, 0), Spot("kernel", FIVE, 0)),
+    ),
+    PaneDeclaration(
+        "attempts", "6", marked("tries"), "The table of attempts", "attempts:AttemptsPane", 5, 6,
+        ("chart", "eval", "best"),
+        (Spot("deck", FIVE, 0, 16), Spot("numbers", THREE, 0), Spot("numbers", FIVE, 1)),
+    ),
+    PaneDeclaration(
+        "agents", "7", marked("agents"), "The agents: who works, at what cost",
+        "agents:AgentsPane", 8, 2, ("eval", "attempts", "log", "best"),
+        (Spot("deck", FIVE, 3, 9), Spot("agent", THREE, 1, 9), Spot("agent", FIVE, 2)),
+    ),
+    PaneDeclaration(
+        "eval", "8", marked("eval"), "The evaluation under way", "evaluation:EvalPane", 6, 7,
+        ("attempts", "agents", "chart", "best"),
+        (Spot("deck", THREE, 0, 9), Spot("deck", FIVE, 2, 16), Spot("numbers", THREE, 1),
+         Spot("numbers", FIVE, 2)),
+    ),
+)  # fmt: skip
