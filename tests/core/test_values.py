@@ -37,27 +37,6 @@ def test_every_phase_and_item_state_is_in_its_table() -> None:
     assert set(ITEM_TABLE) == set(ItemState)
 
 
-def test_an_event_is_one_class_and_one_row_of_the_fold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its tags are in the class: the journal, the clock and the engine keep no list of classes."""
-    known = {kind for kind in ev.event_classes() if kind.__module__ == ev.__name__}
-    assert set(get_args(ev.AnyEvent)) == known
-    assert set(_APPLY) == known - {ev.RunCreated}
-
-    class Cooled(ev.Event, frozen=True):
-        by_a_person = True
-        degrees: int
-
-    monkeypatch.setitem(_APPLY, Cooled, lambda state, event, at: state)
-    assert Cooled in ev.event_classes()
-    assert ev.to_builtins(Cooled(degrees=40)) == {"type": "Cooled", "degrees": 40}
-    run = SimulatedRun()
-    run.must(cmd.Pause())
-    worked = run.state.worked_s
-    run.clock_off += 3600
-    run.tell(Cooled(degrees=40))
-    assert run.state.worked_s == worked
-
-
 def test_only_agent_phases_offer_tools() -> None:
     assert {phase for phase, tools in PHASE_TOOLS.items() if tools} == AGENT_PHASES
 
@@ -200,3 +179,24 @@ def test_a_hint_reaches_the_next_prompt_and_is_given_once() -> None:
     assert run.state.hints == ("smaller blocks",)
     run.plan("a")
     assert run.state.hints == ()
+
+
+def test_an_event_is_one_class_and_one_row_of_the_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tags are in the class: the journal, the clock and the engine keep no list of classes."""
+    known = {kind for kind in ev.event_classes() if kind.__module__ == ev.__name__}
+    assert set(get_args(ev.AnyEvent)) == known
+    assert set(_APPLY) == known - {ev.RunCreated}
+
+    class Cooled(ev.Event, frozen=True):
+        by_a_person = True
+        degrees: int
+
+    monkeypatch.setitem(_APPLY, Cooled, lambda state, event, at: state)
+    assert Cooled in ev.event_classes()
+    assert ev.to_builtins(Cooled(degrees=40)) == {"type": "Cooled", "degrees": 40}
+    run = SimulatedRun()
+    run.must(cmd.Pause())
+    worked = run.state.worked_s
+    run.clock_off += 3600
+    run.tell(Cooled(degrees=40))
+    assert run.state.worked_s == worked
