@@ -47,6 +47,7 @@ from akg_tui.tui.screens.command_line import Palette
 from akg_tui.tui.textual_internals import COLUMNS, FastScrollBar, SparingCompositor, dimmed
 from akg_tui.tui.widgets.line_view import CACHED_ROWS, LineView
 
+from .script import FakeHandle
 from .stage import Stage, on_stage
 from .test_panes import long_kernel
 
@@ -384,6 +385,11 @@ async def test_a_theme_is_put_on_between_turns_of_the_loop_and_the_last_one_wins
         assert not stage.app._batch_count
 
 
+def scrolled_kernel() -> FakeHandle:
+    lines = "".join(f"    y{n} = x[{n}]\n" for n in range(700))
+    return FakeHandle(kernel=f"class ModelNew:\n{lines}")
+
+
 def bar_of(stage: Stage) -> tuple[SourcePane, FastScrollBar]:
     pane = stage.deck.panes["source"]
     assert isinstance(pane, SourcePane)
@@ -395,12 +401,12 @@ def bar_of(stage: Stage) -> tuple[SourcePane, FastScrollBar]:
 @pytest.mark.parametrize("glyphs", ["unicode", "ascii"])
 @pytest.mark.parametrize("theme", ["ember", "paper", "ansi16"])
 async def test_every_row_is_textuals_own_in_letter_and_style(theme: str, glyphs: str) -> None:
-    async with on_stage(long_kernel()) as stage:
+    async with on_stage(scrolled_kernel()) as stage:
         stage.app.appearance.apply_theme(theme)
         stage.app.action_glyphs_named(glyphs)
         await stage.pull()
         pane, bar = bar_of(stage)
-        for row in (0, 1, 7, 100, 199):
+        for row in (0, 1, 7, 350, 699):
             pane.to_row(row)
             whole = Region(0, 0, bar.size.width, bar.size.height)
             for crop in (whole, Region(0, 3, bar.size.width, 5)):
@@ -413,7 +419,7 @@ async def test_every_row_is_textuals_own_in_letter_and_style(theme: str, glyphs:
 
 
 async def test_a_click_below_the_thumb_scrolls_on_and_one_above_it_back() -> None:
-    async with on_stage(long_kernel()) as stage:
+    async with on_stage(scrolled_kernel()) as stage:
         pane, bar = bar_of(stage)
         assert pane.top == 0
         await stage.pilot.click(bar, offset=(0, bar.size.height - 1))
@@ -421,9 +427,9 @@ async def test_a_click_below_the_thumb_scrolls_on_and_one_above_it_back() -> Non
         await stage.pull()
         down = pane.top
         assert down > 0
-        pane.to_row(150)
+        pane.to_row(600)
         await stage.pull()
         await stage.pilot.click(bar, offset=(0, 0))
         await stage.pilot.wait_for_animation()
         await stage.pull()
-        assert pane.top < 150
+        assert pane.top < 600
