@@ -24,7 +24,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.fold import evolve
 from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.phases import Mode, Phase, Verdict
-from akg_tui.core.plan.document import render_plan
+from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy, Task
 from akg_tui.store.journal import Journal

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from akg_tui.agent.tools.registry import tools_in
 from akg_tui.agent.tools.steering import answered
 from akg_tui.core.phases import Phase
-from akg_tui.core.plan.document import render_plan, render_tried
+from akg_tui.core.plan.plan_document import render_plan, render_tried
 from akg_tui.core.plan.submission import least_items
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Question, RunState

@@ -18,9 +18,9 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
 # Which module declares which commands, in the order of the help.
 DECLARED = (
     ("tune", "add_tune", ("demo", "tune", "resume")),
-    ("runs", "add_views", ("replay", "attach")),
+    ("run_listing", "add_views", ("replay", "attach")),
     ("evaluate_kernel", "add_eval", ("eval",)),
-    ("runs", "add_run_commands", ("new", "runs", "show")),
+    ("run_listing", "add_run_commands", ("new", "runs", "show")),
     ("report_and_usage", "add_report", ("report",)),
     ("run_changes", "add_run_changes", ("fork", "undo", "adopt")),
     ("rules", "add_rules", ("rules",)),
@@ -28,7 +28,7 @@ DECLARED = (
     ("hashline_files", "add_file_commands", ("view", "edit")),
     ("knowledge", "add_knowledge", ("knowledge",)),
     ("doctor", "add_doctor", ("doctor", "salvage")),
-    ("appearance", "add_keys", ("keys",)),
+    ("appearance_options", "add_keys", ("keys",)),
     ("serve", "add_serve", ("serve",)),
     ("benches", "add_gallery", ("gallery",)),
     ("benches", "add_benches", ("bench",)),
@@ -68,7 +68,7 @@ def parser(asked: str | None = None) -> argparse.ArgumentParser:
 
 
 def _browse(arguments: argparse.Namespace) -> int:
-    from akg_tui.cli.runs import browse
+    from akg_tui.cli.run_listing import browse
 
     return browse(arguments)
 

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.run_options import add_sandbox, options_at_fault
-from akg_tui.cli.usage_error import (
-    EXIT_BAD_INPUT,
-    EXIT_NOT_CORRECT,
-    EXIT_OK,
-    UsageError,
-    read_text,
-)
+from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_NOT_CORRECT, EXIT_OK, UsageError, read_text
 
 if TYPE_CHECKING:
     from akg_tui.core.measurement import Measurement

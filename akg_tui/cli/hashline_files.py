@@ -12,12 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.cli.run_options import positive
-from akg_tui.cli.usage_error import (
-    EXIT_BAD_INPUT,
-    EXIT_OK,
-    UsageError,
-    read_text,
-)
+from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError, read_text
 
 
 def add_file_commands(add: Callable[..., Any]) -> None:

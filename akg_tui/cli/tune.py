@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.appearance import add_appearance, is_served, wanted
+from akg_tui.cli.appearance_options import add_appearance, is_served, wanted
 from akg_tui.cli.run_options import (
     add_limits,
     add_sandbox,
@@ -18,12 +18,7 @@ from akg_tui.cli.run_options import (
     refuse_finished,
     stated_limits,
 )
-from akg_tui.cli.usage_error import (
-    EXIT_BAD_INPUT,
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    UsageError,
-)
+from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from akg_tui.core.stopping.export_guard import Channel

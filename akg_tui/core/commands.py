@@ -11,14 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from akg_tui.core.events import (
-    AnyEvent,
-    BlockedKind,
-    Observation,
-    PlanChange,
-    PlannedItem,
-    Purpose,
-)
+from akg_tui.core.events import AnyEvent, BlockedKind, Observation, PlanChange, PlannedItem, Purpose
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.phases import Gate, Mode
 from akg_tui.core.task import Policy

@@ -19,9 +19,9 @@ import torch
 
 from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate import correctness, hidden_shapes, task_lint
-from akg_tui.evaluate.child import layout as layouts
-from akg_tui.evaluate.child.layout import Layout
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.protocol import REPORT_BYTES, Description, Op, Plan, Variation, Want
+from akg_tui.evaluate.child.tensor_layout import Layout
 from akg_tui.evaluate.child.unusual_values import ValueKind
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.hidden_shapes import Dimension, Shapes

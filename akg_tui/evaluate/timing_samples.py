@@ -22,9 +22,9 @@ import torch
 
 from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate import correctness
-from akg_tui.evaluate.child import layout as layouts
-from akg_tui.evaluate.child.layout import Layout, TensorSlot
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.protocol import REPORT_BYTES, Plan
+from akg_tui.evaluate.child.tensor_layout import Layout, TensorSlot
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on

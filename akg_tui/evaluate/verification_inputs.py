@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import torch
 
 from akg_tui.evaluate import correctness
-from akg_tui.evaluate.child import layout as layouts
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
-from akg_tui.evaluate.child.layout import DTYPES
 from akg_tui.evaluate.child.protocol import KIND_SHIFT, Description, Op, Variation, Want
+from akg_tui.evaluate.child.tensor_layout import DTYPES
 from akg_tui.evaluate.child.unusual_values import SPECIAL, ValueKind
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.hidden_shapes import hidden_shapes

@@ -10,13 +10,7 @@ from akg_tui.hashline.ops import EDIT_SCHEMA, BadEdit, Op, edit_schema, parse_op
 from akg_tui.hashline.rejection import EditRejected, Problem
 from akg_tui.hashline.session import EditRequest, EditSession, Proposal, apply
 from akg_tui.hashline.splice import EditResult, Hunk
-from akg_tui.hashline.tagged_view import (
-    BadRange,
-    TaggedLine,
-    render,
-    render_result,
-    tagged_lines,
-)
+from akg_tui.hashline.tagged_view import BadRange, TaggedLine, render, render_result, tagged_lines
 from akg_tui.hashline.tags import Notation, Tagger
 
 __all__ = [

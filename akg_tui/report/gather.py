@@ -17,13 +17,13 @@ from akg_tui.core import events as ev
 from akg_tui.core.measurement import Interval, Measurement
 from akg_tui.core.model_info import TABLE_VERSION
 from akg_tui.core.phases import ItemState, Verdict
-from akg_tui.core.plan.document import direction_of
+from akg_tui.core.plan.plan_document import direction_of
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.state import Rule as LearnedRule
 from akg_tui.core.stopping import export_guard
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.core.summary import summarize
-from akg_tui.report.document import (
+from akg_tui.report.contents import (
     SCHEMA,
     About,
     Diagnosis,

@@ -11,8 +11,8 @@ from typing import Any
 
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.report import wording
-from akg_tui.report.chart import MAX_MARKS, draw
-from akg_tui.report.document import Report, Round
+from akg_tui.report.contents import Report, Round
+from akg_tui.report.svg_chart import MAX_MARKS, draw
 from akg_tui.syntax import highlight
 from akg_tui.view import formatting
 from akg_tui.view.diff import Compared, Row, changed_ranges, find_hunks, size

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from akg_tui.core.sanitize import clean, one_line, split_clean
 from akg_tui.report import wording
-from akg_tui.report.document import Report
+from akg_tui.report.contents import Report
 from akg_tui.view import formatting
 from akg_tui.view.diff import Kind, Row
 

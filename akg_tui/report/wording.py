@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from akg_tui.core.measurement import Interval
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
-from akg_tui.report.document import Protection, Report, Round, Rule, Sandbox
+from akg_tui.report.contents import Protection, Report, Round, Rule, Sandbox
 from akg_tui.view import formatting
 from akg_tui.view.diff import Compared, compare, folded, split_lines
 

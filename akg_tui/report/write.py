@@ -13,7 +13,7 @@ import msgspec
 
 from akg_tui.core.events import HintGiven
 from akg_tui.core.stopping.export_guard import Channel
-from akg_tui.report.document import Report, Result
+from akg_tui.report.contents import Report, Result
 from akg_tui.report.gather import gather, is_asked_for
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.filesystem import replace_file

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from akg_tui.core.plan.document import render_plan
+from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import RunState
 from akg_tui.store.errors import HistoryError, JournalDamaged, JournalTooNew, StoreError
 from akg_tui.store.history import ATTEMPTS, BEST, History, blob_id, broken_refs

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from akg_tui.core.plan.document import is_as_rendered, render_plan
+from akg_tui.core.plan.plan_document import is_as_rendered, render_plan
 from akg_tui.core.state import RunState
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.filesystem import replace_file, sync_folder

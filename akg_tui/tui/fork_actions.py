@@ -69,6 +69,6 @@ def limit(path: Path, text: str) -> None:
     from akg_tui.core import commands as cmd
     from akg_tui.store.run_at_rest import command_at_rest
     from akg_tui.store.run_list import read_state
-    from akg_tui.view.controls.run_limits import limited
+    from akg_tui.view.controls.command_reading import limited
 
     command_at_rest(path, cmd.ChangePolicy(limited(read_state(path).task.policy, text)))

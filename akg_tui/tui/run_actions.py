@@ -90,7 +90,7 @@ class RunActions:
     def action_limits(self, text: str = "") -> None:
         """Change the limits of the run; without any, write those of now on the line."""
         from akg_tui.core import commands as cmd
-        from akg_tui.view.controls.run_limits import BadLimit, limited
+        from akg_tui.view.controls.command_reading import BadLimit, limited
 
         if self._run() is None:
             return

@@ -27,7 +27,7 @@ from akg_tui.view.agent_log import (
     paragraphs,
     tell,
 )
-from akg_tui.view.agents import MOST, Agent, cost_of, head_of
+from akg_tui.view.agent_rows import MOST, Agent, cost_of, head_of
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, fit, line, width

@@ -20,7 +20,7 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import Measurement, Progress
 from akg_tui.core.phases import Gate, Mode, Phase
-from akg_tui.core.plan.document import render_plan
+from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.task import Policy, Task
 from akg_tui.engine.engine import Engine
 from akg_tui.store.run_folder import RunFolder, read_state

@@ -23,8 +23,8 @@ from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.view.agent_log import AgentLog
-from akg_tui.view.agents import AgentList
-from akg_tui.view.chart import Chart, Plot, Series, draw
+from akg_tui.view.agent_rows import AgentList
+from akg_tui.view.braille_chart import Chart, Plot, Series, draw
 from akg_tui.view.code_rows import Version, blame
 from akg_tui.view.lazy_rows import OnDemand
 from benchmarks.workbench.flooded import Flood, event

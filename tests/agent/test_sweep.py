@@ -22,7 +22,6 @@ from akg_tui.agent.visit import visit
 from akg_tui.core import effects as fx
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.phases import ItemState, Mode, Phase, Verdict
-from akg_tui.core.plan.document import render_plan, render_tried, split_settled
 from akg_tui.core.plan.knobs import (
     BadKnob,
     describe,
@@ -31,6 +30,7 @@ from akg_tui.core.plan.knobs import (
     setting_key,
     with_value,
 )
+from akg_tui.core.plan.plan_document import render_plan, render_tried, split_settled
 from akg_tui.core.task import Policy
 from tests.core.simulated import SimulatedRun, failed, faster
 

@@ -10,7 +10,7 @@ from akg_tui.core import effects as fx
 from akg_tui.core import events as ev
 from akg_tui.core.fold import OutOfOrder, evolve
 from akg_tui.core.phases import Gate, ItemState, Mode, Overlay, Phase, Verdict
-from akg_tui.core.plan.document import render_plan, render_tried
+from akg_tui.core.plan.plan_document import render_plan, render_tried
 from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Policy

@@ -13,7 +13,8 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.measurement import Interval
 from akg_tui.core.phases import ItemState, Phase
-from akg_tui.core.plan.document import (
+from akg_tui.core.plan.knobs import read_setting, setting_key
+from akg_tui.core.plan.plan_document import (
     HEADING,
     direction_of,
     folded_rows,
@@ -23,7 +24,6 @@ from akg_tui.core.plan.document import (
     render_tried,
     split_settled,
 )
-from akg_tui.core.plan.knobs import read_setting, setting_key
 from akg_tui.core.plan.submission import least_items
 from akg_tui.core.state import Item, RunState
 from akg_tui.core.task import Policy

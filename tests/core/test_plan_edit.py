@@ -10,8 +10,8 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.events import PlanChange, PlannedItem
 from akg_tui.core.phases import ItemState
-from akg_tui.core.plan.document import is_as_rendered, render_plan
 from akg_tui.core.plan.edit import BadPlanEdit, read_plan_edit
+from akg_tui.core.plan.plan_document import is_as_rendered, render_plan
 from tests.core.simulated import SimulatedRun, faster, item
 from tests.core.test_levers import pending, planned, refusal
 

@@ -21,7 +21,7 @@ from akg_tui.core.phases import (
     Phase,
     Verdict,
 )
-from akg_tui.core.plan.document import cell, render_plan
+from akg_tui.core.plan.plan_document import cell, render_plan
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Policy

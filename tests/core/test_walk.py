@@ -16,8 +16,8 @@ from akg_tui.core.decide import Rejected
 from akg_tui.core.fold import fold
 from akg_tui.core.measurement import FailureKind, Measurement
 from akg_tui.core.phases import ITEM_TABLE, PHASE_TABLE, Gate, ItemState, Mode, Phase, Verdict
-from akg_tui.core.plan.document import is_as_rendered, render_plan
 from akg_tui.core.plan.edit import read_plan_edit
+from akg_tui.core.plan.plan_document import is_as_rendered, render_plan
 from akg_tui.core.recovery import opening
 from akg_tui.core.state import RunState
 from akg_tui.core.stopping.automation import AutomationPolicy

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from akg_tui.core.measurement import FailureKind
-from akg_tui.evaluate.child import layout as layouts
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.faults import Fault
 from akg_tui.evaluate.child.kernel_server import IdleServer, ResultForm, Server, checked_results
 from akg_tui.evaluate.child.protocol import Plan

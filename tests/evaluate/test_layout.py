@@ -12,8 +12,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from akg_tui.evaluate.child import layout as layouts
-from akg_tui.evaluate.child.layout import ConstantSlot, Layout, ScalarSlot, TensorSlot, Unsupported
+from akg_tui.evaluate.child import tensor_layout as layouts
+from akg_tui.evaluate.child.tensor_layout import (
+    ConstantSlot,
+    Layout,
+    ScalarSlot,
+    TensorSlot,
+    Unsupported,
+)
 
 tensors = hnp.arrays(
     st.sampled_from([np.float32, np.float64, np.int64, np.int8, np.bool_]),

@@ -17,7 +17,7 @@ import torch
 
 from akg_tui.core.measurement import Outcome
 from akg_tui.evaluate import Judge
-from akg_tui.evaluate.child import layout as layouts
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.evaluation import READY_SPARES
 from akg_tui.evaluate.prefetch import Need, Prefetched
 from akg_tui.evaluate.processes import process_watch

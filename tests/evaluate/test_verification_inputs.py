@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Correctness
 from akg_tui.evaluate import Judge, correctness, hidden_shapes
-from akg_tui.evaluate.child import layout as layouts
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.input_generator import perturb_constant_parameters
 from akg_tui.evaluate.child.unusual_values import ValueKind

@@ -9,14 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from akg_tui.hashline import (
-    Document,
-    EditRejected,
-    EditRequest,
-    EditSession,
-    Tagger,
-    parse_ops,
-)
+from akg_tui.hashline import Document, EditRejected, EditRequest, EditSession, Tagger, parse_ops
 
 from .strategies import TAGGER, anchor, documents, kernel, session_of
 

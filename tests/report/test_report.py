@@ -18,10 +18,10 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.stopping.export_guard import RESULT_SKIPPED, STATUS_KEPT
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
 from akg_tui.report import wording
-from akg_tui.report.chart import MAX_MARKS, thinned
-from akg_tui.report.document import Report, Round
+from akg_tui.report.contents import Report, Round
 from akg_tui.report.html import FOLD_BEYOND, render_page
 from akg_tui.report.markdown import render_markdown
+from akg_tui.report.svg_chart import MAX_MARKS, thinned
 from akg_tui.report.write import FORMATS, read_report, render, write_report
 from akg_tui.store.run_folder import RunFolder
 from tests.report import runs

@@ -9,7 +9,7 @@ import pytest
 
 from akg_tui.core import events as ev
 from akg_tui.core.fold import fold
-from akg_tui.core.plan.document import render_plan
+from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.store import run_folder
 from akg_tui.store.run_folder import RunFolder
 from tests.store import scripted

@@ -12,7 +12,7 @@ import pytest
 from akg_tui.core import events as ev
 from akg_tui.core.fold import OutOfOrder, fold
 from akg_tui.core.phases import IllegalTransition, Mode, Phase
-from akg_tui.core.plan.document import render_plan
+from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.store.errors import (
     HistoryError,
     JournalDamaged,

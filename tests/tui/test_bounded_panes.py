@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from akg_tui.core import events as ev
 from akg_tui.core.past_states import Past
 from akg_tui.core.phases import Phase
-from akg_tui.view import agents as fleets
+from akg_tui.view import agent_rows as fleets
 from akg_tui.view.agent_log import MAX_OPEN, AgentLog
-from akg_tui.view.agents import Agent, AgentList, agent_rows
+from akg_tui.view.agent_rows import Agent, AgentList, agent_rows
 from akg_tui.view.controls.time_travel import MOST_AT_ONCE, PastPosition
 from akg_tui.view.lazy_rows import First
 from akg_tui.view.subagent_log import SubagentRecords

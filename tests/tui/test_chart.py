@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from akg_tui.core.phases import Phase
-from akg_tui.view.chart import Chart, Plot, Series, draw
+from akg_tui.view.braille_chart import Chart, Plot, Series, draw
 from akg_tui.view.code_rows import Version, blame, carry, lineage
 from akg_tui.view.diff import split_lines
 

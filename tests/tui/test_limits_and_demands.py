@@ -9,7 +9,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
 from akg_tui.tui.screens.command_line import CommandLine
 from akg_tui.tui.screens.dialogs import Confirm
-from akg_tui.view.controls.run_limits import BadLimit, limited
+from akg_tui.view.controls.command_reading import BadLimit, limited
 
 from .script import FakeHandle, task
 from .stage import Stage, on_stage

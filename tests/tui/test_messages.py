@@ -23,7 +23,7 @@ from akg_tui.tui.time_travel_actions import TimeTravel
 from akg_tui.tui.widgets.footer import MESSAGE_S, told_line
 from akg_tui.view.code_rows import Colours
 from akg_tui.view.controls.notification import note, title
-from akg_tui.view.runs import Catalogue
+from akg_tui.view.run_rows import Catalogue
 from akg_tui.view.spans import Line, cells, plain
 
 from .script import FakeHandle, Try, faster

@@ -13,9 +13,9 @@ from akg_tui.core.state import Attempt
 from akg_tui.tui.panes.chart import ChartPane
 from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.source import SourcePane
-from akg_tui.view.chart import draw
+from akg_tui.view.braille_chart import draw
 from akg_tui.view.controls.command_registry import key_of, named
-from akg_tui.view.controls.layout import PANE_NAMES, PANES, PRESETS, tab_at, tabs
+from akg_tui.view.controls.deck_layout import PANE_NAMES, PANES, PRESETS, tab_at, tabs
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import plain
 

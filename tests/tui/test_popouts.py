@@ -14,10 +14,10 @@ from akg_tui.core.phases import Phase
 from akg_tui.tui.panes.subagent import SubagentPane
 from akg_tui.tui.screens.command_line import offers
 from akg_tui.tui.screens.dialogs import Confirm
-from akg_tui.view.agents import AgentList
+from akg_tui.view.agent_rows import AgentList
 from akg_tui.view.controls import command_registry
 from akg_tui.view.controls.command_registry import within
-from akg_tui.view.controls.layout import How, Place, Popout, laid, place
+from akg_tui.view.controls.deck_layout import How, Place, Popout, laid, place
 from akg_tui.view.controls.panes import Shape
 from akg_tui.view.spans import cells
 

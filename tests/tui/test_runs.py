@@ -31,7 +31,7 @@ from akg_tui.tui.screens.new_run import ChooseStart, Wizard
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
 from akg_tui.view.glyphs import spark
-from akg_tui.view.runs import age, last_part
+from akg_tui.view.run_rows import age, last_part
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import KERNEL, REFERENCE, create, engine
 

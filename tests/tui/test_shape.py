@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from akg_tui.view.controls import panes
 from akg_tui.view.controls.command_registry import key_of
-from akg_tui.view.controls.layout import PANES, PRESETS, beside, place, shape_of, tabs
+from akg_tui.view.controls.deck_layout import PANES, PRESETS, beside, place, shape_of, tabs
 from akg_tui.view.controls.panes import Shape
 from akg_tui.view.spans import plain
 

@@ -9,7 +9,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.view import formatting, glyphs
-from akg_tui.view.chart import AttemptSeries, Plot, draw
+from akg_tui.view.braille_chart import AttemptSeries, Plot, draw
 from akg_tui.view.plan_rows import plan_view
 from akg_tui.view.spans import plain, width
 from akg_tui.view.status import header, keys_line, phase_row, sparkline, status, upcoming

@@ -48,7 +48,7 @@ SETTINGS = (
 # Modules (`a/b`), all below a folder (`a/b/`), or one function of a module (`a/b:f`); `a/b:` is
 # what stands outside of functions.
 UNSEEN = {
-    "core/plan/document": "PLAN.md",
+    "core/plan/plan_document": "PLAN.md",
     "core/plan/edit:": "the form of PLAN.md",
     "core/plan/edit:_read_lines": "the form of PLAN.md",
     "core/stopping/reply_signals": "phrases that are looked for",
@@ -58,7 +58,6 @@ UNSEEN = {
     "core/commands:command_to_json": "a fault of our own",
     "core/events:": "a name in the journal",
     "core/stopping/export_guard": "the report's process prints it",
-    "core/stopping/policy_edit": "the command line",
     "core/stopping/goals:read_goal": "the command line",
     "core/stopping/goals:__str__": "the command line and the report",
     "core/stopping/automation:": "prefixes of lines of the command line",

@@ -11,10 +11,10 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.measurement import InputError, Interval, Measurement, Outcome, Progress, Roofline
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.state import Attempt, RunState
-from akg_tui.view.agents import AgentList, agent_rows
-from akg_tui.view.attempts import AttemptRows, InputRows
-from akg_tui.view.chart import UNITS, AttemptSeries, Plot, Series, draw
-from akg_tui.view.evaluation import KEPT, EstimateHistory, eval_rows
+from akg_tui.view.agent_rows import AgentList, agent_rows
+from akg_tui.view.attempt_rows import AttemptRows, InputRows
+from akg_tui.view.braille_chart import UNITS, AttemptSeries, Plot, Series, draw
+from akg_tui.view.evaluation_rows import KEPT, EstimateHistory, eval_rows
 from akg_tui.view.plan_rows import plan_view, predicted
 from akg_tui.view.spans import Line, plain, width
 

@@ -26,7 +26,6 @@ from akg_tui.agent.chat import (
     ToolUse,
     UserMessage,
 )
-from akg_tui.core.plan.document import HEADING, read_tried
 from akg_tui.core.plan.knobs import (
     HOW_TO_DECLARE,
     BadKnob,
@@ -37,6 +36,7 @@ from akg_tui.core.plan.knobs import (
     read_setting,
     with_value,
 )
+from akg_tui.core.plan.plan_document import HEADING, read_tried
 
 BATCH = 4  # items a plan; small, so that results steer the next plan soon
 

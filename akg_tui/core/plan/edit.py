@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from akg_tui.core.events import PlanChange, PlannedItem
-from akg_tui.core.plan.document import item_words
 from akg_tui.core.plan.knobs import read_setting
+from akg_tui.core.plan.plan_document import item_words
 from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_RATIONALE
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState

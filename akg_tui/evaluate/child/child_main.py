@@ -20,8 +20,8 @@ from typing import NoReturn
 import msgspec
 import torch
 
-from akg_tui.evaluate.child import layout as layouts
 from akg_tui.evaluate.child import protocol
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.faults import Fault, describe
 from akg_tui.evaluate.child.input_generator import ReferenceServer
 from akg_tui.evaluate.child.kernel_server import (

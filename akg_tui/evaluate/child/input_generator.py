@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import torch
 
-from akg_tui.evaluate.child import layout as layouts
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.faults import Fault, located
 from akg_tui.evaluate.child.kernel_server import (
@@ -26,7 +26,6 @@ from akg_tui.evaluate.child.kernel_server import (
     map_fd,
     seed_all,
 )
-from akg_tui.evaluate.child.layout import Layout
 from akg_tui.evaluate.child.protocol import (
     KIND_SHIFT,
     REPORT_BYTES,
@@ -37,6 +36,7 @@ from akg_tui.evaluate.child.protocol import (
     Variation,
     Want,
 )
+from akg_tui.evaluate.child.tensor_layout import Layout
 from akg_tui.evaluate.child.unusual_values import ValueKind
 
 TRAINED_SHARE = 0.25

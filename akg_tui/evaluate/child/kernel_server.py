@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import torch
 
-from akg_tui.evaluate.child import layout as layouts
+from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child.faults import Fault, describe, located, remember_source
 from akg_tui.evaluate.child.protocol import Plan, Status
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from akg_tui.evaluate.child.layout import Layout
+from akg_tui.evaluate.child.tensor_layout import Layout
 
 MESSAGE_LIMIT = 65_536
 TEXT_LIMIT = 16_384

@@ -11,7 +11,7 @@ from akg_tui.tui.keyboard import bind_within
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view import formatting
-from akg_tui.view.agents import ROWS_EACH, Agent, AgentList, agent_rows, shown_order
+from akg_tui.view.agent_rows import ROWS_EACH, Agent, AgentList, agent_rows, shown_order
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 

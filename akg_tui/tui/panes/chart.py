@@ -8,7 +8,7 @@ from textual.content import Content
 
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.painted import Painted
-from akg_tui.view.chart import UNITS, AttemptSeries, Chart, Plot
+from akg_tui.view.braille_chart import UNITS, AttemptSeries, Chart, Plot
 from akg_tui.view.glyphs import PROMISED, VERDICT
 from akg_tui.view.language import marked, tr
 from akg_tui.view.run_snapshot import RunSnapshot

@@ -18,7 +18,7 @@ from akg_tui.core.state import RunState
 from akg_tui.tui.keyboard import bind_within
 from akg_tui.tui.panes.log import LogPane
 from akg_tui.view.agent_log import AgentLog
-from akg_tui.view.agents import Agent, AgentList
+from akg_tui.view.agent_rows import Agent, AgentList
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import fit, line, plain
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SubagentPane(LogPane):
-    """`key` names the subagent (`akg_tui.view.agents.Agent.key`), `run` is the run's folder."""
+    """`key` names the subagent (`akg_tui.view.agent_rows.Agent.key`), `run` is the run's folder."""
 
     def __init__(self, name: str, key: str, agent_list: AgentList, run: Path) -> None:
         self._tail: TranscriptTail | None = None

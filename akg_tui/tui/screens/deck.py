@@ -38,7 +38,7 @@ from akg_tui.tui.widgets.tiles import TabRow, Tiles
 from akg_tui.view.code_rows import Colours, Texts
 from akg_tui.view.controls.approvals import Request, requests
 from akg_tui.view.controls.command_registry import Where, footer, way_to
-from akg_tui.view.controls.layout import (
+from akg_tui.view.controls.deck_layout import (
     PANE_NAMES,
     PRESETS,
     Place,

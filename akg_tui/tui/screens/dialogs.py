@@ -22,8 +22,8 @@ from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view import formatting
 from akg_tui.view.controls import keymap
+from akg_tui.view.controls.command_reading import NAMES, BadLimit, limited
 from akg_tui.view.controls.help_rows import help_rows
-from akg_tui.view.controls.run_limits import NAMES, BadLimit, limited
 from akg_tui.view.language import tr
 from akg_tui.view.spans import BLANK, Line, hang, line
 

@@ -30,8 +30,7 @@ from akg_tui.view.controls.command_registry import Where, footer, way_to
 from akg_tui.view.controls.preferences import SORTS
 from akg_tui.view.formatting import count
 from akg_tui.view.language import retold, tr
-from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.runs import (
+from akg_tui.view.run_rows import (
     ListedRun,
     RunRows,
     RunScanner,
@@ -41,6 +40,7 @@ from akg_tui.view.runs import (
     last_part,
     run_details,
 )
+from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line, fit, line, spread
 
 if TYPE_CHECKING:

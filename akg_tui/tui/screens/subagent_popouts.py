@@ -1,6 +1,6 @@
 """The popouts of subagents on the deck: open, place and close them, message or stop a subagent.
 
-Owns which popouts are open and which subagent a key acts on. `akg_tui.view.controls.layout`
+Owns which popouts are open and which subagent a key acts on. `akg_tui.view.controls.deck_layout`
 places them; core accepts or refuses a message or a stop.
 """
 
@@ -16,9 +16,9 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.tui.panes.subagent import SubagentPane
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.view import formatting
-from akg_tui.view.agents import Agent, state_told
+from akg_tui.view.agent_rows import Agent, state_told
 from akg_tui.view.controls.completion import NoSuchReference
-from akg_tui.view.controls.layout import MOST_TILES, PANES, How, Place, Popout, laid
+from akg_tui.view.controls.deck_layout import MOST_TILES, PANES, How, Place, Popout, laid
 from akg_tui.view.controls.panes import Shape
 from akg_tui.view.language import tr
 

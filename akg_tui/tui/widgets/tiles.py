@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from akg_tui.tui.widgets.painted import Painted
-from akg_tui.view.controls.layout import tab_at, tabs
+from akg_tui.view.controls.deck_layout import tab_at, tabs
 from akg_tui.view.spans import Line, fit
 
 _Tabs = tuple[str, tuple[tuple[str, str], ...]]

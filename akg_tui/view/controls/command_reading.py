@@ -1,14 +1,19 @@
-"""What is typed on the ``:`` line: the command and argument it means, what is wrong in it, and what
-it may become.
+"""What is typed on the `:` line: the command it means, its argument, and limits of a run.
+
+Pure: text in, a command or a policy out, or what is wrong in it and what it may become.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from akg_tui.view.controls.command_registry import Argument, Command
 from akg_tui.view.language import tr
+
+if TYPE_CHECKING:
+    from akg_tui.core.task import Policy
 
 SHOWN = 8
 
@@ -87,3 +92,47 @@ def _argument_fault(
     if rest in words:
         return ""
     return tr("{name} can be: {words}", name=name_of(command), words=", ".join(words))
+
+
+WHOLE = ("rounds", "experiments", "tokens")
+NAMES = ("rounds", "hours", "experiments", "tokens", "cost")
+_FIELDS = {"experiments": "max_experiments", "tokens": "max_tokens", "cost": "max_cost_usd"}
+
+
+class BadLimit(ValueError):
+    """A limit that cannot be read; the message says so to a person."""
+
+
+def limited(policy: Policy, text: str) -> Policy:
+    """`policy` with the limits that `text` states, names as of the options of ``tune``: hours of
+    work, cost in US dollars. Raises `BadLimit`.
+    """
+    from msgspec.structs import replace
+
+    from akg_tui.core.stopping.automation import AutomationPolicy
+
+    automation = policy.automation
+    for word in text.split():
+        name, value = _read(word)
+        if name == "rounds":
+            policy = replace(policy, max_rounds=int(value))
+        elif name == "hours":
+            policy = replace(policy, max_hours=value)
+        else:
+            number = int(value) if name in WHOLE else value
+            automation = replace(automation or AutomationPolicy(), **{_FIELDS[name]: number})
+    return replace(policy, automation=automation)
+
+
+def _read(word: str) -> tuple[str, float]:
+    name, _, text = word.partition("=")
+    if name not in NAMES:
+        known = ", ".join(NAMES)
+        raise BadLimit(tr("no limit is called {name}; there are: {known}", name=name, known=known))
+    try:
+        value = int(text) if name in WHOLE else float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < float("inf"):
+        raise BadLimit(tr("{name} needs a number above 0: {name}=20", name=name))
+    return name, value

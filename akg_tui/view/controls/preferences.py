@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from akg_tui.view.controls.layout import PRESETS
+from akg_tui.view.controls.deck_layout import PRESETS
 from akg_tui.view.controls.settings_file import line_of, read_toml
 from akg_tui.view.language import LANGUAGES, language_of, marked
 

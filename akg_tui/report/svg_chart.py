@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.core.measurement import Interval
-from akg_tui.report.document import Report, Round
+from akg_tui.report.contents import Report, Round
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

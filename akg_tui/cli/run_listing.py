@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.appearance import add_appearance, is_served, wanted
+from akg_tui.cli.appearance_options import add_appearance, is_served, wanted
 from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _runs(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     import json
 
-    from akg_tui.core.plan.document import render_plan
+    from akg_tui.core.plan.plan_document import render_plan
     from akg_tui.core.summary import summarize
     from akg_tui.store.run_folder import read_state
 

@@ -247,7 +247,7 @@ def laid(
     popouts: Sequence[Popout],
     active: str,
 ) -> dict[str, Place]:
-    """The places of the panes (`akg_tui.view.controls.layout.place`) with those of the popouts.
+    """The places of the panes (`deck_layout.place`) with those of the popouts.
 
     The drawer comes last and lies over others; tiles and panes cover the body together. One
     that is full, or in a terminal with room for one pane only, is seen while it is active.

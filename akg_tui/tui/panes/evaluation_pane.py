@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from akg_tui.core.state import RunState
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.painted import Painted
-from akg_tui.view.evaluation import EstimateHistory, eval_rows
+from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line
