@@ -26,7 +26,7 @@ def add_appearance(command: argparse.ArgumentParser) -> None:
     looks.add_argument("--theme", metavar="NAME", help="colours")
     looks.add_argument("--keymap", metavar="NAME", help="default, vim, emacs, or your own")
     looks.add_argument("--lang", choices=["en", "zh"], help="language (default: the locale's)")
-    looks.add_argument("--ascii", action="store_true", help="no sign beyond ASCII")
+    looks.add_argument("--ascii", action="store_true", help="use only ASCII characters")
     looks.add_argument(
         "--reduced-motion", action="store_true", help="redraw at most 4 times a second"
     )
@@ -66,7 +66,7 @@ def add_keys(add: Callable[..., Any]) -> None:
     form = keys.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="the page docs/keys.md")
     form.add_argument("--default", action="store_true", help="the file tui/keymaps/default.toml")
-    form.add_argument("--toml", action="store_true", help="a keymap file to begin your own with")
+    form.add_argument("--toml", action="store_true", help="print a keymap file as a template")
 
 
 def _keys(arguments: argparse.Namespace) -> int:

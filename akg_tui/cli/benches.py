@@ -21,7 +21,7 @@ SUBJECTS = ("edit_formats.command", "judge.command")
 
 def add_benches(add: Callable[..., Any]) -> None:
     """Declare `bench` with its subjects; `add` makes one command."""
-    about = "measure a part of the workbench"
+    about = "run a benchmark of the judge or the edit formats"
     bench = add("bench", lambda _: EXIT_BAD_INPUT, about)
     subjects = bench.add_subparsers(dest="subject", metavar="SUBJECT", required=True)
 

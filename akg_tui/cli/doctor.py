@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 def add_doctor(add: Callable[..., Any]) -> None:
     """Declare `doctor` and `salvage`; `add` makes one command."""
-    doctor = add("doctor", _doctor, "check this machine, or with RUN a run; changes nothing")
+    doctor = add("doctor", _doctor, "check this machine, or the run RUN; read-only")
     doctor.add_argument("run_folder", type=Path, nargs="?", metavar="RUN")
     doctor.add_argument("--json", action="store_true", help="one JSON object a check")
     doctor.add_argument("--base-url", metavar="U", help="check the model's server at U as well")
-    doctor.add_argument("--model", metavar="M", help="the model to ask for there")
+    doctor.add_argument("--model", metavar="M", help="model id at that server")
     doctor.add_argument("--api-key-file", default="", metavar="F", help="a file with its key")
 
-    salvage = add("salvage", _salvage, "make a new run of what is sound in a damaged one")
+    salvage = add("salvage", _salvage, "make a new run from the sound part of a damaged run")
     salvage.add_argument("run_folder", type=Path, metavar="RUN")
     salvage.add_argument("--out", type=Path, required=True, metavar="DIR", help="the new run")
     salvage.add_argument("--json", action="store_true", help="print one JSON object")

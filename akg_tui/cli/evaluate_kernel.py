@@ -18,7 +18,7 @@ def add_eval(add: Callable[..., Any]) -> None:
     """Declare `eval`; `add` makes one command."""
     evaluate = add("eval", _eval, "verify and time a kernel once against the reference")
     evaluate.add_argument("task", type=Path, help="a folder with task.toml")
-    evaluate.add_argument("--kernel", type=Path, help="another kernel file than the task's")
+    evaluate.add_argument("--kernel", type=Path, help="kernel file to use instead of the task's")
     evaluate.add_argument("--json", action="store_true", help="print one JSON object")
     add_sandbox(evaluate)
 

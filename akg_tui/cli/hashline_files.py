@@ -27,12 +27,16 @@ def add_file_commands(add: Callable[..., Any]) -> None:
     edit.add_argument("file", type=Path)
     edit.add_argument("--ops", type=Path, required=True, help="a JSON file: a list of operations")
     edit.add_argument(
-        "--sha", help="refuse unless the file is the one whose view began with this sha"
+        "--sha", help="refuse unless the file's sha (the first line of `view`) is SHA"
     )
     edit.add_argument(
-        "--allow-dup", action="store_true", help="new lines may repeat their neighbour"
+        "--allow-dup", action="store_true", help="accept new lines that repeat a neighbouring line"
     )
-    edit.add_argument("--allow-broken", action="store_true", help="the file may stop parsing")
+    edit.add_argument(
+        "--allow-broken",
+        action="store_true",
+        help="accept an edit after which the file no longer parses",
+    )
     _tagging(edit)
 
 

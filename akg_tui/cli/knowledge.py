@@ -6,14 +6,14 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK
+from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK, task_word
 
 
 def add_knowledge(add: Callable[..., Any]) -> None:
     """Declare `knowledge`; `add` makes one command."""
-    command = add("knowledge", _knowledge, "the pages on what makes kernels fast")
+    command = add("knowledge", _knowledge, "search the pages on fast kernels")
     command.add_argument("query", nargs="*", help="words, or a page's id; without any, all pages")
-    command.add_argument("--dsl", default="", choices=["cpp", "torch", "triton"], metavar="DSL")
+    command.add_argument("--dsl", default="", type=task_word("Dsl"), metavar="DSL")
     command.add_argument(
         "--backend", default="", choices=["cpu", "cuda", "ascend"], metavar="BACKEND"
     )

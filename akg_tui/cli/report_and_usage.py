@@ -19,12 +19,16 @@ def add_report(add: Callable[..., Any]) -> None:
     report = add("report", _report, "write a run's report: what worked and why, with its figures")
     report.add_argument("run_folder", type=Path, metavar="RUN")
     report.add_argument(
-        "--format", choices=["html", "md", "json", "all"], help="default: all, or what FILE ends in"
+        "--format",
+        choices=["html", "md", "json", "all"],
+        help="default: all; with --out, the suffix of FILE",
     )
     report.add_argument(
         "--out", metavar="FILE", help="write there instead of into RUN; - is standard output"
     )
-    report.add_argument("--json", action="store_true", help="tell what was written as JSON")
+    report.add_argument(
+        "--json", action="store_true", help="print the paths of the written files as JSON"
+    )
 
 
 def _report(arguments: argparse.Namespace) -> int:

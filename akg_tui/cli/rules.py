@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 def add_rules(add: Callable[..., Any]) -> None:
     """Declare `rules`; `add` makes one command."""
-    rules = add("rules", _rules, "the rules by which requests are approved unasked; make, end one")
+    rules = add("rules", _rules, "list, make or end approval rules")
     rules.add_argument("run_folder", type=Path, metavar="RUN")
     what = rules.add_mutually_exclusive_group()
     what.add_argument(
         "--always",
         type=_number,
         metavar="REQUEST",
-        help="approve the request that waits, by its number, and all such after it",
+        help="approve waiting request REQUEST and make a rule for later requests of its kind",
     )
     what.add_argument("--revoke", type=_number, metavar="RULE", help="end this rule")
     rules.add_argument("--json", action="store_true", help="print one JSON object")

@@ -23,15 +23,19 @@ def add_run_changes(add: Callable[..., Any]) -> None:
     )
     fork.add_argument("--json", action="store_true", help="print one JSON object")
 
-    undo = add("undo", _undo, "take the last KEEP of a run back: the best before is best again")
+    undo = add("undo", _undo, "undo the last KEEP; the previous best kernel becomes the best again")
     undo.add_argument("run_folder", type=Path, metavar="RUN")
     undo.add_argument("--comment", default="", metavar="TEXT", help="why, for the agent to read")
     undo.add_argument("--json", action="store_true", help="print one JSON object")
 
-    adopt = add("adopt", _adopt, "show what a hand edit of PLAN.md changes, or take it over")
+    adopt = add("adopt", _adopt, "show the changes of a hand edit of PLAN.md; --yes applies them")
     adopt.add_argument("run_folder", type=Path, metavar="RUN")
-    adopt.add_argument("--edit", metavar="NAME", help="for example PLAN.md.edited-1; the newest")
-    adopt.add_argument("--yes", action="store_true", help="take it over")
+    adopt.add_argument(
+        "--edit",
+        metavar="NAME",
+        help="name of the edit, such as PLAN.md.edited-1 (default: the newest)",
+    )
+    adopt.add_argument("--yes", action="store_true", help="apply the edit")
     adopt.add_argument("--json", action="store_true", help="print one JSON object")
 
 

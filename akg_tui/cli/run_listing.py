@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from akg_tui.cli.appearance_options import add_appearance, is_served, wanted
-from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError
+from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError, task_word
 
 if TYPE_CHECKING:
     from akg_tui.engine.follower import Followed
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def add_run_commands(add: Callable[..., Any]) -> None:
     """Declare `new`, `runs` and `show`; `add` makes one command."""
     new = add("new", _new, "make a task folder from a reference and a kernel")
-    new.add_argument("folder", type=Path, metavar="DIR")
-    new.add_argument("--reference", type=Path, required=True)
-    new.add_argument("--kernel", type=Path, required=True)
-    new.add_argument("--backend", choices=["cpu", "cuda"], default="cpu")
-    new.add_argument("--dsl", choices=["cpp", "torch", "triton"], default="cpp")
+    new.add_argument("folder", type=Path, metavar="DIR", help="the task folder to make")
+    new.add_argument("--reference", type=Path, required=True, help="PyTorch `Model` to match")
+    new.add_argument("--kernel", type=Path, required=True, help="`ModelNew` to begin with")
+    new.add_argument("--backend", type=task_word("Backend"), default="cpu", help="default: cpu")
+    new.add_argument("--dsl", type=task_word("Dsl"), default="cpp", help="default: cpp")
     new.add_argument("--arch", default="", help="free text, for the reader")
 
     runs = add("runs", _runs, "list the runs of a task folder, or of all below a folder")
@@ -87,11 +87,11 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def add_views(add: Callable[..., Any]) -> None:
     """Declare `replay` and `attach`; `add` makes one command."""
-    replay = add("replay", _replay, "look at a run from its first event to its last; read-only")
+    replay = add("replay", _replay, "step through the events of a run; read-only")
     replay.add_argument("run_folder", type=Path, metavar="RUN")
     add_appearance(replay)
 
-    attach = add("attach", _attach, "watch and steer a run that another process works on")
+    attach = add("attach", _attach, "watch and steer a run that works in another process")
     attach.add_argument("run_folder", type=Path, metavar="RUN")
     add_appearance(attach)
 

@@ -43,7 +43,9 @@ def add_tune(add: Callable[..., Any]) -> None:
     tune = add("tune", _tune, "tune the kernel of a task folder")
     tune.add_argument("task", type=Path, help="a folder with task.toml")
     tune.add_argument(
-        "--agent", metavar="MODEL", help="who proposes the changes: sweep, claude, or a model's id"
+        "--agent",
+        metavar="MODEL",
+        help="the agent that proposes changes: sweep, claude, or a model id",
     )
     tune.add_argument("--base-url", metavar="U", help="a server of the Anthropic Messages API")
     tune.add_argument(
@@ -56,7 +58,7 @@ def add_tune(add: Callable[..., Any]) -> None:
     add_limits(tune)
     _watching(tune)
 
-    resume = add("resume", _resume, "go on with a run that was stopped or killed")
+    resume = add("resume", _resume, "continue a stopped or killed run")
     resume.add_argument("run_folder", type=Path, metavar="RUN")
     _with_key(resume)
     add_limits(resume)
@@ -74,13 +76,19 @@ def _with_key(command: argparse.ArgumentParser) -> None:
 
 def _watching(command: argparse.ArgumentParser) -> None:
     command.add_argument("--mode", choices=["auto", "review", "step"], help="supervision")
-    command.add_argument("--headless", action="store_true", help="no workbench, progress lines")
-    command.add_argument("--json", action="store_true", help="with --headless: JSON lines")
+    command.add_argument(
+        "--headless",
+        action="store_true",
+        help="print progress lines instead of showing the workbench",
+    )
+    command.add_argument(
+        "--json", action="store_true", help="with --headless: one JSON object per line"
+    )
     add_sandbox(command)
     command.add_argument(
         "--plain",
         action="store_true",
-        help="a stream of lines, for screen readers and logs; answers are typed lines",
+        help="print lines instead of a screen (screen readers, logs); type answers as lines",
     )
     add_appearance(command)
 

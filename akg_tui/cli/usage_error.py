@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,3 +27,22 @@ def read_text(path: Path) -> str:
 def fail(error: Exception) -> NoReturn:
     """Turn an error that a user can mend into a `UsageError` of one line."""
     raise UsageError(" ".join(str(error).split())) from error
+
+
+def task_word(kind: str) -> Callable[[str], str]:
+    """An option's type: one of the words that `core.task` has for `Backend` or `Dsl`.
+
+    They are read when the option is given, because that module costs the help its time.
+    """
+
+    def word(text: str) -> str:
+        from typing import get_args
+
+        from akg_tui.core import task
+
+        known: tuple[str, ...] = get_args(getattr(task, kind))
+        if text in known:
+            return text
+        raise ArgumentTypeError(f"{text!r} is not one of {', '.join(known)}")
+
+    return word

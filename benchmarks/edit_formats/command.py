@@ -17,10 +17,12 @@ from benchmarks.edit_models.command import add_model_options, bench_with_model, 
 
 def add_commands(add: Callable[..., Any]) -> None:
     """Declare `bench edits`."""
-    bench = add("edits", _bench, "the edit formats: mechanically, or with --model by a model")
+    bench = add(
+        "edits", _bench, "compare edit formats with generated edits, or with a model (--model)"
+    )
     bench.add_argument("--trials", type=positive, default=200, metavar="N", help="a cell")
     bench.add_argument(
-        "--stale", type=positive, default=20_000, metavar="N", help="fuzzed stale edits"
+        "--stale", type=positive, default=20_000, metavar="N", help="number of fuzzed stale edits"
     )
     bench.add_argument(
         "--tokenizer",

@@ -39,7 +39,10 @@ def add_model_options(bench: argparse.ArgumentParser) -> None:
         help="default: hashline,str_replace,apply_patch,unified diff",
     )
     bench.add_argument(
-        "--results", type=Path, metavar="FILE", help="keep each session here, and go on from it"
+        "--results",
+        type=Path,
+        metavar="FILE",
+        help="store each session in FILE and continue from it",
     )
     bench.add_argument(
         "--slip",

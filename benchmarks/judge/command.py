@@ -23,9 +23,9 @@ FOUND = 0.95
 
 def add_commands(add: Callable[..., Any]) -> None:
     """Declare `bench aa` and `bench power`."""
-    aa = add("aa", _aa, "a kernel against itself: how often the judge would keep it")
+    aa = add("aa", _aa, "rate of false KEEPs: each kernel is compared with itself")
     _common(aa, trials=500)
-    power = add("power", _power, "a planted gain: how often and how soon the judge finds it")
+    power = add("power", _power, "detection rate and time for a planted gain")
     _common(power, trials=100)
     power.add_argument(
         "--gain", type=_gain, default=0.03, metavar="G", help="0.03 for 3 %% (default)"
@@ -40,10 +40,13 @@ def _common(command: argparse.ArgumentParser, *, trials: int) -> None:
         "--kernel", choices=KERNELS, action="append", default=[], help="one of three (default: all)"
     )
     command.add_argument(
-        "--load", action="store_true", help="beside a noisy neighbour, which the benchmark makes"
+        "--load", action="store_true", help="run with artificial load on the machine"
     )
     command.add_argument(
-        "--resume", type=Path, metavar="FILE", help="keep trials in FILE, and do only those missing"
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="store trials in FILE and run only the missing ones",
     )
     command.add_argument("--json", action="store_true", help="print one JSON object a line")
 
