@@ -112,7 +112,7 @@ PANES = (
         (Spot("deck", FIVE, 3, 9), Spot("agent", THREE, 1, 9), Spot("agent", FIVE, 2)),
     ),
     PaneDeclaration(
-        "eval", "8", marked("eval"), "The evaluation under way", "evaluation:EvalPane", 6, 7,
+        "eval", "8", marked("eval"), "The evaluation under way", "evaluation_pane:EvalPane", 6, 7,
         ("attempts", "agents", "chart", "best"),
         (Spot("deck", THREE, 0, 9), Spot("deck", FIVE, 2, 16), Spot("numbers", THREE, 1),
          Spot("numbers", FIVE, 2)),
