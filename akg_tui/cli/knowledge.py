@@ -13,7 +13,7 @@ def add_knowledge(add: Callable[..., Any]) -> None:
     """Declare `knowledge`; `add` makes one command."""
     command = add("knowledge", _knowledge, "search the pages on fast kernels")
     command.add_argument("query", nargs="*", help="words, or a page's id; without any, all pages")
-    command.add_argument("--dsl", default="", type=task_word("Dsl"), metavar="DSL")
+    command.add_argument("--dsl", type=task_word("Dsl"), metavar="DSL")
     command.add_argument(
         "--backend", default="", choices=["cpu", "cuda", "ascend"], metavar="BACKEND"
     )
@@ -29,9 +29,9 @@ def _knowledge(arguments: argparse.Namespace) -> int:
         print(page.whole())
         return EXIT_OK
     if query:
-        pages = shelf.search(query, dsl=arguments.dsl, backend=arguments.backend, limit=10)
+        pages = shelf.search(query, dsl=arguments.dsl or "", backend=arguments.backend, limit=10)
     else:
-        pages = [p for p in shelf.pages if p.fits(arguments.dsl, arguments.backend)]
+        pages = [p for p in shelf.pages if p.fits(arguments.dsl or "", arguments.backend)]
     if not pages:
         print(f"no page speaks of {one_line(query, 60)!r}; `akg-tui knowledge` lists all")
         return EXIT_NOT_CORRECT

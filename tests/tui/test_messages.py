@@ -23,7 +23,7 @@ from akg_tui.tui.time_travel_actions import TimeTravel
 from akg_tui.tui.widgets.footer import MESSAGE_S, told_line
 from akg_tui.view.code_rows import Colours
 from akg_tui.view.controls.notification import note, title
-from akg_tui.view.run_rows import Catalogue
+from akg_tui.view.run_rows import RunScanner
 from akg_tui.view.spans import Line, cells, plain
 
 from .script import FakeHandle, Try, faster
@@ -258,7 +258,7 @@ async def test_a_folder_of_runs_that_goes_and_comes_back_is_followed(tmp_path: P
     folder, away = tmp_path / "runs", tmp_path / "away"
     (folder / "one").mkdir(parents=True)
     (folder / "one" / "events.jsonl").write_text("nothing yet\n")
-    catalogue = Catalogue(folder)
+    catalogue = RunScanner(folder)
 
     async def until(true: object) -> None:
         assert callable(true)

@@ -23,7 +23,8 @@ from akg_tui.tui.screens.deck import Deck
 from akg_tui.tui.screens.dialogs import Leave
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
-from benchmarks import gallery, recorded_run
+from benchmarks.gallery import pictures as gallery
+from benchmarks.gallery import recorded_run
 
 from .script import FakeHandle, task
 from .stage import on_stage, workbench
