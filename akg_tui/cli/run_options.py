@@ -118,7 +118,7 @@ def note_goals(policy: Policy) -> None:
 @contextlib.contextmanager
 def options_at_fault(arguments: argparse.Namespace) -> Iterator[None]:
     """A fault of a run's request becomes a `UsageError` that names the option or the file."""
-    from akg_tui.agent.tools.tool_files import BadTools
+    from akg_tui.agent.tools import BadTools
     from akg_tui.engine.run_service import RunFault
 
     try:

@@ -128,7 +128,7 @@ def prepare(request: RunRequest) -> PreparedRun:
     ------
     RunFault
         If the request cannot be met; see also `check_target`, which `begin` calls.
-    BadTask, akg_tui.agent.tools.tool_files.BadTools
+    BadTask, akg_tui.agent.tools.BadTools
         If the task folder or its tools cannot be used.
     """
     from akg_tui.resources import sample
@@ -194,7 +194,7 @@ def resume(request: ResumeRequest) -> RunFolder:
     ------
     RunFault
         If this machine cannot go on with it, or it is over and limits or a mode were stated.
-    StoreError, akg_tui.agent.tools.tool_files.BadTools
+    StoreError, akg_tui.agent.tools.BadTools
         If the run cannot be opened.
     """
     from akg_tui.agent.tools.registry import TASK, task_files

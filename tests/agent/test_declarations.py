@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
+from akg_tui.agent.tools import BadTools, registry
 from akg_tui.agent.tools import __path__ as tools_path
-from akg_tui.agent.tools import registry
 from akg_tui.agent.tools.declaration import BadArguments, Tools, checked
 from akg_tui.agent.tools.kernel import in_format
 from akg_tui.agent.tools.registry import for_target, own_tools, specs_of, tools_with
-from akg_tui.agent.tools.tool_files import BadTools
 from akg_tui.core import events as ev
 from akg_tui.core.task import Target
 from tests.agent.live import held

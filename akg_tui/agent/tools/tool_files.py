@@ -15,20 +15,12 @@ import yaml
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from akg_tui.agent.tools import BadTools
 from akg_tui.agent.tools.composite import run_subagent, run_workflow, task
 from akg_tui.agent.tools.declaration import Kind, Step, Tool, Tools, fault_in, object_schema
 from akg_tui.agent.tools.resolver import How
-from akg_tui.core.sanitize import one_line
 
 _RESOLVE = "resolve"
-
-
-class BadTools(ValueError):
-    """A definition that cannot be used, told as `FILE:LINE: field: what is wrong`."""
-
-    def __init__(self, path: Path, line: int | None, field: str, message: str) -> None:
-        place = str(path) if line is None else f"{path}:{line}"
-        super().__init__(one_line(": ".join(p for p in (place, field, message) if p), 1000))
 
 
 def _declaration(plain: Mapping[str, Any], known: Tools) -> Tool:
