@@ -121,13 +121,18 @@ def _because(text: Text, reason: str) -> Text:
     return Joined((text, _reason(reason)), ": ") if reason else text
 
 
+# Made once: an event of a person is worded for each line of the log.
+_YOU = ((message("you"), "log.you"),)
+_REPORTED = RUNNING | Surface.REPORT
+
+
 def _person(text: Text, label: Text = "") -> EventWords:
     """What a person did."""
     return EventWords(
         text,
-        lead=((message("you"), "log.you"),),
+        lead=_YOU,
         label=label,
-        surfaces=RUNNING | Surface.REPORT,
+        surfaces=_REPORTED,
     )
 
 
