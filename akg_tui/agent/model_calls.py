@@ -190,6 +190,6 @@ class CallBudget:
 
 
 def estimated(model: str, characters: int) -> Usage:
-    """What a request of so many characters will take at least. A search takes no tokens."""
+    """The fewest tokens that a request of so many characters takes; the sweep takes none."""
     tokens = 0 if model in SEARCHERS else -(-characters // CHARACTERS_A_TOKEN)
     return Usage(model, input=tokens)

@@ -1,4 +1,4 @@
-"""What a tool is: one declaration, from which its schema, gates, validation and dispatch follow.
+"""The declaration of a tool: its schema, gates, validation and dispatch follow from it.
 
 Owns the type `Tool`, the decorator `tool` that makes one from a function, and the check of a
 call's arguments. Knows no particular tool and runs none.
