@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 COMPACT, WIDE = (120, 40), (200, 60)
 LOOKED_S = 2.0  # after the event at which a run is looked at
-STEPS = 400  # looks at what is being opened or read, before it is given up
+WAIT_LIMIT_S = 60.0  # for what is being opened or read, on a machine under load
 
 
 # Where a run is looked at: while the last kept attempt is evaluated, when it is asked about, at
@@ -133,11 +133,11 @@ async def opened(app: WorkbenchApp, pilot: Pilot[int]) -> None:
 
     Raises `RuntimeError` where neither comes.
     """
-    for _ in range(STEPS):
-        if any(isinstance(s, (Deck, Runs)) and s.is_mounted for s in app.screen_stack):
-            return
+    end = time.monotonic() + WAIT_LIMIT_S
+    while not any(isinstance(s, (Deck, Runs)) and s.is_mounted for s in app.screen_stack):
+        if time.monotonic() > end:
+            raise RuntimeError("neither a run nor the list of runs was opened")
         await pulled(app, pilot)
-    raise RuntimeError("neither a run nor the list of runs was opened")
 
 
 async def pulled(app: WorkbenchApp, pilot: Pilot[int]) -> None:
@@ -149,9 +149,10 @@ async def pulled(app: WorkbenchApp, pilot: Pilot[int]) -> None:
 
 async def _read(screen: Runs) -> None:
     """Wait until every run of the list was read, and sort the list."""
-    for _ in range(STEPS):
-        if screen.catalogue.searched and not screen.catalogue.unread:
-            break
+    end = time.monotonic() + WAIT_LIMIT_S
+    while not screen.catalogue.searched or screen.catalogue.unread:
+        if time.monotonic() > end:
+            raise RuntimeError("the list of runs was not read to its end")
         screen.pull_runs(screen.workbench.wall_clock())
         await asyncio.sleep(0.01)
     screen._sort()
