@@ -106,6 +106,7 @@ class Sandbox(Struct, frozen=True, forbid_unknown_fields=True):
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """When a run stops, what a plan must have, how many failures in a row call for a diagnosis.
 
+    `max_rounds_without_keep` counts settled rounds since the last KEEP that stands.
     `max_hours` counts worked time. The agent's `finish` is refused until `min_rounds` rounds
     (at most `max_rounds`) are settled. `min_plan_items` that is not said is the agent's own
     (`akg_tui.core.plan.submission`). `diagnosis_attempts` bounds the reports and visits of one
@@ -115,6 +116,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     max_rounds: Positive = 20
+    max_rounds_without_keep: Positive | None = None
     max_hours: Seconds | None = None
     min_rounds: Positive = 1
     fail_streak: Positive = 3

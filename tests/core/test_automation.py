@@ -170,6 +170,23 @@ def test_the_wall_clock_counts_all_time_and_the_hours_only_work() -> None:
     assert stop_reasons(rested, start - 10**6) == ()  # the clock was set back
 
 
+def test_rounds_without_a_keep_end_a_run_and_an_undone_keep_is_none() -> None:
+    run = SimulatedRun(policy=Policy(max_rounds_without_keep=2))
+    run.until_agent()
+    run.plan("a", "b", "c", "d")
+    for measured in (faster(), faster(0.8)):
+        run.until_agent()
+        run.edit()
+        run.until_agent(measured)
+    assert stop_reasons(run.state, run.now) == ()
+    undone = replace(run.state, undone=(1,))
+    assert stop_reasons(undone, run.now) == ("no KEEP in 2 rounds",)
+    run.edit()
+    run.until_agent(faster(0.8))
+    assert isinstance(ended := run.records[-1].event, ev.RunFinished)
+    assert ended.reason == "no KEEP in 2 rounds"
+
+
 @pytest.mark.parametrize(
     ("text", "goal"),
     [

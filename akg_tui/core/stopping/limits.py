@@ -43,6 +43,9 @@ def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
     reasons = [state.stop_reason] if state.stop_reason else []
     reasons += auto.stop_conditions(policy, facts)
     reasons += _budgets(state, policy, now)
+    patience = state.task.policy.max_rounds_without_keep
+    if patience is not None and rounds_without_keep(state) >= patience:
+        reasons.append(f"no KEEP in {patience} rounds")
     if state.visits_failed >= NO_PROGRESS_VISITS:
         why = f": {one_line(state.visit_failure, 200)}" if state.visit_failure else ""
         reasons.append(f"the agent made no progress in {NO_PROGRESS_VISITS} visits{why}")
@@ -75,6 +78,16 @@ def _budgets(state: RunState, policy: auto.AutomationPolicy | None, now: float) 
     if longest is not None and now - state.started_at >= longest:
         reasons.append(f"wall clock reached ({longest:g} s)")
     return reasons
+
+
+def rounds_without_keep(state: RunState) -> int:
+    """How many rounds were settled since the last KEEP; one that was undone does not count."""
+    kept = [
+        attempt.round
+        for attempt in state.attempts
+        if attempt.verdict is Verdict.KEEP and attempt.number not in state.undone
+    ]
+    return state.settled - max(kept, default=0)
 
 
 def _completed(state: RunState) -> list[Attempt]:
