@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.usage_error import EXIT_OK, UsageError
+from akg_tui.cli.usage_error import EXIT_OK, UsageError, print_json
 
 if TYPE_CHECKING:
     from akg_tui.core.events import PlanChange
@@ -47,7 +47,6 @@ def _round(text: str) -> int:
 
 
 def _fork(arguments: argparse.Namespace) -> int:
-    import json
     import time
 
     from akg_tui.core.stopping.limits import stop_reasons
@@ -57,19 +56,8 @@ def _fork(arguments: argparse.Namespace) -> int:
     made = fork_run(run, number)
     stops = stop_reasons(made.state, time.time())
     if arguments.json:
-        print(
-            json.dumps(
-                {
-                    "type": "fork",
-                    "run": str(made.path),
-                    "parent": str(run),
-                    "round": number,
-                    "seq": made.seq,
-                    "hash": made.hash,
-                    "stops": list(stops),
-                }
-            )
-        )
+        about = {"round": number, "seq": made.seq, "hash": made.hash, "stops": stops}
+        print_json("fork", run=str(made.path), parent=str(run), **about)
         return EXIT_OK
     print(f"forked {run} at the end of round {number}: {made.path}")
     if stops:
@@ -79,8 +67,6 @@ def _fork(arguments: argparse.Namespace) -> int:
 
 
 def _undo(arguments: argparse.Namespace) -> int:
-    import json
-
     from akg_tui.core import commands as cmd
     from akg_tui.store.run_at_rest import apply_at_rest
     from akg_tui.store.run_folder import RunFolder
@@ -92,11 +78,11 @@ def _undo(arguments: argparse.Namespace) -> int:
     assert before is not None
     assert after is not None
     if arguments.json:
-        told = {"type": "undo", "run": str(arguments.run_folder), "undone": before.attempt}
-        print(json.dumps({**told, "best_attempt": after.attempt, "best_commit": after.commit}))
+        best = {"best_attempt": after.attempt, "best_commit": after.commit}
+        print_json("undo", run=str(arguments.run_folder), undone=before.attempt, **best)
         return EXIT_OK
-    best = f"attempt {after.attempt}" if after.attempt else "the seed"
-    print(f"the KEEP of attempt {before.attempt} is undone; the best kernel is {best} again")
+    again = f"attempt {after.attempt}" if after.attempt else "the seed"
+    print(f"the KEEP of attempt {before.attempt} is undone; the best kernel is {again} again")
     if state.finished:
         print(
             f"the run is over; to go on from here: akg-tui fork {arguments.run_folder} "
@@ -124,15 +110,13 @@ def _adopt(arguments: argparse.Namespace) -> int:
 
 
 def _tell(arguments: argparse.Namespace, kept: str, change: PlanChange) -> None:
-    import json
-
     import msgspec
 
     from akg_tui.core.sanitize import one_line
 
     if arguments.json:
-        told = {"type": "adopt", "edit": kept, "adopted": arguments.yes}
-        print(json.dumps({**told, "change": msgspec.to_builtins(change)}))
+        told = msgspec.to_builtins(change)
+        print_json("adopt", edit=kept, adopted=arguments.yes, change=told)
         return
     lines = [f"add   {item.id}: {one_line(item.text, 100)}" for item in change.added]
     lines += [f"edit  {item.id}: {one_line(item.text, 100)}" for item in change.edited]

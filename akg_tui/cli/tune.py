@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.appearance_options import add_appearance, is_served, wanted
+from akg_tui.cli.appearance_options import add_appearance, is_served, show_workbench, wanted
 from akg_tui.cli.run_options import (
     add_limits,
     add_sandbox,
@@ -135,16 +135,14 @@ def _begin(request: RunRequest, arguments: argparse.Namespace) -> int:
 
 def _resume(arguments: argparse.Namespace) -> int:
     def open_run() -> RunFolder:
-        from akg_tui.engine.run_service import ResumeRequest, resume
+        from akg_tui.engine.run_service import resume
 
         refuse_finished(arguments)  # before the policy file is read
         run = resume(
-            ResumeRequest(
-                arguments.run_folder,
-                stated_limits(arguments),
-                arguments.mode,
-                arguments.require_sandbox,
-            )
+            arguments.run_folder,
+            stated_limits(arguments),
+            arguments.mode,
+            require_sandbox=arguments.require_sandbox,
         )
         if not run.state.finished:
             note_goals(run.state.task.policy)
@@ -180,22 +178,17 @@ def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> 
         raise UsageError("--plain is a stream of its own: leave out --headless and --json")
     if _is_headless(arguments):
         return _watch_headless(open_run, arguments, looks)
-    from akg_tui.tui.garbage_collection import hold
-
-    hold()
-    from akg_tui.tui.app import WorkbenchApp
-
     opened: list[Engine] = []
 
     async def open_handle() -> Engine:
         opened.append(_open_engine(open_run, "ui", arguments))
         return opened[0]
 
-    code = WorkbenchApp(open_handle, wanted=looks).run()
+    code = show_workbench(open_handle, wanted=looks)
     for engine in opened:
         if not is_served():
             print(_parting(engine))
-    return EXIT_BAD_INPUT if code is None else code
+    return code
 
 
 def _parting(engine: Engine) -> str:

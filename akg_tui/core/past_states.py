@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -85,35 +85,19 @@ class Past:
         """Events between two states that are kept now."""
         return self._every
 
-    def take(self, records: Sequence[ev.Record]) -> None:
-        """Fold events that come next, and are at hand. Those that were folded are passed over,
-        and those between are asked for.
-
-        Raises what `evolve` raises for a journal that breaks the rules.
-        """
-        if records and records[0].seq > self.folded + 1:
-            self.extend(records[0].seq - 1)
-        self._fold(records)
-
-    def _fold(self, records: Iterable[ev.Record]) -> None:
-        state = self._front
-        done = self.folded
-        for record in records:
-            if record.seq <= done:
-                continue
-            self._front = state = evolve(state, record)
-            self._mark(record)
-            if state.seq % self._every == 0:
-                self._keep(state)
-
     def extend(self, upto: int | None = None) -> RunState:
         """Fold all that is not folded yet, up to event `upto`. The state after it.
 
         Raises what `evolve` raises for a journal that breaks the rules.
         """
         stop = len(self._records) if upto is None else upto
+        state = self._front
         for start in range(self.folded, stop, READ):
-            self._fold(self._records[start : min(stop, start + READ)])
+            for record in self._records[start : min(stop, start + READ)]:
+                self._front = state = evolve(state, record)
+                self._mark(record)
+                if state.seq % self._every == 0:
+                    self._keep(state)
         return self.at(stop)
 
     def at(self, seq: int) -> RunState:

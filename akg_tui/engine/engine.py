@@ -38,29 +38,6 @@ from akg_tui.engine.run_report import Reporter
 from akg_tui.store.run_at_rest import read_kept_edit
 from akg_tui.store.run_folder import RunFolder
 
-# After these events a projection (refs, work tree, PLAN.md) shows something else.
-_PROJECTED = (
-    ev.BaselineAccepted,
-    ev.Decided,
-    ev.DiagnosisReported,
-    ev.ItemActivated,
-    ev.ItemsDropped,
-    ev.ItemsSuspended,
-    ev.KernelEdited,
-    ev.GateAnswered,
-    ev.ItemAdded,
-    ev.ItemEdited,
-    ev.ItemPinned,
-    ev.ItemsReordered,
-    ev.KeepUndone,
-    ev.PhaseEntered,
-    ev.PlanEditAdopted,
-    ev.PlanSubmitted,
-    ev.PolicyChanged,
-    ev.RunFinished,
-    ev.TurnInterrupted,
-)
-
 
 class EngineBroken(RuntimeError):
     """Core refused the result of an effect that it asked for: a bug."""
@@ -308,28 +285,19 @@ class Engine:
         self._must(cmd.FinishEval(measurement))
 
     def _commit_seed(self, blob: str) -> str:
-        message = self._folder.history.message_for(
-            subject="seed kernel", round_number=0, item="", verdict="", ratio=None
-        )
+        message = self._folder.history.message_for("seed kernel")
         # The time of the last event, not of now: done again after a crash, the commit is the same.
         return self._folder.history.commit(blob, None, message, self.state.last_at)
 
     def _commit_attempt(self, effect: fx.Commit) -> str:
-        state = self.state
+        state, history = self.state, self._folder.history
         assert state.best is not None
         assert state.active is not None
-        item = state.item(state.active)
         assert state.measured is not None
-        message = self._folder.history.message_for(
-            subject=f"{item.id}: {item.text}",
-            round_number=state.round,
-            item=item.id,
-            verdict=effect.decision.verdict.value,
-            ratio=state.measured.ratio,
-        )
-        return self._folder.history.commit(
-            effect.blob, state.best.commit, message, state.phase_since
-        )
+        item, verdict = state.item(state.active), effect.decision.verdict
+        subject, ratio = f"{item.id}: {item.text}", state.measured.ratio
+        message = history.message_for(subject, state.round, item.id, verdict, ratio)
+        return history.commit(effect.blob, state.best.commit, message, state.phase_since)
 
 
 def _waiting(state: RunState, hold: fx.Hold) -> str:

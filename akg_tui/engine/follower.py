@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from akg_tui.core.commands import Command
@@ -52,7 +52,6 @@ class Followed:
         self._steer = steer
         self._live = Live()
         self._kernel_text = lru_cache(KEPT_KERNELS)(self._read_kernel)
-        self._history: History | None = None
         self._attached: Attached | None = None
         self._tail, self.past = _read_through(path)
         self._state = _folded(path, self.past)
@@ -104,10 +103,11 @@ class Followed:
             return f"(this kernel cannot be read: {error})\n"
 
     def _read_kernel(self, blob: str) -> str:
-        if self._history is None:
-            name = self._state.task.files.editable
-            self._history = History.open(self._path / HISTORY, kernel_file=name)
         return self._history.read_blob(blob).decode(errors="replace")
+
+    @cached_property
+    def _history(self) -> History:
+        return History.open(self._path / HISTORY, kernel_file=self._state.task.files.editable)
 
     def plan_change(self, kept: str) -> PlanChange:
         """As `akg_tui.engine.engine.Engine.plan_change`."""
@@ -120,10 +120,9 @@ class Followed:
         """
         if not await asyncio.to_thread(self._tail.more):
             return False
-        past = _taken(self._path, self._tail, self.past)
-        if past is not self.past:
-            self.past = past
-            await asyncio.to_thread(_folded, self._path, past)
+        if self._tail.records is not self.past.records:  # the journal was read anew
+            self.past = Past(self._tail.records)
+            await asyncio.to_thread(_folded, self._path, self.past)
         self._state = _folded(self._path, self.past)
         return True
 
@@ -137,8 +136,7 @@ class Followed:
             if now is not None:
                 now.onto(self._live)
             else:
-                if self._attached is not None:
-                    await self.close()
+                await self.close()
                 if self._live.activity != activity:
                     self._live.show(activity)
             await asyncio.sleep(POLL_S)
@@ -171,34 +169,19 @@ def _read_through(path: Path) -> tuple[JournalTail, Past]:
     tail = JournalTail(path / JOURNAL)
     past = Past(tail.records)
     while tail.more():
-        past = _taken(path, tail, past)
+        if tail.records is not past.records:  # the journal was read anew
+            past = Past(tail.records)
+        _folded(path, past)
     return tail, past
-
-
-def _taken(path: Path, tail: JournalTail, past: Past) -> Past:
-    """`past` with what `tail` has just read; a new one where the journal was read anew."""
-    if tail.records is not past.records:
-        return Past(tail.records)
-    _fold(path, past, tail.fresh)
-    return past
-
-
-def _fold(path: Path, past: Past, fresh: Sequence[Record] | None = None) -> None:
-    """Fold `fresh`, or all that is not folded yet. A broken rule raises `JournalDamaged`."""
-    try:
-        if fresh is not None:
-            past.take(fresh)
-        if past.folded < len(past):
-            past.extend()
-    except (ValueError, KeyError, AssertionError) as error:
-        what = f"an event breaks the rules of a run: {str(error) or type(error).__name__}"
-        number = past.folded + 1
-        raise JournalDamaged(path / JOURNAL, number, number, what) from error
 
 
 def _folded(path: Path, past: Past) -> RunState:
     """The state after all events. Raises as `Followed`."""
     if not len(past):
         return fold_journal(path / JOURNAL, ())
-    _fold(path, past)
-    return past.extend()
+    try:
+        return past.extend()
+    except (ValueError, KeyError, AssertionError) as error:
+        what = f"an event breaks the rules of a run: {str(error) or type(error).__name__}"
+        number = past.folded + 1
+        raise JournalDamaged(path / JOURNAL, number, number, what) from error

@@ -147,7 +147,11 @@ class History:
 
     @staticmethod
     def message_for(
-        *, subject: str, round_number: int, item: str, verdict: str, ratio: Interval | None
+        subject: str,
+        round_number: int = 0,
+        item: str = "",
+        verdict: str = "",
+        ratio: Interval | None = None,
     ) -> str:
         """A commit message: the subject, and the trailers that have a value, one line each."""
         trailers = {

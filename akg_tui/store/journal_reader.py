@@ -194,11 +194,6 @@ class JournalTail:
         """Grows with `more`; another sequence when the journal was read anew."""
         return self._pages if self._pages is not None else ()
 
-    @property
-    def fresh(self) -> Sequence[Record]:
-        """The events that the last `more` read; all after those before, unless it was anew."""
-        return self._scanned.records
-
     def more(self) -> bool:
         """Read on, at most a chunk; True when there is something new, and perhaps more of it.
 

@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 from akg_tui import __version__
@@ -46,7 +47,6 @@ class RunAtRest:
         self.path = path
         self.records: list[Record] = read(path / JOURNAL)
         self.state: RunState = fold_journal(path / JOURNAL, self.records)
-        self._history: History | None = None
 
     def states(self) -> Iterator[tuple[Record, RunState]]:
         """Each event with the state after it."""
@@ -69,10 +69,11 @@ class RunAtRest:
 
     def kernel(self, blob: str) -> str:
         """A kernel's text by its object id. Raises `HistoryError` when it is lost."""
-        if self._history is None:
-            name = self.state.task.files.editable
-            self._history = History.open(self.path / HISTORY, kernel_file=name)
         return self._history.read_blob(blob).decode(errors="replace")
+
+    @cached_property
+    def _history(self) -> History:
+        return History.open(self.path / HISTORY, kernel_file=self.state.task.files.editable)
 
 
 class Refused(StoreError):

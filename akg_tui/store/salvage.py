@@ -281,11 +281,7 @@ def _message_and_time(damaged: _DamagedRun, attempt: Attempt) -> tuple[str, floa
         except HistoryError:
             pass
     item = next((i for i in damaged.state.items if i.id == attempt.item), None)
-    message = History.message_for(
-        subject=f"{item.id}: {item.text}" if item else "seed kernel",
-        round_number=attempt.round,
-        item=attempt.item,
-        verdict=attempt.verdict,
-        ratio=attempt.measurement.ratio,
-    )
+    subject = f"{item.id}: {item.text}" if item else "seed kernel"
+    ratio = attempt.measurement.ratio
+    message = History.message_for(subject, attempt.round, attempt.item, attempt.verdict, ratio)
     return message, attempt.at
