@@ -35,6 +35,8 @@ def add_doctor(add: Callable[..., Any]) -> None:
 def _doctor(arguments: argparse.Namespace) -> int:
     import sys
 
+    import msgspec
+
     from akg_tui.cli.machine_checks import check_endpoint, check_machine
     from akg_tui.store.checkup import Health, check_run
 
@@ -50,7 +52,11 @@ def _doctor(arguments: argparse.Namespace) -> int:
             checks += check_endpoint(endpoint)
     broken = any(check.health is Health.BAD for check in checks)
     if arguments.json:
-        _print_json(checks, "damaged" if broken else "sound")
+        for check in checks:
+            print_json("check", **msgspec.to_builtins(check))
+        counts = [check.health.value for check in checks]
+        counted = {health: counts.count(health) for health in ("ok", "warn", "bad")}
+        print_json("summary", status="damaged" if broken else "sound", **counted)
     else:
         for check in checks:
             for line in _lines(check, color=sys.stdout.isatty()):
@@ -71,16 +77,6 @@ def _endpoint(arguments: argparse.Namespace) -> Endpoint:
         return endpoint_of(agent, os.environ)
     except KeyMissing as error:
         fail(error)
-
-
-def _print_json(checks: list[Check], status: str) -> None:
-    import msgspec
-
-    for check in checks:
-        print_json("check", **msgspec.to_builtins(check))
-    counts = [check.health.value for check in checks]
-    counted = {health: counts.count(health) for health in ("ok", "warn", "bad")}
-    print_json("summary", status=status, **counted)
 
 
 _MARKS = {"ok": ("✔", "32"), "warn": ("!", "33"), "bad": ("✘", "31")}

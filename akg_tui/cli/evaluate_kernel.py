@@ -42,11 +42,7 @@ def _eval(arguments: argparse.Namespace) -> int:
 
     async def measure(scratch: str) -> Measurement:
         judge = Judge(
-            folder.task,
-            folder.reference,
-            Path(scratch),
-            on_progress=lambda _: None,
-            prefetch=False,
+            folder.task, folder.reference, Path(scratch), on_progress=lambda _: None, prefetch=False
         )
         try:
             return await judge.evaluate(kernel, None, precise=PRECISE)

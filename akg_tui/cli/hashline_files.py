@@ -83,10 +83,11 @@ def _edit(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.ops}: not JSON: {error}") from error
     try:
         document = hashline.Document.from_bytes(path.read_bytes(), path=str(path))
-        if arguments.sha and not _is_sha(document.sha256, arguments.sha):
+        sha: str = arguments.sha or document.sha256
+        if len(sha) < 8 or not document.sha256.startswith(sha.lower()):
             raise UsageError(
                 f"nothing was written: {path} has sha {document.sha256[:8]}, not "
-                f"{arguments.sha[:64]!r}; view it again and take its tags"
+                f"{sha[:64]!r}; view it again and take its tags"
             )
         result = hashline.apply(
             document,
@@ -103,7 +104,3 @@ def _edit(arguments: argparse.Namespace) -> int:
         return EXIT_BAD_INPUT
     print(f"OK: +{result.added} -{result.removed} lines in {path}")
     return EXIT_OK
-
-
-def _is_sha(sha256: str, given: str) -> bool:
-    return len(given) >= 8 and sha256.startswith(given.lower())

@@ -17,26 +17,23 @@ if TYPE_CHECKING:
 def add_run_changes(add: Callable[..., Any]) -> None:
     """Declare `fork`, `undo` and `adopt`; `add` makes one command."""
     fork = add("fork", _fork, "a new run with the history of another, up to the end of a round")
-    fork.add_argument("run_folder", type=Path, metavar="RUN")
     fork.add_argument(
         "--round", type=_round, required=True, metavar="N", help="0 is the accepted baseline"
     )
-    fork.add_argument("--json", action="store_true", help="print one JSON object")
 
     undo = add("undo", _undo, "undo the last KEEP; the previous best kernel becomes the best again")
-    undo.add_argument("run_folder", type=Path, metavar="RUN")
     undo.add_argument("--comment", default="", metavar="TEXT", help="why, for the agent to read")
-    undo.add_argument("--json", action="store_true", help="print one JSON object")
 
     adopt = add("adopt", _adopt, "show the changes of a hand edit of PLAN.md; --yes applies them")
-    adopt.add_argument("run_folder", type=Path, metavar="RUN")
     adopt.add_argument(
         "--edit",
         metavar="NAME",
         help="name of the edit, such as PLAN.md.edited-1 (default: the newest)",
     )
     adopt.add_argument("--yes", action="store_true", help="apply the edit")
-    adopt.add_argument("--json", action="store_true", help="print one JSON object")
+    for command in (fork, undo, adopt):
+        command.add_argument("run_folder", type=Path, metavar="RUN")
+        command.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _round(text: str) -> int:
@@ -56,8 +53,8 @@ def _fork(arguments: argparse.Namespace) -> int:
     made = fork_run(run, number)
     stops = stop_reasons(made.state, time.time())
     if arguments.json:
-        about = {"round": number, "seq": made.seq, "hash": made.hash, "stops": stops}
-        print_json("fork", run=str(made.path), parent=str(run), **about)
+        about = {"seq": made.origin.seq, "hash": made.origin.hash, "stops": stops}
+        print_json("fork", run=str(made.path), parent=str(run), round=number, **about)
         return EXIT_OK
     print(f"forked {run} at the end of round {number}: {made.path}")
     if stops:

@@ -56,7 +56,7 @@ def _new(arguments: argparse.Namespace) -> int:
 def _runs(arguments: argparse.Namespace) -> int:
     import json
 
-    from akg_tui.store.run_folder import list_runs
+    from akg_tui.store.run_list import list_runs
 
     found = list_runs(arguments.folder)
     for run in found:
@@ -74,7 +74,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
     from akg_tui.core.plan.plan_document import render_plan
     from akg_tui.core.summary import summarize
-    from akg_tui.store.run_folder import read_state
+    from akg_tui.store.run_list import read_state
 
     state = read_state(arguments.run_folder)
     if arguments.json:

@@ -23,7 +23,6 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, U
 if TYPE_CHECKING:
     from akg_tui.core.stopping.export_guard import Channel
     from akg_tui.engine.engine import Engine
-    from akg_tui.engine.run_service import RunRequest
     from akg_tui.store.run_folder import RunFolder
     from akg_tui.view.controls.preferences import Preferences
 
@@ -94,19 +93,17 @@ def _watching(command: argparse.ArgumentParser) -> None:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from akg_tui.engine.run_service import Limits, RunRequest
+    from akg_tui.engine.run_service import Limits
     from akg_tui.resources import sample_names
 
     sample = arguments.sample
     if sample not in sample_names():
         raise UsageError(f"no bundled sample {sample!r}; there are: {', '.join(sample_names())}")
     limits = Limits(max_rounds=arguments.rounds or DEMO_ROUNDS)
-    return _begin(RunRequest(Path(), sample, limits=limits), arguments)
+    return _begin(arguments, Path(), sample=sample, limits=limits)
 
 
 def _tune(arguments: argparse.Namespace) -> int:
-    from akg_tui.engine.run_service import RunRequest
-
     settings = {
         "model": arguments.agent or None,
         "base_url": arguments.base_url,
@@ -114,21 +111,16 @@ def _tune(arguments: argparse.Namespace) -> int:
         "api_key_file": _key_file(arguments) or None,
     }
     given = {name: value for name, value in settings.items() if value is not None}
-    request = RunRequest(arguments.task, limits=stated_limits(arguments), settings=given)
-    return _begin(request, arguments)
+    return _begin(arguments, arguments.task, limits=stated_limits(arguments), settings=given)
 
 
-def _begin(request: RunRequest, arguments: argparse.Namespace) -> int:
+def _begin(arguments: argparse.Namespace, folder: Path, **stated: Any) -> int:
     """Check a request at once, and make the run when the workbench is on the screen."""
-    from dataclasses import replace
+    from akg_tui.engine.run_service import RunRequest, begin, prepare
 
-    from akg_tui.engine.run_service import begin, prepare
-
-    request = replace(
-        request, mode=arguments.mode or "auto", require_sandbox=arguments.require_sandbox
-    )
+    stated |= {"mode": arguments.mode or "auto", "require_sandbox": arguments.require_sandbox}
     with options_at_fault(arguments):
-        prepared = prepare(request)
+        prepared = prepare(RunRequest(folder, **stated))
     note_goals(prepared.task.policy)
     return _watch(lambda: begin(prepared), arguments)
 

@@ -20,7 +20,8 @@ from akg_tui.engine import run_service
 from akg_tui.engine.run_service import RunRequest
 from akg_tui.store.errors import RunLocked
 from akg_tui.store.run_at_rest import discard_run
-from akg_tui.store.run_folder import RunFolder, read_state
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.run_list import read_state
 from akg_tui.tui import run_start
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.garbage_collection import Sweeper
