@@ -79,32 +79,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser(words[0] if words else "").parse_args(words)
     try:
         code: int = arguments.run(arguments)
-    except UsageError as error:
-        print(f"akg-tui: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of the pipe has closed it (`| head`).
         sys.stderr.close()
         return EXIT_INTERRUPTED
-    except OSError as error:
-        # A folder without read permission, a full disk: a traceback would not help. A command
-        # that can say more has caught it before.
-        print(f"akg-tui: {_os_error_line(error)}", file=sys.stderr)
-        return EXIT_BAD_INPUT
     except Exception as error:
-        from akg_tui.store.errors import StoreError
-
-        if not isinstance(error, StoreError):
+        if (line := _error_line(error)) is None:
             raise
-        print(f"akg-tui: {error}", file=sys.stderr)
+        print(f"akg-tui: {line}", file=sys.stderr)
         return EXIT_BAD_INPUT
     return code
 
 
-def _os_error_line(error: OSError) -> str:
-    from akg_tui.core.sanitize import one_line
+def _error_line(error: Exception) -> str | None:
+    """The line for an error that a user can mend; None for any other.
 
-    why = error.strerror or str(error) or type(error).__name__
-    return one_line(f"{error.filename}: {why}" if error.filename else why, 1000)
+    An `OSError` is a folder without read permission or a full disk: a traceback would not help.
+    A command that can say more has caught it before.
+    """
+    from akg_tui.core.sanitize import one_line
+    from akg_tui.store.errors import StoreError
+
+    if isinstance(error, OSError):
+        why = error.strerror or str(error) or type(error).__name__
+        return one_line(f"{error.filename}: {why}" if error.filename else why, 1000)
+    return str(error) if isinstance(error, UsageError | StoreError) else None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.usage_error import EXIT_OK, UsageError
+from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
+    from akg_tui.engine.run_handle import RunHandle
     from akg_tui.view.controls.preferences import Preferences
 
 
@@ -59,6 +60,17 @@ def wanted(arguments: argparse.Namespace) -> Preferences:
     )
 
 
+def show_workbench(open_run: Callable[[], Awaitable[RunHandle]] | None, **options: Any) -> int:
+    """Show the workbench (`akg_tui.tui.app.WorkbenchApp`) until it ends; the exit code."""
+    from akg_tui.tui.garbage_collection import hold
+
+    hold()
+    from akg_tui.tui.app import WorkbenchApp
+
+    code = WorkbenchApp(open_run, **options).run()
+    return EXIT_BAD_INPUT if code is None else code
+
+
 def add_keys(add: Callable[..., Any]) -> None:
     """Declare `keys`; `add` makes one command."""
     keys = add("keys", _keys, "list all commands of the workbench with their keys")
@@ -77,11 +89,8 @@ def _keys(arguments: argparse.Namespace) -> int:
     from akg_tui.view.controls.preferences import config_folder, preferences
 
     asked = preferences()
-    if arguments.markdown:
-        print(keys_page.markdown(), end="")
-        return EXIT_OK
-    if arguments.default:
-        print(keys_page.default_toml(), end="")
+    if arguments.markdown or arguments.default:
+        print(keys_page.markdown() if arguments.markdown else keys_page.default_toml(), end="")
         return EXIT_OK
     name = arguments.keymap or asked.keymap or keymap.DEFAULT
     places = keyboard.folders(config_folder())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK, UsageError, fail
+from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK, UsageError, fail, print_json
 
 if TYPE_CHECKING:
     from akg_tui.agent.models.endpoint import Endpoint
@@ -35,13 +35,15 @@ def add_doctor(add: Callable[..., Any]) -> None:
 def _doctor(arguments: argparse.Namespace) -> int:
     import sys
 
+    import msgspec
+
     from akg_tui.cli.machine_checks import check_endpoint, check_machine
-    from akg_tui.store.checkup import Health
+    from akg_tui.store.checkup import Health, check_run
 
     if arguments.run_folder:
         if arguments.base_url or arguments.model:
             raise UsageError("--base-url and --model are of the machine's check: leave RUN out")
-        checks = _of_run(arguments.run_folder)
+        checks = check_run(arguments.run_folder)
     else:
         asks = arguments.base_url is not None or arguments.model is not None
         endpoint = _endpoint(arguments) if asks else None  # told now, before anything is tried
@@ -50,18 +52,16 @@ def _doctor(arguments: argparse.Namespace) -> int:
             checks += check_endpoint(endpoint)
     broken = any(check.health is Health.BAD for check in checks)
     if arguments.json:
-        _print_json(checks, "damaged" if broken else "sound")
+        for check in checks:
+            print_json("check", **msgspec.to_builtins(check))
+        counts = [check.health.value for check in checks]
+        counted = {health: counts.count(health) for health in ("ok", "warn", "bad")}
+        print_json("summary", status="damaged" if broken else "sound", **counted)
     else:
         for check in checks:
             for line in _lines(check, color=sys.stdout.isatty()):
                 print(line)
     return EXIT_NOT_CORRECT if broken else EXIT_OK
-
-
-def _of_run(run: Path) -> list[Check]:
-    from akg_tui.store.checkup import check_run
-
-    return check_run(run)
 
 
 def _endpoint(arguments: argparse.Namespace) -> Endpoint:
@@ -77,18 +77,6 @@ def _endpoint(arguments: argparse.Namespace) -> Endpoint:
         return endpoint_of(agent, os.environ)
     except KeyMissing as error:
         fail(error)
-
-
-def _print_json(checks: list[Check], status: str) -> None:
-    import json
-
-    import msgspec
-
-    for check in checks:
-        print(json.dumps({"type": "check", **msgspec.to_builtins(check)}))
-    counts = [check.health.value for check in checks]
-    counted = {health: counts.count(health) for health in ("ok", "warn", "bad")}
-    print(json.dumps({"type": "summary", "status": status, **counted}))
 
 
 _MARKS = {"ok": ("✔", "32"), "warn": ("!", "33"), "bad": ("✘", "31")}

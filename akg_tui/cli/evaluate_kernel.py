@@ -38,17 +38,11 @@ def _eval(arguments: argparse.Namespace) -> int:
         if why := lacking(folder.task):
             raise UsageError(why)
         check_sandbox(folder.task, required=arguments.require_sandbox)
-    kernel = folder.kernel
-    if arguments.kernel:
-        kernel = read_text(arguments.kernel)
+    kernel = read_text(arguments.kernel) if arguments.kernel else folder.kernel
 
     async def measure(scratch: str) -> Measurement:
         judge = Judge(
-            folder.task,
-            folder.reference,
-            Path(scratch),
-            on_progress=lambda _: None,
-            prefetch=False,
+            folder.task, folder.reference, Path(scratch), on_progress=lambda _: None, prefetch=False
         )
         try:
             return await judge.evaluate(kernel, None, precise=PRECISE)

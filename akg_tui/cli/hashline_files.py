@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from akg_tui.cli.run_options import positive
-from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError, read_text
+from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError, fail, read_text
 
 
 def add_file_commands(add: Callable[..., Any]) -> None:
@@ -64,7 +64,7 @@ def _view(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except (BadRange, NotText) as error:
-        raise UsageError(" ".join(str(error).split())) from error
+        fail(error)
     print("\n".join(split_clean(view)))
     return EXIT_OK
 
@@ -72,18 +72,9 @@ def _view(arguments: argparse.Namespace) -> int:
 def _edit(arguments: argparse.Namespace) -> int:
     import json
 
+    from akg_tui import hashline
     from akg_tui.core.sanitize import split_clean
-    from akg_tui.hashline import (
-        BadEdit,
-        Document,
-        EditRejected,
-        FileChanged,
-        NotText,
-        Tagger,
-        apply,
-        parse_ops,
-        swap_file,
-    )
+    from akg_tui.hashline import BadEdit, EditRejected, FileChanged, NotText
 
     path: Path = arguments.file
     try:
@@ -91,20 +82,21 @@ def _edit(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(f"{arguments.ops}: not JSON: {error}") from error
     try:
-        document = Document.from_bytes(path.read_bytes(), path=str(path))
-        if arguments.sha and not _is_sha(document.sha256, arguments.sha):
+        document = hashline.Document.from_bytes(path.read_bytes(), path=str(path))
+        sha: str = arguments.sha or document.sha256
+        if len(sha) < 8 or not document.sha256.startswith(sha.lower()):
             raise UsageError(
                 f"nothing was written: {path} has sha {document.sha256[:8]}, not "
-                f"{arguments.sha[:64]!r}; view it again and take its tags"
+                f"{sha[:64]!r}; view it again and take its tags"
             )
-        result = apply(
+        result = hashline.apply(
             document,
-            Tagger(FILE_KEY, arguments.tags),
-            parse_ops(raw),
+            hashline.Tagger(FILE_KEY, arguments.tags),
+            hashline.parse_ops(raw),
             allow_dup=arguments.allow_dup,
             allow_broken=arguments.allow_broken,
         )
-        swap_file(path, result.document.data, expected_sha256=document.sha256)
+        hashline.swap_file(path, result.document.data, expected_sha256=document.sha256)
     except OSError as error:
         raise UsageError(f"cannot change {path}: {error.strerror}") from error
     except (BadEdit, EditRejected, FileChanged, NotText) as error:
@@ -112,7 +104,3 @@ def _edit(arguments: argparse.Namespace) -> int:
         return EXIT_BAD_INPUT
     print(f"OK: +{result.added} -{result.removed} lines in {path}")
     return EXIT_OK
-
-
-def _is_sha(sha256: str, given: str) -> bool:
-    return len(given) >= 8 and sha256.startswith(given.lower())

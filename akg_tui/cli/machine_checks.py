@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from akg_tui.agent.models.endpoint import Endpoint
@@ -54,23 +53,29 @@ def check_compiler() -> Check:
     """A C++ function is compiled, loaded and called, in a process and cache of its own."""
     mend = "needed for kernels in C++: install g++ or clang++, or set CXX"
     with tempfile.TemporaryDirectory(prefix="akg-doctor-") as folder:
-        begin = time.perf_counter()
-        try:
-            done = subprocess.run(
-                [sys.executable, "-c", _TRY_COMPILER],
-                env={**os.environ, "AKG_CACHE_DIR": folder},
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=60,
-            )
-        except subprocess.TimeoutExpired:
-            return bad("compiler", "did not end within 60 s", mend)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it was killed"])[-1]
-        return bad("compiler", f"does not work: {last}", mend)
-    took = time.perf_counter() - begin
+        fault, took = _tried(_TRY_COMPILER, AKG_CACHE_DIR=folder)
+    if fault is None:
+        return bad("compiler", "did not end within 60 s", mend)
+    if fault:
+        return bad("compiler", f"does not work: {fault}", mend)
     return ok("compiler", f"{os.environ.get('CXX', 'C++')} compiles, loads and runs, {took:.1f} s")
+
+
+def _tried(code: str, **environment: str) -> tuple[str | None, float]:
+    """Python `code` run in a process: why it failed ("": it did not), and the seconds it took.
+
+    None stands for a process that did not end within 60 s.
+    """
+    begin, env = time.perf_counter(), {**os.environ, **environment}
+    command = [sys.executable, "-c", code]
+    try:
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, check=False, timeout=60
+        )
+    except subprocess.TimeoutExpired:
+        return None, time.perf_counter() - begin
+    last = (done.stderr.strip().splitlines() or ["it was killed"])[-1]
+    return last if done.returncode else "", time.perf_counter() - begin
 
 
 def check_git() -> Check:
@@ -107,24 +112,19 @@ def check_disk() -> Check:
     here = Path.cwd()
     free = shutil.disk_usage(here).free
     told = f"{free / (1 << 30):.1f} GiB free for {here}"
-    if free < _NO_DISK:
-        return bad("disk", told, "make room: a run stops when the disk is full")
-    if free < _LOW_DISK:
-        return warn("disk", told, "make room: a run stops when the disk is full")
-    return ok("disk", told)
+    if free >= _LOW_DISK:
+        return ok("disk", told)
+    health = Health.BAD if free < _NO_DISK else Health.WARN
+    return Check("disk", health, told, "make room: a run stops when the disk is full")
 
 
 def check_start() -> Check:
     """How long a fresh process needs for what the workbench imports."""
-    begin = time.perf_counter()
-    command = [sys.executable, "-c", "import akg_tui.tui.app"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    except subprocess.TimeoutExpired:
+    fault, took = _tried("import akg_tui.tui.app")
+    if fault is None:
         return bad("start", "the workbench was not imported within 60 s")
-    took = time.perf_counter() - begin
-    if done.returncode:
-        return bad("start", (done.stderr.strip().splitlines() or ["it was killed"])[-1])
+    if fault:
+        return bad("start", fault)
     told = f"the workbench is imported in {took:.2f} s"
     if took > _SLOW_IMPORT_S:
         return warn("start", told, "a slow disk or a busy machine makes it start late")
@@ -146,22 +146,11 @@ def check_sandbox() -> list[Check]:
     return checks
 
 
-MACHINE_CHECKS: list[Callable[[], Check]] = [
-    check_python,
-    check_packages,
-    check_compiler,
-    check_git,
-    check_terminal,
-    check_disk,
-    check_start,
-]
-
-
 def check_machine() -> list[Check]:
-    return [*(check() for check in MACHINE_CHECKS), *check_sandbox()]
+    toolchain = [check_python(), check_packages(), check_compiler(), check_git()]
+    return [*toolchain, check_terminal(), check_disk(), check_start(), *check_sandbox()]
 
 
-NAME = "endpoint"
 _HEALTH = {"ok": Health.OK, "warn": Health.WARN, "fail": Health.BAD}
 
 
@@ -176,9 +165,9 @@ def check_endpoint(endpoint: Endpoint) -> list[Check]:
         can = asyncio.run(probe(endpoint))
     except ModelFailed as error:
         mend = "check --base-url, --model and the key; is the server up?"
-        return [bad(NAME, endpoint.scrub(str(error)), mend)]
+        return [bad("endpoint", endpoint.scrub(str(error)), mend)]
     told = f"{endpoint.model} at {endpoint.base_url} answers"
     return [
-        ok(NAME, told),
+        ok("endpoint", told),
         *(Check(found.name, _HEALTH[found.status], found.detail) for found in findings(can)),
     ]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.usage_error import EXIT_OK, UsageError
+from akg_tui.cli.usage_error import EXIT_OK, UsageError, print_json
 
 if TYPE_CHECKING:
     from akg_tui.core.usage import Totals, UsageReport
@@ -46,7 +46,10 @@ def _report(arguments: argparse.Namespace) -> int:
             return EXIT_OK
         paths = [Path(arguments.out)]
         write_file(paths[0], text)
-    _tell(paths, report.status, as_json=arguments.json)
+    if arguments.json:
+        print_json("report_written", files=[str(path) for path in paths], status=report.status)
+    else:
+        print("\n".join(map(str, paths)))
     return EXIT_OK
 
 
@@ -62,17 +65,6 @@ def _form(arguments: argparse.Namespace) -> Any:
     return form
 
 
-def _tell(paths: list[Path], status: str, *, as_json: bool) -> None:
-    import json
-
-    if as_json:
-        written = {"files": [str(path) for path in paths], "status": status}
-        print(json.dumps({"type": "report_written", **written}))
-        return
-    for path in paths:
-        print(path)
-
-
 def add_usage(add: Callable[..., Any]) -> None:
     """Declare `usage`; `add` makes one command."""
     usage = add("usage", _usage, "calls, tokens and cost of a run by round, item and subagent")
@@ -81,14 +73,12 @@ def add_usage(add: Callable[..., Any]) -> None:
 
 
 def _usage(arguments: argparse.Namespace) -> int:
-    import json
-
     from akg_tui.core.usage import usage_report
     from akg_tui.store.run_at_rest import RunAtRest
 
     report = usage_report(RunAtRest(arguments.run_folder).records)
     if arguments.json:
-        print(json.dumps({"type": "usage", **_plain(report)}))
+        print_json("usage", **_plain(report))
     else:
         print("\n".join(_table(report)))
     return EXIT_OK

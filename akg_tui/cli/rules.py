@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.usage_error import EXIT_OK, UsageError, fail
+from akg_tui.cli.run_options import positive
+from akg_tui.cli.usage_error import EXIT_OK, UsageError, fail, print_json
 
 if TYPE_CHECKING:
     from akg_tui.core.commands import Command
@@ -25,19 +26,12 @@ def add_rules(add: Callable[..., Any]) -> None:
     what = rules.add_mutually_exclusive_group()
     what.add_argument(
         "--always",
-        type=_number,
+        type=positive,
         metavar="REQUEST",
         help="approve waiting request REQUEST and make a rule for later requests of its kind",
     )
-    what.add_argument("--revoke", type=_number, metavar="RULE", help="end this rule")
+    what.add_argument("--revoke", type=positive, metavar="RULE", help="end this rule")
     rules.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def _number(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return value
 
 
 def _rules(arguments: argparse.Namespace) -> int:
@@ -48,12 +42,17 @@ def _rules(arguments: argparse.Namespace) -> int:
     run: Path = arguments.run_folder
     read_state(run)  # not a run, or a damaged one: told before anything is written
     if arguments.always is not None:
-        answer = cmd.AnswerGate(arguments.always, approve=True, always=True, source=COMMAND_LINE)
-        _send(run, answer)
+        _send(run, cmd.AnswerGate(arguments.always, True, always=True, source=COMMAND_LINE))
     elif arguments.revoke is not None:
         _send(run, cmd.RevokeRule(arguments.revoke, COMMAND_LINE))
     state = read_state(run)
-    _tell(run, state, as_json=arguments.json)
+    waits = state.gate if state.gate and not (state.gate.answer or state.finished) else None
+    if arguments.json:
+        rules = [_plain(rule) for rule in state.rules]
+        asks = _plain_gate(state, waits) if waits else None
+        print_json("rules", run=str(run), rules=rules, waits=asks)
+    else:
+        print("\n".join(_lines(run, state, waits)))
     return EXIT_OK
 
 
@@ -81,23 +80,6 @@ def _send(run: Path, command: Command) -> None:
             link.close()
         if refused is not None:
             raise UsageError(f"{run}: {refused.why}") from None
-
-
-def _tell(run: Path, state: RunState, *, as_json: bool) -> None:
-    import json
-
-    waits = state.gate if state.gate is not None and not state.gate.answer else None
-    if as_json:
-        told = {
-            "type": "rules",
-            "run": str(run),
-            "rules": [_plain(rule) for rule in state.rules],
-            "waits": _plain_gate(state, waits) if waits and not state.finished else None,
-        }
-        print(json.dumps(told))
-        return
-    for line in _lines(run, state, None if state.finished else waits):
-        print(line)
 
 
 def _plain(rule: Rule) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.usage_error import EXIT_OK, UsageError
+from akg_tui.cli.usage_error import EXIT_OK, UsageError, print_json
 
 if TYPE_CHECKING:
     from akg_tui.core.events import PlanChange
@@ -17,26 +17,23 @@ if TYPE_CHECKING:
 def add_run_changes(add: Callable[..., Any]) -> None:
     """Declare `fork`, `undo` and `adopt`; `add` makes one command."""
     fork = add("fork", _fork, "a new run with the history of another, up to the end of a round")
-    fork.add_argument("run_folder", type=Path, metavar="RUN")
     fork.add_argument(
         "--round", type=_round, required=True, metavar="N", help="0 is the accepted baseline"
     )
-    fork.add_argument("--json", action="store_true", help="print one JSON object")
 
     undo = add("undo", _undo, "undo the last KEEP; the previous best kernel becomes the best again")
-    undo.add_argument("run_folder", type=Path, metavar="RUN")
     undo.add_argument("--comment", default="", metavar="TEXT", help="why, for the agent to read")
-    undo.add_argument("--json", action="store_true", help="print one JSON object")
 
     adopt = add("adopt", _adopt, "show the changes of a hand edit of PLAN.md; --yes applies them")
-    adopt.add_argument("run_folder", type=Path, metavar="RUN")
     adopt.add_argument(
         "--edit",
         metavar="NAME",
         help="name of the edit, such as PLAN.md.edited-1 (default: the newest)",
     )
     adopt.add_argument("--yes", action="store_true", help="apply the edit")
-    adopt.add_argument("--json", action="store_true", help="print one JSON object")
+    for command in (fork, undo, adopt):
+        command.add_argument("run_folder", type=Path, metavar="RUN")
+        command.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _round(text: str) -> int:
@@ -47,7 +44,6 @@ def _round(text: str) -> int:
 
 
 def _fork(arguments: argparse.Namespace) -> int:
-    import json
     import time
 
     from akg_tui.core.stopping.limits import stop_reasons
@@ -57,19 +53,8 @@ def _fork(arguments: argparse.Namespace) -> int:
     made = fork_run(run, number)
     stops = stop_reasons(made.state, time.time())
     if arguments.json:
-        print(
-            json.dumps(
-                {
-                    "type": "fork",
-                    "run": str(made.path),
-                    "parent": str(run),
-                    "round": number,
-                    "seq": made.seq,
-                    "hash": made.hash,
-                    "stops": list(stops),
-                }
-            )
-        )
+        about = {"seq": made.origin.seq, "hash": made.origin.hash, "stops": stops}
+        print_json("fork", run=str(made.path), parent=str(run), round=number, **about)
         return EXIT_OK
     print(f"forked {run} at the end of round {number}: {made.path}")
     if stops:
@@ -79,8 +64,6 @@ def _fork(arguments: argparse.Namespace) -> int:
 
 
 def _undo(arguments: argparse.Namespace) -> int:
-    import json
-
     from akg_tui.core import commands as cmd
     from akg_tui.store.run_at_rest import apply_at_rest
     from akg_tui.store.run_folder import RunFolder
@@ -92,11 +75,11 @@ def _undo(arguments: argparse.Namespace) -> int:
     assert before is not None
     assert after is not None
     if arguments.json:
-        told = {"type": "undo", "run": str(arguments.run_folder), "undone": before.attempt}
-        print(json.dumps({**told, "best_attempt": after.attempt, "best_commit": after.commit}))
+        best = {"best_attempt": after.attempt, "best_commit": after.commit}
+        print_json("undo", run=str(arguments.run_folder), undone=before.attempt, **best)
         return EXIT_OK
-    best = f"attempt {after.attempt}" if after.attempt else "the seed"
-    print(f"the KEEP of attempt {before.attempt} is undone; the best kernel is {best} again")
+    again = f"attempt {after.attempt}" if after.attempt else "the seed"
+    print(f"the KEEP of attempt {before.attempt} is undone; the best kernel is {again} again")
     if state.finished:
         print(
             f"the run is over; to go on from here: akg-tui fork {arguments.run_folder} "
@@ -124,15 +107,13 @@ def _adopt(arguments: argparse.Namespace) -> int:
 
 
 def _tell(arguments: argparse.Namespace, kept: str, change: PlanChange) -> None:
-    import json
-
     import msgspec
 
     from akg_tui.core.sanitize import one_line
 
     if arguments.json:
-        told = {"type": "adopt", "edit": kept, "adopted": arguments.yes}
-        print(json.dumps({**told, "change": msgspec.to_builtins(change)}))
+        told = msgspec.to_builtins(change)
+        print_json("adopt", edit=kept, adopted=arguments.yes, change=told)
         return
     lines = [f"add   {item.id}: {one_line(item.text, 100)}" for item in change.added]
     lines += [f"edit  {item.id}: {one_line(item.text, 100)}" for item in change.edited]

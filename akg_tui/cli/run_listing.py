@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.appearance_options import add_appearance, is_served, wanted
+from akg_tui.cli.appearance_options import add_appearance, is_served, show_workbench, wanted
 from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError, task_word
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ def add_run_commands(add: Callable[..., Any]) -> None:
 
 
 def _new(arguments: argparse.Namespace) -> int:
-    import sys
-
     from akg_tui.evaluate.adapters import lacking
     from akg_tui.store.task_folder import write_task
 
@@ -57,7 +56,7 @@ def _new(arguments: argparse.Namespace) -> int:
 def _runs(arguments: argparse.Namespace) -> int:
     import json
 
-    from akg_tui.store.run_folder import list_runs
+    from akg_tui.store.run_list import list_runs
 
     found = list_runs(arguments.folder)
     for run in found:
@@ -75,7 +74,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
     from akg_tui.core.plan.plan_document import render_plan
     from akg_tui.core.summary import summarize
-    from akg_tui.store.run_folder import read_state
+    from akg_tui.store.run_list import read_state
 
     state = read_state(arguments.run_folder)
     if arguments.json:
@@ -87,13 +86,13 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def add_views(add: Callable[..., Any]) -> None:
     """Declare `replay` and `attach`; `add` makes one command."""
-    replay = add("replay", _replay, "step through the events of a run; read-only")
-    replay.add_argument("run_folder", type=Path, metavar="RUN")
-    add_appearance(replay)
-
-    attach = add("attach", _attach, "watch and steer a run that works in another process")
-    attach.add_argument("run_folder", type=Path, metavar="RUN")
-    add_appearance(attach)
+    replay, attach = partial(_watch, steer=False), partial(_watch, steer=True)
+    for view in (
+        add("replay", replay, "step through the events of a run; read-only"),
+        add("attach", attach, "watch and steer a run that works in another process"),
+    ):
+        view.add_argument("run_folder", type=Path, metavar="RUN")
+        add_appearance(view)
 
 
 def browse(arguments: argparse.Namespace) -> int:
@@ -103,24 +102,10 @@ def browse(arguments: argparse.Namespace) -> int:
             "there is no terminal to show the runs on; list them with: akg-tui runs, "
             "and see all commands with: akg-tui --help"
         )
-    from akg_tui.tui.garbage_collection import hold
-
-    hold()
-    from akg_tui.tui.app import WorkbenchApp
-
-    code = WorkbenchApp(None, browse=Path()).run()
-    return EXIT_BAD_INPUT if code is None else code
+    return show_workbench(None, browse=Path())
 
 
-def _replay(arguments: argparse.Namespace) -> int:
-    return _watch(arguments, "replay", steer=False)
-
-
-def _attach(arguments: argparse.Namespace) -> int:
-    return _watch(arguments, "attach", steer=True)
-
-
-def _watch(arguments: argparse.Namespace, command: str, *, steer: bool) -> int:
+def _watch(arguments: argparse.Namespace, *, steer: bool) -> int:
     """The workbench on a run that this process does not work on."""
     path: Path = arguments.run_folder
     from akg_tui.store.errors import StoreError
@@ -129,15 +114,10 @@ def _watch(arguments: argparse.Namespace, command: str, *, steer: bool) -> int:
     check_is_run(path)
     if not sys.stdout.isatty():
         raise UsageError(
-            f"{command} needs a terminal; for scripts: akg-tui show {path} --json, "
+            f"{arguments.command} needs a terminal; for scripts: akg-tui show {path} --json, "
             f"or akg-tui report {path} --format json"
         )
     looks = wanted(arguments)
-    from akg_tui.tui.garbage_collection import hold
-
-    hold()
-    from akg_tui.tui.app import WorkbenchApp
-
     broken: list[Exception] = []
 
     async def open_handle() -> Followed:
@@ -151,7 +131,7 @@ def _watch(arguments: argparse.Namespace, command: str, *, steer: bool) -> int:
             broken.append(error)
             raise
 
-    code = WorkbenchApp(open_handle, wanted=looks, past=not steer).run()
+    code = show_workbench(open_handle, wanted=looks, past=not steer)
     if broken:
         raise broken[0]
     return EXIT_OK if code == 0 else EXIT_BAD_INPUT

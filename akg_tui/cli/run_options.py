@@ -21,15 +21,7 @@ if TYPE_CHECKING:
     from akg_tui.engine.run_service import Limits, RunFault
 
 # What `add_limits` declares, by the names of the arguments.
-LIMITS = (
-    "max_rounds",
-    "max_hours",
-    "max_experiments",
-    "max_tokens",
-    "max_cost",
-    "goal",
-    "policy",
-)
+LIMITS = ("max_rounds", "max_hours", "max_experiments", "max_tokens", "max_cost", "goal", "policy")
 
 
 def add_limits(command: argparse.ArgumentParser) -> None:

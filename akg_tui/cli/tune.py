@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from akg_tui.cli.appearance_options import add_appearance, is_served, wanted
+from akg_tui.cli.appearance_options import add_appearance, is_served, show_workbench, wanted
 from akg_tui.cli.run_options import (
     add_limits,
     add_sandbox,
@@ -23,7 +23,6 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, U
 if TYPE_CHECKING:
     from akg_tui.core.stopping.export_guard import Channel
     from akg_tui.engine.engine import Engine
-    from akg_tui.engine.run_service import RunRequest
     from akg_tui.store.run_folder import RunFolder
     from akg_tui.view.controls.preferences import Preferences
 
@@ -94,19 +93,17 @@ def _watching(command: argparse.ArgumentParser) -> None:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from akg_tui.engine.run_service import Limits, RunRequest
+    from akg_tui.engine.run_service import Limits
     from akg_tui.resources import sample_names
 
     sample = arguments.sample
     if sample not in sample_names():
         raise UsageError(f"no bundled sample {sample!r}; there are: {', '.join(sample_names())}")
     limits = Limits(max_rounds=arguments.rounds or DEMO_ROUNDS)
-    return _begin(RunRequest(Path(), sample, limits=limits), arguments)
+    return _begin(arguments, Path(), sample=sample, limits=limits)
 
 
 def _tune(arguments: argparse.Namespace) -> int:
-    from akg_tui.engine.run_service import RunRequest
-
     settings = {
         "model": arguments.agent or None,
         "base_url": arguments.base_url,
@@ -114,37 +111,30 @@ def _tune(arguments: argparse.Namespace) -> int:
         "api_key_file": _key_file(arguments) or None,
     }
     given = {name: value for name, value in settings.items() if value is not None}
-    request = RunRequest(arguments.task, limits=stated_limits(arguments), settings=given)
-    return _begin(request, arguments)
+    return _begin(arguments, arguments.task, limits=stated_limits(arguments), settings=given)
 
 
-def _begin(request: RunRequest, arguments: argparse.Namespace) -> int:
+def _begin(arguments: argparse.Namespace, folder: Path, **stated: Any) -> int:
     """Check a request at once, and make the run when the workbench is on the screen."""
-    from dataclasses import replace
+    from akg_tui.engine.run_service import RunRequest, begin, prepare
 
-    from akg_tui.engine.run_service import begin, prepare
-
-    request = replace(
-        request, mode=arguments.mode or "auto", require_sandbox=arguments.require_sandbox
-    )
+    stated |= {"mode": arguments.mode or "auto", "require_sandbox": arguments.require_sandbox}
     with options_at_fault(arguments):
-        prepared = prepare(request)
+        prepared = prepare(RunRequest(folder, **stated))
     note_goals(prepared.task.policy)
     return _watch(lambda: begin(prepared), arguments)
 
 
 def _resume(arguments: argparse.Namespace) -> int:
     def open_run() -> RunFolder:
-        from akg_tui.engine.run_service import ResumeRequest, resume
+        from akg_tui.engine.run_service import resume
 
         refuse_finished(arguments)  # before the policy file is read
         run = resume(
-            ResumeRequest(
-                arguments.run_folder,
-                stated_limits(arguments),
-                arguments.mode,
-                arguments.require_sandbox,
-            )
+            arguments.run_folder,
+            stated_limits(arguments),
+            arguments.mode,
+            require_sandbox=arguments.require_sandbox,
         )
         if not run.state.finished:
             note_goals(run.state.task.policy)
@@ -180,22 +170,17 @@ def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> 
         raise UsageError("--plain is a stream of its own: leave out --headless and --json")
     if _is_headless(arguments):
         return _watch_headless(open_run, arguments, looks)
-    from akg_tui.tui.garbage_collection import hold
-
-    hold()
-    from akg_tui.tui.app import WorkbenchApp
-
     opened: list[Engine] = []
 
     async def open_handle() -> Engine:
         opened.append(_open_engine(open_run, "ui", arguments))
         return opened[0]
 
-    code = WorkbenchApp(open_handle, wanted=looks).run()
+    code = show_workbench(open_handle, wanted=looks)
     for engine in opened:
         if not is_served():
             print(_parting(engine))
-    return EXIT_BAD_INPUT if code is None else code
+    return code
 
 
 def _parting(engine: Engine) -> str:

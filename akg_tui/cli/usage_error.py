@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 EXIT_OK, EXIT_NOT_CORRECT, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -27,6 +27,13 @@ def read_text(path: Path) -> str:
 def fail(error: Exception) -> NoReturn:
     """Turn an error that a user can mend into a `UsageError` of one line."""
     raise UsageError(" ".join(str(error).split())) from error
+
+
+def print_json(kind: str, **values: Any) -> None:
+    """Print one JSON object of this `type` on a line of its own."""
+    import json
+
+    print(json.dumps({"type": kind, **values}))
 
 
 def task_word(kind: str) -> Callable[[str], str]:

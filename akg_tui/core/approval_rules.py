@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
-from akg_tui.core.commands import Events, Rejected
+from akg_tui.core.commands import Made, Refusal
 from akg_tui.core.phases import Gate
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import OpenGate, OutOfOrder, Rule, RunState
@@ -90,16 +90,13 @@ def told(rule: Rule) -> str:
 
 def applied_in_words(event: ev.RuleApplied) -> str:
     """What a rule has approved, in a line."""
-    match event.scope.gate:
-        case "plan":
-            what = "the plan"
-        case "edit":
-            what = f"the edit of attempt {event.attempt}"
-        case "keep":
-            what = f"the KEEP of attempt {event.attempt}"
-        case _:
-            what = f"the script {one_line(event.detail.partition(chr(10))[0], 80)}"
-    return f"rule {event.rule} approved {what}"
+    what = {
+        "plan": "the plan",
+        "edit": f"the edit of attempt {event.attempt}",
+        "keep": f"the KEEP of attempt {event.attempt}",
+        "script": f"the script {one_line(event.detail.partition(chr(10))[0], 80)}",
+    }
+    return f"rule {event.rule} approved {what[event.scope.gate]}"
 
 
 def approved(state: RunState, scope: ev.Scope, **about: Any) -> ev.GateOpened | ev.RuleApplied:
@@ -111,30 +108,24 @@ def approved(state: RunState, scope: ev.Scope, **about: Any) -> ev.GateOpened | 
     if rule := covering(state, scope):
         return ev.RuleApplied(rule=rule.number, scope=scope, gate=number, **about)
     return ev.GateOpened(
-        gate=number,
-        kind=scope.gate,
-        agent=scope.agent,
-        interpreter=scope.interpreter,
-        **about,
+        gate=number, kind=scope.gate, agent=scope.agent, interpreter=scope.interpreter, **about
     )
 
 
-def answer_gate(state: RunState, command: cmd.AnswerGate, now: float) -> Events | Rejected:
+def answer_gate(state: RunState, command: cmd.AnswerGate, now: float) -> Made:
     """A person's answer to the request that waits, and the rule that they make of it."""
     gate = state.gate
     if gate is None or gate.answer or gate.gate != command.gate:
-        return Rejected(f"gate {command.gate} is not open")
+        raise Refusal(f"gate {command.gate} is not open")
     answered = ev.GateAnswered(
-        gate=gate.gate,
-        answer="approve" if command.approve else "reject",
-        comment=command.comment,
+        gate=gate.gate, answer="approve" if command.approve else "reject", comment=command.comment
     )
     if not command.always:
-        return (answered,)
+        return answered
     if not command.approve:
-        return Rejected("a rule approves: what is rejected is rejected one by one")
+        raise Refusal("a rule approves: what is rejected is rejected one by one")
     if fault := rule_fault(state, gate):
-        return Rejected(fault)
+        raise Refusal(fault)
     # The answer first: a crash between the two loses the rule, never the person's say in it.
     learned = ev.RuleLearned(
         rule=len(state.rules) + 1,
@@ -145,15 +136,15 @@ def answer_gate(state: RunState, command: cmd.AnswerGate, now: float) -> Events 
     return answered, learned
 
 
-def revoke_rule(state: RunState, command: cmd.RevokeRule, now: float) -> Events | Rejected:
+def revoke_rule(state: RunState, command: cmd.RevokeRule, now: float) -> Made:
     """Take a rule back."""
     if not 1 <= command.rule <= len(state.rules):
         there = f"rules 1 to {len(state.rules)}" if state.rules else "no rules"
-        return Rejected(f"there is no rule {command.rule}: the run has {there}")
+        raise Refusal(f"there is no rule {command.rule}: the run has {there}")
     rule = state.rules[command.rule - 1]
     if rule.ended:
-        return Rejected(f"rule {rule.number} is not in force: {rule.ended}")
-    return (ev.RuleRevoked(rule=rule.number, source=command.source),)
+        raise Refusal(f"rule {rule.number} is not in force: {rule.ended}")
+    return ev.RuleRevoked(rule=rule.number, source=command.source)
 
 
 def ended_by(

@@ -242,7 +242,13 @@ class Rejected(Struct, frozen=True):
     why: str
 
 
+class Refusal(Exception):
+    """Raised where core refuses a command; `akg_tui.core.decide.decide` answers `Rejected`."""
+
+
 Events = tuple[AnyEvent, ...]
+Made = AnyEvent | Events
+"""What one kind of command becomes: an event, or some in their order."""
 
 
 PERSON_COMMANDS = {kind.__name__: kind for kind in PersonCommand.__subclasses__()}

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import asdict
+
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects
 from akg_tui.core import events as ev
-from akg_tui.core.commands import Events, Rejected
+from akg_tui.core.commands import Events, Made, Refusal, Rejected
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.phases import Phase, Verdict
-from akg_tui.core.plan.submission import plan_fault, report_fault
+from akg_tui.core.plan.submission import check_plan, check_report
 from akg_tui.core.questions import DECIDE_QUESTIONS
 from akg_tui.core.state import RunState
 from akg_tui.core.user_commands import DECIDE_USER_COMMANDS
@@ -29,16 +31,19 @@ def decide(state: RunState, command: cmd.Command, now: float) -> Events | Reject
     """The events that follow from `command`; `now` is seconds since the epoch."""
     if state.finished and not isinstance(command, cmd.Observe | cmd.UndoKeep):
         return Rejected(f"the run is over: {state.finished}")
-    return _DECIDE[type(command)](state, command, now)
+    try:
+        made = _DECIDE[type(command)](state, command, now)
+    except Refusal as refusal:
+        return Rejected(str(refusal))
+    return (made,) if isinstance(made, ev.Event) else made
 
 
-def _needs(state: RunState, phase: Phase, what: str) -> Rejected | None:
-    if state.phase is phase:
-        return None
-    return Rejected(f"{what} belongs to phase {phase}; the run is in {state.phase}")
+def _needs(state: RunState, phase: Phase, what: str) -> None:
+    if state.phase is not phase:
+        raise Refusal(f"{what} belongs to phase {phase}; the run is in {state.phase}")
 
 
-def _start_eval(state: RunState, command: cmd.StartEval, now: float) -> Events | Rejected:
+def _start_eval(state: RunState, command: cmd.StartEval, now: float) -> Made:
     effect = effects.next_effect(state, now)
     same = (
         isinstance(effect, effects.Measure)
@@ -47,35 +52,31 @@ def _start_eval(state: RunState, command: cmd.StartEval, now: float) -> Events |
         and effect.blob == command.blob
     )
     if not same or state.running is not None:
-        return Rejected(f"no {command.purpose} evaluation of attempt {command.attempt} is due")
-    started = ev.EvalStarted(attempt=command.attempt, purpose=command.purpose, blob=command.blob)
-    return (started,)
+        raise Refusal(f"no {command.purpose} evaluation of attempt {command.attempt} is due")
+    return ev.EvalStarted(**asdict(command))
 
 
-def _finish_eval(state: RunState, command: cmd.FinishEval, now: float) -> Events | Rejected:
+def _finish_eval(state: RunState, command: cmd.FinishEval, now: float) -> Made:
     running = state.running
     if running is None:
-        return Rejected("no evaluation is running")
-    finished = ev.EvalFinished(
-        attempt=running.attempt,
-        purpose=ev.Purpose(running.purpose),
-        measurement=command.measurement,
-    )
-    return (finished,)
+        raise Refusal("no evaluation is running")
+    purpose = ev.Purpose(running.purpose)
+    measurement = command.measurement
+    return ev.EvalFinished(attempt=running.attempt, purpose=purpose, measurement=measurement)
 
 
-def _accept_baseline(state: RunState, command: cmd.AcceptBaseline, now: float) -> Events | Rejected:
+def _accept_baseline(state: RunState, command: cmd.AcceptBaseline, now: float) -> Made:
     correct = state.baseline is not None and state.baseline.outcome is Outcome.CORRECT
     if state.phase is not Phase.BASELINE or not correct or state.best is not None:
-        return Rejected("there is no correct baseline to accept")
-    return (ev.BaselineAccepted(commit=command.commit, blob=state.seed_blob),)
+        raise Refusal("there is no correct baseline to accept")
+    return ev.BaselineAccepted(commit=command.commit, blob=state.seed_blob)
 
 
-def _settle(state: RunState, command: cmd.Settle, now: float) -> Events | Rejected:
+def _settle(state: RunState, command: cmd.Settle, now: float) -> Made:
     effect = effects.next_effect(state, now)
     if not isinstance(effect, effects.Commit) or state.active is None or state.measured is None:
-        return Rejected("no round is ready to be settled")
-    decided = ev.Decided(
+        raise Refusal("no round is ready to be settled")
+    return ev.Decided(
         round=state.round,
         attempt=effect.attempt,
         item=state.active,
@@ -85,14 +86,11 @@ def _settle(state: RunState, command: cmd.Settle, now: float) -> Events | Reject
         blob=effect.blob,
         ratio=None if effect.decision.verdict is Verdict.FAIL else state.measured.ratio,
     )
-    return (decided,)
 
 
-def _submit_plan(state: RunState, command: cmd.SubmitPlan, now: float) -> Events | Rejected:
-    if refused := _needs(state, Phase.PLAN, "submit_plan"):
-        return refused
-    if fault := plan_fault(state, command.items):
-        return Rejected(fault)
+def _submit_plan(state: RunState, command: cmd.SubmitPlan, now: float) -> Made:
+    _needs(state, Phase.PLAN, "submit_plan")
+    check_plan(state, command.items)
     first = len(state.items) + 1
     items = tuple(
         ev.PlannedItem(f"p{first + offset}", item.text, item.rationale)
@@ -105,48 +103,33 @@ def _submit_plan(state: RunState, command: cmd.SubmitPlan, now: float) -> Events
     return (submitted,)
 
 
-def _edit(state: RunState, command: cmd.Edit, now: float) -> Events | Rejected:
-    if refused := _needs(state, Phase.EDIT, "editing the kernel"):
-        return refused
+def _edit(state: RunState, command: cmd.Edit, now: float) -> Made:
+    _needs(state, Phase.EDIT, "editing the kernel")
     if state.active is None:
-        return Rejected("no plan item is active")
-    edited = ev.KernelEdited(
-        item=state.active,
-        blob=command.blob,
-        sha256=command.sha256,
-        added=command.added,
-        removed=command.removed,
-        note=command.note,
-    )
-    return (edited,)
+        raise Refusal("no plan item is active")
+    return ev.KernelEdited(item=state.active, **asdict(command))
 
 
-def _report(state: RunState, command: cmd.ReportDiagnosis, now: float) -> Events | Rejected:
-    if refused := _needs(state, Phase.DIAGNOSE, "report_diagnosis"):
-        return refused
+def _report(state: RunState, command: cmd.ReportDiagnosis, now: float) -> Made:
+    _needs(state, Phase.DIAGNOSE, "report_diagnosis")
     if state.diagnosed_here:
-        return Rejected("the diagnosis was reported already")
-    if fault := report_fault(command):
-        return Rejected(fault)
-    reported = ev.DiagnosisReported(
-        cause=command.cause, avoid=command.avoid, directions=command.directions
-    )
-    return (reported,)
+        raise Refusal("the diagnosis was reported already")
+    check_report(command)
+    return ev.DiagnosisReported(**asdict(command))
 
 
-def _request_finish(state: RunState, command: cmd.RequestFinish, now: float) -> Events | Rejected:
-    if refused := _needs(state, Phase.PLAN, "finish"):
-        return refused
+def _request_finish(state: RunState, command: cmd.RequestFinish, now: float) -> Made:
+    _needs(state, Phase.PLAN, "finish")
     least = min(state.task.policy.min_rounds, state.task.policy.max_rounds)
     if state.settled < least:
-        return Rejected(f"too early: {state.settled} of at least {least} rounds are settled")
+        raise Refusal(f"too early: {state.settled} of at least {least} rounds are settled")
     if left := ", ".join(item.id for item in state.pending if item.pinned):
-        return Rejected(f"too early: a person wants {left} tried; submit a plan to go on to them")
-    return (ev.FinishRequested(reason=command.reason),)
+        raise Refusal(f"too early: a person wants {left} tried; submit a plan to go on to them")
+    return ev.FinishRequested(reason=command.reason)
 
 
-_DECIDE: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
-    cmd.Observe: lambda state, command, now: (command.event,),
+_DECIDE: dict[type, Callable[[RunState, Any, float], Made]] = {
+    cmd.Observe: lambda state, command, now: command.event,
     cmd.StartEval: _start_eval,
     cmd.FinishEval: _finish_eval,
     cmd.AcceptBaseline: _accept_baseline,

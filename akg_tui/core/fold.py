@@ -6,9 +6,10 @@ Every reader of a journal folds with it. A journal that breaks a table is refuse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import all_ended, rule_applied, rule_learned, rule_revoked
@@ -130,11 +131,6 @@ def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunSta
     return state
 
 
-def _eval_started(state: RunState, event: ev.EvalStarted, at: float) -> RunState:
-    running = Running(event.attempt, event.purpose, event.blob, at)
-    return replace(state, running=running)
-
-
 def _eval_finished(state: RunState, event: ev.EvalFinished, at: float) -> RunState:
     state = replace(state, running=None)
     measurement = event.measurement
@@ -166,22 +162,12 @@ def _baseline_accepted(state: RunState, event: ev.BaselineAccepted, at: float) -
     return replace(state, attempts=(seed,), best=best, work_blob=event.blob, eval_errors=0)
 
 
-def _plan_submitted(state: RunState, event: ev.PlanSubmitted, at: float) -> RunState:
-    state = added(state, event.items)
-    return replace(state, finish_reason="", plan_owed=False, plan_approved=False)
-
-
 def _item_activated(state: RunState, event: ev.ItemActivated, at: float) -> RunState:
     if state.active is not None:
         raise OutOfOrder(f"{event.item} cannot be activated while {state.active} is active")
     state = moved(state, (event.item,), ItemState.ACTIVE, round=event.round)
-    return replace(
-        state,
-        active=event.item,
-        round=event.round,
-        edited=False,
-        visit_failed_here=False,
-    )
+    state = replace(state, active=event.item, round=event.round)
+    return replace(state, edited=False, visit_failed_here=False)
 
 
 def _items_dropped(state: RunState, event: ev.ItemsDropped, at: float) -> RunState:
@@ -243,18 +229,9 @@ def _subagent_ended(state: RunState, event: ev.SubagentEnded, at: float) -> RunS
     return replace(state, subagents=left, api_wait=None)
 
 
-def _subagent_hinted(state: RunState, event: ev.SubagentHinted, at: float) -> RunState:
-    def hinted(one: Subagent) -> Subagent:
-        return replace(one, hints=(*one.hints, event.text))
-
-    return _with_subagent(state, event.subagent, hinted)
-
-
 def _subagent_stopped(state: RunState, event: ev.SubagentStopped, at: float) -> RunState:
-    def stopped(one: Subagent) -> Subagent:
-        return replace(one, stopped=True, stop_reason=event.reason)
-
     visits = any(one.id == event.subagent and not one.call for one in state.subagents)
+    stopped = partial(replace, stopped=True, stop_reason=event.reason)
     state = _with_subagent(state, event.subagent, stopped)
     if not visits:
         return state
@@ -359,14 +336,6 @@ def _decided(state: RunState, event: ev.Decided, at: float) -> RunState:
     )
 
 
-def _diagnosis_reported(state: RunState, event: ev.DiagnosisReported, at: float) -> RunState:
-    return replace(state, diagnosis=event, diagnosed_here=True, fail_streak=0)
-
-
-def _stop_conditions_met(state: RunState, event: ev.StopConditionsMet, at: float) -> RunState:
-    return replace(state, stop_conditions=event.reasons, goals_met=event.goals_met)
-
-
 def _run_salvaged(state: RunState, event: ev.RunSalvaged, at: float) -> RunState:
     commits = dict(event.commits)
     attempts = tuple(
@@ -421,28 +390,10 @@ def recalled(state: RunState) -> RunState:
     return replace(state, recalls=state.recalls + 1, api_wait=None)
 
 
-def _mode_changed(state: RunState, event: ev.ModeChanged, at: float) -> RunState:
-    return replace(state, mode=event.mode, gates=MODE_GATES[event.mode], granted=0)
-
-
 def _gate_changed(state: RunState, event: ev.GateChanged, at: float) -> RunState:
     others = {gate for gate in state.gates if gate is not event.gate}
     on = others | {event.gate} if event.on else others
     return replace(state, gates=tuple(gate for gate in Gate if gate in on))
-
-
-def _gate_opened(state: RunState, event: ev.GateOpened, at: float) -> RunState:
-    gate = OpenGate(
-        event.gate,
-        event.attempt,
-        kind=event.kind,
-        subject=event.subject,
-        detail=event.detail,
-        agent=event.agent,
-        interpreter=event.interpreter,
-        since=at,
-    )
-    return replace(state, gate=gate, gates_opened=event.gate)
 
 
 def _gate_answered(state: RunState, event: ev.GateAnswered, at: float) -> RunState:
@@ -601,11 +552,13 @@ def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
 _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.SessionOpened: lambda s, e, at: replace(s, api_wait=None, api_failure=""),
     ev.PhaseEntered: _phase_entered,
-    ev.EvalStarted: _eval_started,
+    ev.EvalStarted: lambda s, e, at: replace(s, running=Running(e.attempt, e.purpose, e.blob, at)),
     ev.EvalFinished: _eval_finished,
     ev.EvalInterrupted: lambda s, e, at: replace(s, running=None),
     ev.BaselineAccepted: _baseline_accepted,
-    ev.PlanSubmitted: _plan_submitted,
+    ev.PlanSubmitted: lambda s, e, at: replace(
+        added(s, e.items), finish_reason="", plan_owed=False, plan_approved=False
+    ),
     ev.ItemActivated: _item_activated,
     ev.ItemsSuspended: lambda s, e, at: moved(s, e.items, ItemState.SUSPENDED, reason=e.reason),
     ev.ItemsDropped: _items_dropped,
@@ -633,9 +586,11 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ),
     ev.RunSalvaged: _run_salvaged,
     ev.RunFinished: lambda s, e, at: replace(s, finished=e.reason, ok=e.ok),
-    ev.ModeChanged: _mode_changed,
+    ev.ModeChanged: lambda s, e, at: replace(s, mode=e.mode, gates=MODE_GATES[e.mode], granted=0),
     ev.GateChanged: _gate_changed,
-    ev.GateOpened: _gate_opened,
+    ev.GateOpened: lambda s, e, at: replace(
+        s, gate=OpenGate(**asdict(e), since=at), gates_opened=e.gate
+    ),
     ev.GateAnswered: _gate_answered,
     ev.RuleLearned: rule_learned,
     ev.RuleApplied: rule_applied,
@@ -660,6 +615,8 @@ _APPLY: dict[type, Callable[[RunState, Any, float], RunState]] = {
     ev.BlockedReported: _blocked_reported,
     ev.CallRefused: lambda s, e, at: replace(s, call_refused=e.reason),
     ev.Forked: _forked,
-    ev.SubagentHinted: _subagent_hinted,
+    ev.SubagentHinted: lambda s, e, at: _with_subagent(
+        s, e.subagent, lambda one: replace(one, hints=(*one.hints, e.text))
+    ),
     ev.SubagentStopped: _subagent_stopped,
 }

@@ -52,6 +52,9 @@ class Usage(Struct, frozen=True):
         return self.input + self.cache_write + self.cache_write_short + self.cache_read
 
 
+KINDS = ("input", "output", "cache_write", "cache_write_short", "cache_read")
+"""The kinds of tokens: fields of `Usage`, and of `Price` their rates."""
+
 # Source: the public price list of the models' maker (platform.claude.com, "Pricing").
 # Where a model's rate depends on the prompt's length, the dearer rate stands here: a
 # budget may end a run early by it, never late.
@@ -82,8 +85,7 @@ def add_call(usage: tuple[Usage, ...], call: Usage) -> tuple[Usage, ...]:
     """`usage`, one entry a model, with the tokens of one more call."""
     for index, used in enumerate(usage):
         if used.model == call.model:
-            kinds = [kind for kind in Usage.__struct_fields__ if kind != "model"]
-            sums = {kind: getattr(used, kind) + getattr(call, kind) for kind in kinds}
+            sums = {kind: getattr(used, kind) + getattr(call, kind) for kind in KINDS}
             return (*usage[:index], Usage(call.model, **sums), *usage[index + 1 :])
     return (*usage, call)
 
@@ -93,13 +95,7 @@ def cost_usd(usage: tuple[Usage, ...]) -> float:
     total = 0.0
     for used in usage:
         price = price_of(used.model)
-        total += (
-            used.input * price.input
-            + used.output * price.output
-            + used.cache_write * price.cache_write
-            + used.cache_write_short * price.cache_write_short
-            + used.cache_read * price.cache_read
-        )
+        total += sum(getattr(used, kind) * getattr(price, kind) for kind in KINDS)
     return total / 1_000_000
 
 
@@ -143,13 +139,4 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 
 # Anthropic's own API, by its documentation; it is not asked at the cost of a run.
-ANTHROPIC = Capabilities(
-    tools=True,
-    streaming=True,
-    usage=True,
-    cache_marks=True,
-    cache_counters=True,
-    count_tokens=True,
-    thinking=True,
-    diagnostics=True,
-)
+ANTHROPIC = Capabilities(**dict.fromkeys(Capabilities.__struct_fields__, True))

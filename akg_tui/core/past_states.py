@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
+from operator import is_
 from typing import Any
 
 from msgspec import Struct
@@ -45,8 +46,8 @@ class Past:
         The journal's events in order, the first with the number 1. They are asked for in
         ranges, and none is held.
     every : int
-        Events between two states that are kept, at first. A state costs the fold of at most
-        so many.
+        Events between two states that are kept, at first; the attribute is the number now. A
+        state costs the fold of at most so many.
     most : int
         States that are kept. When there are more, every other one goes.
     """
@@ -54,8 +55,8 @@ class Past:
     def __init__(
         self, records: Sequence[ev.Record], *, every: int = EVERY, most: int = MOST
     ) -> None:
-        self._records = records
-        self._every = every
+        self.records = records
+        self.every = every
         self._most = most
         self._kept: list[Pieces] = []
         self._near: OrderedDict[int, Pieces] = OrderedDict()  # the one asked for last comes last
@@ -64,11 +65,7 @@ class Past:
         self._last: RunState | None = None
 
     def __len__(self) -> int:
-        return len(self._records)
-
-    @property
-    def records(self) -> Sequence[ev.Record]:
-        return self._records
+        return len(self.records)
 
     @property
     def folded(self) -> int:
@@ -80,46 +77,25 @@ class Past:
         """How many states are kept."""
         return len(self._kept) + len(self._near)
 
-    @property
-    def every(self) -> int:
-        """Events between two states that are kept now."""
-        return self._every
-
-    def take(self, records: Sequence[ev.Record]) -> None:
-        """Fold events that come next, and are at hand. Those that were folded are passed over,
-        and those between are asked for.
-
-        Raises what `evolve` raises for a journal that breaks the rules.
-        """
-        if records and records[0].seq > self.folded + 1:
-            self.extend(records[0].seq - 1)
-        self._fold(records)
-
-    def _fold(self, records: Iterable[ev.Record]) -> None:
-        state = self._front
-        done = self.folded
-        for record in records:
-            if record.seq <= done:
-                continue
-            self._front = state = evolve(state, record)
-            self._mark(record)
-            if state.seq % self._every == 0:
-                self._keep(state)
-
     def extend(self, upto: int | None = None) -> RunState:
         """Fold all that is not folded yet, up to event `upto`. The state after it.
 
         Raises what `evolve` raises for a journal that breaks the rules.
         """
-        stop = len(self._records) if upto is None else upto
+        stop = len(self.records) if upto is None else upto
+        state = self._front
         for start in range(self.folded, stop, READ):
-            self._fold(self._records[start : min(stop, start + READ)])
+            for record in self.records[start : min(stop, start + READ)]:
+                self._front = state = evolve(state, record)
+                self._mark(record)
+                if state.seq % self.every == 0:
+                    self._keep(state)
         return self.at(stop)
 
     def at(self, seq: int) -> RunState:
         """The state after event `seq` (from 1 to the number of events)."""
-        if not 1 <= seq <= len(self._records):
-            raise IndexError(f"there is no event {seq}: there are 1 to {len(self._records)}")
+        if not 1 <= seq <= len(self.records):
+            raise IndexError(f"there is no event {seq}: there are 1 to {len(self.records)}")
         front = self._front
         if front is None or seq > front.seq:
             return self.extend(seq)
@@ -137,10 +113,10 @@ class Past:
             state: RunState | None = last
         else:
             state = put_together(base) if base else None
-        step = max(NEAREST, self._every // (NEAR // 3))
+        step = max(NEAREST, self.every // (NEAR // 3))
         done = state.seq if state else 0
         for start in range(done, seq, READ):
-            for record in self._records[start : min(seq, start + READ)]:
+            for record in self.records[start : min(seq, start + READ)]:
                 state = evolve(state, record)
                 if state.seq % step == 0:
                     base = self._remember(state, base)
@@ -166,8 +142,8 @@ class Past:
     def _keep(self, state: RunState) -> None:
         self._kept.append(taken_apart(state, self._kept[-1] if self._kept else None))
         if len(self._kept) > self._most:
-            self._every *= 2
-            self._kept = [kept for kept in self._kept if kept.seq % self._every == 0]
+            self.every *= 2
+            self._kept = [kept for kept in self._kept if kept.seq % self.every == 0]
 
     def _mark(self, record: ev.Record) -> None:
         event = record.event
@@ -179,7 +155,7 @@ class Past:
     @property
     def marks(self) -> Sequence[Mark]:
         """The ends of all rounds so far, in order."""
-        if self.folded < len(self._records):
+        if self.folded < len(self.records):
             self.extend()
         return self._marks
 
@@ -197,7 +173,7 @@ class Past:
         marks = self.marks
         if step > 0:
             place = bisect_right(marks, seq, key=lambda mark: mark.seq)
-            return marks[place].seq if place < len(marks) else len(self._records)
+            return marks[place].seq if place < len(marks) else len(self.records)
         place = bisect_left(marks, seq, key=lambda mark: mark.seq)
         return marks[place - 1].seq if place else 1
 
@@ -239,8 +215,4 @@ def _cut(values: tuple[Any, ...], like: _Cut) -> _Cut:
         # The same objects, as a rule: two tuples of those are compared at once.
         if piece == other:
             cut[place] = other
-    return like if len(cut) == len(like) and all(map(_same, cut, like)) else tuple(cut)
-
-
-def _same(one: object, other: object) -> bool:
-    return one is other
+    return like if len(cut) == len(like) and all(map(is_, cut, like)) else tuple(cut)

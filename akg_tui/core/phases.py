@@ -100,28 +100,20 @@ PHASE_TABLE: dict[Phase, frozenset[Phase]] = {
     Phase.DONE: frozenset(),
 }
 
+SETTLED: dict[Verdict, ItemState] = {
+    Verdict.KEEP: ItemState.KEPT,
+    Verdict.DISCARD: ItemState.DISCARDED,
+    Verdict.FAIL: ItemState.FAILED,
+}
+
 ITEM_TABLE: dict[ItemState, frozenset[ItemState]] = {
     ItemState.PENDING: frozenset({ItemState.ACTIVE, ItemState.SUSPENDED, ItemState.DROPPED}),
-    ItemState.ACTIVE: frozenset(
-        {
-            ItemState.KEPT,
-            ItemState.DISCARDED,
-            ItemState.FAILED,
-            ItemState.SUSPENDED,
-            ItemState.DROPPED,
-        }
-    ),
+    ItemState.ACTIVE: frozenset({*SETTLED.values(), ItemState.SUSPENDED, ItemState.DROPPED}),
     ItemState.KEPT: frozenset(),
     ItemState.DISCARDED: frozenset(),
     ItemState.FAILED: frozenset(),
     ItemState.SUSPENDED: frozenset(),
     ItemState.DROPPED: frozenset(),
-}
-
-SETTLED: dict[Verdict, ItemState] = {
-    Verdict.KEEP: ItemState.KEPT,
-    Verdict.DISCARD: ItemState.DISCARDED,
-    Verdict.FAIL: ItemState.FAILED,
 }
 
 AGENT_PHASES = frozenset({Phase.PLAN, Phase.EDIT, Phase.DIAGNOSE})

@@ -44,11 +44,7 @@ def calls_cut_off(state: RunState, reason: str, subagent: str = "") -> tuple[ev.
     )
 
 
-def subagent_ended(
-    one: Subagent,
-    status: ev.SubagentStatus,
-    reason: str = "",
-) -> ev.SubagentEnded:
+def subagent_ended(one: Subagent, status: ev.SubagentStatus, reason: str = "") -> ev.SubagentEnded:
     """The end of a subagent, with what it took."""
     return ev.SubagentEnded(
         subagent=one.id,

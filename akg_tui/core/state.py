@@ -255,11 +255,8 @@ class RunState(Struct, frozen=True, kw_only=True):
     ok: bool = True
 
     def item(self, item_id: str) -> Item:
-        """The item with this id. Raises `KeyError` when there is none."""
-        for item in self.items:
-            if item.id == item_id:
-                return item
-        raise KeyError(item_id)
+        """The item with this id. Raises `OutOfOrder` when there is none."""
+        return self.items[place(self.items, item_id)]
 
     @property
     def pending(self) -> tuple[Item, ...]:
@@ -336,8 +333,7 @@ def changed(run: RunState, item_id: str, **change: Any) -> RunState:
 def moved(state: RunState, ids: Iterable[str], to: ItemState, **change: Any) -> RunState:
     """Items in another state. Raises `IllegalTransition` where the table has no such move."""
     for item_id in ids:
-        item = state.items[place(state.items, item_id)]
-        check_item(item_id, item.state, to)
+        check_item(item_id, state.item(item_id).state, to)
         state = changed(state, item_id, state=to, **change)
         if state.active == item_id and to is not ItemState.ACTIVE:
             state = replace(state, active=None, api_wait=None)  # the wait was that item's
@@ -372,6 +368,6 @@ def ordered(state: RunState, queue: Iterable[str]) -> RunState:
 
 def reworded(state: RunState, planned: PlannedItem) -> RunState:
     """A pending item with other words."""
-    if state.items[place(state.items, planned.id)].state is not ItemState.PENDING:
+    if state.item(planned.id).state is not ItemState.PENDING:
         raise OutOfOrder(f"{planned.id} is not pending")
     return changed(state, planned.id, text=planned.text, rationale=planned.rationale)

@@ -137,11 +137,6 @@ DEFAULT_CLAUDE = "claude-opus-5-5"
 SWEEP = "sweep"
 
 
-def resolved_model(name: str) -> str:
-    """The model id behind a name that a person writes."""
-    return DEFAULT_CLAUDE if name == "claude" else name
-
-
 EditFormat = Literal["hashline", "str_replace", "str_replace lines", "apply_patch", "unified diff"]
 
 
@@ -196,7 +191,8 @@ class BadAgent(ValueError):
 def stated_agent(agent: Agent, said: Mapping[str, str]) -> Agent:
     """`agent` with what a person says besides, checked as a task's own. Raises `BadAgent`."""
     plain = {**to_builtins(agent), **said}
-    plain["model"] = resolved_model(plain["model"])
+    if plain["model"] == "claude":
+        plain["model"] = DEFAULT_CLAUDE
     try:
         return convert(plain, Agent)
     except ValidationError as error:

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from akg_tui.core import events as ev
 from akg_tui.core.model_info import Usage, add_call, known_cost_usd
-from akg_tui.core.phases import Phase
 
 
 class Call(Struct, frozen=True):
@@ -23,22 +22,14 @@ class Call(Struct, frozen=True):
     """
 
     seq: int
-    at: float
-    phase: Phase
     round: int
     item: str
     usage: Usage
-    stop_reason: str = ""
+    source: str
     request_id: str = ""
     duration_s: float = 0.0
-    estimated: bool = False
     cache_miss: str = ""
     lost: str = ""
-    source: str = ""
-
-    @property
-    def cost_usd(self) -> float | None:
-        return known_cost_usd((self.usage,))
 
 
 class Totals(Struct, frozen=True):
@@ -134,27 +125,10 @@ def _calls(records: Iterable[ev.Record]) -> Iterable[Call]:
             case ev.Decided(round=settled):
                 item = ""
             case ev.ModelReplied() as event:
-                yield Call(
-                    record.seq,
-                    record.at,
-                    event.phase,
-                    settled + 1,
-                    item,
-                    usage_of(event),
-                    stop_reason=event.stop_reason,
-                    request_id=event.request_id,
-                    duration_s=event.duration_s,
-                    estimated=event.estimated,
-                    cache_miss=event.cache_miss,
-                    source=event.source,
-                )
-            case ev.ReplyLost(phase=phase, reason=lost, source=source) as event:
-                used, number = usage_of(event), settled + 1
-                yield Call(
-                    record.seq, record.at, phase, number, item, used, lost=lost, source=source
-                )
-            case _:
-                pass
+                more = event.request_id, event.duration_s, event.cache_miss
+                yield Call(record.seq, settled + 1, item, usage_of(event), event.source, *more)
+            case ev.ReplyLost(reason=lost, source=source) as event:
+                yield Call(record.seq, settled + 1, item, usage_of(event), source, lost=lost)
 
 
 def _plus(totals: Totals, call: Call) -> Totals:

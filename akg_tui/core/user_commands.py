@@ -11,98 +11,100 @@ from typing import Any
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import answer_gate, ended_by, revoke_rule
-from akg_tui.core.commands import Events, Rejected
+from akg_tui.core.commands import Made, Refusal
 from akg_tui.core.model_info import policy_fault
 from akg_tui.core.phases import MODE_GATES, ItemState, Mode, Phase
 from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_PLAN_ITEMS, MAX_RATIONALE
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import Item, OutOfOrder, RunState, Subagent, place
-
-_ENDING = "the run is ending: no transition is left"
+from akg_tui.core.state import Item, OutOfOrder, RunState, Subagent
 
 
-def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Events | Rejected:
+def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Made:
     if state.mode is command.mode:
-        return Rejected(f"the mode is {command.mode} already")
+        raise Refusal(f"the mode is {command.mode} already")
     why = f"mode {command.mode} set its gate anew"
     ended = ended_by(state, MODE_GATES[command.mode], command.source, why)
     # The rules first: a crash in between leaves none that the new mode should have ended.
     return *ended, ev.ModeChanged(mode=command.mode, source=command.source)
 
 
-def _set_gate(state: RunState, command: cmd.SetGate, now: float) -> Events | Rejected:
+def _set_gate(state: RunState, command: cmd.SetGate, now: float) -> Made:
     if (command.gate in state.gates) is command.on:
-        return Rejected(f"the gate {command.gate} is {'on' if command.on else 'off'} already")
+        raise Refusal(f"the gate {command.gate} is {'on' if command.on else 'off'} already")
     ended = ended_by(state, (command.gate,), "user", "its gate was set anew") if command.on else ()
     return *ended, ev.GateChanged(gate=command.gate, on=command.on)
 
 
-def _change_policy(state: RunState, command: cmd.ChangePolicy, now: float) -> Events | Rejected:
+def _change_policy(state: RunState, command: cmd.ChangePolicy, now: float) -> Made:
     if state.phase is Phase.DONE:
-        return Rejected("the run is ending: its policy has done its work")
+        raise Refusal("the run is ending: its policy has done its work")
     if command.policy == state.task.policy:
-        return Rejected("that is the policy already")
+        raise Refusal("that is the policy already")
     if fault := policy_fault(command.policy, state.agent):
-        return Rejected(fault)
-    return (ev.PolicyChanged(policy=command.policy, source=command.source),)
+        raise Refusal(fault)
+    return ev.PolicyChanged(policy=command.policy, source=command.source)
 
 
-def _pause(state: RunState, command: cmd.Pause, now: float) -> Events | Rejected:
-    return Rejected("the run is paused already") if state.paused else (ev.Paused(),)
+def _pause(state: RunState, command: cmd.Pause, now: float) -> Made:
+    if state.paused:
+        raise Refusal("the run is paused already")
+    return ev.Paused()
 
 
-def _unpause(state: RunState, command: cmd.Unpause, now: float) -> Events | Rejected:
-    held = state.paused or state.api_failure or state.api_wait
-    return (ev.Unpaused(),) if held else Rejected("the run is not paused")
+def _unpause(state: RunState, command: cmd.Unpause, now: float) -> Made:
+    if not (state.paused or state.api_failure or state.api_wait):
+        raise Refusal("the run is not paused")
+    return ev.Unpaused()
 
 
-def _step(state: RunState, command: cmd.Step, now: float) -> Events | Rejected:
+def _step(state: RunState, command: cmd.Step, now: float) -> Made:
     if not state.paused and state.mode is not Mode.STEP:
-        return Rejected("stepping needs mode step, or a pause")
+        raise Refusal("stepping needs mode step, or a pause")
     if state.gate and not state.gate.answer:
         what = {"keep": "a KEEP", "plan": "the plan", "edit": "an edit"}.get(
             state.gate.kind, "a script"
         )
-        return Rejected(f"{what} waits for your review: a step does not answer it")
+        raise Refusal(f"{what} waits for your review: a step does not answer it")
     if state.question is not None and state.phase is not Phase.DONE:
-        return Rejected("a question waits for your answer: a step does not give it")
-    if state.phase is Phase.DONE:
-        return Rejected(_ENDING)
+        raise Refusal("a question waits for your answer: a step does not give it")
+    _not_at_the_end(state)
     if state.granted:
-        return Rejected("one step is granted already")
-    return (ev.StepGranted(),)
+        raise Refusal("one step is granted already")
+    return ev.StepGranted()
 
 
-def _hint(state: RunState, command: cmd.Hint, now: float) -> Events | Rejected:
-    text = command.text.strip()
-    return (ev.HintGiven(text=text),) if text else Rejected("an empty hint")
+def _hint(state: RunState, command: cmd.Hint, now: float) -> Made:
+    if not (text := command.text.strip()):
+        raise Refusal("an empty hint")
+    return ev.HintGiven(text=text)
 
 
-def _stop(state: RunState, command: cmd.Stop, now: float) -> Events | Rejected:
+def _stop(state: RunState, command: cmd.Stop, now: float) -> Made:
     if state.stop_reason:
-        return Rejected("the run is stopping already")
-    return (ev.StopRequested(reason=command.reason),)
+        raise Refusal("the run is stopping already")
+    return ev.StopRequested(reason=command.reason)
 
 
-def _closed(state: RunState) -> Rejected | None:
+def _not_at_the_end(state: RunState) -> None:
     """The plan can be changed from the beginning until the run ends."""
-    return Rejected(_ENDING) if state.phase is Phase.DONE else None
+    if state.phase is Phase.DONE:
+        raise Refusal("the run is ending: no transition is left")
 
 
-def _found(state: RunState, item_id: str) -> Item | Rejected:
+def _found(state: RunState, item_id: str) -> Item:
     try:
-        return state.items[place(state.items, item_id)]
-    except OutOfOrder:
-        return Rejected(f"there is no plan item {item_id}")
+        return state.item(item_id)
+    except OutOfOrder as error:
+        raise Refusal(str(error)) from None
 
 
-def _pending(state: RunState, item_id: str, what: str) -> Item | Rejected:
+def _pending(state: RunState, item_id: str, what: str) -> Item:
     found = _found(state, item_id)
-    if isinstance(found, Rejected) or found.state is ItemState.PENDING:
+    if found.state is ItemState.PENDING:
         return found
     if found.state is ItemState.ACTIVE:
-        return Rejected(f"{item_id} is under work: it can be dropped, not {what}")
-    return Rejected(f"{item_id} is {found.word}: only a pending item can be {what}")
+        raise Refusal(f"{item_id} is under work: it can be dropped, not {what}")
+    raise Refusal(f"{item_id} is {found.word}: only a pending item can be {what}")
 
 
 def _words(text: str) -> str:
@@ -125,80 +127,70 @@ def item_fault(state: RunState, text: str, rationale: str, *, but: str = "") -> 
     return None
 
 
-def _add_item(state: RunState, command: cmd.AddItem, now: float) -> Events | Rejected:
-    if refused := _closed(state):
-        return refused
+def _add_item(state: RunState, command: cmd.AddItem, now: float) -> Made:
+    _not_at_the_end(state)
     if len(state.pending) >= MAX_PLAN_ITEMS:
-        return Rejected(f"{MAX_PLAN_ITEMS} items are pending already; drop one first")
+        raise Refusal(f"{MAX_PLAN_ITEMS} items are pending already; drop one first")
     if fault := item_fault(state, command.text, command.rationale):
-        return Rejected(fault)
+        raise Refusal(fault)
     if command.before:
-        before = _pending(state, command.before, "waited for")
-        if isinstance(before, Rejected):
-            return before
+        _pending(state, command.before, "waited for")
     planned = ev.PlannedItem(
         f"p{len(state.items) + 1}", _words(command.text), _words(command.rationale)
     )
-    return (ev.ItemAdded(item=planned, before=command.before),)
+    return ev.ItemAdded(item=planned, before=command.before)
 
 
-def _edit_item(state: RunState, command: cmd.EditItem, now: float) -> Events | Rejected:
+def _edit_item(state: RunState, command: cmd.EditItem, now: float) -> Made:
     found = _pending(state, command.item, "edited")
-    if isinstance(found, Rejected):
-        return found
     rationale = found.rationale if command.rationale is None else _words(command.rationale)
     if fault := item_fault(state, command.text, rationale, but=found.id):
-        return Rejected(fault)
+        raise Refusal(fault)
     planned = ev.PlannedItem(found.id, _words(command.text), rationale)
     if (planned.text, planned.rationale) == (found.text, found.rationale):
-        return Rejected(f"{found.id} says that already")
-    return (ev.ItemEdited(item=planned),)
+        raise Refusal(f"{found.id} says that already")
+    return ev.ItemEdited(item=planned)
 
 
-def _drop_item(state: RunState, command: cmd.DropItem, now: float) -> Events | Rejected:
+def _drop_item(state: RunState, command: cmd.DropItem, now: float) -> Made:
     found = _found(state, command.item)
-    if isinstance(found, Rejected):
-        return found
     if found.state not in (ItemState.PENDING, ItemState.ACTIVE):
-        return Rejected(f"{found.id} is {found.word}: only an open item can be dropped")
+        raise Refusal(f"{found.id} is {found.word}: only an open item can be dropped")
     if found.state is ItemState.ACTIVE and state.phase is not Phase.EDIT:
-        return Rejected(f"{found.id} is at its evaluation; its round is settled first")
+        raise Refusal(f"{found.id} is at its evaluation; its round is settled first")
     reason = f"dropped by a person{': ' if command.reason else ''}{_words(command.reason)}"
-    return (ev.ItemsDropped(items=(found.id,), reason=reason),)
+    return ev.ItemsDropped(items=(found.id,), reason=reason)
 
 
-def _reorder(state: RunState, command: cmd.ReorderItems, now: float) -> Events | Rejected:
+def _reorder(state: RunState, command: cmd.ReorderItems, now: float) -> Made:
     pending = tuple(item.id for item in state.pending)
     if not pending:
-        return Rejected("no item is pending")
+        raise Refusal("no item is pending")
     if sorted(command.order) != sorted(pending):
-        return Rejected(f"the order has to name each pending item once: {', '.join(pending)}")
+        raise Refusal(f"the order has to name each pending item once: {', '.join(pending)}")
     if command.order == pending:
-        return Rejected("that is the order already")
-    return (ev.ItemsReordered(order=command.order),)
+        raise Refusal("that is the order already")
+    return ev.ItemsReordered(order=command.order)
 
 
-def _pin(state: RunState, command: cmd.PinItem, now: float) -> Events | Rejected:
+def _pin(state: RunState, command: cmd.PinItem, now: float) -> Made:
     found = _pending(state, command.item, "pinned")
-    if isinstance(found, Rejected):
-        return found
     if command.pinned and found.pinned and state.pending[0].id == found.id:
-        return Rejected(f"{found.id} is pinned already, and the next one")
+        raise Refusal(f"{found.id} is pinned already, and the next one")
     if not command.pinned and not found.pinned:
-        return Rejected(f"{found.id} is not pinned")
-    return (ev.ItemPinned(item=found.id, pinned=command.pinned),)
+        raise Refusal(f"{found.id} is not pinned")
+    return ev.ItemPinned(item=found.id, pinned=command.pinned)
 
 
-def _adopt(state: RunState, command: cmd.AdoptPlanEdit, now: float) -> Events | Rejected:
-    if refused := _closed(state):
-        return refused
+def _adopt(state: RunState, command: cmd.AdoptPlanEdit, now: float) -> Made:
+    _not_at_the_end(state)
     if command.kept not in {edit.kept for edit in state.plan_edits}:
-        return Rejected(f"there is no hand edit {command.kept}")
+        raise Refusal(f"there is no hand edit {command.kept}")
     if command.kept in state.adopted:
-        return Rejected(f"{command.kept} was taken over already")
+        raise Refusal(f"{command.kept} was taken over already")
     if fault := change_fault(state, command.change):
-        return Rejected(f"{command.kept}: {fault}")
-    return (ev.PlanEditAdopted(kept=command.kept, change=command.change),)
+        raise Refusal(f"{command.kept}: {fault}")
+    return ev.PlanEditAdopted(kept=command.kept, change=command.change)
 
 
 def change_fault(state: RunState, change: ev.PlanChange) -> str | None:
@@ -226,46 +218,44 @@ def change_fault(state: RunState, change: ev.PlanChange) -> str | None:
     return None
 
 
-def _too_early(state: RunState) -> Rejected | None:
+def _with_a_plan(state: RunState) -> None:
     if state.phase in (Phase.INIT, Phase.BASELINE):
-        return Rejected(f"the run is in {state.phase}: the first plan is yet to come")
-    return _closed(state)
+        raise Refusal(f"the run is in {state.phase}: the first plan is yet to come")
+    _not_at_the_end(state)
 
 
-def _force_replan(state: RunState, command: cmd.ForceReplan, now: float) -> Events | Rejected:
-    if refused := _too_early(state):
-        return refused
+def _force_replan(state: RunState, command: cmd.ForceReplan, now: float) -> Made:
+    _with_a_plan(state)
     if state.phase is Phase.DIAGNOSE:
-        return Rejected("a diagnosis is under way, and a new plan follows it")
+        raise Refusal("a diagnosis is under way, and a new plan follows it")
     if state.phase is Phase.PLAN and state.plan_owed:
-        return Rejected("a plan is being made already")
+        raise Refusal("a plan is being made already")
     if state.demand:
-        return Rejected(f"a {state.demand.kind} is called for already")
-    return (ev.ReplanForced(reason=_words(command.reason)),)
+        raise Refusal(f"a {state.demand.kind} is called for already")
+    return ev.ReplanForced(reason=_words(command.reason))
 
 
-def _force_diagnosis(state: RunState, command: cmd.ForceDiagnosis, now: float) -> Events | Rejected:
-    if refused := _too_early(state):
-        return refused
+def _force_diagnosis(state: RunState, command: cmd.ForceDiagnosis, now: float) -> Made:
+    _with_a_plan(state)
     if state.phase is Phase.DIAGNOSE:
-        return Rejected("a diagnosis is under way already")
+        raise Refusal("a diagnosis is under way already")
     if not any(attempt.number for attempt in state.attempts):
-        return Rejected("nothing was tried yet, so there is nothing to diagnose")
+        raise Refusal("nothing was tried yet, so there is nothing to diagnose")
     if state.demand and state.demand.kind == "diagnosis":
-        return Rejected("a diagnosis is called for already")
-    return (ev.DiagnosisForced(reason=_words(command.reason)),)
+        raise Refusal("a diagnosis is called for already")
+    return ev.DiagnosisForced(reason=_words(command.reason))
 
 
-def _undo(state: RunState, command: cmd.UndoKeep, now: float) -> Events | Rejected:
+def _undo(state: RunState, command: cmd.UndoKeep, now: float) -> Made:
     """Whatever is under way builds on the kernel to be undone, so it must not be at the judge.
 
     The agent's own work is no hindrance: its visit is cut off and its item begins again.
     """
     best = state.best
     if best is None or not state.former:
-        return Rejected("there is no KEEP to undo: the best kernel is the seed")
+        raise Refusal("there is no KEEP to undo: the best kernel is the seed")
     if state.running is not None:
-        return Rejected(
+        raise Refusal(
             f"attempt {state.running.attempt}, which builds on the KEEP of attempt "
             f"{best.attempt}, is being measured: undo it once its round is settled"
             if state.phase is Phase.EVAL
@@ -273,17 +263,16 @@ def _undo(state: RunState, command: cmd.UndoKeep, now: float) -> Events | Reject
         )
     if state.phase is Phase.EVAL or (state.phase is Phase.DECIDE and not state.decided_here):
         waits = "waits for your review" if state.gate else "is about to be settled"
-        return Rejected(
+        raise Refusal(
             f"attempt {state.next_attempt} builds on the KEEP of attempt {best.attempt} and "
             f"{waits}: that comes first"
         )
-    undone = ev.KeepUndone(
+    return ev.KeepUndone(
         attempt=best.attempt,
         item=state.attempts[best.attempt].item,
         best=state.former[-1].attempt,
         comment=_words(command.comment),
     )
-    return (undone,)
 
 
 BY_HAND = "stopped by a person"
@@ -300,35 +289,31 @@ def stopped_words(one: Subagent) -> str:
     return f"{BY_HAND}: {one_line(one.stop_reason, WIDTH)}" if one.stop_reason else BY_HAND
 
 
-def _found_subagent(state: RunState, name: str) -> Subagent | Rejected:
+def _found_subagent(state: RunState, name: str) -> Subagent:
     one = at_work(state, name)
     if one is None:
         known = ", ".join(each.id for each in state.subagents)
         at_work_now = f"at work are: {known}" if known else "none is"
-        return Rejected(f"the subagent {one_line(name, 40)} is not at work; {at_work_now}")
+        raise Refusal(f"the subagent {one_line(name, 40)} is not at work; {at_work_now}")
     if one.stopped:
-        return Rejected(f"{one.id} is being stopped already")
+        raise Refusal(f"{one.id} is being stopped already")
     return one
 
 
-def _hint_subagent(state: RunState, command: cmd.HintSubagent, now: float) -> Events | Rejected:
+def _hint_subagent(state: RunState, command: cmd.HintSubagent, now: float) -> Made:
     found = _found_subagent(state, command.subagent)
-    if isinstance(found, Rejected):
-        return found
     text = command.text.strip()
     if not text:
-        return Rejected("an empty message")
-    return (ev.SubagentHinted(subagent=found.id, text=text),)
+        raise Refusal("an empty message")
+    return ev.SubagentHinted(subagent=found.id, text=text)
 
 
-def _stop_subagent(state: RunState, command: cmd.StopSubagent, now: float) -> Events | Rejected:
+def _stop_subagent(state: RunState, command: cmd.StopSubagent, now: float) -> Made:
     found = _found_subagent(state, command.subagent)
-    if isinstance(found, Rejected):
-        return found
-    return (ev.SubagentStopped(subagent=found.id, reason=command.reason.strip()),)
+    return ev.SubagentStopped(subagent=found.id, reason=command.reason.strip())
 
 
-DECIDE_USER_COMMANDS: dict[type, Callable[[RunState, Any, float], Events | Rejected]] = {
+DECIDE_USER_COMMANDS: dict[type, Callable[[RunState, Any, float], Made]] = {
     cmd.SetMode: _set_mode,
     cmd.SetGate: _set_gate,
     cmd.ChangePolicy: _change_policy,

@@ -168,10 +168,8 @@ class _Connections:
     def _refusal(self, peer: socket.socket) -> str:
         if len(self._tasks) >= MAX_CLIENTS:
             return f"{MAX_CLIENTS} others are attached to this run"
-        size = _CREDENTIALS.size
-        pid, uid, _ = _CREDENTIALS.unpack(
-            peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        )
+        told = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        pid, uid, _ = _CREDENTIALS.unpack(told)
         if uid != os.getuid():
             return "another user may not steer this run"
         if not trusted(pid):
@@ -221,10 +219,8 @@ def trusted(pid: int) -> bool:
         return True
     try:
         for name in ("net", "user"):
-            ours, theirs = (
-                Path(f"/proc/{which}/ns/{name}").readlink() for which in ("self", str(pid))
-            )
-            if ours != theirs:
+            ours, theirs = Path("/proc/self/ns", name), Path(f"/proc/{pid}/ns", name)
+            if ours.readlink() != theirs.readlink():
                 return False
         while pid > 1:
             if pid == os.getpid():
@@ -276,21 +272,17 @@ class Attached:
         except BadCommand as error:
             return Rejected(str(error))
         with self._lock:
-            return self._ask(plain)
-
-    def _ask(self, plain: dict[str, Any]) -> Rejected | None:
-        self._asked += 1
-        plain = {"id": self._asked, **plain}
-        try:
-            self._link.settimeout(ANSWER_S)
-            self._link.sendall(msgspec.json.encode(plain) + b"\n")
-        except OSError as error:
-            raise self._lost("the process at work is gone; the command was not taken") from error
-        while True:
-            told = self._next()
-            if told.get("id") == self._asked:
-                why = told.get("refused")
-                return None if why is None else Rejected(one_line(str(why), 500))
+            self._asked += 1
+            try:
+                self._link.settimeout(ANSWER_S)
+                self._link.sendall(msgspec.json.encode({"id": self._asked, **plain}) + b"\n")
+            except OSError as error:
+                why = "the process at work is gone; the command was not taken"
+                raise self._lost(why) from error
+            while (told := self._next()).get("id") != self._asked:
+                pass  # an answer that came too late
+        refused = told.get("refused")
+        return None if refused is None else Rejected(one_line(str(refused), 500))
 
     def live(self) -> LiveNow | None:
         """The newest live view that was received; None when the connection is lost."""
@@ -298,12 +290,13 @@ class Attached:
             return self._live
         try:
             self._link.settimeout(0)
-            self._take(b"")  # what came along with the last answer
             while True:
+                for _ in self._messages():
+                    pass  # an answer that came too late
                 data = self._link.recv(1 << 16)
                 if not data:
                     return None
-                self._take(data)
+                self._rest += data
         except BlockingIOError:
             return self._live or LiveNow("", "", None, "")
         except OSError:
@@ -321,26 +314,19 @@ class Attached:
     def _next(self) -> dict[str, Any]:
         """The next message that is no live view. Raises `NotAttached`."""
         while True:
-            for told in self._messages():
+            if told := next(self._messages(), None):
                 return told
             try:
                 self._link.settimeout(ANSWER_S)
                 data = self._link.recv(1 << 16)
             except TimeoutError as error:
-                late = (
-                    f"the process at work did not answer in {ANSWER_S} s: look whether it took it"
-                )
-                raise self._lost(late) from error
+                why = f"the process at work did not answer in {ANSWER_S} s: look whether it took it"
+                raise self._lost(why) from error
             except OSError as error:
                 raise self._lost("the connection to the process at work is lost") from error
             if not data:
                 raise self._lost("the process at work has ended the connection")
             self._rest += data
-
-    def _take(self, data: bytes) -> None:
-        self._rest += data
-        for _ in self._messages():
-            pass  # an answer that came too late
 
     def _messages(self) -> Iterator[dict[str, Any]]:
         while b"\n" in self._rest:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Protocol, assert_never
 
@@ -37,29 +37,6 @@ from akg_tui.engine.run_handle import KEPT_KERNELS
 from akg_tui.engine.run_report import Reporter
 from akg_tui.store.run_at_rest import read_kept_edit
 from akg_tui.store.run_folder import RunFolder
-
-# After these events a projection (refs, work tree, PLAN.md) shows something else.
-_PROJECTED = (
-    ev.BaselineAccepted,
-    ev.Decided,
-    ev.DiagnosisReported,
-    ev.ItemActivated,
-    ev.ItemsDropped,
-    ev.ItemsSuspended,
-    ev.KernelEdited,
-    ev.GateAnswered,
-    ev.ItemAdded,
-    ev.ItemEdited,
-    ev.ItemPinned,
-    ev.ItemsReordered,
-    ev.KeepUndone,
-    ev.PhaseEntered,
-    ev.PlanEditAdopted,
-    ev.PlanSubmitted,
-    ev.PolicyChanged,
-    ev.RunFinished,
-    ev.TurnInterrupted,
-)
 
 
 class EngineBroken(RuntimeError):
@@ -100,6 +77,9 @@ class Engine:
         retry: Retry | None = None,
         reporter: Reporter | None = None,
     ) -> None:
+        self.path = str(folder.path)
+        self.records = folder.records
+        self.live = Live()
         self._folder = folder
         self._model = model
         self._context = context
@@ -107,8 +87,7 @@ class Engine:
         self._retry.rest = self._rest
         self._clock = clock
         self._reporter = reporter
-        self._live = Live()
-        self._judge = connect(self._live.report)
+        self._judge = connect(self.live.report)
         self._changed = asyncio.Event()
         self._kernel_text = lru_cache(KEPT_KERNELS)(self._read_kernel)
         self._call_budget = CallBudget()
@@ -120,18 +99,6 @@ class Engine:
     @property
     def state(self) -> RunState:
         return self._folder.state
-
-    @property
-    def records(self) -> Sequence[ev.Record]:
-        return self._folder.records
-
-    @property
-    def live(self) -> Live:
-        return self._live
-
-    @property
-    def path(self) -> str:
-        return str(self._folder.path)
 
     @property
     def tag_key(self) -> bytes:
@@ -168,7 +135,10 @@ class Engine:
         try:
             for event in events:
                 self._folder.append(event)
-                self._follow_up(event)
+                if isinstance(event, ev.SubagentStopped):
+                    self._stops.stop(event.subagent)
+                elif isinstance(event, ev.ModelReplied) and event.source:
+                    self.live.subagents.said(event.source)
             if any(event.projected for event in events):
                 self._folder.project()
         finally:
@@ -176,13 +146,6 @@ class Engine:
         began = self._visit_began
         if self._visit is not None and began and fx.visit_is_void(began, self.state):
             self._visit.cancel()
-
-    def _follow_up(self, event: ev.AnyEvent) -> None:
-        """Update what is in memory only, after the event is in the journal."""
-        if isinstance(event, ev.SubagentStopped):
-            self._stops.stop(event.subagent)
-        elif isinstance(event, ev.ModelReplied) and event.source:
-            self._live.subagents.said(event.source)
 
     def plan_change(self, kept: str) -> ev.PlanChange:
         """The hand edit of PLAN.md kept as `kept`, as a change of the plan as it is now.
@@ -196,7 +159,9 @@ class Engine:
 
     async def run(self) -> None:
         """Recover, then work until the run is over. Cancelling it leaves a resumable run."""
-        self._recover()  # before anything waits: what the last session held for is over
+        # Before anything waits: the session begins, and what the last one left open is closed.
+        for event in opening(self.state, os.getpid(), __version__):
+            self.send(cmd.Observe(event))
         async with served(self):
             await self._work()
 
@@ -209,20 +174,15 @@ class Engine:
             await asyncio.sleep(0)  # let a screen breathe between effects that never wait
         await self._judge.close()  # a finished run may stay on screen for days; torch need not
         if self._reporter is not None:
-            self._live.show("making the report")
-            self._live.notice = await self._reporter(self._folder.path)
-        self._live.show(self._live.notice)
+            self.live.show("making the report")
+            self.live.notice = await self._reporter(self._folder.path)
+        self.live.show(self.live.notice)
 
     async def close(self) -> None:
         await self._judge.close()
         if isinstance(self._model, ServedModel):
             await self._model.close()
         self._folder.close()
-
-    def _recover(self) -> None:
-        """Journal the begin of a session, and close what the last one left open."""
-        for event in opening(self.state, os.getpid(), __version__):
-            self.send(cmd.Observe(event))
 
     def _must(self, command: cmd.Command) -> None:
         if refused := self.send(command):
@@ -231,7 +191,7 @@ class Engine:
     async def _perform(self, effect: fx.Effect) -> None:
         match effect:
             case fx.Hold():
-                self._live.show(_waiting(self.state, effect))
+                self.live.show(_waiting(self.state, effect))
                 left = None if effect.until is None else max(0.0, effect.until - self._clock())
                 await self._change(left)
             case fx.Step():
@@ -241,7 +201,7 @@ class Engine:
             case fx.CommitSeed():
                 self._must(cmd.AcceptBaseline(self._commit_seed(effect.blob)))
             case fx.RunAgent():
-                self._live.show(f"{self._model.name} is at work")
+                self.live.show(f"{self._model.name} is at work")
                 await self._visit_agent()
             case fx.Commit():
                 self._must(cmd.Settle(self._commit_attempt(effect)))
@@ -263,11 +223,11 @@ class Engine:
                 self,
                 self._model,
                 clock=self._clock,
-                on_delta=self._live.write,
+                on_delta=self.live.write,
                 context=self._context,
                 retry=self._retry,
                 call_budget=self._call_budget,
-                streams=self._live.subagents,
+                streams=self.live.subagents,
                 stops=self._stops,
             )
         )
@@ -289,47 +249,38 @@ class Engine:
         """Wait for the model's server; a stop or a pause ends the wait at once."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        self._live.show(f"waiting {seconds:.0f} s for the model's server")
+        self.live.show(f"waiting {seconds:.0f} s for the model's server")
         while (left := until - loop.time()) > 0 and not fx.wait_over(self.state, self._clock()):
             self._changed.clear()
             await self._change(left)
-        self._live.show(f"{self._model.name} is at work")
+        self.live.show(f"{self._model.name} is at work")
 
     async def _measure(self, effect: fx.Measure) -> None:
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
-        self._live.show(f"{effect.purpose} evaluation")
+        self.live.show(f"{effect.purpose} evaluation")
         incumbent = self.kernel(effect.incumbent) if effect.incumbent else None
         # A candidate needs a verdict; what a run begins and ends with needs a figure.
         precise = None if effect.purpose is ev.Purpose.CANDIDATE else PRECISE
         kernel = self.kernel(effect.blob)
         measurement = await self._judge.evaluate(kernel, incumbent, precise=precise)
         if measurement.outcome is Outcome.ERROR and measurement.failure is FailureKind.JUDGE:
-            self._live.show(f"the judge was lost: {measurement.message}")
+            self.live.show(f"the judge was lost: {measurement.message}")
         self._must(cmd.FinishEval(measurement))
 
     def _commit_seed(self, blob: str) -> str:
-        message = self._folder.history.message_for(
-            subject="seed kernel", round_number=0, item="", verdict="", ratio=None
-        )
+        message = self._folder.history.message_for("seed kernel")
         # The time of the last event, not of now: done again after a crash, the commit is the same.
         return self._folder.history.commit(blob, None, message, self.state.last_at)
 
     def _commit_attempt(self, effect: fx.Commit) -> str:
-        state = self.state
+        state, history = self.state, self._folder.history
         assert state.best is not None
         assert state.active is not None
-        item = state.item(state.active)
         assert state.measured is not None
-        message = self._folder.history.message_for(
-            subject=f"{item.id}: {item.text}",
-            round_number=state.round,
-            item=item.id,
-            verdict=effect.decision.verdict.value,
-            ratio=state.measured.ratio,
-        )
-        return self._folder.history.commit(
-            effect.blob, state.best.commit, message, state.phase_since
-        )
+        item, verdict = state.item(state.active), effect.decision.verdict
+        subject, ratio = f"{item.id}: {item.text}", state.measured.ratio
+        message = history.message_for(subject, state.round, item.id, verdict, ratio)
+        return history.commit(effect.blob, state.best.commit, message, state.phase_since)
 
 
 def _waiting(state: RunState, hold: fx.Hold) -> str:

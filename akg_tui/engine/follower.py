@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from akg_tui.core.commands import Command
@@ -48,45 +48,33 @@ class Followed:
 
     def __init__(self, path: Path, *, steer: bool = False) -> None:
         check_is_run(path)
+        self.path = str(path)
+        self.live = Live()
         self._path = path
         self._steer = steer
-        self._live = Live()
         self._kernel_text = lru_cache(KEPT_KERNELS)(self._read_kernel)
-        self._history: History | None = None
         self._attached: Attached | None = None
         self._tail, self.past = _read_through(path)
-        self._state = _folded(path, self.past)
-
-    @property
-    def state(self) -> RunState:
-        return self._state
+        self.state = _folded(path, self.past)
 
     @property
     def records(self) -> Sequence[Record]:
         return self._tail.records
 
     @property
-    def live(self) -> Live:
-        return self._live
-
-    @property
-    def path(self) -> str:
-        return str(self._path)
-
-    @property
     def tag_key(self) -> bytes:
-        return self._state.run_id.encode()
+        return self.state.run_id.encode()
 
     @property
     def pid(self) -> int | None:
         """The process at work on the run."""
-        return None if self._state.finished else holder(self._path)
+        return None if self.state.finished else holder(self._path)
 
     def send(self, command: Command) -> Rejected | None:
         """Hand the command to the process at work; the refusal, or None."""
         if not self._steer:
             return Rejected("this is a replay: it shows a run and changes nothing")
-        if self._state.finished:
+        if self.state.finished:
             return Rejected("the run is over")
         try:
             if self._attached is None:
@@ -104,14 +92,15 @@ class Followed:
             return f"(this kernel cannot be read: {error})\n"
 
     def _read_kernel(self, blob: str) -> str:
-        if self._history is None:
-            name = self._state.task.files.editable
-            self._history = History.open(self._path / HISTORY, kernel_file=name)
         return self._history.read_blob(blob).decode(errors="replace")
+
+    @cached_property
+    def _history(self) -> History:
+        return History.open(self._path / HISTORY, kernel_file=self.state.task.files.editable)
 
     def plan_change(self, kept: str) -> PlanChange:
         """As `akg_tui.engine.engine.Engine.plan_change`."""
-        return read_kept_edit(self._path, kept, self._state)
+        return read_kept_edit(self._path, kept, self.state)
 
     async def more(self) -> bool:
         """Read on, a chunk at most. True when there was something new. Raises as the constructor.
@@ -120,11 +109,10 @@ class Followed:
         """
         if not await asyncio.to_thread(self._tail.more):
             return False
-        past = _taken(self._path, self._tail, self.past)
-        if past is not self.past:
-            self.past = past
-            await asyncio.to_thread(_folded, self._path, past)
-        self._state = _folded(self._path, self.past)
+        if self._tail.records is not self.past.records:  # the journal was read anew
+            self.past = Past(self._tail.records)
+            await asyncio.to_thread(_folded, self._path, self.past)
+        self.state = _folded(self._path, self.past)
         return True
 
     async def run(self) -> None:
@@ -135,17 +123,16 @@ class Followed:
             activity = await self._activity()
             now = self._attached.live() if self._attached is not None else None
             if now is not None:
-                now.onto(self._live)
+                now.onto(self.live)
             else:
-                if self._attached is not None:
-                    await self.close()
-                if self._live.activity != activity:
-                    self._live.show(activity)
+                await self.close()
+                if self.live.activity != activity:
+                    self.live.show(activity)
             await asyncio.sleep(POLL_S)
 
     async def _activity(self) -> str:
         """The process at work, in words. Attaches to it, when commands may be sent."""
-        if self._state.finished:
+        if self.state.finished:
             return ""
         pid = self.pid
         if pid is None:
@@ -171,34 +158,19 @@ def _read_through(path: Path) -> tuple[JournalTail, Past]:
     tail = JournalTail(path / JOURNAL)
     past = Past(tail.records)
     while tail.more():
-        past = _taken(path, tail, past)
+        if tail.records is not past.records:  # the journal was read anew
+            past = Past(tail.records)
+        _folded(path, past)
     return tail, past
-
-
-def _taken(path: Path, tail: JournalTail, past: Past) -> Past:
-    """`past` with what `tail` has just read; a new one where the journal was read anew."""
-    if tail.records is not past.records:
-        return Past(tail.records)
-    _fold(path, past, tail.fresh)
-    return past
-
-
-def _fold(path: Path, past: Past, fresh: Sequence[Record] | None = None) -> None:
-    """Fold `fresh`, or all that is not folded yet. A broken rule raises `JournalDamaged`."""
-    try:
-        if fresh is not None:
-            past.take(fresh)
-        if past.folded < len(past):
-            past.extend()
-    except (ValueError, KeyError, AssertionError) as error:
-        what = f"an event breaks the rules of a run: {str(error) or type(error).__name__}"
-        number = past.folded + 1
-        raise JournalDamaged(path / JOURNAL, number, number, what) from error
 
 
 def _folded(path: Path, past: Past) -> RunState:
     """The state after all events. Raises as `Followed`."""
     if not len(past):
         return fold_journal(path / JOURNAL, ())
-    _fold(path, past)
-    return past.extend()
+    try:
+        return past.extend()
+    except (ValueError, KeyError, AssertionError) as error:
+        what = f"an event breaks the rules of a run: {str(error) or type(error).__name__}"
+        number = past.folded + 1
+        raise JournalDamaged(path / JOURNAL, number, what) from error

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,16 +100,6 @@ class RunRequest:
 
 
 @dataclass(frozen=True)
-class ResumeRequest:
-    """A run to go on with, and what is stated for it."""
-
-    path: Path
-    limits: Limits = field(default_factory=Limits)
-    mode: str | None = None
-    require_sandbox: bool = False
-
-
-@dataclass(frozen=True)
 class PreparedRun:
     """A request that was checked: the folder as read, and the task with what was stated.
 
@@ -187,7 +178,13 @@ def create_run(folder: TaskFolder, task: Task, mode: Mode) -> RunFolder:
     )
 
 
-def resume(request: ResumeRequest) -> RunFolder:
+def resume(
+    path: Path,
+    limits: Limits | None = None,
+    mode: str | None = None,
+    *,
+    require_sandbox: bool = False,
+) -> RunFolder:
     """Open a run for work, with other limits and another mode where they are stated.
 
     Raises
@@ -200,21 +197,21 @@ def resume(request: ResumeRequest) -> RunFolder:
     from akg_tui.agent.tools.registry import TASK, task_files
     from akg_tui.store.run_folder import RunFolder
 
-    run = RunFolder.open(request.path)
+    run = RunFolder.open(path)
     try:
         task = run.state.task
         _check_tools(task_files(run.path / TASK, task))
         if not run.state.finished:
             check_target(task, run.path / TASK)
-        check_sandbox(task, required=request.require_sandbox)
-        _change(run, request)
+        check_sandbox(task, required=require_sandbox)
+        _change(run, limits or Limits(), mode)
     except BaseException:
         run.close()
         raise
     return run
 
 
-def _change(run: RunFolder, request: ResumeRequest) -> None:
+def _change(run: RunFolder, limits: Limits, mode: str | None) -> None:
     """Journal the limits and the mode that are stated; they go before what the run had."""
     from akg_tui.core import commands as cmd
     from akg_tui.core.decide import Rejected, decide
@@ -222,18 +219,18 @@ def _change(run: RunFolder, request: ResumeRequest) -> None:
 
     state = run.state
     if state.finished:
-        if request.limits != Limits() or request.mode:
+        if limits != Limits() or mode:
             raise RunFault("finished", state.finished)
         return
-    policy = request.limits.over(state.task.policy)
+    policy = limits.over(state.task.policy)
     if policy != state.task.policy:
         decided = decide(state, cmd.ChangePolicy(policy, COMMAND_LINE), time.time())
         if isinstance(decided, Rejected):
             raise RunFault("limits", decided.why)
         for event in decided:
             run.append(event)
-    if request.mode:
-        decided = decide(run.state, cmd.SetMode(Mode(request.mode), COMMAND_LINE), time.time())
+    if mode:
+        decided = decide(run.state, cmd.SetMode(Mode(mode), COMMAND_LINE), time.time())
         for event in () if isinstance(decided, Rejected) else decided:  # it has that mode already
             run.append(event)
 
@@ -321,7 +318,7 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
         return Engine(
             run,
             _model(task),
-            _connector(run),
+            partial(_judge, run),
             context=Context(brief, budget=task.agent.context_tokens, host=host),
             reporter=reporter(channel),
         )
@@ -341,10 +338,7 @@ def _model(task: Task) -> ChatModel:
     return Claude(task.agent, endpoint_of(task.agent, os.environ))
 
 
-def _connector(run: RunFolder) -> Callable[[Callable[[Progress], None]], Evaluator]:
+def _judge(run: RunFolder, on_progress: Callable[[Progress], None]) -> Evaluator:
     from akg_tui.evaluate import Judge
 
-    def connect(on_progress: Callable[[Progress], None]) -> Evaluator:
-        return Judge(run.state.task, run.reference, run.path / "scratch", on_progress=on_progress)
-
-    return connect
+    return Judge(run.state.task, run.reference, run.path / "scratch", on_progress=on_progress)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.state import RunState
 from akg_tui.store.errors import HistoryError, JournalDamaged, JournalTooNew, StoreError
-from akg_tui.store.history import ATTEMPTS, BEST, History, blob_id, broken_refs
+from akg_tui.store.history import ATTEMPTS, BEST, History, broken_refs, object_id
 from akg_tui.store.journal_format import Inspected, inspect
 from akg_tui.store.lock import holder
 from akg_tui.store.projections import PLAN, WORK, hand_edit
@@ -114,29 +114,21 @@ def _history(run: Path, state: RunState) -> list[Check]:
         if (path / "objects").is_dir() and not (path / "HEAD").exists():
             return [warn("history", "HEAD is gone, so the objects cannot be looked at", _REDONE)]
         return [bad("history", str(error), _salvage(run))]
-    found = []
-    if left or broken:
-        names = ", ".join([*left, *broken])
-        found.append(warn("history", f"left behind or without content: {names}", _REDONE))
-    else:
-        found.append(ok("history", "the repository opens, without a stale lock"))
-    return [*found, _objects(run, history, state), _refs(history, state)]
+    found = ok("history", "the repository opens, without a stale lock")
+    if names := ", ".join([*left, *broken]):
+        found = warn("history", f"left behind or without content: {names}", _REDONE)
+    return [found, _objects(run, history, state), _refs(history, state)]
 
 
 def _objects(run: Path, history: History, state: RunState) -> Check:
-    lost = []
-    told = [("the seed", state.seed_blob), ("the kernel at work", state.work_blob)]
-    for what, blob in told:
-        if not history.holds_blob(blob):
-            lost.append(f"{what} ({blob[:10]})")
+    kernels = [("the seed", state.seed_blob), ("the kernel at work", state.work_blob)]
+    lost = [f"{what} ({blob[:10]})" for what, blob in kernels if not history.holds(blob)]
     gone = [attempt for attempt in state.attempts if attempt.lost]
-    for attempt in state.attempts:
-        if attempt.lost:
-            continue
+    for attempt in (each for each in state.attempts if not each.lost):
         try:
-            history.check_commit(attempt.commit)
+            history.read_commit(attempt.commit)
         except HistoryError as error:
-            text = "" if history.holds_blob(attempt.blob) else ", its kernel's text too"
+            text = "" if history.holds(attempt.blob) else ", its kernel's text too"
             lost.append(f"attempt {attempt.number}, {attempt.verdict}: {error}{text}")
     if lost:
         return bad("objects", "; ".join(lost), _salvage(run))
@@ -161,7 +153,7 @@ def _refs(history: History, state: RunState) -> Check:
 def _work(run: Path, state: RunState) -> Check:
     file = run / WORK / state.task.files.editable
     try:
-        same = blob_id(file.read_bytes()) == state.work_blob
+        same = object_id("blob", file.read_bytes()) == state.work_blob
     except OSError as error:
         return warn("work tree", f"cannot read {file}: {error.strerror}", _REDONE)
     if same:
@@ -188,6 +180,5 @@ def _task(run: Path, state: RunState) -> Check:
     try:
         read_reference(run, state)
     except StoreError as error:
-        mend = "put the old file back: the task folder may have it"
-        return bad("reference", str(error), mend)
+        return bad("reference", str(error), "put the old file back: the task folder may have it")
     return ok("reference", "the copy is the one that the run began with")

@@ -6,6 +6,8 @@ printable here, so that no message carries escape codes or line ends.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from akg_tui.core.sanitize import one_line
@@ -21,22 +23,19 @@ class StoreError(Exception):
 class JournalDamaged(StoreError):
     """A line of the journal is wrong though it is no torn end; nothing was written.
 
-    `line` and `seq` count from 1; `seq` is the number the event should have. `offset` is
-    where the line begins, in bytes; None when only the order of whole events is wrong.
+    `line` counts from 1, and is the number that the event should have. `offset` is where the
+    line begins, in bytes; None when only the order of whole events is wrong.
     """
 
     fault = "the journal is damaged"
     remedy = "nothing was changed; to save what is sound: akg-tui salvage {run} --out DIR"
 
-    def __init__(
-        self, path: Path, line: int, seq: int, what: str, offset: int | None = None
-    ) -> None:
-        at = f"event {seq}" if offset is None else f"event {seq}, byte {offset}"
+    def __init__(self, path: Path, line: int, what: str, offset: int | None = None) -> None:
+        at = f"event {line}" if offset is None else f"event {line}, byte {offset}"
         remedy = self.remedy.format(run=path.parent)
         super().__init__(f"{path}:{line}: {self.fault} at {at}: {what}; {remedy}")
         self.path = path
         self.line = line
-        self.seq = seq
         self.what = what
         self.offset = offset
 
@@ -60,7 +59,6 @@ class RunLocked(StoreError):
         super().__init__(
             f"{folder}: {who} is at work on this run; stop it first, or read the run with `show`"
         )
-        self.folder = folder
         self.pid = pid
 
 
@@ -70,6 +68,25 @@ class HistoryError(StoreError):
 
 class RunFolderError(StoreError):
     """A run folder cannot be made, or is not one that can be opened."""
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn an `OSError` of the block, which reads `path`, into a `RunFolderError`."""
+    try:
+        yield
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an `OSError` of the block, which writes `path` or below it, into a `RunFolderError`."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or path
+        raise RunFolderError(f"cannot write {where}: {error.strerror}") from error
 
 
 class BadTask(StoreError):

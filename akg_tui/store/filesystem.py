@@ -19,7 +19,11 @@ LONG_DEAD_S = 3_600.0  # a temporary file this old belongs to a dead process
 
 def sync_folder(folder: Path) -> None:
     """Make the folder's own entries (new, renamed, removed names) durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _sync(folder, os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int = 0) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         os.fsync(descriptor)
     finally:
@@ -30,11 +34,7 @@ def sync_tree(folder: Path) -> None:
     """Make a folder and all below it durable, but for its own name. Raises `OSError`."""
     for at, _, files in os.walk(folder, topdown=False):
         for name in files:
-            descriptor = os.open(Path(at, name), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _sync(Path(at, name))
         sync_folder(Path(at))
 
 
@@ -115,11 +115,5 @@ def unseen(path: Path) -> str:
     return ""
 
 
-def is_file(path: Path) -> bool:
-    """Whether a file can be seen there."""
-    return not unseen(path) and path.is_file()
-
-
-def is_folder(path: Path) -> bool:
-    """Whether a folder can be seen there."""
-    return not unseen(path) and path.is_dir()
+# Whether a file or a folder can be seen there; the methods of `Path` raise where it cannot.
+is_file, is_folder = os.path.isfile, os.path.isdir

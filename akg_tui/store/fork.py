@@ -27,13 +27,10 @@ from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
 
 class Fork(Struct, frozen=True):
-    """A fork that was made. `seq` and `hash` name the parent's last line in it."""
+    """A fork that was made: the event that says where it is from, and the state after it."""
 
     path: Path
-    parent: Path
-    round: int
-    seq: int
-    hash: str
+    origin: ev.Forked
     state: RunState
 
 
@@ -89,7 +86,7 @@ def fork_run(
         write_synced(staged / JOURNAL, continued(lines, forked, now))
         sync_folder(staged)
     RunFolder.open(path, clock=clock).close()  # the refs, the work tree and PLAN.md
-    return Fork(path, parent, round_number, forked.seq, forked.hash, made)
+    return Fork(path, forked, made)
 
 
 def _end_of(parent: Path, records: Sequence[ev.Record], round_number: int) -> int:
@@ -103,8 +100,6 @@ def _end_of(parent: Path, records: Sequence[ev.Record], round_number: int) -> in
                 last = number
                 if number == round_number:
                     return record.seq
-            case _:
-                pass
     if round_number == 0:
         raise RunFolderError(f"{parent}: has no accepted baseline, so there is nothing to fork")
     settled = f"its rounds are 1 to {last}" if last else "no round is settled yet"
@@ -146,12 +141,7 @@ def _salvages(later: Sequence[ev.Record], state: RunState) -> list[ev.RunSalvage
 
 
 def _copy_history(
-    parent: Path,
-    staged: Path,
-    state: RunState,
-    records: Sequence[ev.Record],
-    *,
-    salvaged: bool,
+    parent: Path, staged: Path, state: RunState, records: Sequence[ev.Record], *, salvaged: bool
 ) -> None:
     """The kernels that the events name, and the commits, each after the one it follows.
 
@@ -171,6 +161,5 @@ def _copy_history(
             raise
         target.write_blob(text)
     for attempt in state.attempts:
-        if attempt.lost:
-            continue
-        target.copy_commit(source, attempt.commit)
+        if not attempt.lost:
+            target.copy_commit(source, attempt.commit)

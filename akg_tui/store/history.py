@@ -44,7 +44,8 @@ class History:
         self.kernel_file = kernel_file
         self._repository = repository
         self._durable: set[str] = set()
-        self._refs = {name: str(repository.references[name].target) for name in self._names()}
+        names = [name for name in repository.references if name.startswith("refs/")]
+        self._refs = {name: str(repository.references[name].target) for name in names}
 
     @classmethod
     def create(cls, path: Path, *, kernel_file: str) -> History:
@@ -86,19 +87,15 @@ class History:
             raise HistoryError(f"{self.path}: {oid} is a {kind}, not a kernel")
         return data
 
-    def holds_blob(self, oid: str) -> bool:
-        """Whether a kernel can be read."""
+    def holds(self, oid: str) -> bool:
+        """Whether an object can be read."""
         try:
-            self.read_blob(oid)
+            self._read(oid)
         except HistoryError:
             return False
         return True
 
-    def check_commit(self, oid: str) -> None:
-        """Raise `HistoryError` unless the commit, its tree and its kernel can be read."""
-        self._read_commit(oid)
-
-    def _read_commit(self, oid: str) -> tuple[bytes, bytes, bytes]:
+    def read_commit(self, oid: str) -> tuple[bytes, bytes, bytes]:
         """The bytes of a commit, of its tree and of its kernel. Raises `HistoryError`."""
         kind, data = self._read(oid)
         if kind != "commit":
@@ -128,7 +125,7 @@ class History:
 
         Its parent is not followed: copy that first. Raises `HistoryError`.
         """
-        data, entries, kernel = source._read_commit(oid)
+        data, entries, kernel = source.read_commit(oid)
         self._write("blob", kernel)
         self._write("tree", entries)
         self._write("commit", data)
@@ -147,7 +144,11 @@ class History:
 
     @staticmethod
     def message_for(
-        *, subject: str, round_number: int, item: str, verdict: str, ratio: Interval | None
+        subject: str,
+        round_number: int = 0,
+        item: str = "",
+        verdict: str = "",
+        ratio: Interval | None = None,
     ) -> str:
         """A commit message: the subject, and the trailers that have a value, one line each."""
         trailers = {
@@ -159,28 +160,20 @@ class History:
         told = [f"{name}: {one_line(value)}" for name, value in trailers.items() if value]
         return "\n".join([one_line(subject, SUBJECT_WIDTH) or "attempt", "", *told]) + "\n"
 
-    def message_of(self, commit: str) -> str:
-        """A commit's message. Raises `HistoryError`."""
+    def message_and_time(self, commit: str) -> tuple[str, float]:
+        """A commit's message, and its time in seconds since the epoch. Raises `HistoryError`."""
         _, data = self._read(commit)
-        return data.partition(b"\n\n")[2].decode(errors="replace")
-
-    def time_of(self, commit: str) -> float:
-        """A commit's time, in seconds since the epoch. Raises `HistoryError`."""
-        _, data = self._read(commit)
-        head = data.partition(b"\n\n")[0]
+        head, _, message = data.partition(b"\n\n")
         signed = head.rpartition(b"\ncommitter ")[2].split()
         try:
-            return float(signed[-2])
+            return message.decode(errors="replace"), float(signed[-2])
         except (IndexError, ValueError) as error:
             raise HistoryError(f"{self.path}: {commit} has no time") from error
-
-    def _names(self) -> list[str]:
-        return [name for name in self._repository.references if name.startswith("refs/")]
 
     def _set(self, name: str, commit: str) -> None:
         if self._refs.get(name) == commit:
             return
-        self.check_commit(commit)
+        self.read_commit(commit)
         pygit2 = _load_pygit2()
         try:
             self._repository.references.create(name, commit, force=True)
@@ -198,7 +191,14 @@ class History:
         short after its zlib header.
         """
         if self._loose(oid).exists():
-            return _read_loose(self.path, self._loose(oid), oid)
+            try:
+                frame, _, data = zlib.decompress(self._loose(oid).read_bytes()).partition(b"\0")
+            except (OSError, zlib.error) as error:
+                raise HistoryError(f"{self.path}: object {oid} is lost: {error}") from error
+            kind = frame.partition(b" ")[0].decode("ascii", "replace")
+            if object_id(kind, data) != oid:
+                raise HistoryError(f"{self.path}: object {oid} is lost: its content is another's")
+            return kind, data
         pygit2 = _load_pygit2()
         try:
             number, data = self._repository.odb.read(oid)
@@ -213,54 +213,25 @@ class History:
         empty by a power loss has to be removed first.
         """
         pygit2 = _load_pygit2()
-        oid = _identify(kind, data)
+        oid = object_id(kind, data)
         try:
-            if self._loose(oid).exists() and not self._holds(oid):
+            if self._loose(oid).exists() and not self.holds(oid):
                 self._loose(oid).unlink()
             if not self._loose(oid).exists():
                 self._repository.odb.write(pygit2.enums.ObjectType[kind.upper()], data)
-            if self._loose(oid).exists():  # else git has it in a pack
-                self._sync_names(oid)
+            # An object's name is made durable here, folder included: libgit2 leaves that one out.
+            # So is that of an object that was there: its writer may have died before the fsync.
+            if oid not in self._durable and self._loose(oid).exists():  # else git has it in a pack
+                sync_folder(self._loose(oid).parent)
+                sync_folder(self._loose(oid).parent.parent)
+                self._durable.add(oid)
         except (pygit2.GitError, ValueError, OSError) as error:
             raise HistoryError(f"{self.path}: cannot store a {kind}: {error}") from error
         return oid
 
-    def _sync_names(self, oid: str) -> None:
-        """Make the object's name durable, folder included: libgit2 leaves that one out.
 
-        Also for an object that is there already: its writer may have died before the fsync.
-        """
-        if oid not in self._durable:
-            sync_folder(self._loose(oid).parent)
-            sync_folder(self._loose(oid).parent.parent)
-            self._durable.add(oid)
-
-    def _holds(self, oid: str) -> bool:
-        try:
-            self._read(oid)
-        except HistoryError:
-            return False
-        return True
-
-
-def _read_loose(repository: Path, file: Path, oid: str) -> tuple[str, bytes]:
-    try:
-        frame, _, data = zlib.decompress(file.read_bytes()).partition(b"\0")
-    except (OSError, zlib.error) as error:
-        raise HistoryError(f"{repository}: object {oid} is lost: {error}") from error
-    kind = frame.partition(b" ")[0].decode("ascii", "replace")
-    if _identify(kind, data) != oid:
-        raise HistoryError(f"{repository}: object {oid} is lost: its content is another's")
-    return kind, data
-
-
-def blob_id(content: bytes) -> str:
-    """The id of a kernel with these bytes, stored or not."""
-    return _identify("blob", content)
-
-
-def _identify(kind: str, data: bytes) -> str:
-    """The id that git gives to this object."""
+def object_id(kind: str, data: bytes) -> str:
+    """The id that git gives to this object, stored or not; a kernel is a "blob"."""
     frame = f"{kind} {len(data)}".encode() + b"\0"
     return hashlib.sha1(frame + data, usedforsecurity=False).hexdigest()
 
@@ -293,8 +264,10 @@ def _mend(path: Path) -> None:
         (path / ref).unlink()
     if path.is_dir():
         for name, content in _FIXED.items():
-            if not _intact(path / name, content):
-                replace_file(path / name, content)
+            file = path / name
+            # Kept as it is where it has some content of its kind.
+            if not (file.is_file() and file.read_bytes().startswith(content[:5])):
+                replace_file(file, content)
 
 
 def broken_refs(path: Path) -> list[str]:
@@ -304,8 +277,3 @@ def broken_refs(path: Path) -> list[str]:
         for file in (path / "refs").rglob("*")
         if file.is_file() and file.suffix != ".lock" and not _REF.fullmatch(file.read_bytes())
     )
-
-
-def _intact(file: Path, content: bytes) -> bool:
-    """Whether a file made by `create` is there with some content of its kind."""
-    return file.is_file() and file.read_bytes().startswith(content[:5])

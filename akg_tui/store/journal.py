@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from akg_tui.core.events import AnyEvent, Record
-from akg_tui.store.errors import JournalWriteError, RunFolderError
+from akg_tui.store.errors import JournalWriteError, RunFolderError, reading, writing
 from akg_tui.store.filesystem import seal, sync_folder
 from akg_tui.store.journal_format import Prepared, Scanned, digest, prepare
 from akg_tui.store.journal_reader import Pages, read_on
@@ -23,7 +23,8 @@ from akg_tui.store.lock import RunLock
 class Journal:
     """The journal of one run, open for appending by the holder of the run's lock.
 
-    `cut` is the number of bytes of a torn tail that `open` removed.
+    `records` are all events so far, which stay on the disk; they grow with every append. `cut` is
+    the number of bytes of a torn tail that `open` removed.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class Journal:
         self.path = path
         self.cut = cut
         self._descriptor: int | None = descriptor
-        self._records = pages
+        self.records = pages
         self._length = scanned.length
         self._prev = scanned.prev
         self._closed_why = "it was closed"
@@ -62,32 +63,24 @@ class Journal:
         if not lock.held:
             raise ValueError("only the holder of the run's lock may append to its journal")
         is_new = not path.exists()
-        try:
+        with writing(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
-        try:
-            if is_new:
-                sync_folder(path.parent)
-            pages = Pages(path, descriptor)
-            scanned = _read_whole(path, pages, take)
-            if cut := os.fstat(descriptor).st_size - scanned.length:
-                os.ftruncate(descriptor, scanned.length)
-                os.fsync(descriptor)
-            if last := scanned.last:
-                seal(path, scanned.length - len(last), last)
-        except OSError as error:
-            os.close(descriptor)
-            raise RunFolderError(f"cannot open {path}: {error.strerror}") from error
-        except BaseException:
-            os.close(descriptor)
-            raise
+        with contextlib.ExitStack() as begun:
+            begun.callback(os.close, descriptor)
+            try:
+                if is_new:
+                    sync_folder(path.parent)
+                pages = Pages(path, descriptor)
+                scanned = _read_whole(path, pages, take)
+                if cut := os.fstat(descriptor).st_size - scanned.length:
+                    os.ftruncate(descriptor, scanned.length)
+                    os.fsync(descriptor)
+                if last := scanned.last:
+                    seal(path, scanned.length - len(last), last)
+            except OSError as error:
+                raise RunFolderError(f"cannot open {path}: {error.strerror}") from error
+            begun.pop_all()
         return cls(path, descriptor, pages, scanned, cut)
-
-    @property
-    def records(self) -> Sequence[Record]:
-        """All events so far; grows with every append. They stay on the disk."""
-        return self._records
 
     def prepare(self, event: AnyEvent, at: float) -> Prepared:
         """The next line for `event`, without writing it.
@@ -100,12 +93,11 @@ class Journal:
         JournalWriteError
             If the event could not be read back from its line.
         """
-        seq = len(self._records) + 1
         try:
-            return prepare(event, seq, at, self._prev)
+            return prepare(event, len(self.records) + 1, at, self._prev)
         except (TypeError, ValueError, OverflowError) as error:
             what = f"{type(event).__name__} has a value that JSON cannot hold: {error}"
-            raise JournalWriteError(f"{self.path}: event {seq} was not written: {what}") from error
+            raise self._not_written(what) from error
 
     def commit(self, prepared: Prepared) -> Record:
         """Make a prepared event durable: one write, one fsync.
@@ -120,7 +112,7 @@ class Journal:
         """
         if self._descriptor is None:
             raise JournalWriteError(f"{self.path}: nothing was written: {self._closed_why}")
-        if prepared.record.seq != len(self._records) + 1:
+        if prepared.record.seq != len(self.records) + 1:
             raise ValueError(f"event {prepared.record.seq} is not the next one")
         line = prepared.line
         self._check_place()
@@ -128,18 +120,15 @@ class Journal:
             written = os.write(self._descriptor, line)
         except OSError as error:
             self._take_back(self._descriptor, error.strerror or str(error))
-        else:
-            if written != len(line):
-                self._take_back(self._descriptor, "no space for the whole line")
+        if written != len(line):
+            self._take_back(self._descriptor, "no space for the whole line")
         try:
             os.fsync(self._descriptor)
         except OSError as error:
-            descriptor = self._descriptor
-            self._close(f"a write could not be made durable ({error.strerror}); resume the run")
             # Best effort: should it fail too, the next `open` takes a whole line as written.
             with contextlib.suppress(OSError):
-                os.ftruncate(descriptor, self._length)
-            os.close(descriptor)
+                os.ftruncate(self._descriptor, self._length)
+            self._close(f"a write could not be made durable ({error.strerror}); resume the run")
             seq = prepared.record.seq
             raise JournalWriteError(
                 f"{self.path}: event {seq} could not be made durable: {error.strerror}; "
@@ -147,7 +136,7 @@ class Journal:
             ) from error
         self._length += len(line)
         self._prev = digest(line)
-        self._records.put(prepared.record, self._length)
+        self.records.put(prepared.record, self._length)
         return prepared.record
 
     def append(self, event: AnyEvent, at: float) -> Record:
@@ -156,22 +145,20 @@ class Journal:
 
     def close(self) -> None:
         """Close the file; harmless when done twice."""
-        if self._descriptor is not None:
-            descriptor = self._descriptor
-            self._close("it was closed")
-            os.close(descriptor)
+        self._close("it was closed")
 
     def _close(self, why: str) -> None:
-        self._descriptor = None
-        self._closed_why = why
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            self._closed_why = why
+            os.close(descriptor)
 
     def _not_written(self, why: str) -> JournalWriteError:
-        seq = len(self._records) + 1
+        seq = len(self.records) + 1
         return JournalWriteError(f"{self.path}: event {seq} was not written: {why}")
 
     def _check_place(self) -> None:
         """Refuse to write to a journal that is gone, replaced, or changed by another process."""
-        assert self._descriptor is not None
         try:
             found = self.path.stat()
             moved = (found.st_dev, found.st_ino) != self._file
@@ -185,9 +172,7 @@ class Journal:
             if moved
             else "somebody else wrote in the journal while it was open"
         )
-        descriptor = self._descriptor
         self._close(f"{why}; resume the run where it is now")
-        os.close(descriptor)
         raise self._not_written(why)
 
     def _take_back(self, descriptor: int, why: str) -> NoReturn:
@@ -197,7 +182,6 @@ class Journal:
             os.fsync(descriptor)
         except OSError as error:
             self._close(f"a failed write could not be undone ({error.strerror}); resume the run")
-            os.close(descriptor)
         raise self._not_written(why)
 
 
@@ -217,10 +201,8 @@ def _read_whole(
 
 def read_through(path: Path, take: Callable[[Sequence[Record]], None]) -> None:
     """Give `take` all events, in order and in parts. Raises as `read`, and what `take` raises."""
-    try:
+    with reading(path):
         _read_whole(path, None, take)
-    except OSError as error:
-        raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
 
 
 def read(path: Path) -> list[Record]:

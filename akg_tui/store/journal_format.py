@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from akg_tui.core.events import AnyEvent, Record
-from akg_tui.store.errors import JournalDamaged, JournalTooNew, RunFolderError
+from akg_tui.store.errors import JournalDamaged, JournalTooNew, reading
 
 # Of the lines this version writes. One with a higher number is refused, never guessed at;
 # raising it needs a reader for the lines before (`tests/store/fixtures` keeps journals).
@@ -117,14 +117,13 @@ def inspect(path: Path, data: bytes | None = None) -> Inspected:
 
     `data` are the bytes of a journal that is no file of its own; `path` is what faults name.
     """
-    try:
-        data = path.read_bytes() if data is None else data
-    except OSError as error:
-        raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
+    if data is None:
+        with reading(path):
+            data = path.read_bytes()
     scanned = Scanned()
     fault = None
     try:
-        _scan_into(scanned, path, data, whole=True)
+        scan_into(scanned, path, data, whole=True)
     except JournalDamaged as error:
         fault = error
     return Inspected(scanned.records, data, scanned.length, fault)
@@ -171,10 +170,10 @@ class Unsure(Exception):
     """A line is wrong, and only what follows the bytes at hand can tell whether it is torn."""
 
 
-def scan(path: Path, data: bytes, before: Scanned | None = None, *, whole: bool = True) -> Scanned:
-    """What `data` holds, the bytes after those that were read `before`.
+def scan_into(scanned: Scanned, path: Path, data: bytes, *, whole: bool) -> Scanned:
+    """Add what `data`, the bytes after those that were read, holds to `scanned`, and return it.
 
-    Not `whole`, the file goes on after `data`.
+    Up to the first line that is wrong. Not `whole`, the file goes on after `data`.
 
     Raises
     ------
@@ -182,16 +181,6 @@ def scan(path: Path, data: bytes, before: Scanned | None = None, *, whole: bool 
         If a line is wrong and is no torn end.
     Unsure
         If a line is wrong, and `data` is not `whole`.
-    """
-    scanned = before.on() if before is not None else Scanned()
-    _scan_into(scanned, path, data, whole=whole)
-    return scanned
-
-
-def _scan_into(scanned: Scanned, path: Path, data: bytes, *, whole: bool) -> None:
-    """Add what `data`, the bytes after those that were read, holds to `scanned`.
-
-    Up to the first line that is wrong.
     """
     lines = data.split(b"\n")
     lines.pop()  # after the last line end: nothing, or the part of a line
@@ -201,26 +190,27 @@ def _scan_into(scanned: Scanned, path: Path, data: bytes, *, whole: bool) -> Non
         if payload is None:
             if any(_payload(later) is not None for later in lines[index + 1 :]):
                 what = _checksum_fault(line)
-                raise JournalDamaged(path, number, number, what, scanned.length)
+                raise JournalDamaged(path, number, what, scanned.length)
             if not whole:
                 raise Unsure
             break
         try:
             found = _known(payload) or _line(payload)
             if fault := _order_fault(found, number, scanned.prev):
-                raise JournalDamaged(path, number, number, fault, scanned.length)
+                raise JournalDamaged(path, number, fault, scanned.length)
             event = found.event if isinstance(found, _Known) else _event(found.event)
             scanned.records.append(Record(number, found.at, event))
         except _Unknown as error:
-            raise JournalTooNew(path, number, number, str(error), scanned.length) from error
+            raise JournalTooNew(path, number, str(error), scanned.length) from error
         except ValueError as error:  # includes msgspec's errors
-            raise JournalDamaged(path, number, number, str(error), scanned.length) from error
+            raise JournalDamaged(path, number, str(error), scanned.length) from error
         ended = line + b"\n"
         scanned.count = number
         scanned.length += len(ended)
         scanned.ends.append(scanned.length)
         scanned.prev = digest(ended)
         scanned.last = ended
+    return scanned
 
 
 def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:
@@ -235,22 +225,17 @@ def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:
     for number, line in enumerate(data.split(b"\n")[:-1], first):
         payload = _payload(line)
         if payload is None:
-            raise JournalDamaged(path, number, number, _checksum_fault(line), offset)
-        record = _read_again(payload)
+            raise JournalDamaged(path, number, _checksum_fault(line), offset)
+        try:
+            record = _record_decoder.decode(payload)  # it was checked when it was read first
+        except msgspec.ValidationError:
+            record = _record(payload)
         if record.seq != number:
             what = f"its number is {record.seq}: the journal is another since it was read"
-            raise JournalDamaged(path, number, number, what, offset)
+            raise JournalDamaged(path, number, what, offset)
         records.append(record)
         offset += len(line) + 1
     return records
-
-
-def _read_again(payload: bytes) -> Record:
-    """The event of a line that was checked when it was read first."""
-    try:
-        return _record_decoder.decode(payload)
-    except msgspec.ValidationError:
-        return _record(payload)
 
 
 def _known(payload: bytes) -> _Known | None:

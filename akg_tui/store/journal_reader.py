@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import BinaryIO, overload
 
 from akg_tui.core.events import Record
-from akg_tui.store.errors import JournalDamaged, RunFolderError
-from akg_tui.store.journal_format import Scanned, Unsure, reread, scan
+from akg_tui.store.errors import JournalDamaged, RunFolderError, reading
+from akg_tui.store.journal_format import Scanned, Unsure, reread, scan_into
 
 PAGE = 64  # events
 KEPT_PAGES = 40  # more than the newest events that a screen tells
@@ -104,12 +104,10 @@ class Pages(Sequence[Record]):
         start, stop = self._starts[number], self._starts[number + 1]
         pieces: list[bytes] = []
         at = start
-        try:
+        with reading(self._path):
             while at < stop and (piece := os.pread(self._descriptor, stop - at, at)):
                 pieces.append(piece)
                 at += len(piece)
-        except OSError as error:
-            raise RunFolderError(f"cannot read {self._path}: {error.strerror}") from error
         page = reread(self._path, b"".join(pieces), number * self._page + 1, start)
         if len(page) < self._page:
             raise RunFolderError(f"{self._path} is shorter than it was when it was read")
@@ -171,9 +169,9 @@ def read_on(path: Path, file: BinaryIO, before: Scanned, *, most: int = CHUNK) -
         data += more
     whole = before.length + len(data) >= size
     try:
-        return scan(path, data, before, whole=whole)
+        return scan_into(before.on(), path, data, whole=whole)
     except Unsure:
-        return scan(path, data + file.read(), before)
+        return scan_into(before.on(), path, data + file.read(), whole=True)
 
 
 class JournalTail:
@@ -194,11 +192,6 @@ class JournalTail:
         """Grows with `more`; another sequence when the journal was read anew."""
         return self._pages if self._pages is not None else ()
 
-    @property
-    def fresh(self) -> Sequence[Record]:
-        """The events that the last `more` read; all after those before, unless it was anew."""
-        return self._scanned.records
-
     def more(self) -> bool:
         """Read on, at most a chunk; True when there is something new, and perhaps more of it.
 
@@ -209,17 +202,14 @@ class JournalTail:
         RunFolderError
             If the file cannot be read.
         """
-        try:
-            with self.path.open("rb") as file:
-                if self._is_unchanged(file):
-                    try:
-                        return self._take(file)
-                    except JournalDamaged:
-                        if self._scanned.count == 0:
-                            raise
-                self._read_anew(file)
-        except OSError as error:
-            raise RunFolderError(f"cannot read {self.path}: {error.strerror}") from error
+        with reading(self.path), self.path.open("rb") as file:
+            if self._is_unchanged(file):
+                try:
+                    return self._take(file)
+                except JournalDamaged:
+                    if self._scanned.count == 0:
+                        raise
+            self._read_anew(file)
         return True
 
     def _is_unchanged(self, file: BinaryIO) -> bool:

@@ -11,9 +11,8 @@ import errno
 import fcntl
 import os
 from pathlib import Path
-from types import TracebackType
 
-from akg_tui.store.errors import RunFolderError, RunLocked
+from akg_tui.store.errors import RunFolderError, RunLocked, writing
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -37,10 +36,8 @@ class RunLock:
             If the lock file cannot be written, or the file system has no locks.
         """
         path = folder / "lock"
-        try:
+        with writing(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)
@@ -69,12 +66,7 @@ class RunLock:
     def __enter__(self) -> RunLock:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from itertools import count
 from pathlib import Path
 
-from msgspec import Struct
-
+from akg_tui.core.events import PlanEdited
 from akg_tui.core.plan.plan_document import is_as_rendered, render_plan
 from akg_tui.core.state import RunState
-from akg_tui.store.errors import RunFolderError
+from akg_tui.store.errors import RunFolderError, reading, writing
 from akg_tui.store.filesystem import replace_file, sync_folder
 from akg_tui.store.history import History
 
@@ -24,15 +24,8 @@ PLAN = "PLAN.md"
 WORK = "work"
 
 
-class HandEdit(Struct, frozen=True):
-    """A PLAN.md that is not as it was rendered, and the free name to set it aside under."""
-
-    kept: str
-    sha256: str
-
-
-def hand_edit(run: Path) -> HandEdit | None:
-    """The hand edit in the run's PLAN.md, if there is one.
+def hand_edit(run: Path) -> PlanEdited | None:
+    """The hand edit in the run's PLAN.md, if there is one, with the free name to keep it under.
 
     A rendered PLAN.md carries a check of itself, so this needs no memory of what was
     written last, and a crash before or after a projection is never taken for an edit.
@@ -45,20 +38,17 @@ def hand_edit(run: Path) -> HandEdit | None:
     plan = run / PLAN
     if not plan.is_symlink() and not plan.exists():
         return None
-    try:
+    with reading(plan):
         # Not followed: what a link shows is not in this folder, and may be anything.
         data = bytes(plan.readlink()) if plan.is_symlink() else plan.read_bytes()
-    except OSError as error:
-        raise RunFolderError(f"cannot read {plan}: {error.strerror}") from error
     if not plan.is_symlink() and is_as_rendered(data.decode(errors="replace")):
         return None
-    number = 1
-    while os.path.lexists(run / f"{PLAN}.edited-{number}"):
-        number += 1
-    return HandEdit(f"{PLAN}.edited-{number}", hashlib.sha256(data).hexdigest())
+    number = next(n for n in count(1) if not os.path.lexists(run / f"{PLAN}.edited-{n}"))
+    sha256 = hashlib.sha256(data).hexdigest()
+    return PlanEdited(kept=f"{PLAN}.edited-{number}", sha256=sha256)
 
 
-def set_aside(run: Path, edit: HandEdit) -> None:
+def set_aside(run: Path, edit: PlanEdited) -> None:
     """Move the edited PLAN.md to the name it is kept under. Raises `RunFolderError`."""
     try:
         (run / PLAN).rename(run / edit.kept)
@@ -78,19 +68,15 @@ def project(run: Path, history: History, state: RunState) -> None:
         If a file cannot be written.
     """
     for attempt in state.attempts:
-        if attempt.lost:
-            continue
-        history.set_attempt(attempt.number, attempt.commit)
+        if not attempt.lost:
+            history.set_attempt(attempt.number, attempt.commit)
     if state.best is not None:
         history.set_best(state.best.commit)
     kernel = history.read_blob(state.work_blob)
     work = run / WORK
-    try:
+    with writing(run):
         if not work.is_dir():
             work.mkdir()
             sync_folder(run)
         replace_file(work / state.task.files.editable, kernel)
         replace_file(run / PLAN, render_plan(state).encode())
-    except OSError as error:
-        where = error.filename or run
-        raise RunFolderError(f"cannot write {where}: {error.strerror}") from error

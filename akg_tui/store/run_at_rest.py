@@ -6,11 +6,13 @@ was set aside is read as a change of the plan.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 from akg_tui import __version__
@@ -21,13 +23,13 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.plan.edit import BadPlanEdit, read_plan_edit
 from akg_tui.core.recovery import opening
 from akg_tui.core.state import RunState
-from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError
+from akg_tui.store.errors import JournalDamaged, RunFolderError, StoreError, reading
 from akg_tui.store.filesystem import sync_folder
 from akg_tui.store.history import History
 from akg_tui.store.journal import read
 from akg_tui.store.lock import RunLock
 from akg_tui.store.projections import PLAN
-from akg_tui.store.run_folder import HISTORY, RunFolder
+from akg_tui.store.run_folder import HISTORY, RunFolder, numbered
 from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
 
@@ -46,7 +48,6 @@ class RunAtRest:
         self.path = path
         self.records: list[Record] = read(path / JOURNAL)
         self.state: RunState = fold_journal(path / JOURNAL, self.records)
-        self._history: History | None = None
 
     def states(self) -> Iterator[tuple[Record, RunState]]:
         """Each event with the state after it."""
@@ -58,21 +59,20 @@ class RunAtRest:
     def head_sha256(self) -> str:
         """The sha256 of the whole line, its end included, of the last event that was read."""
         number = len(self.records)
-        try:
-            with (self.path / JOURNAL).open("rb") as file:
-                for at, line in enumerate(file, start=1):
-                    if at == number:
-                        return hashlib.sha256(line).hexdigest()
-        except OSError as error:
-            raise RunFolderError(f"cannot read {self.path / JOURNAL}: {error.strerror}") from error
-        raise JournalDamaged(self.path / JOURNAL, number, number, "it is gone since it was read")
+        journal = self.path / JOURNAL
+        with reading(journal), journal.open("rb") as file:
+            for at, line in enumerate(file, start=1):
+                if at == number:
+                    return hashlib.sha256(line).hexdigest()
+        raise JournalDamaged(journal, number, "it is gone since it was read")
 
     def kernel(self, blob: str) -> str:
         """A kernel's text by its object id. Raises `HistoryError` when it is lost."""
-        if self._history is None:
-            name = self.state.task.files.editable
-            self._history = History.open(self.path / HISTORY, kernel_file=name)
         return self._history.read_blob(blob).decode(errors="replace")
+
+    @cached_property
+    def _history(self) -> History:
+        return History.open(self.path / HISTORY, kernel_file=self.state.task.files.editable)
 
 
 class Refused(StoreError):
@@ -105,11 +105,8 @@ def apply_at_rest(
 
 def command_at_rest(path: Path, command: Command) -> None:
     """Open the run at `path`, have it take a command, close it. Raises as `apply_at_rest`."""
-    run = RunFolder.open(path)
-    try:
+    with contextlib.closing(RunFolder.open(path)) as run:
         apply_at_rest(run, command)
-    finally:
-        run.close()
 
 
 TRASH = ".trash"
@@ -131,9 +128,7 @@ def discard_run(run: Path) -> Path:
     with RunLock.acquire(run):
         try:
             trash.mkdir(exist_ok=True)
-            number = 1
-            while (place := trash / (run.name if number == 1 else f"{run.name}-{number}")).exists():
-                number += 1
+            place = next(p for name in numbered(run.name) if not (p := trash / name).exists())
             run.rename(place)
             sync_folder(run.parent)
         except OSError as error:
@@ -157,11 +152,8 @@ def read_kept_edit(run: Path, kept: str, state: RunState) -> PlanChange:
         raise RunFolderError(f"{path}: is not a hand edit of {PLAN}")
     if path.is_symlink():
         raise RunFolderError(f"{path}: is a link, which is not followed")
-    try:
-        with path.open("rb") as file:
-            data = file.read(SIZE_LIMIT + 1)
-    except OSError as error:
-        raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
+    with reading(path), path.open("rb") as file:
+        data = file.read(SIZE_LIMIT + 1)
     if len(data) > SIZE_LIMIT:
         raise RunFolderError(f"{path}: is too large for a plan")
     try:

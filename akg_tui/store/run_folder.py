@@ -11,24 +11,23 @@ import hashlib
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from itertools import chain, count
 from pathlib import Path
 
-from akg_tui.core.events import AnyEvent, PlanEdited, Record, RunCreated
+from akg_tui.core.events import AnyEvent, Record, RunCreated
 from akg_tui.core.fold import evolve
 from akg_tui.core.phases import Mode
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Task
-from akg_tui.store.errors import RunFolderError
+from akg_tui.store.errors import RunFolderError, reading
 from akg_tui.store.filesystem import sync_folder, write_synced
 from akg_tui.store.history import History
 from akg_tui.store.journal import Journal
 from akg_tui.store.lock import RunLock
 from akg_tui.store.projections import hand_edit, project, set_aside
-from akg_tui.store.run_list import JOURNAL, Folding, RunSummary, check_is_run, list_runs, read_state
+from akg_tui.store.run_list import JOURNAL, Folding, check_is_run
 from akg_tui.store.task_folder import TASK_FILE, TaskFolder
-
-__all__ = ["RunFolder", "RunSummary", "list_runs", "read_state"]
 
 RUNS = "runs"
 HISTORY = "history.git"
@@ -36,25 +35,28 @@ TASK = "task"
 
 
 class RunFolder:
-    """One run, open for work. Make it with `create` or `open`; `close` gives the lock back."""
+    """One run, open for work. Make it with `create` or `open`; `close` gives the lock back.
+
+    `records` are all events so far, and `state` their fold; both grow with every `append`.
+    """
 
     def __init__(
         self,
         path: Path,
-        *,
         lock: RunLock,
         journal: Journal,
         history: History,
         state: RunState,
-        reference: str,
+        *,
         clock: Callable[[], float],
     ) -> None:
         self.path = path
         self.history = history
-        self.reference = reference
+        self.reference = read_reference(path, state)
+        self.records = journal.records
+        self.state = state
         self._lock = lock
         self._journal = journal
-        self._state = state
         self._clock = clock
 
     @classmethod
@@ -68,7 +70,6 @@ class RunFolder:
         version: str,
         clock: Callable[[], float],
         name: str,
-        runs_dir: Path | None = None,
     ) -> RunFolder:
         """Make a new run of `task` and open it.
 
@@ -82,8 +83,7 @@ class RunFolder:
         """
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
             raise ValueError(f"not a name for a run: {name!r}")
-        runs = runs_dir if runs_dir is not None else folder.path / RUNS
-        with staged_run(runs, name) as (staged, path):
+        with staged_run(folder.path / RUNS, name) as (staged, path):
             blob = _write_files(staged, folder, task)
             created = RunCreated(
                 run_id=path.name,
@@ -91,8 +91,8 @@ class RunFolder:
                 mode=mode,
                 agent=agent,
                 version=version,
-                reference_sha256=folder.reference_sha256,
-                kernel_sha256=folder.kernel_sha256,
+                reference_sha256=hashlib.sha256(folder.reference.encode()).hexdigest(),
+                kernel_sha256=hashlib.sha256(folder.kernel.encode()).hexdigest(),
                 kernel_blob=blob,
             )
             with RunLock.acquire(staged) as lock:
@@ -113,40 +113,18 @@ class RunFolder:
             If it is not a run, or cannot be trusted or written.
         """
         check_is_run(path)
-        lock = RunLock.acquire(path)
-        journal: Journal | None = None
-        try:
+        with contextlib.ExitStack() as begun:
+            lock = begun.enter_context(RunLock.acquire(path))
             folding = Folding(path / JOURNAL)
             journal = Journal.open(path / JOURNAL, lock=lock, take=folding.take)
+            begun.callback(journal.close)
             state = folding.state
             history = History.open(path / HISTORY, kernel_file=state.task.files.editable, lock=lock)
             _check_history(history, state)
-            reference = read_reference(path, state)
-            opened = cls(
-                path,
-                lock=lock,
-                journal=journal,
-                history=history,
-                state=state,
-                reference=reference,
-                clock=clock,
-            )
+            opened = cls(path, lock, journal, history, state, clock=clock)
             opened.project()
-        except BaseException:
-            if journal is not None:
-                journal.close()
-            lock.release()
-            raise
+            begun.pop_all()
         return opened
-
-    @property
-    def state(self) -> RunState:
-        return self._state
-
-    @property
-    def records(self) -> Sequence[Record]:
-        """All events so far; grows with every append."""
-        return self._journal.records
 
     def append(self, event: AnyEvent) -> Record:
         """Make one event count: check it, make it durable, fold it.
@@ -159,9 +137,9 @@ class RunFolder:
             If it could not be made durable; the state is as before.
         """
         prepared = self._journal.prepare(event, self._clock())
-        state = evolve(self._state, prepared.record)
+        state = evolve(self.state, prepared.record)
         record = self._journal.commit(prepared)
-        self._state = state
+        self.state = state
         return record
 
     def project(self) -> None:
@@ -170,12 +148,11 @@ class RunFolder:
         A hand edit of PLAN.md becomes an event and is set aside before it is written over.
         """
         if edit := hand_edit(self.path):
-            told = PlanEdited(kept=edit.kept, sha256=edit.sha256)
             # Told already, when a crash came between the event and the move.
-            if told not in self._state.plan_edits:
-                self.append(told)
+            if edit not in self.state.plan_edits:
+                self.append(edit)
             set_aside(self.path, edit)
-        project(self.path, self.history, self._state)
+        project(self.path, self.history, self.state)
 
     def close(self) -> None:
         """Close the journal and give the lock back; harmless when done twice."""
@@ -214,18 +191,21 @@ def staged_run(runs: Path, name: str) -> Iterator[tuple[Path, Path]]:
 
 def _reserve(runs: Path, name: str) -> tuple[Path, Path]:
     """Make a folder to build in; it reserves its final path, which is returned with it."""
-    number = 1
-    while True:
-        wanted = name if number == 1 else f"{name}-{number}"
+    for wanted in numbered(name):
         staged, path = runs / f".{wanted}.new", runs / wanted
-        number += 1
         try:
             staged.mkdir()
         except FileExistsError:
             continue
         if not path.exists():
-            return staged, path
+            break
         staged.rmdir()
+    return staged, path
+
+
+def numbered(name: str) -> Iterator[str]:
+    """`name`, then `name` with `-2`, `-3`, … after it, without an end."""
+    return chain([name], (f"{name}-{number}" for number in count(2)))
 
 
 def _write_files(staged: Path, folder: TaskFolder, task: Task) -> str:
@@ -247,16 +227,14 @@ def _check_history(history: History, state: RunState) -> None:
     history.read_blob(state.seed_blob)
     for attempt in state.attempts:
         if not attempt.lost:
-            history.check_commit(attempt.commit)
+            history.read_commit(attempt.commit)
 
 
 def read_reference(run: Path, state: RunState) -> str:
     """The run's own copy of the reference. Raises `RunFolderError` if it has changed since."""
     path = run / TASK / state.task.files.reference
-    try:
+    with reading(path):
         data = path.read_bytes()
-    except OSError as error:
-        raise RunFolderError(f"cannot read {path}: {error.strerror}") from error
     if hashlib.sha256(data).hexdigest() != state.reference_sha256:
         raise RunFolderError(
             f"{path}: was changed after the run began, so its measurements would not compare; "

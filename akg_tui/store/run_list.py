@@ -114,10 +114,9 @@ def read_state(run: Path) -> RunState:
     JournalDamaged
         If its journal cannot be trusted.
     """
-    journal = run / JOURNAL
     check_is_run(run)
-    folding = Folding(journal)
-    read_through(journal, folding.take)
+    folding = Folding(run / JOURNAL)
+    read_through(run / JOURNAL, folding.take)
     return folding.state
 
 
@@ -145,7 +144,7 @@ class Folding:
             except (ValueError, KeyError, AssertionError) as error:
                 name = type(record.event).__name__
                 what = f"{name} breaks the rules of a run: {str(error) or type(error).__name__}"
-                raise JournalDamaged(self._path, record.seq, record.seq, what) from error
+                raise JournalDamaged(self._path, record.seq, what) from error
         self._state = state
 
     @property
@@ -229,7 +228,9 @@ class SummaryProcess:
         if self._failed:
             return told
         try:
-            process = self._process or self._start()
+            process = self._process = self._process or subprocess.Popen(
+                _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.write(b"".join(msgspec.json.encode(str(run)) + b"\n" for run in runs))
@@ -241,15 +242,6 @@ class SummaryProcess:
             self._failed = True
             self.close()
         return told
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        self._process = subprocess.Popen(
-            _COMMAND,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        return self._process
 
     def close(self) -> None:
         """End the process, if there is one. Called from any thread."""

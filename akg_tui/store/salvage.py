@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,9 +20,9 @@ from akg_tui.core.fold import evolve
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
-from akg_tui.store.errors import HistoryError, JournalTooNew, RunFolderError, RunLocked
+from akg_tui.store.errors import HistoryError, JournalTooNew, RunFolderError, RunLocked, writing
 from akg_tui.store.filesystem import sync_folder, sync_tree, write_synced
-from akg_tui.store.history import History, blob_id
+from akg_tui.store.history import History, object_id
 from akg_tui.store.journal_format import Inspected, continued, inspect, lines_of
 from akg_tui.store.lock import holder
 from akg_tui.store.projections import PLAN, WORK
@@ -66,16 +66,14 @@ def salvage(run: Path, out: Path) -> Salvaged:
     damaged = _DamagedRun(run, inspected)
     staged = out.with_name(f".{out.name}.new")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(staged, ignore_errors=True)  # a salvage that was killed left it
-        staged.mkdir()
-        event = _fill(staged, out.name, damaged)
-        sync_tree(staged)
-        staged.rename(out)
-        sync_folder(out.parent)
-    except OSError as error:
-        where = error.filename or out
-        raise RunFolderError(f"cannot write {where}: {error.strerror}") from error
+        with writing(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(staged, ignore_errors=True)  # a salvage that was killed left it
+            staged.mkdir()
+            event = _fill(staged, out.name, damaged)
+            sync_tree(staged)
+            staged.rename(out)
+            sync_folder(out.parent)
     finally:
         shutil.rmtree(staged, ignore_errors=True)  # gone already, unless it failed
     with contextlib.closing(RunFolder.open(out)) as opened:  # a salvaged run must open
@@ -106,10 +104,8 @@ class _DamagedRun:
             self.history = History.open(run / HISTORY, kernel_file=name)
         self._found: dict[str, bytes] = {}
         # A kernel is known by its id, wherever its bytes are.
-        for file in (run / WORK / name, self._task_folder() / name):
-            if file.is_file():
-                data = file.read_bytes()
-                self._found[blob_id(data)] = data
+        for data in self._contents(WORK, name):
+            self._found[object_id("blob", data)] = data
         if self.text(first.seed_blob) is None:
             raise RunFolderError(f"{run}: the first kernel's text is lost, so no run can go on")
         self.reference = self._reference(first)
@@ -123,17 +119,20 @@ class _DamagedRun:
                 self._found[blob] = self.history.read_blob(blob)
         return self._found.get(blob)
 
-    def _task_folder(self) -> Path:
-        """Where a run is by default: TASK/runs/RUN. What is there is only taken by its hash."""
-        return self.run.resolve().parent.parent
+    def _contents(self, folder: str, name: str) -> Iterator[bytes]:
+        """The bytes of a file in this folder of the run, and in the task folder, where it is.
+
+        A run is by default TASK/runs/RUN. What is there is only taken by its hash.
+        """
+        for file in (self.run / folder / name, self.run.resolve().parent.parent / name):
+            if file.is_file():
+                yield file.read_bytes()
 
     def _reference(self, state: RunState) -> bytes:
         name = state.task.files.reference
-        for file in (self.run / TASK / name, self._task_folder() / name):
-            if file.is_file():
-                data = file.read_bytes()
-                if hashlib.sha256(data).hexdigest() == state.reference_sha256:
-                    return data
+        for data in self._contents(TASK, name):
+            if hashlib.sha256(data).hexdigest() == state.reference_sha256:
+                return data
         raise RunFolderError(
             f"{self.run}: the reference that the run began with is lost; put it back as "
             f"{self.run / TASK / name}, nothing can be measured without it"
@@ -179,8 +178,6 @@ class _DamagedRun:
                         bests.append(attempt)
                 case KeepUndone():
                     bests.pop()
-                case _:
-                    pass
         return found
 
     def damage(self) -> str:
@@ -226,8 +223,8 @@ def _fill(staged: Path, name: str, damaged: _DamagedRun) -> RunSalvaged:
     for edit in sorted(damaged.run.glob(f"{PLAN}.edited-*")):
         shutil.copyfile(edit, staged / edit.name)
     history = History.create(staged / HISTORY, kernel_file=state.task.files.editable)
-    edits = [r.event for r in damaged.inspected.records[: state.seq]]
-    blobs = [event.blob for event in edits if isinstance(event, KernelEdited)]
+    kept = damaged.inspected.records[: state.seq]
+    blobs = [record.event.blob for record in kept if isinstance(record.event, KernelEdited)]
     for blob in dict.fromkeys((state.seed_blob, state.work_blob, *blobs)):
         if (text := damaged.text(blob)) is not None:
             history.write_blob(text)
@@ -274,18 +271,10 @@ def _rebuild(
 def _message_and_time(damaged: _DamagedRun, attempt: Attempt) -> tuple[str, float]:
     """The old commit's message and time, or as much of them as the journal knows."""
     if damaged.history is not None:
-        try:
-            return damaged.history.message_of(attempt.commit), damaged.history.time_of(
-                attempt.commit
-            )
-        except HistoryError:
-            pass
+        with contextlib.suppress(HistoryError):
+            return damaged.history.message_and_time(attempt.commit)
     item = next((i for i in damaged.state.items if i.id == attempt.item), None)
-    message = History.message_for(
-        subject=f"{item.id}: {item.text}" if item else "seed kernel",
-        round_number=attempt.round,
-        item=attempt.item,
-        verdict=attempt.verdict,
-        ratio=attempt.measurement.ratio,
-    )
+    subject = f"{item.id}: {item.text}" if item else "seed kernel"
+    ratio = attempt.measurement.ratio
+    message = History.message_for(subject, attempt.round, attempt.item, attempt.verdict, ratio)
     return message, attempt.at

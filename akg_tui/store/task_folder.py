@@ -7,11 +7,11 @@ find out.
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import re
 import stat
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from akg_tui.store.filesystem import is_file, is_folder, sync_folder, unseen, wr
 from akg_tui.store.task_toml import field_lines, parse_task
 
 Bound = dict[str, ast.stmt]
+Check = Callable[[Path, bytes], None]
 
 
 def check_reference(path: Path, source: bytes) -> None:
@@ -30,9 +31,7 @@ def check_reference(path: Path, source: bytes) -> None:
     assignment is taken on trust.
     """
     bound = _bound(_parse(path, source).body)
-    model = _required(path, bound, "Model", "class Model(torch.nn.Module) with forward(self, …)")
-    if isinstance(model, ast.FunctionDef | ast.AsyncFunctionDef):
-        raise BadTask(path, model.lineno, "Model", "is a function, expected a class")
+    model = _model(path, bound, "Model", "class Model(torch.nn.Module) with forward(self, …)")
     if isinstance(model, ast.ClassDef) and _lacks_forward(model, bound):
         raise BadTask(
             path, model.lineno, "Model", "has no method forward, expected def forward(self, …)"
@@ -45,9 +44,7 @@ def check_reference(path: Path, source: bytes) -> None:
 def check_kernel(path: Path, source: bytes) -> None:
     """A kernel parses, and has ModelNew."""
     bound = _bound(_parse(path, source).body)
-    model = _required(path, bound, "ModelNew", "class ModelNew with Model's constructor and call")
-    if isinstance(model, ast.FunctionDef | ast.AsyncFunctionDef):
-        raise BadTask(path, model.lineno, "ModelNew", "is a function, expected a class")
+    _model(path, bound, "ModelNew", "class ModelNew with Model's constructor and call")
 
 
 def _parse(path: Path, source: bytes) -> ast.Module:
@@ -70,15 +67,20 @@ def _required(path: Path, bound: Bound, name: str, expected: str) -> ast.stmt:
     return bound[name]
 
 
+def _model(path: Path, bound: Bound, name: str, expected: str) -> ast.stmt:
+    model = _required(path, bound, name, expected)
+    if isinstance(model, ast.FunctionDef | ast.AsyncFunctionDef):
+        raise BadTask(path, model.lineno, name, "is a function, expected a class")
+    return model
+
+
 def _bound(body: list[ast.stmt]) -> Bound:
     """The names that a module's top level binds; of several, the last counts."""
     names: Bound = {}
     for statement in body:
         match statement:
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
-                names[name] = statement
-            case ast.AsyncFunctionDef(name=name):
-                names[name] = statement
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                names[statement.name] = statement
             case ast.Assign(targets=targets):
                 names |= {t.id: statement for t in targets if isinstance(t, ast.Name)}
             case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None:
@@ -93,8 +95,6 @@ def _bound(body: list[ast.stmt]) -> Bound:
                 names |= _bound(inner) | _bound(other) | _bound(last)
             case ast.With(body=inner):
                 names |= _bound(inner)
-            case _:
-                continue
     return names
 
 
@@ -127,11 +127,7 @@ def _check_callable(path: Path, name: str, function: ast.stmt) -> None:
                 told = ", ".join(argument.arg for argument in needed)
                 message = f"needs arguments ({told}), expected to be called without any"
                 raise BadTask(path, function.lineno, name, message)
-        case _:
-            return
 
-
-__all__ = ["TASK_FILE", "BadTask", "TaskFolder", "load_task", "write_task"]
 
 TASK_FILE = "task.toml"
 TOOL_FILES = ("tools.yaml", "domain_tools.yaml")
@@ -150,14 +146,6 @@ class TaskFolder:
     tools: tuple[tuple[str, str], ...] = ()
     """Files of tool definitions, as (name, text); what they say is the agent's to check."""
 
-    @property
-    def reference_sha256(self) -> str:
-        return hashlib.sha256(self.reference.encode()).hexdigest()
-
-    @property
-    def kernel_sha256(self) -> str:
-        return hashlib.sha256(self.kernel.encode()).hexdigest()
-
 
 def load_task(folder: Path) -> TaskFolder:
     """Read and check a task folder.
@@ -173,18 +161,16 @@ def load_task(folder: Path) -> TaskFolder:
     if not folder.is_dir():
         raise BadTask(folder, None, "", "is not a folder, expected one with task.toml")
     if not path.exists():
-        raise BadTask(
-            folder,
-            None,
-            "",
+        message = (
             "has no task.toml; make a task with: "
-            "akg-tui new DIR --reference reference.py --kernel kernel.py",
+            "akg-tui new DIR --reference reference.py --kernel kernel.py"
         )
+        raise BadTask(folder, None, "", message)
     toml = _text(path, _read(path))
     task = parse_task(path, toml)
     lines = field_lines(toml)
 
-    def source(field: str, name: str) -> tuple[Path, bytes]:
+    def source(field: str, name: str, check: Check) -> str:
         named = folder / name
         line = lines.get(("files", field))
         if not is_file(named):
@@ -193,18 +179,14 @@ def load_task(folder: Path) -> TaskFolder:
         if not named.resolve().is_relative_to(folder.resolve()):
             message = f"{name} is a link that leads out of the folder, expected a file in it"
             raise BadTask(path, line, f"files.{field}", message)
-        return named, _read(named)
+        return _source(named, check)
 
-    reference_path, reference = source("reference", task.files.reference)
-    check_reference(reference_path, reference)
-    kernel_path, kernel = source("editable", task.files.editable)
-    check_kernel(kernel_path, kernel)
     return TaskFolder(
         path=folder,
         task=task,
         toml=toml,
-        reference=_text(reference_path, reference),
-        kernel=_text(kernel_path, kernel),
+        reference=source("reference", task.files.reference, check_reference),
+        kernel=source("editable", task.files.editable, check_kernel),
         tools=_tools(folder, task, lines.get(("agent", "tools"))),
     )
 
@@ -243,26 +225,22 @@ def write_task(
         If a file or a setting cannot be used, or the folder has files or cannot be
         written. What was begun is taken away again.
     """
-    reference_bytes, kernel_bytes = _read(reference), _read(kernel)
-    check_reference(reference, reference_bytes)
-    check_kernel(kernel, kernel_bytes)
-    _text(reference, reference_bytes)
-    _text(kernel, kernel_bytes)
+    sources = _source(reference, check_reference), _source(kernel, check_kernel)
     if not arch.isprintable():
         raise BadTask(folder / TASK_FILE, None, "target.arch", "has characters without a glyph")
     op = re.sub(r"[^A-Za-z0-9_.-]", "_", folder.resolve().name)[:64] or "kernel"
     toml = _toml(op, backend, dsl, arch)
     parse_task(folder / TASK_FILE, toml)
     # task.toml last: a folder that has it is complete.
-    files = {"reference.py": reference_bytes, "kernel.py": kernel_bytes, TASK_FILE: toml.encode()}
+    files = dict(zip(("reference.py", "kernel.py", TASK_FILE), (*sources, toml), strict=True))
     made = not folder.exists()
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise BadTask(folder, None, "", "has files in it, expected a new or an empty folder")
-        for name, data in files.items():
-            write_synced(folder / name, data)
+        for name, text in files.items():
+            write_synced(folder / name, text.encode())
             written.append(folder / name)
         sync_folder(folder)
     except OSError as error:
@@ -310,6 +288,12 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise BadTask(path, None, "", f"cannot be read: {error.strerror}") from error
+
+
+def _source(path: Path, check: Check) -> str:
+    data = _read(path)
+    check(path, data)
+    return _text(path, data)
 
 
 def _text(path: Path, data: bytes) -> str:

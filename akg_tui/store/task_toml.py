@@ -9,6 +9,8 @@ import difflib
 import math
 import re
 import tomllib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -26,6 +28,7 @@ _WORDS = {
     "bool": "true or false",
 }
 _LARGEST = 2**63 - 1
+_Faults = Callable[[tuple[str, ...], str], BadTask]
 _BARE_OR_QUOTED = r"""[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*'"""
 _DOTTED = rf"(?:{_BARE_OR_QUOTED})(?:\s*\.\s*(?:{_BARE_OR_QUOTED}))*"
 _HEADER = re.compile(rf"\s*(\[?)\[\s*({_DOTTED})\s*\]")
@@ -43,7 +46,7 @@ def parse_task(path: Path, text: str) -> Task:
         raise BadTask(path, line, "", f"not valid TOML: {message}") from None
     except RecursionError:
         raise BadTask(path, 1, "", "not valid TOML: nested too deeply") from None
-    bad = _Faults(path, field_lines(text))
+    bad = partial(_bad, path, field_lines(text))
     _check_numbers(plain, (), bad)
     try:
         task = msgspec.convert(plain, Task, strict=True)
@@ -86,18 +89,14 @@ def _keys(dotted: str) -> tuple[str, ...]:
     return tuple(part.strip().strip("\"'") for part in re.findall(_BARE_OR_QUOTED, dotted))
 
 
-class _Faults:
-    """Makes the errors of one file: with the line of the field, or of the table around it."""
-
-    def __init__(self, path: Path, lines: dict[tuple[str, ...], int]) -> None:
-        self._path = path
-        self._lines = lines
-
-    def __call__(self, field: tuple[str, ...], message: str) -> BadTask:
-        known = field
-        while known and known not in self._lines:
-            known = known[:-1]
-        return BadTask(self._path, self._lines.get(known, 1), ".".join(field), message)
+def _bad(
+    path: Path, lines: dict[tuple[str, ...], int], field: tuple[str, ...], message: str
+) -> BadTask:
+    """The error with the line of the field, or of the table around it."""
+    known = field
+    while known and known not in lines:
+        known = known[:-1]
+    return BadTask(path, lines.get(known, 1), ".".join(field), message)
 
 
 def _check_numbers(value: Any, field: tuple[str, ...], bad: _Faults) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from akg_tui.core.task import Agent
 from akg_tui.engine import run_service
-from akg_tui.engine.run_service import Limits, ResumeRequest, RunFault, RunRequest
+from akg_tui.engine.run_service import Limits, RunFault, RunRequest
 from akg_tui.view.language import retold, tr
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def watched(path: Path, *, steer: bool) -> Followed:
 async def resumed(path: Path) -> Engine:
     """A run at rest, taken up again. Raises what `run_service.resume` raises, and `Unfit`."""
     try:
-        run = await asyncio.to_thread(run_service.resume, ResumeRequest(path))
+        run = await asyncio.to_thread(run_service.resume, path)
         return run_service.engine_for(run)
     except RunFault as fault:
         raise _at_field(fault) from fault

@@ -23,7 +23,8 @@ from akg_tui.core.phases import Gate, Mode, Phase
 from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.core.task import Policy, Task
 from akg_tui.engine.engine import Engine
-from akg_tui.store.run_folder import RunFolder, read_state
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.run_list import read_state
 from akg_tui.store.task_folder import load_task
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import REFERENCE, Clock

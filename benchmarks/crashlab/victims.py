@@ -26,7 +26,7 @@ from akg_tui.core import events as ev
 from akg_tui.store.errors import StoreError
 from akg_tui.store.journal import Journal
 from akg_tui.store.journal_format import Prepared
-from akg_tui.store.run_folder import read_state
+from akg_tui.store.run_list import read_state
 from benchmarks.crashlab import disk_faults
 from benchmarks.crashlab.disk_faults import How, Step
 from benchmarks.crashlab.lab import Case

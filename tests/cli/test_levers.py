@@ -10,7 +10,8 @@ import pytest
 from akg_tui.cli import main
 from akg_tui.core import events as ev
 from akg_tui.store.journal import read
-from akg_tui.store.run_folder import RunFolder, read_state
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.run_list import read_state
 from tests.engine.runs import create, engine
 from tests.engine.test_engine import best_in_git
 

@@ -13,7 +13,8 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Mode
 from akg_tui.store.journal import read
-from akg_tui.store.run_folder import RunFolder, read_state
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.run_list import read_state
 from tests.engine.runs import create, engine
 from tests.engine.test_attach import at_work, until
 

@@ -17,7 +17,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.summary import summarize
 from akg_tui.resources import sample_kernels
 from akg_tui.store.journal import read
-from akg_tui.store.run_folder import read_state
+from akg_tui.store.run_list import read_state
 from tests.engine.runs import make_task
 from tests.lab.family import Family
 from tests.lab.player import Direction, Player

@@ -87,12 +87,12 @@ def test_a_task_whose_file_has_an_impossible_name_names_the_field(
 def test_what_may_not_be_looked_at_is_neither_file_nor_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def barred(self: Path, **_: object) -> None:
-        raise PermissionError(13, "Permission denied", str(self))
+    def barred(path: Path, **_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
 
     assert (unseen(tmp_path), is_folder(tmp_path)) == ("", True)
     assert unseen(tmp_path / "nothing") == ""
-    monkeypatch.setattr(Path, "stat", barred)
+    monkeypatch.setattr("os.stat", barred)
     assert unseen(tmp_path) == "Permission denied"
     assert not is_file(tmp_path)
     assert not is_folder(tmp_path)
@@ -104,7 +104,7 @@ def test_what_no_command_foresaw_of_the_disk_is_still_one_line(
     def full(folder: Path) -> None:
         raise OSError(28, "No space left on device", "/var/\x1b[2J\n")
 
-    monkeypatch.setattr("akg_tui.store.run_folder.list_runs", full)
+    monkeypatch.setattr("akg_tui.store.run_list.list_runs", full)
     assert main(["runs"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("No space left on device")

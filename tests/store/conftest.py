@@ -18,3 +18,12 @@ def run(task: TaskFolder) -> Iterator[RunFolder]:
     opened = scripted.create_run(task)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def played(run: RunFolder) -> RunFolder:
+    """A run at its end, closed: KEEP (seed), KEEP, FAIL, DISCARD, KEEP, FAIL, DISCARD."""
+    scripted.recover(run)
+    scripted.play(run)
+    run.close()
+    return run

@@ -41,7 +41,8 @@ PROGRAM = """
 import os, sys
 from pathlib import Path
 from akg_tui.store.errors import StoreError
-from akg_tui.store.run_folder import RunFolder, read_state
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.run_list import read_state
 from benchmarks.crashlab import disk_faults
 from tests.store import scripted
 run, error = Path(sys.argv[1]), int(sys.argv[2])

@@ -14,18 +14,10 @@ import pytest
 from akg_tui.core import events as ev
 from akg_tui.store.errors import JournalDamaged, JournalTooNew, JournalWriteError, StoreError
 from akg_tui.store.history import broken_refs
-from akg_tui.store.run_folder import RunFolder, read_state
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.run_list import read_state
 from akg_tui.store.task_folder import TaskFolder
 from tests.store import scripted
-
-
-@pytest.fixture
-def played(run: RunFolder) -> RunFolder:
-    """A run at its end, closed."""
-    scripted.recover(run)
-    scripted.play(run)
-    run.close()
-    return run
 
 
 def resumes(path: Path, like: RunFolder) -> None:

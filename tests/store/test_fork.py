@@ -15,18 +15,16 @@ from akg_tui.store import fork as fork_module
 from akg_tui.store.errors import HistoryError, RunFolderError
 from akg_tui.store.fork import fork_run
 from akg_tui.store.journal import read
-from akg_tui.store.run_folder import RunFolder, list_runs, read_state
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.run_list import list_runs, read_state
 from tests.store import scripted
 from tests.store.test_run_folder import everything, git
 
 
 @pytest.fixture
-def parent(run: RunFolder) -> Path:
+def parent(played: RunFolder) -> Path:
     """A run that is over, after six rounds."""
-    scripted.recover(run)
-    scripted.play(run)
-    run.close()
-    return run.path
+    return played.path
 
 
 def forked(parent: Path, number: int) -> fork_module.Fork:
@@ -42,15 +40,15 @@ def test_a_fork_holds_its_parents_history_up_to_the_round_and_says_where_it_is_f
     assert everything(parent) == before
     lines = (made.path / "events.jsonl").read_bytes().splitlines(keepends=True)
     theirs = (parent / "events.jsonl").read_bytes().splitlines(keepends=True)
-    assert lines[:-1] == theirs[: made.seq]
+    assert lines[:-1] == theirs[: made.origin.seq]
     state = read_state(made.path)
     assert state == made.state
     assert (state.settled, state.phase, state.run_id) == (4, Phase.DECIDE, made.path.name)
     origin = state.forked
     assert origin is not None
-    assert (origin.parent, origin.seq, origin.round) == (parent.name, made.seq, 4)
+    assert (origin.parent, origin.seq, origin.round) == (parent.name, made.origin.seq, 4)
     # What the parent's own next line calls the last line of the fork's history.
-    assert f'"prev":"{origin.hash}"'.encode() in theirs[made.seq]
+    assert f'"prev":"{origin.hash}"'.encode() in theirs[made.origin.seq]
 
 
 def test_a_fork_needs_nothing_of_its_parent(parent: Path) -> None:
@@ -164,9 +162,9 @@ def test_a_fork_killed_before_its_rename_is_no_run(
 def test_a_fork_holds_the_lines_of_its_parent_byte_for_byte(parent: Path) -> None:
     made = forked(parent, 3)
     theirs, ours = (path / "events.jsonl" for path in (parent, made.path))
-    copied = ours.read_bytes().split(b"\n")[: made.seq]
-    assert copied == theirs.read_bytes().split(b"\n")[: made.seq]
-    assert read(ours)[made.seq].event.hash == made.hash
+    copied = ours.read_bytes().split(b"\n")[: made.origin.seq]
+    assert copied == theirs.read_bytes().split(b"\n")[: made.origin.seq]
+    assert read(ours)[made.origin.seq].event.hash == made.origin.hash
 
 
 def test_git_knows_the_chain_of_a_fork(parent: Path) -> None:

@@ -103,7 +103,7 @@ def test_an_object_left_broken_by_a_power_loss_is_written_again(
     with pytest.raises(HistoryError, match=blob):
         again.read_blob(blob)
     assert attempt(again, TEXT) == commit
-    again.check_commit(commit)
+    again.read_commit(commit)
     assert git(history.path, "show", f"{commit}:kernel.py") == TEXT
 
 

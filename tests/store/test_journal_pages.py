@@ -103,7 +103,7 @@ def test_a_state_of_the_past_of_a_growing_torn_journal_is_the_fold_of_its_beginn
         path.write_bytes(beginning + partly)
         while tail.more():
             assert tail.records is past.records
-            past.take(tail.fresh)
+            past.extend()
         assert len(past) == stop
         for seq in (stop, known or 1, (stop + known) // 2 or 1):
             assert past.at(seq) == fold(run()[:seq])
@@ -119,7 +119,7 @@ def test_what_is_held_does_not_grow_with_the_journal(tmp_path: Path) -> None:
         (folder / "events.jsonl").write_bytes(b"".join(lines_of(list(said))))
         tail = JournalTail(folder / "events.jsonl", chunk=4_000)
         while tail.more():
-            assert len(tail.fresh) < 40, "no more than a chunk is held while it is read"
+            assert len(tail._scanned.records) < 40, "no more than a chunk is held while it is read"
         with RunLock.acquire(folder) as lock:
             journal = Journal.open(folder / "events.jsonl", lock=lock)
             journal.append(ev.HintGiven(text="one more"), 1.0)

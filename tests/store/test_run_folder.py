@@ -22,7 +22,8 @@ from akg_tui.store.errors import (
     StoreError,
 )
 from akg_tui.store.journal import read
-from akg_tui.store.run_folder import RunFolder, list_runs, read_state
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.run_list import list_runs, read_state
 from akg_tui.store.task_folder import TaskFolder
 from tests.store import scripted
 
@@ -196,7 +197,7 @@ def test_a_journal_that_breaks_the_rules_is_refused(run: RunFolder) -> None:
     run.close()
     with pytest.raises(JournalDamaged, match="breaks the rules") as damage:
         RunFolder.open(run.path)
-    assert damage.value.seq == 2
+    assert damage.value.line == 2
     assert list_runs(run.path)[0].status == "damaged"
 
 

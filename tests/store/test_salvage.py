@@ -16,20 +16,12 @@ from akg_tui.store.checkup import Health, check_run
 from akg_tui.store.errors import JournalTooNew, RunFolderError, RunLocked, StoreError
 from akg_tui.store.fork import fork_run
 from akg_tui.store.journal_format import continued
-from akg_tui.store.run_folder import RunFolder, read_state
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.run_list import read_state
 from akg_tui.store.salvage import salvage
 from akg_tui.store.task_folder import TaskFolder, load_task
 from tests.store import scripted
 from tests.store.test_disk_trouble import signed
-
-
-@pytest.fixture
-def played(run: RunFolder) -> RunFolder:
-    """A run at its end, closed: KEEP (seed), KEEP, FAIL, DISCARD, KEEP, FAIL, DISCARD."""
-    scripted.recover(run)
-    scripted.play(run)
-    run.close()
-    return run
 
 
 def loose(run: Path, oid: str) -> Path:

@@ -9,8 +9,8 @@ import pytest
 
 from akg_tui.core.task import Task
 from akg_tui.resources import sample_kernels, sample_names
-from akg_tui.store.errors import StoreError
-from akg_tui.store.task_folder import BadTask, load_task, write_task
+from akg_tui.store.errors import BadTask, StoreError
+from akg_tui.store.task_folder import load_task, write_task
 from akg_tui.store.task_toml import field_lines
 from tests.store.scripted import KERNEL, REFERENCE, TOML, make_task
 

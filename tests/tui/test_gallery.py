@@ -14,7 +14,7 @@ import pytest
 from akg_tui.cli import main
 from akg_tui.core.fold import evolve
 from akg_tui.store.errors import RunFolderError
-from akg_tui.store.run_folder import read_state
+from akg_tui.store.run_list import read_state
 from akg_tui.tui.app import WorkbenchApp
 from benchmarks.gallery import pictures as gallery
 from benchmarks.gallery import recorded_run

@@ -20,7 +20,8 @@ from akg_tui.engine import run_service
 from akg_tui.engine.run_service import RunRequest
 from akg_tui.store.errors import RunLocked
 from akg_tui.store.run_at_rest import discard_run
-from akg_tui.store.run_folder import RunFolder, read_state
+from akg_tui.store.run_folder import RunFolder
+from akg_tui.store.run_list import read_state
 from akg_tui.tui import run_start
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.garbage_collection import Sweeper
@@ -218,7 +219,7 @@ async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
 async def test_a_run_at_rest_is_resumed_and_worked_to_its_end(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_service, "_connector", lambda run: FakeJudge)
+    monkeypatch.setattr(run_service, "_judge", lambda run, on_progress: FakeJudge(on_progress))
     async with listed(folder) as stage:
         await stage.at("runs/open")
         assert stage.runs.here is not None

@@ -14,7 +14,7 @@ from msgspec import Struct
 from akg_tui.core.events import PlanChange, PlannedItem
 from akg_tui.core.plan.knobs import read_setting
 from akg_tui.core.plan.plan_document import item_words
-from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_RATIONALE
+from akg_tui.core.plan.submission import MAX_ITEM_TEXT, MAX_RATIONALE, folded
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 
@@ -85,10 +85,10 @@ def read_plan_edit(text: str, state: RunState) -> PlanChange:
 def _known_by_their_words(lines: list[_Line], state: RunState) -> list[_Line]:
     """A line that lost its id, or was taken over already, is the pending item it reads like."""
     listed = {line.item for line in lines if line.item}
-    free = {_folded(item.text): item for item in state.pending if item.id not in listed}
+    free = {folded(item.text): item for item in state.pending if item.id not in listed}
     found: list[_Line] = []
     for line in lines:
-        item = None if line.item else free.pop(_folded(line.text), None)
+        item = None if line.item else free.pop(folded(line.text), None)
         why = line.rationale or (item.rationale if item else "")
         found.append(line if item is None else _Line(line.number, item.id, item.text, why))
     return found
@@ -99,25 +99,21 @@ def _order(
 ) -> tuple[tuple[str, ...], list[PlannedItem]]:
     """All that will be pending in the order of the lines, and the new items among it."""
     pending = [item.id for item in state.pending]
-    open_texts = {_folded(item.text) for item in state.pending}
+    open_texts = {folded(item.text) for item in state.pending}
     if state.active is not None:
-        open_texts.add(_folded(state.item(state.active).text))
+        open_texts.add(folded(state.item(state.active).text))
     order: list[str] = []
     added: list[PlannedItem] = []
     for line in lines:
         if line.item in pending:
             order.append(line.item)
-        elif not line.item and _folded(line.text) not in open_texts:
-            open_texts.add(_folded(line.text))
+        elif not line.item and folded(line.text) not in open_texts:
+            open_texts.add(folded(line.text))
             item_id = f"p{len(state.items) + len(added) + 1}"
             added.append(PlannedItem(item_id, line.text, line.rationale))
             order.append(item_id)
     rest = [item_id for item_id in pending if item_id not in order and item_id not in dropped]
     return (*order, *rest), added
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.lower().split())
 
 
 def _read_lines(text: str, shown: Mapping[str, tuple[str, str]]) -> list[_Line]:

@@ -98,12 +98,6 @@ def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
     return tuple(knobs.values())
 
 
-def require_knobs(lines: Sequence[str]) -> None:
-    """Raise `BadKnob` unless the kernel declares a readable knob."""
-    if not find_knobs(lines):
-        raise BadKnob(HOW_TO_DECLARE)
-
-
 def with_value(line: str, value: Value) -> str:
     """The declaration `line` with another current value, all else as it was."""
     match = _LINE.match(line)

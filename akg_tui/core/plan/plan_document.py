@@ -14,8 +14,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct
 
-from akg_tui.core.measurement import Interval
-from akg_tui.core.phases import ItemState
+from akg_tui.core.phases import SETTLED, ItemState
 from akg_tui.core.plan.knobs import Value, read_setting
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Item, RunState
@@ -41,15 +40,11 @@ def cell(text: str, width: int = REASON_WIDTH) -> str:
     return one_line(text, width).replace("|", "¦")
 
 
-def _ratio(interval: Interval | None) -> str:
-    return str(interval) if interval else "-"
-
-
 def _row(item: Item) -> str:
     cells = (
         item.id,
         item.word,
-        _ratio(item.ratio),
+        str(item.ratio or "-"),
         cell(item.text, ITEM_WIDTH),
         cell(item.reason) or "-",
         item.commit[:7] or "-",
@@ -175,7 +170,7 @@ _HEAD = (
     "| direction | items | kept | discarded | failed | other | best ratio | last |",
     "|---|---|---|---|---|---|---|---|",
 )
-_COUNTED = (ItemState.KEPT, ItemState.DISCARDED, ItemState.FAILED)
+_COUNTED = tuple(SETTLED.values())
 
 
 @lru_cache(maxsize=8192)  # rendered anew after every event
@@ -219,8 +214,6 @@ def folded_rows(items: Sequence[Item], room: int) -> list[str]:
 
 HEADING = "# Tried settings"
 
-_TRIED = (ItemState.KEPT, ItemState.DISCARDED, ItemState.FAILED)
-
 
 class Tried(Struct, frozen=True):
     """A measured setting. `over_seed` is its speed over the seed's; None: failed or undone."""
@@ -233,12 +226,13 @@ def render_tried(state: RunState) -> str:
     """The list, or "" while PLAN.md shows every setting itself."""
     folded, _ = split_settled(state)
     # Rows of PLAN.md compare with the best of their time, which an undo takes back.
-    if not any(read_setting(item.text) for item in (*folded, *_undone(state))):
+    undone = (item for item in state.items if item.undone)
+    if not any(read_setting(item.text) for item in (*folded, *undone)):
         return ""
     lines = [HEADING]
     names: list[str] = []
     for item in state.items:
-        setting = read_setting(item.text) if item.state in _TRIED else {}
+        setting = read_setting(item.text) if item.state in _COUNTED else {}
         if not setting or item.attempt is None:
             continue
         ordered = sorted(setting)
@@ -251,10 +245,6 @@ def render_tried(state: RunState) -> str:
         row = [*(setting[name] for name in names), speed]
         lines.append(json.dumps(row, separators=(",", ":"), ensure_ascii=True))
     return "\n".join(lines)
-
-
-def _undone(state: RunState) -> list[Item]:
-    return [item for item in state.items if item.undone]
 
 
 def read_tried(lines: Iterable[str]) -> list[Tried] | None:

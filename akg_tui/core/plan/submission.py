@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from akg_tui.core.commands import ReportDiagnosis
+from akg_tui.core.commands import Refusal, ReportDiagnosis
 from akg_tui.core.events import PlannedItem
-from akg_tui.core.phases import ItemState
+from akg_tui.core.phases import SETTLED
 from akg_tui.core.plan.knobs import read_setting, setting_key, without_setting
 from akg_tui.core.state import Item, RunState
 
@@ -23,7 +23,6 @@ LEAST_ITEMS = 3
 # in alternatives.
 SEARCHERS = frozenset({"sweep"})
 
-_REMEMBERED = frozenset({ItemState.KEPT, ItemState.DISCARDED, ItemState.FAILED})
 _FILLERS = frozenset({"and", "change", "only", "set", "the", "to", "try", "use", "using", "with"})
 
 
@@ -36,13 +35,13 @@ def least_items(state: RunState) -> int:
     return min(least, max(1, policy.max_rounds - state.settled))
 
 
-def plan_fault(state: RunState, items: Sequence[PlannedItem]) -> str | None:
-    """Why these items are no plan, in a sentence that names the item; None when they are."""
+def check_plan(state: RunState, items: Sequence[PlannedItem]) -> None:
+    """Raise `Refusal`, which names the item, unless these items are a plan."""
     least = least_items(state)
     if not least <= len(items) <= MAX_PLAN_ITEMS:
-        return f"a plan has {least} to {MAX_PLAN_ITEMS} items, not {len(items)}"
-    earlier = [item for item in state.items if item.state in _REMEMBERED]
-    texts = {_words(past.text): past for past in earlier}
+        raise Refusal(f"a plan has {least} to {MAX_PLAN_ITEMS} items, not {len(items)}")
+    earlier = [item for item in state.items if item.state in SETTLED.values()]
+    texts = {folded(past.text): past for past in earlier}
     settings: dict[_Setting, list[Item]] = {}
     for past in earlier:
         if setting := _setting(past.text):
@@ -50,20 +49,23 @@ def plan_fault(state: RunState, items: Sequence[PlannedItem]) -> str | None:
     seen: list[PlannedItem] = []
     for number, item in enumerate(items, 1):
         if fault := _form_fault(item):
-            return f"item {number}: {fault}"
-        if again := texts.get(_words(item.text)) or _same_setting(item, settings):
-            return f"item {number} repeats {again.id}, which was {again.word} ({again.reason})"
+            raise Refusal(f"item {number}: {fault}")
+        alike = settings.get(_setting(item.text), ())
+        same = (past for past in alike if _says_the_same(item.text, past.text))
+        if again := texts.get(folded(item.text)) or next(same, None):
+            raise Refusal(
+                f"item {number} repeats {again.id}, which was {again.word} ({again.reason})"
+            )
         if any(_same(item, other) for other in seen):
-            return f"item {number} repeats another item of this plan: {item.text}"
+            raise Refusal(f"item {number} repeats another item of this plan: {item.text}")
         seen.append(item)
-    return None
 
 
 _Setting = tuple[tuple[str, str], ...]
 
 
 def _form_fault(item: PlannedItem) -> str | None:
-    if not _words(item.text) or len(item.text) > MAX_ITEM_TEXT:
+    if not folded(item.text) or len(item.text) > MAX_ITEM_TEXT:
         return f"its text must have 1 to {MAX_ITEM_TEXT} characters"
     rationale = " ".join(item.rationale.split())
     if not MIN_RATIONALE <= len(rationale) <= MAX_RATIONALE:
@@ -71,12 +73,13 @@ def _form_fault(item: PlannedItem) -> str | None:
             f"its rationale must have {MIN_RATIONALE} to {MAX_RATIONALE} characters, "
             f"not {len(rationale)}: say why it should be faster"
         )
-    if _words(rationale) == _words(item.text):
+    if folded(rationale) == folded(item.text):
         return "its rationale only says the text again: say why it should be faster"
     return None
 
 
-def _words(text: str) -> str:
+def folded(text: str) -> str:
+    """`text` with blanks squeezed, in small letters: equal for two texts that say the same."""
     return " ".join(text.lower().split())
 
 
@@ -96,15 +99,8 @@ def _says_the_same(left: str, right: str) -> bool:
     return not one or not other or one == other
 
 
-def _same_setting(item: PlannedItem, settings: dict[_Setting, list[Item]]) -> Item | None:
-    for past in settings.get(_setting(item.text), ()):
-        if _says_the_same(item.text, past.text):
-            return past
-    return None
-
-
 def _same(left: PlannedItem, right: PlannedItem) -> bool:
-    if _words(left.text) == _words(right.text):
+    if folded(left.text) == folded(right.text):
         return True
     setting = _setting(left.text)
     same = bool(setting) and setting == _setting(right.text)
@@ -117,41 +113,37 @@ MAX_ENTRIES = 20
 MIN_DIRECTION, MAX_ENTRY = 5, 300
 
 
-def report_fault(report: ReportDiagnosis) -> str | None:
-    """Why this report is no diagnosis, in a sentence; None when it is one."""
-    cause = _same_words(report.cause)
+def check_report(report: ReportDiagnosis) -> None:
+    """Raise `Refusal` unless this report is a diagnosis."""
+    cause = folded(report.cause)
     if not MIN_CAUSE <= len(cause) <= MAX_CAUSE:
-        return f"the cause must have {MIN_CAUSE} to {MAX_CAUSE} characters, not {len(cause)}"
+        raise Refusal(
+            f"the cause must have {MIN_CAUSE} to {MAX_CAUSE} characters, not {len(cause)}"
+        )
     if len({letter for letter in cause if letter.isalnum()}) < MIN_LETTERS:
-        return "the cause says nothing: name what the failed attempts have in common"
+        raise Refusal("the cause says nothing: name what the failed attempts have in common")
     if not report.directions:
-        return "a diagnosis needs at least one direction to try"
-    if fault := _entries_fault("direction", report.directions, MIN_DIRECTION):
-        return fault
-    if fault := _entries_fault("avoid", report.avoid, 1):
-        return fault
-    avoided = {_same_words(text) for text in report.avoid}
+        raise Refusal("a diagnosis needs at least one direction to try")
+    _check_entries("direction", report.directions, MIN_DIRECTION)
+    _check_entries("avoid", report.avoid, 1)
+    avoided = {folded(text) for text in report.avoid}
     for number, text in enumerate(report.directions, 1):
-        if _same_words(text) in avoided:
-            return f"direction {number} is what the report says to avoid: {text}"
-        if _same_words(text) == cause:
-            return f"direction {number} only says the cause again"
-    return None
+        if folded(text) in avoided:
+            raise Refusal(f"direction {number} is what the report says to avoid: {text}")
+        if folded(text) == cause:
+            raise Refusal(f"direction {number} only says the cause again")
 
 
-def _same_words(text: str) -> str:
-    return " ".join(text.lower().split())
-
-
-def _entries_fault(what: str, texts: Sequence[str], least: int) -> str | None:
+def _check_entries(what: str, texts: Sequence[str], least: int) -> None:
     if len(texts) > MAX_ENTRIES:
-        return f"at most {MAX_ENTRIES} entries of {what}, not {len(texts)}"
+        raise Refusal(f"at most {MAX_ENTRIES} entries of {what}, not {len(texts)}")
     seen: set[str] = set()
     for number, text in enumerate(texts, 1):
-        words = _same_words(text)
+        words = folded(text)
         if not least <= len(words) <= MAX_ENTRY:
-            return f"{what} {number} must have {least} to {MAX_ENTRY} characters, not {len(words)}"
+            raise Refusal(
+                f"{what} {number} must have {least} to {MAX_ENTRY} characters, not {len(words)}"
+            )
         if words in seen:
-            return f"{what} {number} stands there twice: {text}"
+            raise Refusal(f"{what} {number} stands there twice: {text}")
         seen.add(words)
-    return None

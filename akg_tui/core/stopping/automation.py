@@ -64,26 +64,13 @@ class AutomationPolicy(
     def __post_init__(self) -> None:
         logic = self.logic.upper()
         force_setattr(self, "logic", logic if logic in _LOGICS else "AND")
-        if self.max_experiments is not None and self.max_experiments < 1:
-            force_setattr(self, "max_experiments", None)
-        if self.max_tokens is not None and self.max_tokens < 1:
-            force_setattr(self, "max_tokens", None)
+        for name in ("max_experiments", "max_tokens"):
+            if (getattr(self, name) or 0) < 1:
+                force_setattr(self, name, None)
 
     @property
     def strict(self) -> bool:
         return self.strict_heuristics is not False
-
-    @property
-    def is_null(self) -> bool:
-        """Whether no field is set that could stop a run: equal to no policy."""
-        limits = (
-            self.max_experiments,
-            self.max_tokens,
-            self.strict_heuristics,
-            self.max_cost_usd,
-            self.max_wall_clock,
-        )
-        return not self.goals and all(value is None for value in limits)
 
 
 # What a task without a word about it has: budgets and tools decide, phrases do not. A
@@ -95,7 +82,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     """What the stop rules need to know of a run, after a round.
 
     `experiments` are counted as the policy says, `tokens` are the run's. `reply` is the
-    model's closing text; `queue_empty` means that no plan item is pending or active.
+    model's closing text.
     """
 
     rounds: int
@@ -105,12 +92,14 @@ class Facts(Struct, frozen=True, kw_only=True):
     reply: str = ""
     goals_met: bool = False
     guardrail_blocking: bool = False
-    queue_empty: bool = False
 
 
 def null_if_empty(policy: AutomationPolicy | None) -> AutomationPolicy | None:
-    """`policy`, or None when it sets nothing."""
-    return None if policy is None or policy.is_null else policy
+    """`policy`, or None when it sets no field that could stop a run."""
+    if policy is None:
+        return None
+    unset = AutomationPolicy(logic=policy.logic, count=policy.count, max_rounds=policy.max_rounds)
+    return None if policy == unset else policy
 
 
 def stop_conditions(policy: AutomationPolicy | None, facts: Facts) -> tuple[str, ...]:

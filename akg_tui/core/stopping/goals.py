@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
@@ -82,10 +82,7 @@ def read_goal(text: str) -> Goal:
         raise BadGoal(f"{number!r} is not a number") from None
     if not math.isfinite(value):
         raise BadGoal(f"{number} is not a finite number")
-    return Goal(metric, _OPERATOR[operator], value)
-
-
-_OPERATOR: dict[str, Operator] = {">": ">", ">=": ">=", "<": "<", "<=": "<=", "==": "=="}
+    return Goal(metric, cast("Operator", operator), value)
 
 
 def meets(goal: Goal, metrics: Metrics) -> bool:

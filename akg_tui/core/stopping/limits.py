@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from akg_tui.core.model_info import UnknownPrice, Usage, cost_usd
+from akg_tui.core.model_info import KINDS, UnknownPrice, Usage, cost_usd
 from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
@@ -28,17 +28,17 @@ def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
     A person's stop comes first, then the automation policy's conditions in its own order,
     then the harness's, then the exhausted queue. `now` is seconds since the epoch.
     """
-    policy = auto.null_if_empty(state.task.policy.automation)
+    policy = null_if_empty(state.task.policy.automation)
     queue_empty = bool(state.items) and state.active is None and not state.pending
+    by_correct = policy is not None and policy.count == "completed"
     facts = auto.Facts(
         rounds=state.settled,
         max_rounds=state.task.policy.max_rounds,
-        experiments=_experiments(state, policy),
+        experiments=len(_completed(state)) if by_correct else state.settled,
         tokens=state.tokens,
         reply=state.closing_reply,
         goals_met=goals_reached(state),
         guardrail_blocking=state.plans_refused >= MAX_PLAN_REFUSALS,
-        queue_empty=queue_empty,
     )
     reasons = [state.stop_reason] if state.stop_reason else []
     reasons += auto.stop_conditions(policy, facts)
@@ -95,12 +95,6 @@ def _completed(state: RunState) -> list[Attempt]:
     return [a for a in state.attempts if a.number and a.verdict is not Verdict.FAIL]
 
 
-def _experiments(state: RunState, policy: auto.AutomationPolicy | None) -> int:
-    if policy is not None and policy.count == "completed":
-        return len(_completed(state))
-    return state.settled
-
-
 def metrics_of(attempt: Attempt) -> dict[str, Range]:
     """An attempt's metrics by name, each with what is in doubt about it.
 
@@ -145,14 +139,8 @@ def cost_reached(spent: float, limit: float) -> str:
 def reserve(state: RunState, estimate: Usage) -> Usage:
     """The room to keep for one call: never less than the largest recent call of its model."""
     recent = [used for used in state.recent_calls if used.model == estimate.model]
-    return replace(
-        estimate,
-        input=max([estimate.input, *(used.input for used in recent)]),
-        output=max([estimate.output, *(used.output for used in recent)]),
-        cache_write=max([estimate.cache_write, *(used.cache_write for used in recent)]),
-        cache_read=max([estimate.cache_read, *(used.cache_read for used in recent)]),
-        cache_write_short=max(used.cache_write_short for used in (estimate, *recent)),
-    )
+    calls = (estimate, *recent)
+    return replace(estimate, **{kind: max(getattr(c, kind) for c in calls) for kind in KINDS})
 
 
 def no_room(state: RunState, calls: Sequence[Usage]) -> str:
