@@ -94,20 +94,22 @@ def compile_cpp(source: str, flags: str | Sequence[str] = ()) -> ctypes.CDLL:
     words = tuple(shlex.split(flags)) if isinstance(flags, str) else tuple(flags)
     command, version = _compiler()
     key = _key(source, words, version)
+    shelf: Path | None
     try:
         shelf = cache_dir() / "cpp" / key
         cached = _cached(shelf)
-    except (OSError, RuntimeError):  # an unreadable cache, or a user without a home
-        return _compile_without_cache(source, words, command)
+        if cached is None:
+            shelf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            scratch = tempfile.TemporaryDirectory(prefix="build-", dir=shelf.parent)
+    except (OSError, RuntimeError):  # no usable cache, or a user without a home
+        shelf = cached = None
+        scratch = tempfile.TemporaryDirectory(prefix="akg-cpp-")
     if cached is not None:
         return _load(cached)
-    try:
-        shelf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        scratch = tempfile.TemporaryDirectory(prefix="build-", dir=shelf.parent)
-    except OSError:
-        return _compile_without_cache(source, words, command)
     with scratch as folder:
         built = _build(source, words, command, Path(folder))
+        if shelf is None:
+            return _load(built)  # a loaded object stays mapped after its file is gone
         shelf.mkdir(mode=0o700, exist_ok=True)
         kept = shelf / f"{_digest(built)}.so"
         built.replace(kept)
@@ -116,8 +118,7 @@ def compile_cpp(source: str, flags: str | Sequence[str] = ()) -> ctypes.CDLL:
 
 def cache_dir() -> Path:
     """Return the cache folder: ``$AKG_CACHE_DIR``, else the platform's own (XDG)."""
-    chosen = os.environ.get("AKG_CACHE_DIR")
-    if chosen:
+    if chosen := os.environ.get("AKG_CACHE_DIR"):
         return Path(chosen).absolute()
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "akg-tui"
@@ -187,14 +188,10 @@ def _install_hint() -> str:
 def _identity(*command: str) -> str:
     """Return path and version of a compiler, so that an upgrade is a new cache key."""
     try:
-        said = subprocess.run(
-            [*command, "--version"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            check=True,
-            timeout=30,
-        ).stdout
+        quiet = subprocess.DEVNULL
+        said = subprocess.check_output(
+            [*command, "--version"], stdin=quiet, stderr=quiet, timeout=30
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise CompilerMissing(
             f"{shlex.join(command)} does not run as a C++ compiler ({error}): {_install_hint()}"
@@ -220,10 +217,8 @@ def _key(source: str, flags: tuple[str, ...], compiler: str) -> str:
     if any("native" in flag for flag in flags):
         parts.append(_cpu())
     # Lengths keep ("a", "bc") and ("ab", "c") apart.
-    described = b"".join(
-        len(data).to_bytes(8, "little") + data
-        for data in (part.encode("utf-8", "surrogateescape") for part in parts)
-    )
+    encoded = [part.encode("utf-8", "surrogateescape") for part in parts]
+    described = b"".join(len(data).to_bytes(8, "little") + data for data in encoded)
     return hashlib.sha256(described).hexdigest()
 
 
@@ -233,11 +228,7 @@ def _digest(path: Path) -> str:
 
 def _cached(shelf: Path) -> Path | None:
     """Return the object on this shelf whose bytes match its name; drop one that does not."""
-    try:
-        found = sorted(shelf.glob("*.so"))
-    except FileNotFoundError:
-        return None
-    for path in found:
+    for path in sorted(shelf.glob("*.so")):
         if _digest(path) == path.stem:
             return path
         # Loading a truncated object can kill the process with SIGBUS, so it must go.
@@ -277,18 +268,11 @@ def _run(arguments: list[str], folder: Path) -> None:
 
 
 def _first_error(output: str, compiler: str, status: int) -> str:
-    located = _ERROR_LINE.search(output)
-    if located:
+    if located := _ERROR_LINE.search(output):
         return f"C++ line {located['line']}: {located['what']}"
     other = _ANY_ERROR.search(output)
     said = other[0].strip() if other else f"{Path(compiler).name} ended with status {status}"
     return f"C++ does not compile: {said}"
-
-
-def _compile_without_cache(source: str, flags: tuple[str, ...], command: list[str]) -> ctypes.CDLL:
-    with tempfile.TemporaryDirectory(prefix="akg-cpp-") as folder:
-        # A loaded object stays mapped after its file is gone.
-        return _load(_build(source, flags, command, Path(folder)))
 
 
 def _load(path: Path) -> ctypes.CDLL:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
+from importlib import import_module
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -26,19 +27,7 @@ _STEPS = 8  # of a patient parser, between two times that it lets other threads 
 def language(grammar: Grammar) -> Language:
     import tree_sitter
 
-    match grammar:
-        case "python":
-            import tree_sitter_python
-
-            return tree_sitter.Language(tree_sitter_python.language())
-        case "cuda":
-            import tree_sitter_cuda
-
-            return tree_sitter.Language(tree_sitter_cuda.language())
-        case "cpp":
-            import tree_sitter_cpp
-
-            return tree_sitter.Language(tree_sitter_cpp.language())
+    return tree_sitter.Language(import_module(f"tree_sitter_{grammar}").language())
 
 
 def parser_of(grammar: Grammar) -> Parser:

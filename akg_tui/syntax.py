@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING, Final, overload
 from akg_tui.grammars import BOM, Grammar, edited, language, parse_patiently
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Query, Tree
+    from tree_sitter import Query, Tree
 
 Span = tuple[str, str]
 """Text and its role, such as ``syn.keyword``."""
 
 Line = tuple[Span, ...]
 
-ROLES = (
-    *("text", "syn.keyword", "syn.string", "syn.number", "syn.comment", "syn.function"),
-    *("syn.type", "syn.operator", "syn.preproc"),
-)
+_SYNTAX = ("keyword", "string", "number", "comment", "function", "type", "operator", "preproc")
+ROLES = ("text", *(f"syn.{role}" for role in _SYNTAX))
 _BLOCK = 8  # lines that are coloured at once: a screenful costs little more than its own
 _KEPT_BLOCKS = 512
 _MOST_STRINGS = 200
@@ -141,16 +139,14 @@ class Highlighted(Sequence[Line]):
             stop = end
             if end < len(self._data) and self._data[start:end].endswith(b"\r"):
                 stop -= 1
-            lines.append(self._line(start, stop, roles[start - begin : stop - begin]))
+            data = self._data[start:stop]
+            spans = (
+                (data[run.start() : run.end()].decode("utf-8", "replace"), ROLES[run[1][0]])
+                for run in _RUNS.finditer(roles[start - begin : stop - begin])
+            )
+            lines.append(tuple(spans))
             start = end + 1
         return lines
-
-    def _line(self, start: int, stop: int, roles: bytearray) -> Line:
-        data = self._data[start:stop]
-        return tuple(
-            (data[run.start() : run.end()].decode("utf-8", "replace"), ROLES[run[1][0]])
-            for run in _RUNS.finditer(roles)
-        )
 
 
 def _paint(part: _Part, roles: bytearray, begin: int) -> None:
@@ -167,11 +163,13 @@ def _paint(part: _Part, roles: bytearray, begin: int) -> None:
     found: list[tuple[int, int, int, int]] = []
     for pattern, captures in cursor.matches(part.tree.root_node):
         for role, nodes in captures.items():
-            if role == "builtin":
-                here = [n for n in nodes if part.data[n.start_byte : n.end_byte] in BUILTINS]
-                found += [_capture(node, pattern, "type") for node in here]
-            else:
-                found += [_capture(node, pattern, role) for node in nodes]
+            builtin = role == "builtin"
+            code = _CODES["type" if builtin else role]
+            found += [
+                (node.start_byte, -node.end_byte, pattern, code)
+                for node in nodes
+                if not builtin or part.data[node.start_byte : node.end_byte] in BUILTINS
+            ]
     # What stands inside another node is painted over it, a later pattern over an earlier one.
     for start, negative, _, code in sorted(found):
         low, high = max(first, start), min(last, -negative)
@@ -179,11 +177,7 @@ def _paint(part: _Part, roles: bytearray, begin: int) -> None:
             roles[low + offset : high + offset] = bytes((code,)) * (high - low)
 
 
-def _capture(node: Node, pattern: int, role: str) -> tuple[int, int, int, int]:
-    return node.start_byte, -node.end_byte, pattern, _CODES[role]
-
-
-_CODES = {role.removeprefix("syn."): code for code, role in enumerate(ROLES)}
+_CODES = {role: code for code, role in enumerate(("text", *_SYNTAX))}
 
 
 @functools.cache

@@ -84,7 +84,7 @@ class ChatRequest(Struct, frozen=True):
     previous_id: str = ""
 
 
-class Spent(Struct, frozen=True):
+class Spent(Struct, frozen=True, kw_only=True):
     """Tokens of one call; the fields are those of `akg_tui.core.events.ModelReplied`."""
 
     input_tokens: int = 0
@@ -98,16 +98,11 @@ class Spent(Struct, frozen=True):
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
-class ChatReply(Struct, frozen=True):
+class ChatReply(Spent, frozen=True):
     """A whole reply. `tool_uses` with a fault are answered, never run."""
 
     text: str
     tool_uses: tuple[ToolUse, ...] = ()
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    cache_write_short_tokens: int = 0
     stop_reason: str = ""
     id: str = ""
     request_id: str = ""
@@ -115,10 +110,6 @@ class ChatReply(Struct, frozen=True):
     estimated: bool = False
     cache_miss: str = ""
     blocks: tuple[dict[str, Any], ...] = ()
-
-    @property
-    def prompt_tokens(self) -> int:
-        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
 
 class ModelFailed(RuntimeError):

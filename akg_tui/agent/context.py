@@ -8,7 +8,6 @@ conversation from the plan and the kernel. Nothing here is on disk, so a restart
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from akg_tui.agent.chat import (
     AssistantMessage,
@@ -26,7 +25,6 @@ from akg_tui.agent.prompt import (
     kernel_again,
     kernel_text,
     opening,
-    own_hints_told,
     situation,
     visit_prompt,
 )
@@ -35,7 +33,6 @@ from akg_tui.agent.tools.run_access import Caller, Host, RunAccess, SubagentRunn
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
-from akg_tui.core.state import RunState
 from akg_tui.core.task import Task
 
 
@@ -45,7 +42,7 @@ class Conversation:
     def __init__(self, system: str, tools: Sequence[ToolSpec]) -> None:
         self.system = system
         self.tools = tuple(tools)
-        self._messages: list[Message] = []
+        self.messages: tuple[Message, ...] = ()
         self._previous_id = ""
         self.prompt_tokens = 0
         self.hints_told = 0
@@ -53,44 +50,38 @@ class Conversation:
         self.shown: set[str] = set()  # the kernels, by SHA-256, that stand in it whole
 
     @property
-    def messages(self) -> tuple[Message, ...]:
-        return tuple(self._messages)
-
-    @property
     def fresh(self) -> bool:
         """Whether the model has not replied in it yet."""
-        return not any(isinstance(message, AssistantMessage) for message in self._messages)
+        return not any(isinstance(message, AssistantMessage) for message in self.messages)
 
     @property
     def unread(self) -> int:
         """Characters that the model has not been sent before; at first, all of them."""
         total = 0
-        for message in reversed(self._messages):
+        for message in reversed(self.messages):
             if isinstance(message, AssistantMessage):
                 return total
             total += _characters(message)
         return total + len(self.system)
 
     def say(self, text: str) -> None:
-        self._messages.append(UserMessage(text))
+        self.messages += (UserMessage(text),)
 
     def request(self, hints: Sequence[str], own: Sequence[str] = ()) -> ChatRequest:
         """The next request; hints that it does not carry yet come last.
 
         `own` are a person's messages to this subagent alone.
         """
-        for hint in hints_told(hints[self.hints_told :]):
-            self.say(hint)
-        for hint in own_hints_told(own[self.own_told :]):
+        for hint in hints_told(hints[self.hints_told :], own[self.own_told :]):
             self.say(hint)
         self.hints_told, self.own_told = len(hints), len(own)
         return ChatRequest(self.system, self.tools, self.messages, self._previous_id)
 
     def take(self, reply: ChatReply, results: Sequence[tuple[str, ToolResult]]) -> None:
         """A reply with the answers to all of its calls: both or neither."""
-        self._messages.append(AssistantMessage(reply.text, reply.tool_uses, reply.blocks))
+        self.messages += (AssistantMessage(reply.text, reply.tool_uses, reply.blocks),)
         if results:
-            self._messages.append(ToolMessage(tuple(results)))
+            self.messages += (ToolMessage(tuple(results)),)
         self._previous_id = reply.id
         self.prompt_tokens = reply.prompt_tokens
 
@@ -105,61 +96,17 @@ def _characters(message: Message) -> int:
             return 0
 
 
-class Brief(Protocol):
-    """What a kind of model is told.
+class Context:
+    """The conversation of a run's agent over its visits. `budget` is in tokens of a prompt.
 
-    `keeps`: its conversation goes on over phases and rounds, and it is shown the kernel.
+    `rules` are the system text of a language model: its conversation goes on over phases and
+    rounds, and it is shown the kernel. A searcher has none: each visit stands alone, and its
+    prompt says everything.
     """
 
-    @property
-    def keeps(self) -> bool: ...
-
-    @property
-    def system(self) -> str: ...
-
-    def opening(self, state: RunState) -> str:
-        """The first message of a new conversation."""
-        ...
-
-    def situation(self, state: RunState) -> str:
-        """The message that opens a later visit in the same conversation."""
-        ...
-
-
-class VisitBrief:
-    """For a searcher: each visit stands alone, its prompt says everything."""
-
-    keeps = False
-    system = SYSTEM
-
-    def opening(self, state: RunState) -> str:
-        return visit_prompt(state)
-
-    def situation(self, state: RunState) -> str:
-        return visit_prompt(state)
-
-
-class RunBrief:
-    """For a language model: rules and task once, plan and kernel at the start, then the news."""
-
-    keeps = True
-
-    def __init__(self, system: str) -> None:
-        self.system = system
-
-    def opening(self, state: RunState) -> str:
-        return f"{opening(state)}\n\n{situation(state)}"
-
-    def situation(self, state: RunState) -> str:
-        return situation(state)
-
-
-class Context:
-    """The conversation of a run's agent over its visits. `budget` is in tokens of a prompt."""
-
-    def __init__(self, brief: Brief, *, budget: int, host: Host | None = None) -> None:
-        self._brief = brief
-        self._host = host
+    def __init__(self, rules: str = "", *, budget: int = 0, host: Host | None = None) -> None:
+        self._rules = rules
+        self._host = host or Host()
         self._budget = budget
         self._conversation: Conversation | None = None
         self._invalid = ""
@@ -167,7 +114,7 @@ class Context:
 
     def for_subagent(self) -> Context:
         """A context for a subagent's visit; its messages stay out of this one."""
-        context = Context(self._brief, budget=self._budget, host=self._host)
+        context = Context(self._rules, budget=self._budget, host=self._host)
         context._of_subagent = True
         return context
 
@@ -179,43 +126,42 @@ class Context:
         self,
         run: RunAccess,
         *,
-        caller: Caller | None = None,
-        agents: Mapping[str, SubagentRunner] | None = None,
+        caller: Caller,
+        agents: Mapping[str, SubagentRunner],
     ) -> tuple[Conversation, ToolExecutor]:
         """The conversation for a visit that begins now, and the visit's own tools.
 
         The tools know no tag of an earlier visit: the kernel may be another one since.
         `agents` play the subagents of the visit; a searcher has none.
         """
-        host = self._host
-        if agents and self._brief.keeps:
-            host = Host(host.tools if host else {}, agents)
-        executor = ToolExecutor(run, host, caller)
+        if not self._rules:
+            executor = ToolExecutor(run, self._host, caller)
+            now = Conversation(SYSTEM, executor.specs)
+            now.say(visit_prompt(run.state))
+            now.hints_told = len(run.state.hints)  # its prompt carries them
+            return now, executor
+        executor = ToolExecutor(run, Host(self._host.tools, agents), caller)
         old = self._conversation
         why = self._rebuild_reason(run, old)
+        said = situation(run.state)
         if why or old is None:
-            if why and self._brief.keeps:
+            if why:
                 tokens = old.prompt_tokens if old else 0
                 run.send(cmd.Observe(ev.ContextRebuilt(reason=why, prompt_tokens=tokens)))
             self._invalid = ""
-            now = self._conversation = Conversation(self._brief.system, executor.specs)
-            said = self._brief.opening(run.state)
+            now = self._conversation = Conversation(self._rules, executor.specs)
+            said = f"{opening(run.state)}\n\n{said}"
         else:
             now = old
-            said = self._brief.situation(run.state)
-        if self._brief.keeps and (now is not old or run.state.phase is Phase.EDIT):
+        if now is not old or run.state.phase is Phase.EDIT:
             said = f"{said}\n\n{_kernel(run.state.task, now, executor)}"
         now.say(said)
-        if not self._brief.keeps:
-            now.hints_told = len(run.state.hints)  # its prompt carries them
         return now, executor
 
     def _rebuild_reason(self, run: RunAccess, old: Conversation | None) -> str:
         """Why a new conversation must begin; "" when the old one goes on or there is none."""
         if old is None:
             return "a new session" if run.state.usage and not self._of_subagent else ""
-        if not self._brief.keeps:
-            return "every visit stands alone"
         if self._invalid:
             return self._invalid
         if old.prompt_tokens > self._budget:

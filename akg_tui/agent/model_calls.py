@@ -8,7 +8,6 @@ rule of the budgets is in `akg_tui.core.stopping.limits`.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -36,11 +35,6 @@ from akg_tui.core.state import RunState
 from akg_tui.core.stopping.limits import no_room
 
 
-def _steady(attempt: int) -> float:
-    """Jitter that is the same in every run: by the number of the attempt alone."""
-    return random.Random(attempt).random()
-
-
 class WaitEnded(Exception):
     """The wait was ended from outside: the run stops, or is paused."""
 
@@ -50,11 +44,11 @@ class Retry:
     """How long to wait for a server, in seconds.
 
     Waits grow from `base_s` twofold to `cap_s`; `jitter(attempt)` in [0, 1) spreads them by a
-    quarter either way. What a server asks for is granted up to `asked_cap_s`. The tries for
-    one reply end `total_s` after the first that failed, waits and tries together, as a server
-    that stalls takes longer over a try than is waited between two; broken replies in a row end
-    at `broken`. A server that cannot be reached at all before it ever answered is given up at
-    once: the address is wrong. `now` is a clock that only runs.
+    quarter either way, alike in every run. What a server asks for is granted up to
+    `asked_cap_s`. The tries for one reply end `total_s` after the first that failed, waits and
+    tries together, as a server that stalls takes longer over a try than is waited between two;
+    broken replies in a row end at `broken`. A server that cannot be reached at all before it
+    ever answered is given up at once: the address is wrong. `now` is a clock that only runs.
     """
 
     base_s: float = 2.0
@@ -62,7 +56,7 @@ class Retry:
     asked_cap_s: float = 300.0
     total_s: float = 7_200.0
     broken: int = 6
-    jitter: Callable[[int], float] = _steady
+    jitter: Callable[[int], float] = lambda attempt: random.Random(attempt).random()
     rest: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = time.monotonic
     answered: bool = field(default=False, init=False)
@@ -93,10 +87,18 @@ class Retry:
         since: float | None = None
         broken = 0
         attempt = 0
+        served = model if isinstance(model, ServedModel) else None
         while True:
             attempt += 1
             try:
-                reply = await self._once(run, model, make(), on_delta, source)
+                request = make()
+                if served and (probed := await served.prepare(run.state.capabilities)):
+                    run.send(cmd.Observe(probed))
+                reply = await model.complete(request, on_delta)
+            except asyncio.CancelledError:
+                if served and served.unfinished:
+                    _charge(run, model, "cancelled", served.unfinished, source)
+                raise
             except ServerBusy as error:
                 _charge(run, model, str(error), error.spent, source)
                 broken = broken + 1 if error.garbled else 0
@@ -115,24 +117,6 @@ class Retry:
             else:
                 self.answered = True
                 return reply
-
-    async def _once(
-        self,
-        run: RunAccess,
-        model: ChatModel,
-        request: ChatRequest,
-        on_delta: Callable[[str], None],
-        source: str,
-    ) -> ChatReply:
-        if not isinstance(model, ServedModel):
-            return await model.complete(request, on_delta)
-        try:
-            if probed := await model.prepare(run.state.capabilities):
-                run.send(cmd.Observe(probed))
-            return await model.complete(request, on_delta)
-        except asyncio.CancelledError:
-            _charge(run, model, "cancelled", model.unfinished or Spent(), source)
-            raise
 
     def _give_up(self, error: ServerBusy, broken: int, attempt: int, failing: float) -> None:
         if error.unreachable and not self.answered:
@@ -164,8 +148,7 @@ class CallBudget:
     """The calls of one run that were begun and have no reply yet."""
 
     def __init__(self) -> None:
-        self._in_flight: dict[int, Usage] = {}
-        self._numbers = itertools.count()
+        self._in_flight: list[Usage] = []
 
     @contextmanager
     def call(self, state: RunState, estimate: Usage) -> Iterator[Callable[[RunState], None]]:
@@ -175,17 +158,16 @@ class CallBudget:
         raises `NoRoom` too: it is asked before the call is made again, since a reply that was
         lost is paid for, and other calls have come to their ends.
         """
-        if full := no_room(state, (*self._in_flight.values(), estimate)):
+        if full := no_room(state, (*self._in_flight, estimate)):
             raise NoRoom(full)
-        number = next(self._numbers)
-        self._in_flight[number] = estimate
+        self._in_flight.append(estimate)
         try:
             yield self._still_fits
         finally:
-            del self._in_flight[number]
+            self._in_flight.remove(estimate)
 
     def _still_fits(self, state: RunState) -> None:
-        if full := no_room(state, tuple(self._in_flight.values())):
+        if full := no_room(state, tuple(self._in_flight)):
             raise NoRoom(full)
 
 

@@ -228,14 +228,10 @@ def standing(state: RunState) -> list[str]:
     return told
 
 
-def hints_told(hints: Sequence[str]) -> list[str]:
-    """The hints, each as a paragraph."""
-    return [f"Hint from the person who watches: {hint}" for hint in hints]
-
-
-def own_hints_told(hints: Sequence[str]) -> list[str]:
-    """Messages to one subagent, each as a paragraph."""
-    return [f"Message to you alone from the person who watches: {hint}" for hint in hints]
+def hints_told(hints: Sequence[str], own: Sequence[str] = ()) -> list[str]:
+    """The hints, and messages to one subagent alone, each as a paragraph."""
+    told = [f"Hint from the person who watches: {hint}" for hint in hints]
+    return told + [f"Message to you alone from the person who watches: {hint}" for hint in own]
 
 
 def _answer(question: Question) -> str:

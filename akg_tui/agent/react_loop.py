@@ -7,19 +7,19 @@ subagents are at work, so that one of them can be stopped; core decides whether 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from akg_tui.agent.chat import (
     AssistantMessage,
     ChatModel,
     ChatReply,
     ChatRequest,
-    Message,
     ToolResult,
     ToolUse,
 )
@@ -34,6 +34,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.user_commands import at_work
 
 T = TypeVar("T")
+Execute = Callable[[ToolUse], Coroutine[Any, Any, ToolResult]]
 
 
 class Stopped(Exception):
@@ -70,6 +71,16 @@ class Stops:
         return task.result()
 
 
+class Streams(Protocol):
+    """Where the text of subagents is streamed to (`akg_tui.engine.live.SubagentStreams`)."""
+
+    def begin(self, subagent: str, agent: str, told: str) -> None: ...
+
+    def write(self, subagent: str, delta: str) -> None: ...
+
+    def end(self, subagent: str) -> None: ...
+
+
 @dataclass
 class LoopContext:
     """What the loop needs beside a conversation, common to all conversations of a run.
@@ -82,6 +93,7 @@ class LoopContext:
     model: ChatModel
     clock: Callable[[], float]
     on_delta: Callable[[str], None]
+    streams: Streams
     retry: Retry = field(default_factory=Retry)
     call_budget: CallBudget = field(default_factory=CallBudget)
     stops: Stops = field(default_factory=Stops)
@@ -100,7 +112,7 @@ class Ended(Struct, frozen=True):
 async def run_loop(
     loop: LoopContext,
     conversation: Conversation,
-    execute: Callable[[ToolUse], Awaitable[ToolResult]],
+    execute: Execute,
     *,
     turns: int,
     done: Callable[[ChatReply], bool],
@@ -115,7 +127,8 @@ async def run_loop(
     `WaitEnded`; the conversation is then as it was before the last request.
     """
     trouble = ""
-    keep = transcript.keep if transcript is not None else _unkept
+    # The run's own agent keeps no transcript: it has the journal.
+    keep = transcript.keep if transcript is not None else lambda messages: None
     keep(conversation.messages)  # before it is sent: whatever the server does, this was asked
     for _ in range(turns):
         reply = await _asked(loop, conversation)
@@ -139,10 +152,6 @@ async def run_loop(
         if not results and (reminder := remind(reply)):
             conversation.say(reminder)
     return Ended(None, f"no result in {turns} turns{trouble}")
-
-
-def _unkept(messages: Sequence[Message]) -> None:
-    """Keep no transcript: the run's own agent has the journal."""
 
 
 def waiting(run: RunAccess, source: str) -> tuple[str, ...]:
@@ -182,7 +191,7 @@ def _end_turn(loop: LoopContext) -> None:
 
 async def _answers(
     uses: Sequence[ToolUse],
-    execute: Callable[[ToolUse], Awaitable[ToolResult]],
+    execute: Execute,
     concurrent: Callable[[ToolUse], bool],
 ) -> tuple[tuple[str, ToolResult], ...]:
     """The results of all calls, in the order of the calls."""
@@ -197,17 +206,11 @@ async def _answers(
     return tuple(results)
 
 
-async def _at_once(
-    uses: Sequence[ToolUse], execute: Callable[[ToolUse], Awaitable[ToolResult]]
-) -> list[ToolResult]:
+async def _at_once(uses: Sequence[ToolUse], execute: Execute) -> list[ToolResult]:
     """One task a call; when one cannot be made at all, or the visit is cut off, all end."""
-
-    async def one(use: ToolUse) -> ToolResult:
-        return await execute(use)
-
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(use)) for use in uses]
+            tasks = [group.create_task(execute(use)) for use in uses]
     except BaseExceptionGroup as broken:
         raise broken.exceptions[0] from None
     return [task.result() for task in tasks]
@@ -216,21 +219,13 @@ async def _at_once(
 def _replied(
     phase: Phase, loop: LoopContext, reply: ChatReply, asked: Conversation
 ) -> ev.ModelReplied:
+    fields = ev.ModelReplied.__struct_fields__
+    shared = {name: value for name, value in asdict(reply).items() if name in fields}
     return ev.ModelReplied(
+        **shared,
         phase=phase,
         model=loop.model.name,
-        text=reply.text,
         tool_calls=len(reply.tool_uses),
-        input_tokens=reply.input_tokens,
-        output_tokens=reply.output_tokens,
-        cache_read_tokens=reply.cache_read_tokens,
-        cache_write_tokens=reply.cache_write_tokens,
-        cache_write_short_tokens=reply.cache_write_short_tokens,
-        stop_reason=reply.stop_reason,
-        request_id=reply.request_id,
-        duration_s=reply.duration_s,
-        estimated=reply.estimated,
-        cache_miss=reply.cache_miss,
         hints_told=asked.hints_told,
         own_hints_told=asked.own_told,
         source=loop.source,

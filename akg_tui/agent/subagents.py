@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -38,29 +38,6 @@ AT_ONCE = 4
 A_VISIT = 12
 MAX_TOLD = 200
 Status = Literal["done", "limit", "failed", "cancelled", "interrupted"]
-
-
-class Streams(Protocol):
-    """Where the text of subagents is streamed to (`akg_tui.engine.live.SubagentStreams`)."""
-
-    def begin(self, subagent: str, agent: str, told: str) -> None: ...
-
-    def write(self, subagent: str, delta: str) -> None: ...
-
-    def end(self, subagent: str) -> None: ...
-
-
-class NoStreams:
-    """Drops the text of subagents."""
-
-    def begin(self, subagent: str, agent: str, told: str) -> None:
-        pass
-
-    def write(self, subagent: str, delta: str) -> None:
-        pass
-
-    def end(self, subagent: str) -> None:
-        pass
 
 
 class Begun(Struct, frozen=True):
@@ -105,9 +82,8 @@ def why_stopped(run: RunAccess, subagent: str) -> str:
 class Subagents:
     """Runs the subagents of one visit, at most `AT_ONCE` at a time and `A_VISIT` in all."""
 
-    def __init__(self, loop: LoopContext, streams: Streams) -> None:
+    def __init__(self, loop: LoopContext) -> None:
         self._loop = loop
-        self._streams = streams
         self._room = asyncio.Semaphore(AT_ONCE)
         self._begun = 0
 
@@ -123,17 +99,17 @@ class Subagents:
             return await self._play(call, prompt)
 
     async def _play(self, call: SubagentCall, prompt: str) -> ToolResult:
-        run = self._loop.run
+        run, streams = self._loop.run, self._loop.streams
         begun = begin(run, call.agent, prompt, call.node)
         toolbox = call.toolbox(begun.id)
         conversation = Conversation(subagent_text(run.state), toolbox.specs)
         conversation.say(prompt)
-        self._streams.begin(begun.id, call.agent, begun.told)
+        streams.begin(begun.id, call.agent, begun.told)
         loop = replace(
             self._loop,
             source=begun.id,
             inner=True,
-            on_delta=lambda text: self._streams.write(begun.id, text),
+            on_delta=lambda text: streams.write(begun.id, text),
         )
         try:
             ended = await self._loop.stops.run(
@@ -169,7 +145,7 @@ class Subagents:
         else:
             end(run, begun.id, _status(ended), ended.failure)
         finally:
-            self._streams.end(begun.id)
+            streams.end(begun.id)
         return _told(ended)
 
 

@@ -7,14 +7,13 @@ decide it. A failure of the model becomes an event, never an exception.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
-from akg_tui.agent.chat import ChatModel, ChatReply, ModelFailed, ModelUnusable, PromptRefused
-from akg_tui.agent.context import Context, VisitBrief
-from akg_tui.agent.model_calls import CallBudget, NoRoom, Retry, WaitEnded
-from akg_tui.agent.react_loop import LoopContext, Stops, run_loop
-from akg_tui.agent.subagents import NoStreams, Streams, Subagents, begin, end, why_stopped
+from akg_tui.agent.chat import ChatReply, ModelFailed, ModelUnusable, PromptRefused
+from akg_tui.agent.context import Context
+from akg_tui.agent.model_calls import NoRoom, WaitEnded
+from akg_tui.agent.react_loop import LoopContext, run_loop
+from akg_tui.agent.subagents import Subagents, begin, end, why_stopped
 from akg_tui.agent.tools.call_record import Transcript
 from akg_tui.agent.tools.composite import SUBAGENT
 from akg_tui.agent.tools.registry import tools_in
@@ -29,80 +28,48 @@ MAX_TURNS = 12
 DIAGNOSIS = "diagnosis"
 
 
-async def visit(
-    run: RunAccess,
-    model: ChatModel,
-    *,
-    clock: Callable[[], float],
-    on_delta: Callable[[str], None],
-    context: Context | None = None,
-    retry: Retry | None = None,
-    call_budget: CallBudget | None = None,
-    streams: Streams | None = None,
-    stops: Stops | None = None,
-) -> None:
+async def visit(loop: LoopContext, context: Context) -> None:
     """Let the agent do the work of the current phase.
 
     Ends with the phase's work done or waiting for a person, with `VisitFailed`, `ApiFailed`
     or `CallRefused` in the journal, or with nothing when the visit is simply to begin again:
-    with a new conversation where an old one was refused, or after a pause. Without a
-    `context` the visit stands alone.
+    with a new conversation where an old one was refused, or after a pause.
     """
-    loop = LoopContext(
-        run,
-        model,
-        clock,
-        on_delta,
-        retry or Retry(),
-        call_budget or CallBudget(),
-        stops or Stops(),
-    )
-    own = context or Context(VisitBrief(), budget=0)
-    seen = streams or NoStreams()
-    if run.state.phase is Phase.DIAGNOSE:
-        await _diagnosis(loop, own.for_subagent(), seen)
+    if loop.run.state.phase is Phase.DIAGNOSE:
+        await _diagnosis(loop, context.for_subagent())
     else:
-        await _run_visit(loop, own, Caller(), seen)
+        await _run_visit(loop, context, Caller())
 
 
-async def _diagnosis(loop: LoopContext, context: Context, streams: Streams) -> None:
+async def _diagnosis(loop: LoopContext, context: Context) -> None:
     """A diagnosis in a new conversation: a subagent that has the whole visit."""
     state = loop.run.state
     begun = begin(loop.run, DIAGNOSIS, f"{state.fail_streak} failures in a row")
-    streams.begin(begun.id, DIAGNOSIS, begun.told)
+    loop.streams.begin(begun.id, DIAGNOSIS, begun.told)
 
     def on_delta(text: str) -> None:
         loop.on_delta(text)
-        streams.write(begun.id, text)
+        loop.streams.write(begun.id, text)
 
+    own = replace(loop, source=begun.id, on_delta=on_delta)
     caller = Caller(begun.id, begun.node.name)
     try:
-        failure = await _run_visit(
-            replace(loop, source=begun.id, on_delta=on_delta),
-            context,
-            caller,
-            streams,
-            Transcript(begun.node),
-        )
+        failure = await _run_visit(own, context, caller, Transcript(begun.node))
     except asyncio.CancelledError:
         end(loop.run, begun.id, "cancelled", why_stopped(loop.run, begun.id))
         raise
     finally:
-        streams.end(begun.id)
+        loop.streams.end(begun.id)
     end(loop.run, begun.id, "failed" if failure else "done", failure)
 
 
 async def _run_visit(
-    loop: LoopContext,
-    own: Context,
-    caller: Caller,
-    streams: Streams,
-    transcript: Transcript | None = None,
+    loop: LoopContext, own: Context, caller: Caller, transcript: Transcript | None = None
 ) -> str:
     """Run the loop until the phase is done; the answer is why it failed, or ""."""
     run, phase = loop.run, loop.run.state.phase
-    agents = Subagents(loop, streams)
-    conversation, executor = own.begin(run, caller=caller, agents={SUBAGENT: agents})
+    agents = {SUBAGENT: Subagents(loop)}
+    conversation, executor = own.begin(run, caller=caller, agents=agents)
     fresh = conversation.fresh
     try:
         ended = await run_loop(
@@ -145,9 +112,6 @@ async def _run_visit(
 
 def _reminder(run: RunAccess, reply: ChatReply) -> str:
     tools = ", ".join(tools_in(run.state.phase))
-    cut = (
-        "Your reply was cut off at its greatest length. "
-        if reply.stop_reason == "max_tokens"
-        else ""
-    )
+    long = reply.stop_reason == "max_tokens"
+    cut = "Your reply was cut off at its greatest length. " if long else ""
     return f"{cut}Phase {run.state.phase} is not done. Call one of: {tools}."

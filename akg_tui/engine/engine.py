@@ -18,8 +18,8 @@ from typing import Protocol, assert_never
 from akg_tui import __version__
 from akg_tui.agent.chat import ChatModel, ServedModel
 from akg_tui.agent.context import Context
-from akg_tui.agent.model_calls import CallBudget, Retry
-from akg_tui.agent.react_loop import Stops
+from akg_tui.agent.model_calls import Retry
+from akg_tui.agent.react_loop import LoopContext
 from akg_tui.agent.visit import visit
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
@@ -82,16 +82,16 @@ class Engine:
         self.live = Live()
         self._folder = folder
         self._model = model
-        self._context = context
-        self._retry = retry or Retry()
-        self._retry.rest = self._rest
+        self._context = context or Context()
         self._clock = clock
         self._reporter = reporter
+        self._loop = LoopContext(
+            self, model, clock, self.live.write, self.live.subagents, retry or Retry()
+        )
+        self._loop.retry.rest = self._rest
         self._judge = connect(self.live.report)
         self._changed = asyncio.Event()
         self._kernel_text = lru_cache(KEPT_KERNELS)(self._read_kernel)
-        self._call_budget = CallBudget()
-        self._stops = Stops()
         self._probing = asyncio.Lock()
         self._visit: asyncio.Task[None] | None = None
         self._visit_began: RunState | None = None
@@ -136,7 +136,7 @@ class Engine:
             for event in events:
                 self._folder.append(event)
                 if isinstance(event, ev.SubagentStopped):
-                    self._stops.stop(event.subagent)
+                    self._loop.stops.stop(event.subagent)
                 elif isinstance(event, ev.ModelReplied) and event.source:
                     self.live.subagents.said(event.source)
             if any(event.projected for event in events):
@@ -218,19 +218,7 @@ class Engine:
 
     async def _visit_agent(self) -> None:
         """One visit of the agent, cut off when a person takes its item or kernel away."""
-        work = asyncio.create_task(
-            visit(
-                self,
-                self._model,
-                clock=self._clock,
-                on_delta=self.live.write,
-                context=self._context,
-                retry=self._retry,
-                call_budget=self._call_budget,
-                streams=self.live.subagents,
-                stops=self._stops,
-            )
-        )
+        work = asyncio.create_task(visit(self._loop, self._context))
         self._visit, self._visit_began = work, self.state
         try:
             await asyncio.wait({work})

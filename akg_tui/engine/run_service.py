@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -134,7 +134,7 @@ def prepare(request: RunRequest) -> PreparedRun:
     check_sandbox(task, required=request.require_sandbox)
     if request.require_sandbox:
         task = replace(task, sandbox=replace(task.sandbox, require=True))
-    _check_tools([(folder.path / name, text) for name, text in folder.tools])
+    _check_tools(tuple((folder.path / name, text) for name, text in folder.tools))
     try:
         task = replace(task, agent=stated_agent(request.agent or task.agent, request.settings))
     except BadAgent as error:
@@ -288,7 +288,7 @@ def check_agent(task: Task, folder: TaskFolder) -> None:
         raise RunFault("cost", fault)
 
 
-def _check_tools(files: Sequence[tuple[Path, str]]) -> None:
+def _check_tools(files: tuple[tuple[Path, str], ...]) -> None:
     if files:
         from akg_tui.agent.tools.registry import tools_with
 
@@ -301,7 +301,7 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
     `channel` is where a person follows it; `key_file` goes before the key file that the run's task
     names. Raises `RunFault` when the run's model needs a key and there is none.
     """
-    from akg_tui.agent.context import Context, RunBrief, VisitBrief
+    from akg_tui.agent.context import Context
     from akg_tui.agent.models.endpoint import KeyMissing
     from akg_tui.agent.prompt import system_text
     from akg_tui.agent.tools.run_access import Host
@@ -312,14 +312,14 @@ def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -
     if key_file:
         task = replace(task, agent=replace(task.agent, api_key_file=key_file))
     searches = task.agent.model == SWEEP
-    brief = VisitBrief() if searches else RunBrief(system_text(task, run.reference))
+    rules = "" if searches else system_text(task, run.reference)
     host = Host(tools={"compile_report": compile_report(run.path)})
     try:
         return Engine(
             run,
             _model(task),
             partial(_judge, run),
-            context=Context(brief, budget=task.agent.context_tokens, host=host),
+            context=Context(rules, budget=task.agent.context_tokens, host=host),
             reporter=reporter(channel),
         )
     except KeyMissing as error:

@@ -6,11 +6,11 @@ final file swap in `file_swap`. It never guesses: a stale or doubtful edit chang
 
 from akg_tui.hashline.document import Document, NotText
 from akg_tui.hashline.file_swap import FileChanged, swap_file
-from akg_tui.hashline.ops import EDIT_SCHEMA, BadEdit, Op, edit_schema, parse_ops
-from akg_tui.hashline.rejection import EditRejected, Problem
-from akg_tui.hashline.session import EditRequest, EditSession, Proposal, apply
-from akg_tui.hashline.splice import EditResult, Hunk
-from akg_tui.hashline.tagged_view import BadRange, TaggedLine, render, render_result, tagged_lines
+from akg_tui.hashline.ops import EDIT_SCHEMA, BadEdit, edit_schema, parse_ops
+from akg_tui.hashline.rejection import EditRejected
+from akg_tui.hashline.session import EditRequest, EditSession, apply
+from akg_tui.hashline.splice import EditResult
+from akg_tui.hashline.tagged_view import BadRange, render, render_result
 from akg_tui.hashline.tags import Notation, Tagger
 
 __all__ = [
@@ -23,13 +23,8 @@ __all__ = [
     "EditResult",
     "EditSession",
     "FileChanged",
-    "Hunk",
     "NotText",
     "Notation",
-    "Op",
-    "Problem",
-    "Proposal",
-    "TaggedLine",
     "Tagger",
     "apply",
     "edit_schema",
@@ -37,5 +32,4 @@ __all__ = [
     "render",
     "render_result",
     "swap_file",
-    "tagged_lines",
 ]

@@ -58,10 +58,9 @@ class ShownRevision:
 
     def is_shown(self, number: int, tag: str) -> bool:
         """Whether the reader was shown this line with this tag."""
-        return number in self.shown and self._tag(number) == tag
-
-    def _tag(self, number: int) -> str:
-        return self.tagger.tag(number, self.document.lines[number - 1])
+        if number not in self.shown:
+            return False
+        return self.tagger.tag(number, self.document.lines[number - 1]) == tag
 
     def _anchor_problems(self, index: int, op: Op) -> Iterator[Problem]:
         anchors = _anchors_of(op)
@@ -82,7 +81,8 @@ class ShownRevision:
 
     def _anchor_problem(self, where: str, anchor: Anchor) -> Problem:
         number = anchor.number
-        owner = self._owner_near(anchor)
+        near = (number + sign * step for step in range(1, _SLIP_REACH + 1) for sign in (-1, 1))
+        owner = next((each for each in near if self.is_shown(each, anchor.tag)), None)
         if owner is not None:
             detail = f"that tag belongs to another line; did you mean {owner}{anchor.tag}?"
             return Problem("slip", where, detail, self._current([owner]))
@@ -94,13 +94,6 @@ class ShownRevision:
             "copy it from the lines below or read the file again"
         )
         return Problem("never shown", where, detail, self._current([number]) or (number,))
-
-    def _owner_near(self, anchor: Anchor) -> int | None:
-        """The nearest line shown that has the tag of this anchor."""
-        near = (
-            anchor.number + sign * step for step in range(1, _SLIP_REACH + 1) for sign in (-1, 1)
-        )
-        return next((number for number in near if self.is_shown(number, anchor.tag)), None)
 
     def _current(self, numbers: Sequence[int]) -> tuple[int, ...]:
         """Current numbers of lines of this revision, as far as they can be followed."""
@@ -204,17 +197,14 @@ class ShownRevision:
 
 def _anchors_of(op: Op) -> dict[str, Anchor]:
     match op:
-        case Replace(start, stop) | Delete(start, stop):
-            return {"from": start} if start == stop else {"from": start, "to": stop}
-        case Transfer(_, start, stop, side, anchor):
-            ends = {"from": start} if start == stop else {"from": start, "to": stop}
-            return {**ends, side: anchor}
         case Insert(side, anchor):
             return {side: anchor}
         case Sub(anchor):
             return {"at": anchor}
         case InsertAtEdge():
             return {}
+    ends = {"from": op.start} if op.start == op.stop else {"from": op.start, "to": op.stop}
+    return {**ends, op.side: op.anchor} if isinstance(op, Transfer) else ends
 
 
 def _label(op: Op) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.ops import NUMBER_PATTERN, Insert, InsertAtEdge, Op, Replace
 from akg_tui.hashline.rejection import Problem
-from akg_tui.hashline.splice import EditResult, Span, in_order
+from akg_tui.hashline.splice import Span, in_order
 from akg_tui.hashline.tags import TAG_PATTERNS
 
 _PREFIX = re.compile(f"({NUMBER_PATTERN})({'|'.join(TAG_PATTERNS.values())})\\|", re.ASCII)
@@ -75,27 +75,15 @@ def _echo(document: Document, span: Span, beside: int, position: int) -> Problem
     return Problem("echo", f"ops[{span.index}].lines", detail, (beside + 1,))
 
 
-def without_prefixes(op: Op, is_shown: Callable[[int, str], bool]) -> Op | None:
+def without_prefixes(op: Op, is_shown: Callable[[int, str], bool]) -> Op:
     """The operation without tags that were copied from the view into its text.
 
-    None where there is nothing to strip: unless every line that is not blank begins with the
-    number and tag of a line that was shown, the text stays as it is.
+    Unless every line that is not blank begins with the number and tag of a line that was shown,
+    the answer is `op` itself.
     """
     if not isinstance(op, Replace | Insert | InsertAtEdge):
-        return None
-    found = [_PREFIX.match(line) for line in op.lines]
-    rows = [match for line, match in zip(op.lines, found, strict=True) if line.strip()]
+        return op
+    rows = [_PREFIX.match(line) for line in op.lines if line.strip()]
     if not rows or not all(row and is_shown(int(row[1]), row[2]) for row in rows):
-        return None
-    bare = (
-        line[match.end() :] if match else line for line, match in zip(op.lines, found, strict=True)
-    )
-    return replace(op, lines=tuple(bare))
-
-
-def no_op(document: Document, result: EditResult, spans: Sequence[Span]) -> Problem | None:
-    """The problem of an edit that leaves every byte of the file as it was."""
-    if result.document.data != document.data:
-        return None
-    near = tuple(number for span in spans for number in (span.start + 1, span.stop))
-    return Problem("no-op", "ops", "the file already reads exactly so; nothing to change", near)
+        return op
+    return replace(op, lines=tuple(_PREFIX.sub("", line, count=1) for line in op.lines))

@@ -17,15 +17,12 @@ class NotText(ValueError):
 
     Attributes
     ----------
-    path : str
-        The file, as the caller named it.
     offset : int
         Position of the first byte that cannot be decoded.
     """
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
         super().__init__(f"{path}: not UTF-8 text: {reason} at byte {offset}")
-        self.path = path
         self.offset = offset
 
 

@@ -25,9 +25,6 @@ class FileChanged(Exception):
             f"{path}: nothing was written, the file changed on disk "
             f"(expected sha {expected[:8]}, found {found[:8]}); read it again"
         )
-        self.path = path
-        self.expected = expected
-        self.found = found
 
 
 def swap_file(path: Path, data: bytes, *, expected_sha256: str) -> None:

@@ -232,6 +232,14 @@ _LINES: Final[dict[str, object]] = {
     "items": _ONE_LINE,
     "description": "New lines, one string each, indent included, without tags or line breaks.",
 }
+_SUBSTITUTION: Final[dict[str, object]] = {
+    "find": {
+        "type": "string",
+        "pattern": "^[^\\r\\n]+$",
+        "description": "Text that stands in the line exactly once.",
+    },
+    "with": {**_ONE_LINE, "description": "What takes its place."},
+}
 
 
 def edit_schema(notation: Notation = "bigram") -> dict[str, object]:
@@ -241,12 +249,24 @@ def edit_schema(notation: Notation = "bigram") -> dict[str, object]:
     def anchor(description: str) -> dict[str, object]:
         return {"type": "string", "pattern": pattern, "description": description}
 
-    lines_from_to: dict[str, object] = {
-        "from": anchor(
-            f"First line, as the view names it: number and tag, such as {_EXAMPLES[notation]}."
-        ),
+    example = _EXAMPLES[notation]
+    ends: dict[str, object] = {
+        "from": anchor(f"First line, as the view names it: number and tag, such as {example}."),
         "to": anchor("Last line, included. Left out: the same as from."),
     }
+    places: list[dict[str, object]] = [{s: anchor(f"Insert {s} this line.")} for s in _SIDES]
+    places.append({"at": {"enum": ["head", "tail"]}})
+    shapes = [
+        _shape("replace", {**ends, "lines": _LINES}),
+        _shape("delete", ends),
+        *(_shape("insert", {**place, "lines": _LINES}) for place in places),
+        _shape("sub", {"at": anchor("The line to change."), **_SUBSTITUTION}),
+        *(
+            _shape(kind, {**ends, side: anchor(f"{side} this line.")})
+            for kind in ("move", "copy")
+            for side in _SIDES
+        ),
+    ]
     return {
         "type": "array",
         "minItems": 1,
@@ -254,53 +274,16 @@ def edit_schema(notation: Notation = "bigram") -> dict[str, object]:
             "Operations on the lines as shown, applied all together or not at all. "
             "Ranges must not overlap; numbers refer to the file before the edit."
         ),
-        "items": {
-            "anyOf": [
-                _shape("replace", ("from", "lines"), {**lines_from_to, "lines": _LINES}),
-                _shape("delete", ("from",), dict(lines_from_to)),
-                *(
-                    _shape(
-                        "insert",
-                        (side, "lines"),
-                        {side: anchor(f"Insert {side} this line."), "lines": _LINES},
-                    )
-                    for side in _SIDES
-                ),
-                _shape(
-                    "insert",
-                    ("at", "lines"),
-                    {"at": {"enum": ["head", "tail"]}, "lines": _LINES},
-                ),
-                _shape("sub", ("at", "find", "with"), _sub_fields(anchor("The line to change."))),
-                *(
-                    _shape(
-                        kind, ("from", side), {**lines_from_to, side: anchor(f"{side} this line.")}
-                    )
-                    for kind in ("move", "copy")
-                    for side in _SIDES
-                ),
-            ]
-        },
+        "items": {"anyOf": shapes},
     }
 
 
-def _sub_fields(anchor: dict[str, object]) -> dict[str, object]:
-    return {
-        "at": anchor,
-        "find": {
-            "type": "string",
-            "pattern": "^[^\\r\\n]+$",
-            "description": "Text that stands in the line exactly once.",
-        },
-        "with": {**_ONE_LINE, "description": "What takes its place."},
-    }
-
-
-def _shape(op: str, required: tuple[str, ...], fields: dict[str, object]) -> dict[str, object]:
+def _shape(op: str, fields: dict[str, object]) -> dict[str, object]:
+    """The schema of one operation; all its fields but `to` are required."""
     return {
         "type": "object",
         "properties": {"op": {"const": op}, **fields},
-        "required": ["op", *required],
+        "required": ["op", *(field for field in fields if field != "to")],
         "additionalProperties": False,
     }
 

@@ -14,18 +14,16 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from akg_tui.grammars import BOM, edited, parser_of
+from akg_tui.grammars import BOM, Grammar, edited, parser_of
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.splice import EditResult
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree
 
-Language: TypeAlias = Literal["python", "cpp", "cuda"]
-
-LANGUAGES: Final[dict[str, Language]] = {
+_LANGUAGES: Final[dict[str, Grammar]] = {
     ".py": "python",
     **dict.fromkeys((".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp"), "cpp"),
     **dict.fromkeys((".cu", ".cuh"), "cuda"),
@@ -54,9 +52,9 @@ class Fault:
     message: str
 
 
-def language_of(path: str) -> Language | None:
+def language_of(path: str) -> Grammar | None:
     """By the suffix of the file's name; None for a language without a parser here."""
-    return LANGUAGES.get(PurePath(path).suffix.lower())
+    return _LANGUAGES.get(PurePath(path).suffix.lower())
 
 
 def newly_broken(before: Document, result: EditResult) -> Fault | None:
@@ -70,12 +68,10 @@ def newly_broken(before: Document, result: EditResult) -> Fault | None:
     fault = fault_in(after.data, language)
     if fault is not None:
         return fault if fault_in(before.data, language) is None else None
-    if language == "python":
-        return _newly_broken_string(before, result)
-    return None
+    return _newly_broken_string(before, result) if language == "python" else None
 
 
-def fault_in(data: bytes, language: Language) -> Fault | None:
+def fault_in(data: bytes, language: Grammar) -> Fault | None:
     """The first syntax error of a whole file."""
     if language == "python":
         return _python_fault(data)
@@ -84,12 +80,12 @@ def fault_in(data: bytes, language: Language) -> Fault | None:
 
 
 @functools.lru_cache(maxsize=4)
-def _tree(data: bytes, language: Literal["cpp", "cuda"]) -> Tree:
+def _tree(data: bytes, language: Grammar) -> Tree:
     """The syntax tree; cached, because the next edit of a file starts from the same text."""
     return parser_of(language).parse(data.removeprefix(BOM))
 
 
-def _still_parses(before: bytes, after: bytes, language: Literal["cpp", "cuda"]) -> bool:
+def _still_parses(before: bytes, after: bytes, language: Grammar) -> bool:
     """Parse only the changed part. After False, the caller must parse the whole file."""
     old, new = before.removeprefix(BOM), after.removeprefix(BOM)
     tree = edited(_tree(before, language), old, new)
@@ -112,9 +108,8 @@ def _first_error(root: Node) -> Fault:
 def _python_fault(data: bytes) -> Fault | None:
     """Uses `symtable`, which parses without building a syntax tree or code for Python."""
     try:
-        with warnings.catch_warnings():
-            # The parser warns of odd escapes on stderr, which may be the workbench's screen.
-            warnings.simplefilter("ignore")
+        # The parser warns of odd escapes on stderr, which may be the workbench's screen.
+        with warnings.catch_warnings(action="ignore"):
             symtable.symtable(data, "<kernel>", "exec")  # type: ignore[arg-type]  # takes bytes
     except SyntaxError as error:
         return Fault(error.lineno or 1, error.msg)
@@ -125,12 +120,6 @@ def _python_fault(data: bytes) -> Fault | None:
     return None
 
 
-def _python_tree(data: bytes) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(data)
-
-
 def _newly_broken_string(before: Document, result: EditResult) -> Fault | None:
     """The fault of a string literal that was C++ and no longer parses."""
     after = result.document
@@ -139,7 +128,8 @@ def _newly_broken_string(before: Document, result: EditResult) -> Fault | None:
     touched = [(hunk.new_start, hunk.new_start + len(hunk.added)) for hunk in result.hunks]
     if _python_fault(before.data) is not None:
         return None
-    new, old = _python_tree(after.data), _python_tree(before.data)
+    with warnings.catch_warnings(action="ignore"):
+        new, old = ast.parse(after.data), ast.parse(before.data)
     broken = {
         key: fault
         for key, literal in _code_literals(new)

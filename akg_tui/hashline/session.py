@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from akg_tui.hashline.anchors import ShownRevision
-from akg_tui.hashline.batch_checks import boundary_echoes, conflicts, no_op, without_prefixes
+from akg_tui.hashline.batch_checks import boundary_echoes, conflicts, without_prefixes
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.lineage import Lineage, LineMap
 from akg_tui.hashline.ops import InsertAtEdge, Op
@@ -123,9 +123,12 @@ class EditSession:
             problems += boundary_echoes(self.document, request.ops, spans)
         if problems:
             raise self._rejected(problems)
-        result = self._spliced(spans)
-        if nothing := no_op(self.document, result, spans):
-            raise self._rejected([self._counted_no_op(request, nothing)])
+        try:
+            result = splice(self.document, spans)
+        except Unwritable as error:
+            raise self._rejected([Problem("unwritable", "ops", str(error))]) from error
+        if result.document.data == self.document.data:
+            raise self._rejected([self._no_op(request, spans)])
         if not request.allow_broken and (broken := _syntax_problem(self.document, result)):
             raise self._rejected([broken])
         step = LineMap.of_spans(spans, len(self.document.lines))
@@ -180,23 +183,20 @@ class EditSession:
             return [Problem("ambiguous", "rev", detail)], None
         return [], (fitting or revisions)[0]
 
-    def _spliced(self, spans: Sequence[Span]) -> EditResult:
-        try:
-            return splice(self.document, spans)
-        except Unwritable as error:
-            raise self._rejected([Problem("unwritable", "ops", str(error))]) from error
-
-    def _counted_no_op(self, request: EditRequest, problem: Problem) -> Problem:
+    def _no_op(self, request: EditRequest, spans: Sequence[Span]) -> Problem:
+        """The problem of an edit that leaves every byte of the file as it was."""
         last, times = self._last_no_op or (None, 0)
         times = times + 1 if last == request else 1
         self._last_no_op = (request, times)
+        near = tuple(number for span in spans for number in (span.start + 1, span.stop))
         if times <= _NO_OPS_ALLOWED:
-            return problem
+            detail = "the file already reads exactly so; nothing to change"
+            return Problem("no-op", "ops", detail, near)
         detail = (
             f"the same edit changed nothing {times} times in a row. Stop sending it: the file "
             "already holds what you want there, or you want something else"
         )
-        return replace(problem, reason="repeated no-op", detail=detail)
+        return Problem("repeated no-op", "ops", detail, near)
 
     def _rejected(self, problems: Sequence[Problem]) -> EditRejected:
         near = sorted({number for problem in problems for number in problem.near})
@@ -234,30 +234,21 @@ def apply(
 
 
 def _place_all(ops: Sequence[Op], shown: ShownRevision) -> tuple[list[Span], list[Problem]]:
-    spans: list[Span] = []
-    problems: list[Problem] = []
-    for index, op in enumerate(ops):
-        placed, wrong = shown.place(index, op)
-        spans += placed
-        problems += wrong
-    return spans, problems
+    placed = [shown.place(index, op) for index, op in enumerate(ops)]
+    return [s for spans, _ in placed for s in spans], [p for _, wrong in placed for p in wrong]
 
 
 def _without_copied_tags(
     request: EditRequest, shown: ShownRevision
 ) -> tuple[EditRequest, tuple[str, ...]]:
     """The request without tags copied into its text, and a note for each such operation."""
-    ops: list[Op] = []
-    notes: list[str] = []
-    for index, op in enumerate(request.ops):
-        bare = without_prefixes(op, shown.is_shown)
-        ops.append(op if bare is None else bare)
-        if bare is not None:
-            notes.append(
-                f"ops[{index}].lines carried the tags of the view; they were taken off. "
-                "Send the bare text."
-            )
-    return replace(request, ops=tuple(ops)), tuple(notes)
+    bare = tuple(without_prefixes(op, shown.is_shown) for op in request.ops)
+    notes = [
+        f"ops[{index}].lines carried the tags of the view; they were taken off. Send the bare text."
+        for index, (op, now) in enumerate(zip(request.ops, bare, strict=True))
+        if now is not op
+    ]
+    return replace(request, ops=bare), tuple(notes)
 
 
 def _syntax_problem(before: Document, result: EditResult) -> Problem | None:

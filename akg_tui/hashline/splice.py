@@ -82,9 +82,8 @@ def splice(document: Document, spans: Sequence[Span]) -> EditResult:
     hunks: list[Hunk] = []
     shift = 0
     for piece in pieces:
-        old_start = piece.start + 1
         gone = document.lines[piece.start : piece.stop]
-        hunks.append(Hunk(old_start, gone, old_start + shift, piece.lines))
+        hunks.append(Hunk(piece.start + 1, gone, piece.start + 1 + shift, piece.lines))
         shift += len(piece.lines) - len(gone)
     return EditResult(
         document=_assemble(document, pieces),
@@ -105,13 +104,8 @@ def _pieces(document: Document, spans: Sequence[Span]) -> list[Span]:
         whole = replace(span, endings=span.endings or (document.newline,) * len(span.lines))
         if joined and joined[-1].stop == span.start:
             above = joined.pop()
-            whole = Span(
-                above.start,
-                span.stop,
-                above.lines + span.lines,
-                above.index,
-                above.endings + whole.endings,
-            )
+            lines, endings = above.lines + span.lines, above.endings + whole.endings
+            whole = Span(above.start, span.stop, lines, above.index, endings)
         joined.append(whole)
     pieces: list[Span] = []
     for span in joined:
@@ -128,13 +122,9 @@ def _pieces(document: Document, spans: Sequence[Span]) -> list[Span]:
 def _unchanged_edges(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     """Numbers of equal lines at the top and at the bottom."""
     most = min(len(old), len(new))
-    top = 0
-    while top < most and old[top] == new[top]:
-        top += 1
-    bottom = 0
-    while bottom < most - top and old[-1 - bottom] == new[-1 - bottom]:
-        bottom += 1
-    return top, bottom
+    top = next((n for n in range(most) if old[n] != new[n]), most)
+    left = most - top
+    return top, next((n for n in range(left) if old[-1 - n] != new[-1 - n]), left)
 
 
 def _assemble(document: Document, pieces: Sequence[Span]) -> Document:
@@ -146,10 +136,7 @@ def _assemble(document: Document, pieces: Sequence[Span]) -> Document:
         lines += document.lines[done : piece.start]
         endings += document.endings[done : piece.start]
         lines += piece.lines
-        endings += [
-            _ending_of(line, ending)
-            for line, ending in zip(piece.lines, piece.endings, strict=True)
-        ]
+        endings += map(_ending_of, piece.lines, piece.endings)
         done = piece.stop
     lines += document.lines[done:]
     endings += document.endings[done:]

@@ -7,7 +7,6 @@ too: code that prints a view on a terminal must sanitize it first.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.splice import EditResult
@@ -16,25 +15,6 @@ from akg_tui.hashline.tags import Tagger
 
 class BadRange(ValueError):
     """The lines asked for do not exist."""
-
-
-class TaggedLine(NamedTuple):
-    """A line, its number from 1, and its tag."""
-
-    number: int
-    tag: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.number}{self.tag}|{self.text}"
-
-
-def tagged_lines(document: Document, tagger: Tagger) -> list[TaggedLine]:
-    """Every line of the document with its tag."""
-    return [
-        TaggedLine(number, tagger.tag(number, text), text)
-        for number, text in enumerate(document.lines, start=1)
-    ]
 
 
 def render(document: Document, tagger: Tagger, *, first: int = 1, last: int | None = None) -> str:
@@ -69,11 +49,9 @@ def rendered(document: Document, first: int, last: int | None) -> range:
     return range(first, end + 1)
 
 
-def render_around(
-    document: Document, tagger: Tagger, numbers: Iterable[int], *, context: int = 2
-) -> str:
-    """Tagged lines within `context` of `numbers`, with ``...`` where lines are left out."""
-    shown = around(document, numbers, context=context)
+def render_around(document: Document, tagger: Tagger, numbers: Iterable[int]) -> str:
+    """Tagged lines within two of `numbers`, with ``...`` where lines are left out."""
+    shown = around(document, numbers)
     rows: list[str] = []
     for previous, number in zip([None, *shown], shown, strict=False):
         if previous is not None and number != previous + 1:
@@ -82,16 +60,10 @@ def render_around(
     return "\n".join(rows)
 
 
-def around(document: Document, numbers: Iterable[int], *, context: int = 2) -> list[int]:
-    """Numbers of the lines within `context` of `numbers`, in order."""
-    return sorted(
-        {
-            near
-            for number in numbers
-            for near in range(number - context, number + context + 1)
-            if 1 <= near <= len(document.lines)
-        }
-    )
+def around(document: Document, numbers: Iterable[int]) -> list[int]:
+    """Numbers of the lines within two of `numbers`, in order."""
+    near = {number + step for number in numbers for step in range(-2, 3)}
+    return sorted(number for number in near if 1 <= number <= len(document.lines))
 
 
 def render_result(result: EditResult, tagger: Tagger) -> str:

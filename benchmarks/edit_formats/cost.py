@@ -17,7 +17,7 @@ from akg_tui.hashline.formats import FORMATS
 from akg_tui.hashline.ops import parse_ops
 from akg_tui.hashline.rejection import EditRejected
 from akg_tui.hashline.session import EditRequest, EditSession
-from akg_tui.hashline.tagged_view import tagged_lines
+from akg_tui.hashline.tagged_view import render
 from akg_tui.hashline.tags import Notation, Tagger
 from benchmarks.edit_formats.corpus import generated
 from benchmarks.edit_formats.staleness import Tasks
@@ -92,11 +92,10 @@ def view_overhead(rng: Random, notation: Notation, tokenizer: Tokenizer) -> floa
     tagger = Tagger(b"benchmark", notation)
     extra = lines = 0
     for document in generated(rng, 30):
-        tagged = tagged_lines(document, tagger)
-        shown = "\n".join(f"{line.number}{line.tag}|{line.text}" for line in tagged)
-        bare = "\n".join(f"{line.number}|{line.text}" for line in tagged)
+        shown = render(document, tagger).partition("\n")[2]
+        bare = "\n".join(f"{number}|{text}" for number, text in enumerate(document.lines, 1))
         extra += tokenizer.count(shown) - tokenizer.count(bare)
-        lines += len(tagged)
+        lines += len(document.lines)
     return extra / lines
 
 

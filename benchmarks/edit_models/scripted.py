@@ -61,7 +61,7 @@ class Scripted:
         result = last.results[0][1]
         edited = len(request.messages) > 3
         if edited and result.status == "success":
-            return ChatReply("done", (), said, 1)
+            return ChatReply("done", input_tokens=said, output_tokens=1)
         first = request.messages[2]
         assert isinstance(first, ToolMessage)
         view = first.results[0][1].output
@@ -91,7 +91,8 @@ class Scripted:
     def _reply(self, tool: str, arguments: dict[str, Any], said: int) -> ChatReply:
         self._calls += 1
         use = ToolUse(f"call-{self._calls}", tool, arguments)
-        return ChatReply("", (use,), said, ESTIMATE.count(str(arguments)))
+        written = ESTIMATE.count(str(arguments))
+        return ChatReply("", (use,), input_tokens=said, output_tokens=written)
 
 
 def _format_of(request: ChatRequest) -> str:

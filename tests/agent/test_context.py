@@ -147,7 +147,7 @@ async def test_a_stop_or_a_pause_ends_the_wait_for_a_server(
     async with Lab(script) as lab:
         run = create(tmp_path / "task", lab.url)
         work = engine(run, lab.url)
-        work._retry.base_s = work._retry.cap_s = 3_600.0
+        work._loop.retry.base_s = work._loop.retry.cap_s = 3_600.0
         running = asyncio.create_task(work.run())
         while run.state.api_wait is None:
             await asyncio.sleep(0.001)
@@ -188,7 +188,7 @@ async def test_a_hand_that_cuts_off_the_wait_for_a_server_lets_the_run_go_on(
     async with Lab(script) as lab:
         run = create(tmp_path / "task", lab.url, rounds=3)
         work = engine(run, lab.url)
-        work._retry.base_s = work._retry.cap_s = 3_600.0
+        work._loop.retry.base_s = work._loop.retry.cap_s = 3_600.0
         running = asyncio.create_task(work.run())
         while run.state.api_wait is None:
             await asyncio.sleep(0.001)

@@ -57,7 +57,7 @@ FILE = Path("tools.yaml")
 
 
 def merge(text: str) -> Tools:
-    return tools_with([(FILE, text)])
+    return tools_with(((FILE, text),))
 
 
 def test_what_a_model_is_told_of_our_tools_is_the_same_to_the_byte() -> None:
@@ -99,29 +99,23 @@ async def test_a_tool_is_added_by_its_module_and_one_line_in_the_registry(
     (tmp_path / "counting.py").write_text(COUNTING)
     monkeypatch.setattr(registry, "MODULES", (*registry.MODULES, "counting"))
     tools_path.append(str(tmp_path))
-    caches = registry._own, registry._tools_with
+    caches = registry.own_tools, registry.tools_with
     try:
         [cache.cache_clear() for cache in caches]
         async with held(tmp_path) as engine:
             call = Caller(engine)
             spec = next(s for s in call.executor.specs if s.name == "count_words")
             assert spec.description == "Count the words of a file."
-            assert spec.parameters["properties"]["least"] == {
-                "type": "integer",
-                "minimum": 1,
-                "default": 1,
-                "description": "Letters of a word.",
-            }
+            told: dict[str, object] = {"description": "Letters of a word.", "type": "integer"}
+            told |= {"minimum": 1, "default": 1}
+            assert spec.parameters["properties"]["least"] == told
             path = call.note("a.txt", "one three two")
             assert await call.good("count_words", file_path=path, least=4) == "1"
             called, answered = (record.event for record in engine.records[-2:])
             assert isinstance(called, ev.ToolCalled)
             assert isinstance(answered, ev.ToolAnswered)
-            assert (called.tool, called.arguments["least"], answered.output) == (
-                "count_words",
-                4,
-                "1",
-            )
+            assert (called.tool, called.arguments["least"]) == ("count_words", 4)
+            assert answered.output == "1"
             why = await call.refused("count_words", file_path=path, least=0)
             assert why == "count_words: least is 0, expected at least 1"
             assert "count_words" in await call.refused("submit_plan", items=[])  # allowed now

@@ -39,7 +39,7 @@ class Playing:
 
 
 def _call(tool: str, arguments: dict[str, object]) -> ChatReply:
-    return ChatReply("", (ToolUse("c", tool, arguments),), 100, 10)
+    return ChatReply("", (ToolUse("c", tool, arguments),), input_tokens=100, output_tokens=10)
 
 
 def _nothing(done: int, total: int) -> None:

@@ -13,14 +13,14 @@ from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.agent.tools.registry import own_tools, refused, tools_in
 from akg_tui.agent.tools.run_access import Host, SubagentCall
 from akg_tui.agent.tools.scripts import Script, script_refusal
-from akg_tui.agent.visit import MAX_TURNS, visit
+from akg_tui.agent.visit import MAX_TURNS
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.effects import visit_over
 from akg_tui.core.phases import AGENT_PHASES, Gate, Phase
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.task import Policy
-from tests.agent.test_sweep import KERNEL, TextRun
+from tests.agent.test_sweep import KERNEL, TextRun, play
 
 PLAN = {"items": [{"text": "a", "rationale": "a is where the kernel waits"}]}
 
@@ -162,14 +162,10 @@ class Scripted:
         return reply
 
 
-async def play(run: TextRun, model: Scripted) -> None:
-    await visit(run, model, clock=lambda: run.now, on_delta=lambda text: None)
-
-
 async def test_a_visit_ends_when_the_phase_is_done() -> None:
     run = in_phase(Phase.PLAN)
-    plan = ToolUse("u1", "submit_plan", PLAN)
-    model = Scripted(ChatReply("let me see"), ChatReply("", (plan,), 10, 5))
+    plan = (ToolUse("u1", "submit_plan", PLAN),)
+    model = Scripted(ChatReply("let me see"), ChatReply("", plan, input_tokens=10))
     await play(run, model)
     assert [item.text for item in run.state.pending] == ["a"]
     assert run.state.input_tokens == 10

@@ -392,7 +392,7 @@ def test_the_replies_of_two_calls_at_once_are_told_apart() -> None:
         reply = Assembly()
         reply.id = "msg"
         reply.usage = {"input_tokens": tokens}
-        claude._under_way[asyncio.current_task()] = reply, 0
+        claude._under_way[asyncio.current_task()] = reply
         await asyncio.sleep(0)
         return claude.unfinished.input_tokens if claude.unfinished else None
 

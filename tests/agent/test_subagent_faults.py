@@ -359,10 +359,10 @@ class Breaking:
 
 
 async def test_a_child_that_breaks_in_an_unforeseen_way_is_ended_too(tmp_path: Path) -> None:
-    from akg_tui.agent.context import Context, RunBrief
+    from akg_tui.agent.context import Context
 
     run = create(tmp_path / "task", "http://127.0.0.1:9", rounds=1)
-    context = Context(RunBrief("rules"), budget=10_000)
+    context = Context("rules", budget=10_000)
     work = Engine(run, Breaking(), FakeJudge, clock=Clock(), context=context)
     await play(work)
     (ended,) = of(run, ev.SubagentEnded)

@@ -6,11 +6,13 @@ import asyncio
 import hashlib
 import math
 import tempfile
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from akg_tui.agent.context import Context
 from akg_tui.agent.models.sweep import (
     Sweep,
     Trial,
@@ -18,6 +20,7 @@ from akg_tui.agent.models.sweep import (
     read_trials,
     settings_in_space,
 )
+from akg_tui.agent.react_loop import LoopContext
 from akg_tui.agent.visit import visit
 from akg_tui.core import effects as fx
 from akg_tui.core.measurement import Measurement
@@ -32,6 +35,7 @@ from akg_tui.core.plan.knobs import (
 )
 from akg_tui.core.plan.plan_document import render_plan, render_tried, split_settled
 from akg_tui.core.task import Policy
+from akg_tui.engine.live import SubagentStreams
 from tests.core.simulated import SimulatedRun, failed, faster
 
 KERNEL = """\
@@ -67,6 +71,11 @@ class TextRun(SimulatedRun):
         return blob
 
 
+async def play(run: TextRun, model: Any) -> None:
+    streams = SubagentStreams(lambda: None)
+    await visit(LoopContext(run, model, lambda: run.now, lambda text: None, streams), Context())
+
+
 def played(run: TextRun, judge, *, seed: int = 0, limit: int = 400) -> TextRun:
     """Play the whole run with the sweep; `judge(kernel text, incumbent text)` measures."""
     model = Sweep(seed)
@@ -75,8 +84,7 @@ def played(run: TextRun, judge, *, seed: int = 0, limit: int = 400) -> TextRun:
         if effect is None:
             return run
         if isinstance(effect, fx.RunAgent):
-            clock = lambda: run.now  # noqa: E731
-            asyncio.run(visit(run, model, clock=clock, on_delta=lambda text: None))
+            asyncio.run(play(run, model))
         elif isinstance(effect, fx.Measure):
             incumbent = run.kernel(effect.incumbent) if effect.incumbent else KERNEL
             run.perform(effect, judge(run.kernel(effect.blob), incumbent))

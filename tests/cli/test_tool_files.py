@@ -62,7 +62,7 @@ def test_a_run_keeps_its_own_copy_of_the_tasks_tools(tmp_path: Path) -> None:
     try:
         (folder / "mine.yml").unlink()
         found = task_files(run.path / "task", run.state.task)
-        assert found == [(run.path / "task" / "mine.yml", "tools: {}\n")]
+        assert found == ((run.path / "task" / "mine.yml", "tools: {}\n"),)
     finally:
         run.close()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from akg_tui.agent.context import Context, RunBrief
+from akg_tui.agent.context import Context
 from akg_tui.agent.model_calls import Retry
 from akg_tui.agent.models.claude import Claude
 from akg_tui.agent.models.endpoint import Endpoint
@@ -98,8 +98,8 @@ def engine(
     endpoint = Endpoint(agent.model, url, key)
     extra = {"clock": clock} if clock else {}
     model = Claude(agent, endpoint, limits=limits, **extra)
-    brief = RunBrief(system_text(run.state.task, run.reference))
-    context = Context(brief, budget=budget or agent.context_tokens)
+    rules = system_text(run.state.task, run.reference)
+    context = Context(rules, budget=budget or agent.context_tokens)
     return Engine(
         run,
         model,

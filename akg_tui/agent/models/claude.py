@@ -52,8 +52,8 @@ class Claude:
         self._transport: Transport | None = None
         self._can: Capabilities | None = ANTHROPIC if endpoint.is_anthropic else None
         # By task, as an agent and its subagents ask at the same time: the reply under way, or
-        # the one just cancelled, and the length of its prompt.
-        self._under_way: dict[asyncio.Task[Any] | None, tuple[Assembly, int]] = {}
+        # the one just cancelled.
+        self._under_way: dict[asyncio.Task[Any] | None, Assembly] = {}
         self._last_reply_at: float | None = None
         self._slow = False
 
@@ -66,10 +66,7 @@ class Claude:
         found = self._under_way.get(asyncio.current_task())
         if found is None:  # asked from outside
             found = next(iter(self._under_way.values()), None)
-        if found is None or not (found[0].id or found[0].usage):
-            return None
-        assembly, characters = found
-        return assembly.spent(characters)
+        return found.begun if found else None
 
     async def prepare(self, known: Capabilities | None) -> EndpointProbed | None:
         """Ask the server what it can do, unless that is known. Raises `ModelFailed`."""
@@ -97,33 +94,17 @@ class Claude:
         if self._last_reply_at is not None and began - self._last_reply_at > SHORT_CACHE_S:
             self._slow = True
         body = body_of(request, self._agent, self._can or ANTHROPIC, slow=self._slow)
-        characters = length(body)
-        assembly = Assembly()
-        self._forget_ended()
-        self._under_way[task] = assembly, characters
+        assembly = Assembly(length(body))
+        # Only a task that runs asks what its call took.
+        self._under_way = {t: a for t, a in self._under_way.items() if t and not t.done()}
+        self._under_way[task] = assembly
         try:
-            request_id = await self._transport.receive(body, assembly, on_delta, characters)
+            request_id = await self._transport.receive(body, assembly, on_delta)
         except ModelFailed:
             del self._under_way[task]  # the error says what was spent
             raise
         del self._under_way[task]
         self._last_reply_at = self._clock()
-        spent = assembly.spent(characters)
-        return self._reply(request, assembly, spent, request_id, self._last_reply_at - began)
-
-    def _forget_ended(self) -> None:
-        """Drop the records of tasks that ended: only a task that runs asks what its call took."""
-        for task in [task for task in self._under_way if task is None or task.done()]:
-            del self._under_way[task]
-
-    def _reply(
-        self,
-        request: ChatRequest,
-        assembly: Assembly,
-        spent: Spent,
-        request_id: str,
-        seconds: float,
-    ) -> ChatReply:
         taken = {
             use.id
             for message in request.messages
@@ -134,11 +115,11 @@ class Claude:
         return ChatReply(
             text=assembly.text,
             tool_uses=tuple(uses),
-            **asdict(spent),
+            **asdict(assembly.spent),
             stop_reason=assembly.stop_reason,
             id=assembly.id,
             request_id=request_id,
-            duration_s=round(seconds, 3),
+            duration_s=round(self._last_reply_at - began, 3),
             estimated=not assembly.counted,
             cache_miss=assembly.cache_miss,
             blocks=blocks,
@@ -146,15 +127,12 @@ class Claude:
 
     def _cut(self, stop_reason: str) -> str:
         """Why no tool call of a reply with this stop reason may be run, or ""."""
-        if stop_reason not in UNFINISHED:
-            return ""
-        most = self._agent.max_output_tokens
         if stop_reason == "max_tokens":
             return (
-                f"not run: your reply was cut off at {most} tokens, so its calls may not be "
-                "whole. Send this one again, in smaller parts"
+                f"not run: your reply was cut off at {self._agent.max_output_tokens} tokens, so "
+                "its calls may not be whole. Send this one again, in smaller parts"
             )
-        return f"not run: your reply ended with {stop_reason}"
+        return f"not run: your reply ended with {stop_reason}" if stop_reason in UNFINISHED else ""
 
     async def close(self) -> None:
         """Give the sockets back."""

@@ -52,22 +52,16 @@ def body_of(
         "messages": messages,
     }
     if can.cache_marks:
-        _mark(body, tail="1h" if slow else "5m")
+        _mark(body, slow=slow)
     if can.thinking and agent.thinking != "default":
-        body["thinking"] = _thinking(agent)
+        kinds: dict[str, dict[str, Any]] = {
+            "budget": {"type": "enabled", "budget_tokens": agent.thinking_tokens},
+            "adaptive": {"type": "adaptive"},
+        }
+        body["thinking"] = kinds.get(agent.thinking, {"type": "disabled"})
     if can.diagnostics:
         body["diagnostics"] = {"previous_message_id": request.previous_id or None}
     return body
-
-
-def _thinking(agent: Agent) -> dict[str, Any]:
-    match agent.thinking:
-        case "budget":
-            return {"type": "enabled", "budget_tokens": agent.thinking_tokens}
-        case "adaptive":
-            return {"type": "adaptive"}
-        case _:
-            return {"type": "disabled"}
 
 
 def merged(messages: Iterable[Message]) -> list[dict[str, Any]]:
@@ -110,14 +104,14 @@ def _result(call: str, result: ToolResult) -> Block:
     return block
 
 
-def _mark(body: dict[str, Any], tail: str) -> None:
+def _mark(body: dict[str, Any], *, slow: bool) -> None:
     """Mark the ends of: tools and rules, the opening, the turn before the newest, the newest.
 
     Four marks are the API's most. The turn before the newest is marked too because the
     server looks for an earlier end only 20 blocks back from a mark.
     """
     long = {"type": "ephemeral", "ttl": "1h"}
-    short = long if tail == "1h" else {"type": "ephemeral"}
+    short = long if slow else {"type": "ephemeral"}
     body["system"][-1]["cache_control"] = long
     users = [message for message in body["messages"] if message["role"] == "user"]
     for message, mark in ((users[0], long), *((message, short) for message in users[1:][-2:])):
@@ -155,9 +149,13 @@ class ReportedError(Exception):
 
 
 class Assembly:
-    """The reply so far. `add` takes each event; `text` of a delta comes back for the screen."""
+    """The reply so far. `add` takes each event; `text` of a delta comes back for the screen.
 
-    def __init__(self) -> None:
+    `prompt_chars` is the length of the prompt, for a server that counts no tokens.
+    """
+
+    def __init__(self, prompt_chars: int = 0) -> None:
+        self._prompt_chars = prompt_chars
         self.id = ""
         self.stop_reason = ""
         self.stopped = False
@@ -179,46 +177,60 @@ class Assembly:
 
         Raises `BrokenStream` and `ReportedError`.
         """
-        kind = event.get("type")
-        if kind == "ping":
-            return None
-        if kind == "error":
-            raise _reported(event)
-        handler = getattr(self, f"_on_{kind}", None) if isinstance(kind, str) else None
-        if handler is None:
-            return None  # a kind of event from the future
-        told = handler(event)
-        return told if isinstance(told, str) else ""
+        match event.get("type"):
+            case "error":
+                error = _dict(event.get("error"))
+                raise ReportedError(str(error.get("type", "")), str(error.get("message", "")))
+            case "message_start":
+                self._start(_dict(event.get("message")))
+            case "content_block_start":
+                block, index = event.get("content_block"), event.get("index")
+                if not isinstance(block, dict) or index != len(self._blocks) or index >= MAX_BLOCKS:
+                    raise BrokenStream(
+                        f"content_block_start number {index!r:.20} where none can be"
+                    )
+                self._blocks.append(dict(block))
+            case "content_block_delta":
+                return self._grow(event.get("index"), event.get("delta"))
+            case "content_block_stop":
+                pass  # the message's own end is what counts
+            case "message_delta":
+                delta = _dict(event.get("delta"))
+                if isinstance(reason := delta.get("stop_reason"), str):
+                    self.stop_reason = reason[:60]
+                self._note_miss(delta.get("diagnostics"))
+                self._count(event.get("usage"))
+                self._note_miss(event.get("diagnostics"))
+            case "message_stop":
+                self.stopped = True
+            case _:
+                return None  # a ping, or a kind of event from the future
+        return ""
 
-    def _on_message_start(self, event: Mapping[str, Any]) -> None:
+    def _start(self, message: Mapping[str, Any]) -> None:
         if self._blocks or self.id:
             raise BrokenStream("a second message_start in one reply")
-        message = _dict(event.get("message"))
-        told = message.get("id")
-        self.id = told[:200] if isinstance(told, str) else ""
+        self.id = _str(message.get("id"))[:200]
         self.streamed = not message.get("content")  # a whole message comes with its content
         self.diagnosed = "diagnostics" in message
         self._count(message.get("usage"))
         self._note_miss(message.get("diagnostics"))
 
-    def _on_content_block_start(self, event: Mapping[str, Any]) -> None:
-        block, index = event.get("content_block"), event.get("index")
-        if not isinstance(block, dict) or index != len(self._blocks) or index >= MAX_BLOCKS:
-            raise BrokenStream(f"content_block_start number {index!r:.20} where none can be")
-        self._blocks.append(dict(block))
-
-    def _on_content_block_delta(self, event: Mapping[str, Any]) -> str:
-        index, delta = event.get("index"), event.get("delta")
+    def _grow(self, index: object, delta: object) -> str:
+        """Add a delta to its block; its new text for the screen is the answer."""
         known = isinstance(index, int) and 0 <= index < len(self._blocks)
         if not known or not isinstance(delta, dict):
             raise BrokenStream(f"content_block_delta for a block {index!r:.20} that did not start")
         assert isinstance(index, int)
         block = self._blocks[index]
         match delta.get("type"):
-            case "text_delta":
-                return self._grow(block, "text", delta)
-            case "thinking_delta":
-                self._grow(block, "thinking", delta)
+            case "text_delta" | "thinking_delta" as kind:
+                field = kind.removesuffix("_delta")
+                part = _str(delta.get(field))
+                block[field] = _str(block.get(field)) + part
+                self._received += len(part)
+                # What is kept is mended as a whole.
+                return str(sound_text(part)) if field == "text" else ""
             case "signature_delta":
                 block["signature"] = delta.get("signature", "")
             case "citations_delta":
@@ -226,51 +238,24 @@ class Assembly:
                 if isinstance(block["citations"], list):
                     block["citations"].append(delta.get("citation"))
             case "input_json_delta":
-                part = delta.get("partial_json")
-                self._json.setdefault(index, []).append(part if isinstance(part, str) else "")
-                self._received += len(self._json[index][-1])
-            case _:
-                pass
+                part = _str(delta.get("partial_json"))
+                self._json.setdefault(index, []).append(part)
+                self._received += len(part)
         return ""
-
-    def _grow(self, block: dict[str, Any], field: str, delta: Mapping[str, Any]) -> str:
-        part = delta.get(field)
-        if not isinstance(part, str):
-            return ""
-        have = block.get(field)
-        block[field] = (have if isinstance(have, str) else "") + part
-        self._received += len(part)
-        return str(sound_text(part))  # for the screen; what is kept is mended as a whole
-
-    def _on_content_block_stop(self, event: Mapping[str, Any]) -> None:
-        pass  # the message's own end is what counts
-
-    def _on_message_delta(self, event: Mapping[str, Any]) -> None:
-        delta = event.get("delta")
-        if isinstance(delta, dict):
-            reason = delta.get("stop_reason")
-            if isinstance(reason, str):
-                self.stop_reason = reason[:60]
-            self._note_miss(delta.get("diagnostics"))
-        self._count(event.get("usage"))
-        self._note_miss(event.get("diagnostics"))
-
-    def _on_message_stop(self, event: Mapping[str, Any]) -> None:
-        self.stopped = True
 
     def _count(self, usage: object) -> None:
         """Counts are totals so far: a later one takes the place of an earlier one."""
-        if isinstance(usage, dict):
-            self.usage.update({k: v for k, v in usage.items() if v is not None})
+        self.usage.update({k: v for k, v in _dict(usage).items() if v is not None})
 
     def _note_miss(self, diagnostics: object) -> None:
-        reason = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
-        if isinstance(reason, dict) and isinstance(reason.get("type"), str):
+        reason = _dict(_dict(diagnostics).get("cache_miss_reason"))
+        if isinstance(kind := reason.get("type"), str):
             tokens = reason.get("cache_missed_input_tokens")
             more = f" ({tokens} tokens)" if isinstance(tokens, int) else ""
-            self.cache_miss = f"{reason['type'][:60]}{more}"
+            self.cache_miss = f"{kind[:60]}{more}"
 
-    def spent(self, prompt_chars: int) -> Spent:
+    @property
+    def spent(self) -> Spent:
         """What the reply took: the server's counts, or where it gives none, by length.
 
         A cut reply's count of output is still the first event's, so the text that came
@@ -280,16 +265,21 @@ class Assembly:
         written = _tokens(self.usage, "cache_creation_input_tokens")
         counted = _tokens(self.usage, "output_tokens")
         floor = 0 if self.whole and counted else self._received // CHARS_PER_TOKEN
-        given = "input_tokens" in self.usage
+        asked = _tokens(self.usage, "input_tokens")
         return Spent(
-            input_tokens=_tokens(self.usage, "input_tokens")
-            if given
-            else prompt_chars // CHARS_PER_TOKEN,
+            input_tokens=asked
+            if "input_tokens" in self.usage
+            else self._prompt_chars // CHARS_PER_TOKEN,
             output_tokens=max(counted, floor),
             cache_read_tokens=_tokens(self.usage, "cache_read_input_tokens"),
             cache_write_tokens=written,
             cache_write_short_tokens=min(short, written),
         )
+
+    @property
+    def begun(self) -> Spent | None:
+        """What a reply that broke off took; None where the server had not begun one."""
+        return self.spent if self.id or self.usage else None
 
     @property
     def counted(self) -> bool:
@@ -326,14 +316,12 @@ class Assembly:
         return tuple(blocks), uses
 
     def _tool_use(self, index: int, block: Mapping[str, Any], taken: set[str], cut: str) -> ToolUse:
-        wanted, name = block.get("id"), block.get("name")
-        fit = isinstance(wanted, str) and _NAME.fullmatch(wanted) and wanted not in taken
-        call = wanted if fit and isinstance(wanted, str) else f"call-{len(taken) + 1}"
-        named = isinstance(name, str) and _NAME.fullmatch(name)
+        wanted, name = _str(block.get("id")), block.get("name")
+        fit = _NAME.fullmatch(wanted) and wanted not in taken
         arguments, fault = self._arguments(index, block)
-        if not named:
-            fault = f"{str(name)[:60]!r} is not a tool's name"
-        return ToolUse(call, str(name) if named else "unnamed", arguments, cut or fault)
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            fault, name = f"{str(name)[:60]!r} is not a tool's name", "unnamed"
+        return ToolUse(wanted if fit else f"call-{len(taken) + 1}", name, arguments, cut or fault)
 
     def _arguments(self, index: int, block: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         given = block.get("input")
@@ -361,9 +349,8 @@ class Assembly:
     @property
     def text(self) -> str:
         """The reply's plain text."""
-        texts = [block.get("text") for block in self._blocks if block.get("type") == "text"]
-        joined = "".join(text for text in texts if isinstance(text, str))
-        return _SURROGATE.sub("�", joined)
+        texts = [_str(each.get("text")) for each in self._blocks if each.get("type") == "text"]
+        return _SURROGATE.sub("�", "".join(texts))
 
 
 def sound_text(value: Any) -> Any:
@@ -381,9 +368,8 @@ def _unfit(value: Any, depth: int = 0) -> str:
     """Why a value cannot be journaled, or ""."""
     if depth > MAX_DEPTH:
         return "are nested too deeply"
-    if isinstance(value, int) and abs(value) > _LARGEST:
-        return "hold a number that is too large"
-    if isinstance(value, float) and not math.isfinite(value):
+    large = isinstance(value, int) and abs(value) > _LARGEST
+    if large or (isinstance(value, float) and not math.isfinite(value)):
         return "hold a number that is too large"
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return next(filter(None, (_unfit(each, depth + 1) for each in inner)), "")
@@ -393,16 +379,14 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _reported(event: Mapping[str, Any]) -> ReportedError:
-    error = _dict(event.get("error"))
-    return ReportedError(str(error.get("type", "")), str(error.get("message", "")))
-
-
 def _dict(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _str(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
 def _tokens(usage: Mapping[str, Any], field: str) -> int:
     count = usage.get(field)
-    good = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _LARGEST
-    return count if good and isinstance(count, int) else 0
+    return count if type(count) is int and 0 <= count <= _LARGEST else 0

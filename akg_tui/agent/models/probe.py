@@ -70,14 +70,13 @@ async def _asked(transport: Transport, model: str) -> Capabilities:
         **plain,
         "system": [{**plain["system"][0], "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
     }
-    marks, reply = True, Assembly()
+    base = marked
     try:
-        await _ask(transport, marked, reply)
+        reply = await _ask(transport, marked)
     except PromptRefused:
-        marks, reply = False, Assembly()
-        await _ask(transport, plain, reply)
+        base = plain
+        reply = await _ask(transport, plain)
     _, uses = reply.content(set(), "")
-    base = marked if marks else plain
     thinking = await _takes(
         transport, base, {"thinking": {"type": "enabled", "budget_tokens": 1_024}}
     )
@@ -86,7 +85,7 @@ async def _asked(transport: Transport, model: str) -> Capabilities:
         tools=any(use.name == _TOOL["name"] and not use.fault for use in uses),
         streaming=reply.streamed,
         usage=reply.counted,
-        cache_marks=marks,
+        cache_marks=base is marked,
         cache_counters="cache_read_input_tokens" in reply.usage,
         count_tokens=await _counts(transport, plain),
         thinking=thinking is not None and thinking.thought,
@@ -94,20 +93,20 @@ async def _asked(transport: Transport, model: str) -> Capabilities:
     )
 
 
-async def _ask(transport: Transport, body: dict[str, Any], reply: Assembly) -> None:
-    await transport.receive(body, reply, lambda text: None, 0)
+async def _ask(transport: Transport, body: dict[str, Any]) -> Assembly:
+    reply = Assembly()
+    await transport.receive(body, reply, lambda text: None)
+    return reply
 
 
 async def _takes(
     transport: Transport, base: dict[str, Any], more: dict[str, Any]
 ) -> Assembly | None:
     """The reply to `base` with `more` in it; None when the server does not take it."""
-    reply = Assembly()
     try:
-        await _ask(transport, {**base, **more}, reply)
+        return await _ask(transport, {**base, **more})
     except (PromptRefused, ServerBusy):
         return None
-    return reply
 
 
 async def _counts(transport: Transport, body: dict[str, Any]) -> bool:

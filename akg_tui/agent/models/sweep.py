@@ -12,7 +12,7 @@ import math
 import random
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -47,19 +47,7 @@ _ROW = re.compile(
     r"^\| p\d+ \| (?P<state>[A-Z]+) \| (?P<ratio>-|[\d.e+-]+)[^|]*\| (?P<text>[^|]*) \|", re.M
 )
 _AVOID = re.compile(r"^- avoid: (.*)$", re.M)
-_VIEW_LINE = re.compile(r"^(\d+[a-z]+)\|(.*)$")
-
-
-class TaggedKernel(Struct, frozen=True):
-    """The kernel as `read_kernel` showed it: anchors (`12sr`) and texts, line by line."""
-
-    anchors: tuple[str, ...]
-    lines: tuple[str, ...]
-
-    @classmethod
-    def parse(cls, view: str) -> TaggedKernel:
-        found = [m for m in map(_VIEW_LINE.match, view.split("\n")) if m]
-        return cls(tuple(m[1] for m in found), tuple(m[2] for m in found))
+_VIEW_LINE = re.compile(r"^(?P<anchor>\d+[a-z]+)\|(?P<text>.*)$")
 
 
 class Sweep:
@@ -86,16 +74,17 @@ class Sweep:
             reply = _reply(request, text, "read_kernel", {})
         else:
             try:
-                reply = await self._act(request, phase[1], prompt.text, TaggedKernel.parse(view))
+                lines = [found for found in map(_VIEW_LINE.match, view.split("\n")) if found]
+                reply = await self._act(request, phase[1], prompt.text, lines)
             except BadKnob as error:
                 raise ModelFailed(f"sweep: {error}") from None
         on_delta(reply.text)
         return reply
 
     async def _act(
-        self, request: ChatRequest, phase: str, prompt: str, kernel: TaggedKernel
+        self, request: ChatRequest, phase: str, prompt: str, kernel: Sequence[re.Match[str]]
     ) -> ChatReply:
-        knobs = find_knobs(kernel.lines)
+        knobs = find_knobs([line["text"] for line in kernel])
         if not knobs:
             return _reply(request, HOW_TO_DECLARE, "finish", {"reason": HOW_TO_DECLARE})
         if phase == "EDIT":
@@ -108,11 +97,11 @@ class Sweep:
     def _plan(self, request: ChatRequest, prompt: str, knobs: Sequence[Knob]) -> ChatReply:
         trials = read_trials(prompt)
         avoided = [read_setting(text) for text in _AVOID.findall(prompt)]
-        settled, limit = _rounds(prompt)
-        count = max(1, min(BATCH, limit - settled))
+        rounds = _LEFT.search(prompt)
+        left = int(rounds[2]) - int(rounds[1]) if rounds else BATCH
+        count = max(1, min(BATCH, left))
         settings = propose_settings(knobs, trials, avoided, count=count, seed=self._seed)
-        size = settings_in_space(knobs)
-        done = f"{len(knobs)} knobs, {size} settings, {len(trials)} measured"
+        done = f"{len(knobs)} knobs, {settings_in_space(knobs)} settings, {len(trials)} measured"
         if not settings:
             reason = f"every setting of the declared knobs was tried or ruled out ({done})"
             return _reply(request, reason, "finish", {"reason": reason})
@@ -127,7 +116,11 @@ class Sweep:
         return _reply(request, text, "submit_plan", {"items": items, "summary": text})
 
     def _edit(
-        self, request: ChatRequest, prompt: str, kernel: TaggedKernel, knobs: Sequence[Knob]
+        self,
+        request: ChatRequest,
+        prompt: str,
+        kernel: Sequence[re.Match[str]],
+        knobs: Sequence[Knob],
     ) -> ChatReply:
         active = _ACTIVE.search(prompt)
         if active is None:
@@ -141,9 +134,9 @@ class Sweep:
                 continue
             if value not in knob.choices:
                 raise ModelFailed(f"sweep: {knob.name}={value!r} is not among its choices")
-            line = with_value(kernel.lines[knob.line - 1], value)
-            anchor = kernel.anchors[knob.line - 1]
-            ops.append({"op": "replace", "from": anchor, "to": anchor, "lines": [line]})
+            at = kernel[knob.line - 1]
+            line = with_value(at["text"], value)
+            ops.append({"op": "replace", "from": at["anchor"], "to": at["anchor"], "lines": [line]})
             changed.append(f"{knob.name}: {knob.value!r} → {value!r}")
         if not ops:
             raise ModelFailed(f"sweep: {active[1]} sets nothing that the kernel does not have")
@@ -153,7 +146,7 @@ class Sweep:
     def _diagnose(self, request: ChatRequest, prompt: str) -> ChatReply:
         trials = read_trials(prompt)
         blamed = _shared_only_by_failures(trials)
-        avoid = [f"{name}={describe({name: value}, {}).split('=', 1)[1]}" for name, value in blamed]
+        avoid = [describe({name: value}, {}) for name, value in blamed]
         cause = (
             "the failed settings share " + ", ".join(avoid) + ", which no correct one has"
             if avoid
@@ -191,25 +184,12 @@ def read_trials(prompt: str) -> list[Trial]:
 
 def _shared_only_by_failures(trials: Sequence[Trial]) -> list[tuple[str, Value]]:
     """Knob values that the failures since the last success share and no success has."""
-    failures: list[Trial] = []
-    for trial in reversed(trials):
-        if trial.over_seed is not None:
-            break
-        failures.append(trial)
-    if not failures:
+    latest = itertools.takewhile(lambda trial: trial.over_seed is None, reversed(trials))
+    failed = [set(trial.setting.items()) for trial in latest]
+    if not failed:
         return []
-    shared = set(failures[0].setting.items())
-    for trial in failures[1:]:
-        shared &= set(trial.setting.items())
-    for trial in trials:
-        if trial.over_seed is not None:
-            shared -= set(trial.setting.items())
-    return sorted(shared, key=str)
-
-
-def _rounds(prompt: str) -> tuple[int, int]:
-    match = _LEFT.search(prompt)
-    return (int(match[1]), int(match[2])) if match else (0, BATCH)
+    passed = [trial.setting.items() for trial in trials if trial.over_seed is not None]
+    return sorted(set.intersection(*failed).difference(*passed), key=str)
 
 
 def _kernel_view(request: ChatRequest) -> str | None:
@@ -260,12 +240,6 @@ def _key(knobs: Sequence[Knob], setting: Mapping[str, Value]) -> tuple[Value, ..
     return tuple(setting.get(knob.name, knob.value) for knob in knobs)
 
 
-def _ruled_out(setting: Mapping[str, Value], avoided: Sequence[Mapping[str, Value]]) -> bool:
-    return any(
-        rule and all(setting.get(name) == value for name, value in rule.items()) for rule in avoided
-    )
-
-
 def propose_settings(
     knobs: Sequence[Knob],
     trials: Sequence[Trial],
@@ -282,20 +256,18 @@ def propose_settings(
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    names = [knob.name for knob in knobs]
     # Indices, not values: Optuna keeps categories by equality, where 1 == True == 1.0.
     space: dict[str, optuna.distributions.BaseDistribution] = {
         knob.name: optuna.distributions.CategoricalDistribution(tuple(range(len(knob.choices))))
         for knob in knobs
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    experimental = optuna.exceptions.ExperimentalWarning
+    with warnings.catch_warnings(action="ignore", category=experimental):
         sampler = optuna.samplers.TPESampler(
             seed=seed + len(trials), multivariate=True, n_startup_trials=STARTUP_TRIALS
         )
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    current = {knob.name: knob.value for knob in knobs}
-    seen = {_key(knobs, current)}
+    seen = {_key(knobs, {})}
     for trial in trials:
         seen.add(_key(knobs, trial.setting))
         indices = _indices(knobs, trial.setting)
@@ -304,40 +276,33 @@ def propose_settings(
             study.add_trial(
                 optuna.trial.create_trial(params=indices, distributions=space, value=value)
             )
-    proposed: list[dict[str, Value]] = []
 
-    def take(setting: dict[str, Value]) -> None:
+    def candidates() -> Iterator[dict[str, Value]]:
+        for _ in range(count * ASKS_PER_SETTING):
+            asked = study.ask(space)
+            yield {knob.name: knob.choices[asked.params[knob.name]] for knob in knobs}
+            study.tell(asked, state=optuna.trial.TrialState.FAIL)
+        every = itertools.product(*(knob.choices for knob in knobs))
+        rest = list(itertools.islice(every, MAX_ENUMERATED))
+        random.Random(seed).shuffle(rest)
+        names = [knob.name for knob in knobs]
+        yield from (dict(zip(names, values, strict=True)) for values in rest)
+
+    proposed: list[dict[str, Value]] = []
+    for setting in candidates():
         key = _key(knobs, setting)
-        if key not in seen and not _ruled_out(setting, avoided):
+        ruled_out = any(rule and rule.items() <= setting.items() for rule in avoided)
+        if key not in seen and not ruled_out:
             seen.add(key)
             proposed.append(setting)
-
-    for _ in range(count * ASKS_PER_SETTING):
-        if len(proposed) == count:
-            return proposed
-        asked = study.ask(space)
-        take({k.name: k.choices[asked.params[k.name]] for k in knobs})
-        study.tell(asked, state=optuna.trial.TrialState.FAIL)
-    for values in _unseen_order(knobs, seed):
-        if len(proposed) == count:
-            break
-        take(dict(zip(names, values, strict=True)))
+            if len(proposed) == count:
+                break
     return proposed
 
 
 def _indices(knobs: Sequence[Knob], setting: Mapping[str, Value]) -> dict[str, int] | None:
     """Each knob's choice as an index; None when the setting is from other declarations."""
-    indices: dict[str, int] = {}
-    for knob in knobs:
-        value = setting.get(knob.name)
-        if value is None or value not in knob.choices:
-            return None
-        indices[knob.name] = knob.choices.index(value)
-    return indices
-
-
-def _unseen_order(knobs: Sequence[Knob], seed: int) -> list[tuple[Value, ...]]:
-    space = itertools.product(*(knob.choices for knob in knobs))
-    settings = list(itertools.islice(space, MAX_ENUMERATED))
-    random.Random(seed).shuffle(settings)
-    return settings
+    try:
+        return {knob.name: knob.choices.index(setting[knob.name]) for knob in knobs}
+    except (KeyError, ValueError):
+        return None

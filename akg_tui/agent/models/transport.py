@@ -86,7 +86,6 @@ class Transport:
         body: Mapping[str, Any],
         assembly: Assembly,
         on_delta: Any,
-        prompt_chars: int,
     ) -> str:
         """Send `body` and put the reply into `assembly`; the request's id is the answer.
 
@@ -112,22 +111,16 @@ class Transport:
                         if assembly.stopped:
                             break
         except TimeoutError:
-            raise self._stalled(assembly, prompt_chars) from None
+            seconds = limits.stall_s if assembly.begun else limits.first_s
+            why = f"no progress from {self._endpoint.base_url} for {seconds:g} s"
+            raise ServerBusy(why, spent=assembly.begun) from None
         except ModelFailed:
             raise
         except Exception as error:
-            raise judged(error, self._endpoint, _begun(assembly, prompt_chars)) from error
+            raise judged(error, self._endpoint, assembly.begun) from error
         if not assembly.whole:
-            what = "it ended before its end was told"
-            raise garbled(what, self._endpoint, _begun(assembly, prompt_chars))
+            raise garbled("it ended before its end was told", self._endpoint, assembly.begun)
         return request_id
-
-    def _stalled(self, assembly: Assembly, prompt_chars: int) -> ServerBusy:
-        begun = _begun(assembly, prompt_chars)
-        limits = self._limits
-        seconds = limits.stall_s if begun else limits.first_s
-        why = f"no progress from {self._endpoint.base_url} for {seconds:g} s"
-        return ServerBusy(why, spent=begun)
 
     async def count_tokens(self, body: Mapping[str, Any]) -> int:
         """How many tokens the prompt in `body` has. Raises `ModelFailed`."""
@@ -136,11 +129,6 @@ class Transport:
             return int(counted.input_tokens)
         except Exception as error:
             raise judged(error, self._endpoint) from error
-
-
-def _begun(assembly: Assembly, prompt_chars: int) -> Spent | None:
-    """What a broken reply took; None where the server had not begun one."""
-    return assembly.spent(prompt_chars) if assembly.id or assembly.usage else None
 
 
 async def _events(response: httpx2.Response) -> AsyncIterator[Mapping[str, Any]]:
@@ -264,9 +252,7 @@ def _by_kind(
         return ModelUnusable(f"{how} {what} by {endpoint.base_url} ({words})")
     if kind == "not_found_error":
         return ModelUnusable(f"{endpoint.base_url} knows no model {endpoint.model} ({words})")
-    if kind == "request_too_large":
-        return PromptRefused(words)
-    if kind == "invalid_request_error":
+    if kind in ("request_too_large", "invalid_request_error"):
         return PromptRefused(words)
     return ModelUnusable(f"{endpoint.base_url} refuses to serve ({words})")
 

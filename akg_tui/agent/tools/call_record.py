@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -35,11 +35,12 @@ class Node:
         run = self.path.parents[self.name.count("/")]
         return Node(run, f"{self.name}/{step}", self.call)
 
-    def keep(self, name: str, data: bytes) -> None:
+    def keep(self, name: str, data: bytes, mode: Literal["wb", "ab"] = "wb") -> None:
         """Write one file of the node; what went wrong is in `fault`."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            (self.path / name).write_bytes(data[:MAX_KEPT])
+            with (self.path / name).open(mode) as file:
+                file.write(data[:MAX_KEPT])
         except OSError as error:
             self.fault = f"{self.name}/{name}: {error.strerror}"
 
@@ -76,14 +77,8 @@ class Transcript:
         text = "".join(f"{json.dumps(_plain(each))}\n" for each in messages[self._kept :])
         self._kept = len(messages)
         self._size += len(text)
-        if not text or self._size > MAX_KEPT:
-            return
-        try:
-            self._node.path.mkdir(parents=True, exist_ok=True)
-            with (self._node.path / "messages.jsonl").open("a", encoding="ascii") as file:
-                file.write(text)
-        except OSError as error:
-            self._node.fault = f"{self._node.name}/messages.jsonl: {error.strerror}"
+        if text and self._size <= MAX_KEPT:
+            self._node.keep("messages.jsonl", text.encode("ascii"), "ab")
 
 
 class TranscriptTail:
@@ -124,18 +119,16 @@ class TranscriptTail:
         self._read += len(whole)
         for row in whole.splitlines():
             try:
-                self._take(msgspec.json.decode(row, type=_KeptMessage))
+                message = msgspec.json.decode(row, type=_KeptMessage)
             except msgspec.DecodeError:
                 continue
+            if message.role == "user":
+                self.prompt = self.prompt or message.text
+            for call in message.calls:
+                self._arguments[call.id] = call.arguments
+            for result in message.results:
+                self._answers[result.id] = result.output, result.error_information
         return bool(whole)
-
-    def _take(self, message: _KeptMessage) -> None:
-        if message.role == "user":
-            self.prompt = self.prompt or message.text
-        for call in message.calls:
-            self._arguments[call.id] = call.arguments
-        for result in message.results:
-            self._answers[result.id] = result.output, result.error_information
 
 
 class _KeptCall(msgspec.Struct, frozen=True):

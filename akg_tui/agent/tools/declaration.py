@@ -125,13 +125,11 @@ def tool(kind: Kind, phases: Iterable[Phase] = (), **more: Any) -> Callable[[Act
 
     def declared(act: Act) -> Tool:
         name = act.__name__
-        types, hints = get_type_hints(act), get_type_hints(act, include_extras=True)
-        arguments = list(inspect.signature(act).parameters.values())[1:]
-        fields = [
-            (each.name, types[each.name])
-            if each.default is each.empty
-            else (each.name, types[each.name], each.default)
-            for each in arguments
+        arguments = list(inspect.signature(act, eval_str=True).parameters.values())[1:]
+        required = [each.name for each in arguments if each.default is each.empty]
+        fields: list[Any] = [
+            (e.name, e.annotation, msgspec.NODEFAULT if e.name in required else e.default)
+            for e in arguments
         ]
         form = msgspec.defstruct(name, fields, forbid_unknown_fields=True, kw_only=True)
 
@@ -143,9 +141,8 @@ def tool(kind: Kind, phases: Iterable[Phase] = (), **more: Any) -> Callable[[Act
             answer = act(call, **asdict(typed))
             return answer if isinstance(answer, Answer) else await answer
 
-        schemas = {e.name: _schema(hints[e.name], e.default) for e in arguments}
-        required = [each.name for each in arguments if each.default is each.empty]
-        args = {each.name: _arg(hints[each.name]) for each in arguments}
+        schemas = {each.name: _schema(each.annotation, each.default) for each in arguments}
+        args = {each.name: _arg(each.annotation) for each in arguments}
         return Tool(
             name=name,
             kind=kind,

@@ -96,9 +96,13 @@ class ToolExecutor:
 
     async def _run_tool(self, name: str, arguments: dict[str, Any], node: Node) -> Answer:
         """Do one call, whatever it is, and keep its result in its place."""
+        known = self._known.get(name)
         with capture() as captured:
             try:
-                answer = await self._dispatch(name, arguments, node)
+                if known is None:
+                    answer = Answer.error(f"there is no tool {name[:100]!r}")
+                else:
+                    answer = await self._act(known, arguments, node)
             except (Refused, Unresolved, BadArguments) as fault:
                 answer = Answer.error(str(fault))
             except StoreError:
@@ -110,20 +114,14 @@ class ToolExecutor:
         node.finish(answer.result, captured.text)
         return answer
 
-    async def _dispatch(self, name: str, arguments: dict[str, Any], node: Node) -> Answer:
-        known = self._known.get(name)
-        if known is None:
-            return Answer.error(f"there is no tool {name[:100]!r}")
-        if why := self._refused(known):
+    async def _act(
+        self, known: Tool, arguments: dict[str, Any], node: Node, *, resolved: bool = False
+    ) -> Answer:
+        phase, restricted = self._run.state.phase, self._caller.restricted
+        if why := refused(self._known, known, phase, subagent=restricted):
             return Answer.error(why)
-        resolved = _writable(resolve(arguments, self._files.read, known.how))
-        return await self._act(known, resolved, node)
-
-    def _refused(self, known: Tool) -> str | None:
-        phase = self._run.state.phase
-        return refused(self._known, known, phase, subagent=self._caller.restricted)
-
-    async def _act(self, known: Tool, arguments: dict[str, Any], node: Node) -> Answer:
+        if not resolved:
+            arguments = _writable(resolve(arguments, self._files.read, known.how))
         given = checked(known, arguments)
 
         def toolbox(subagent: str) -> ToolExecutor:
@@ -147,16 +145,10 @@ class ToolExecutor:
         """A step of a workflow: gated, checked and kept like a call, but resolved already."""
         arguments = _writable(arguments)  # what an expression brought in came from a file
         node.begin(name, arguments)
-        known = self._known.get(name)
-        if known is None:
-            answer = Answer.error(f"there is no tool {name!r} in this run")
-        elif why := self._refused(known):
-            answer = Answer.error(why)
-        else:
-            try:
-                answer = await self._act(known, arguments, node)
-            except (Refused, BadArguments) as error:
-                answer = Answer.error(str(error))
+        try:
+            answer = await self._act(self._known[name], arguments, node, resolved=True)
+        except (Refused, BadArguments) as error:
+            answer = Answer.error(str(error))
         node.finish(answer.result, "")
         return answer
 
@@ -194,12 +186,8 @@ def _settled(answer: Answer, captured: Captured) -> Answer:
         output = f"{output}\n(it warned: {summary})" if output else summary
     elif summary:
         why = f"{why}\n{summary}"
-    kept = ToolResult(result.status, _text(output), _text(why))
-    return Answer(kept, answer.foreign or bool(summary))
-
-
-def _text(text: str) -> str:
-    return text[:MAX_OUTPUT].encode("utf-8", "replace").decode()
+    texts = _writable((output[:MAX_OUTPUT], why[:MAX_OUTPUT]))
+    return Answer(ToolResult(result.status, *texts), answer.foreign or bool(summary))
 
 
 def _as_told(answer: Answer, node: Node) -> ToolResult:

@@ -27,6 +27,7 @@ MAX_LISTED = 200
 
 _ROOT = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _STEP = _ROOT | os.O_NOFOLLOW
+_LAST = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Refused(Exception):
@@ -98,31 +99,29 @@ class FileAccess:
             If the path is not under `notes/`, is no regular file, or is too much.
         """
         parts = self._parts(path)
-        if parts[-1] == self._kernel and parts[0] != NOTES:
-            raise Refused(f"{path}: kernel text is changed by edit_kernel alone")
         if parts[0] != NOTES:
+            if parts[-1] == self._kernel:
+                raise Refused(f"{path}: kernel text is changed by edit_kernel alone")
             raise Refused(f"{path}: is read-only; write_file writes under {NOTES}/ only")
         if len(parts) == 1:
             raise Refused(f"{path}: is a folder; name a file in it")
         if len(data) > MAX_WRITE:
             raise Refused(f"{path}: {len(data)} bytes are too many; at most {MAX_WRITE}")
         self._check_room(len(data))
-        with self._folder(parts[:-1]) as folder:
+        with self._reach(parts[:-1], make=True) as folder:
             self._check_place(folder, parts[-1], path, overwrite=overwrite)
             _replace(folder, parts[-1], data)
         return "/".join(parts)
 
     def unused(self, stem: str, extension: str) -> str:
         """A path under `notes/` that names no file yet: `stem.ext`, `stem-2.ext`, …"""
-        for number in range(1, MAX_NOTES_FILES + 2):
-            name = f"{stem}.{extension}" if number == 1 else f"{stem}-{number}.{extension}"
-            path = f"{NOTES}/{name}"
-            parts = self._parts(path)
-            try:
-                with self._folder(parts[:-1]) as folder:
-                    os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
-            except FileNotFoundError:
-                return path
+        with self._reach((NOTES,), make=True) as folder:
+            for number in range(1, MAX_NOTES_FILES + 2):
+                name = f"{stem}.{extension}" if number == 1 else f"{stem}-{number}.{extension}"
+                try:
+                    os.stat(name, dir_fd=folder, follow_symlinks=False)
+                except FileNotFoundError:
+                    return f"{NOTES}/{name}"
         raise Refused(f"{NOTES}/ holds too many files called {stem}")
 
     def _parts(self, path: str) -> tuple[str, ...]:
@@ -160,35 +159,27 @@ class FileAccess:
         return f"task/{parts[0]}" if parts[0].endswith((".py", ".toml")) else f"{NOTES}/{parts[0]}"
 
     @contextlib.contextmanager
-    def _reach(self, parts: tuple[str, ...]) -> Iterator[int]:
-        """A descriptor of what `parts` names, that can't read or write by itself."""
-        name = "/".join(parts)
-        with contextlib.ExitStack() as stack:
-            try:
-                folder = _hold(stack, os.open(self._root, _ROOT))
-                for part in parts[:-1]:
-                    folder = _hold(stack, os.open(part, _STEP, dir_fd=folder))
-                last = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-                found = _hold(stack, os.open(parts[-1], last, dir_fd=folder))
-            except OSError as error:
-                raise Refused(_told(name, error)) from None
-            if stat.S_ISLNK(os.fstat(found).st_mode):
-                raise Refused(f"{name}: is a link, and links are not followed")
-            yield found
+    def _reach(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
+        """A descriptor of what `parts` names, that can't read or write by itself.
 
-    @contextlib.contextmanager
-    def _folder(self, parts: tuple[str, ...]) -> Iterator[int]:
-        """A descriptor of a folder under `notes/`, made where it is missing."""
+        With `make`, `parts` is a folder, and what is missing of it is made.
+        """
         with contextlib.ExitStack() as stack:
             try:
-                folder = _hold(stack, os.open(self._root, _ROOT))
-                for part in parts:
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(part, 0o755, dir_fd=folder)
-                    folder = _hold(stack, os.open(part, _STEP, dir_fd=folder))
+                found = os.open(self._root, _ROOT)
+                stack.callback(os.close, found)
+                for number, part in enumerate(parts, 1):
+                    if make:
+                        with contextlib.suppress(FileExistsError):
+                            os.mkdir(part, 0o755, dir_fd=found)
+                    flags = _STEP if make or number < len(parts) else _LAST
+                    found = os.open(part, flags, dir_fd=found)
+                    stack.callback(os.close, found)
             except OSError as error:
                 raise Refused(_told("/".join(parts), error)) from None
-            yield folder
+            if stat.S_ISLNK(os.fstat(found).st_mode):
+                raise Refused(f"{'/'.join(parts)}: is a link, and links are not followed")
+            yield found
 
     def _check_place(self, folder: int, name: str, path: str, *, overwrite: bool) -> None:
         try:
@@ -215,11 +206,6 @@ class FileAccess:
             raise Refused(
                 f"{NOTES}/ is full: at most {MAX_NOTES_FILES} files and {MAX_NOTES_BYTES} bytes"
             )
-
-
-def _hold(stack: contextlib.ExitStack, descriptor: int) -> int:
-    stack.callback(os.close, descriptor)
-    return descriptor
 
 
 def _replace(folder: int, name: str, data: bytes) -> None:

@@ -49,8 +49,6 @@ async def _edit_in_format(call: ToolContext, given: dict[str, Any]) -> Answer:
     return call.kernel.edit(edit, given.get("note", ""))
 
 
-HASHLINE: Final = "hashline"
-
 _HOW: Final = {
     "str_replace": (
         "Replace `old`, a text that stands in the kernel exactly once, by `new`. Blanks and "
@@ -73,7 +71,7 @@ _THEN: Final = (
 
 def in_format(known: Tools, form: str, path: str) -> Tools:
     """The tools with `read_kernel` and `edit_kernel` in the words of the edit format `form`."""
-    if form == HASHLINE or "edit_kernel" not in known:
+    if form == "hashline" or "edit_kernel" not in known:
         return known
     schema: dict[str, Any] = open_format(form, Tagger(b"-")).schema
     properties = {**schema["properties"], "note": {"type": "string"}}
@@ -87,7 +85,6 @@ def in_format(known: Tools, form: str, path: str) -> Tools:
         )
     }
     if "read_kernel" in known:
-        changed["read_kernel"] = replace(
-            known["read_kernel"], description="The kernel as it stands."
-        )
+        seen = replace(known["read_kernel"], description="The kernel as it stands.")
+        changed["read_kernel"] = seen
     return {**known, **changed}

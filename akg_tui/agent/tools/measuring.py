@@ -32,8 +32,8 @@ CallName = Annotated[str, Arg("Your own name for this call; it is given back.")]
 Device = Annotated[int, Arg(minimum=0)]
 Folder = Annotated[str, Arg("A folder under notes/ that gets a copy of the result.")]
 Framework = Literal["torch"]
-Target = tuple[str, str, str]
-"""Backend, arch and DSL, as a call names them."""
+Target = tuple[int, str, str, str]
+"""Device, backend, arch and DSL, as a call names them."""
 
 
 @tool("domain_tool", (Phase.EDIT, Phase.DIAGNOSE))
@@ -57,19 +57,10 @@ async def verify_kernel(
     """Compare generated code with the reference on fresh inputs, by the judge. Tells only;
     what counts is the evaluation that the harness makes of your edit.
     """
-    kernel = _kernel(
-        call,
-        task_code=task_code,
-        generated_code=generated_code,
-        device_id=device_id,
-        cur_path=cur_path,
-        target=(backend, arch, dsl),
-    )
-    found = await _within(call.run.measure(kernel, timed=False), timeout)
+    kernel = _kernel(call, task_code, generated_code, cur_path, (device_id, backend, arch, dsl))
+    found = await _examined(call.run.measure(kernel, timed=False), timeout)
     if isinstance(found, Answer):
         return found
-    if found.outcome is not Outcome.CORRECT:
-        return _failed(found)
     facts = {
         "op_name": op_name,
         "task_id": task_id,
@@ -110,20 +101,11 @@ async def profile_kernel(
     """Time generated code against the reference, by the judge. Does not verify, says nothing
     of correctness, and decides nothing.
     """
-    kernel = _kernel(
-        call,
-        task_code=task_code,
-        generated_code=generated_code,
-        device_id=device_id,
-        cur_path=cur_path,
-        target=(backend, arch, dsl),
-    )
+    kernel = _kernel(call, task_code, generated_code, cur_path, (device_id, backend, arch, dsl))
     probe = call.run.measure(kernel, timed=True, samples=run_times, warmups=warmup_times)
-    found = await _within(probe, PROFILE_S)
+    found = await _examined(probe, PROFILE_S)
     if isinstance(found, Answer):
         return found
-    if found.outcome is not Outcome.CORRECT:
-        return _failed(found)
     facts = {
         "op_name": op_name,
         "task_id": task_id,
@@ -158,27 +140,21 @@ async def verify_then_profile(
 
 
 def _kernel(
-    call: ToolContext,
-    *,
-    task_code: str,
-    generated_code: str,
-    device_id: int,
-    cur_path: str,
-    target: Target,
+    call: ToolContext, task_code: str, generated_code: str, cur_path: str, target: Target
 ) -> str:
     """The text to measure, once all that the call says fits this run. Raises `Refused`."""
     task, files, probes = call.run.state.task, call.files, call.caller.probes
-    own = task.target.backend, task.target.arch, task.target.dsl
-    for name, given, wanted in zip(("backend", "arch", "dsl"), target, own, strict=True):
+    device_id, *parts = target
+    for name, given in zip(("backend", "arch", "dsl"), parts, strict=True):
+        wanted = getattr(task.target, name)
         if wanted and given != wanted:
             raise Refused(f"{name} is {given[:40]!r}, but this run's is {wanted!r}; leave it out")
     if device_id != 0:
         raise Refused(f"device {device_id}: this run's target has device 0 only")
     reference = f"task/{task.files.reference}"
     code = task_code.strip()
-    if code not in (reference, task.files.reference) and _rows(code) != _rows(
-        read_text(files, reference)
-    ):
+    is_path = code in (reference, task.files.reference)
+    if not is_path and _rows(code) != _rows(read_text(files, reference)):
         raise Refused(f"task_code is not this run's reference; give {reference!r} instead")
     if cur_path and PurePosixPath(files.relative(cur_path)).parts[0] != NOTES:
         raise Refused(f"cur_path: {cur_path}: expected a folder under {NOTES}/")
@@ -189,12 +165,18 @@ def _kernel(
     return read_text(files, generated_code.strip()) if named else generated_code
 
 
-async def _within(probe: Awaitable[Measurement], seconds: float) -> Measurement | Answer:
+async def _examined(probe: Awaitable[Measurement], seconds: float) -> Measurement | Answer:
+    """The measurement of a correct kernel, or the answer that tells why there is none."""
     try:
         async with asyncio.timeout(seconds):
-            return await probe
+            found = await probe
     except TimeoutError:
         return Answer.error(f"given up after {seconds:g} s")
+    if found.outcome is Outcome.CORRECT:
+        return found
+    what = "the judge failed" if found.outcome is Outcome.ERROR else str(found.failure or "wrong")
+    lines = [f"{what}: {found.message}", *found.detail.splitlines()]
+    return Answer.error("\n".join(line for line in lines if line), foreign=True)
 
 
 def _told(call: ToolContext, cur_path: str, kind: str, facts: dict[str, object]) -> Answer:
@@ -203,12 +185,6 @@ def _told(call: ToolContext, cur_path: str, kind: str, facts: dict[str, object])
         folder = call.files.relative(cur_path)
         call.files.write(f"{folder}/{kind}_result.json", text.encode())
     return Answer.success(text)
-
-
-def _failed(found: Measurement) -> Answer:
-    what = "the judge failed" if found.outcome is Outcome.ERROR else str(found.failure or "wrong")
-    lines = [f"{what}: {found.message}", *found.detail.splitlines()]
-    return Answer.error("\n".join(line for line in lines if line), foreign=True)
 
 
 def _us(milliseconds: float | None) -> float | None:

@@ -163,9 +163,7 @@ _current: contextvars.ContextVar[Captured | None] = contextvars.ContextVar("capt
 
 class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        captured = _current.get()
-        if captured is not None:
-            captured.add(self.format(record))
+        note(self.format(record))
 
 
 _handler = _Handler(logging.WARNING)

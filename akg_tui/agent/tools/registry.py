@@ -7,7 +7,6 @@ model is the same in every phase, because another list would cost the prompt cac
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -35,7 +34,8 @@ MODULES = (
 
 
 @functools.lru_cache(maxsize=1)
-def _own() -> Tools:
+def own_tools() -> Tools:
+    """The tools that ship with the program, by name."""
     found: Tools = {}
     for name in MODULES:
         module = import_module(f"{__package__}.{name}")
@@ -45,19 +45,15 @@ def _own() -> Tools:
     return found
 
 
-def own_tools() -> Tools:
-    """The tools that ship with the program, by name."""
-    return dict(_own())
-
-
-def task_files(folder: Path, task: Task) -> list[tuple[Path, str]]:
+def task_files(folder: Path, task: Task) -> tuple[tuple[Path, str], ...]:
     """The tool files that a task folder, or a run's copy of one, brings along."""
     names = (task.agent.tools,) if task.agent.tools else TOOL_FILES
     paths = [folder / name for name in names]
-    return [(path, path.read_text("utf-8", "replace")) for path in paths if path.is_file()]
+    return tuple((path, path.read_text("utf-8", "replace")) for path in paths if path.is_file())
 
 
-def tools_with(files: Sequence[tuple[Path, str]]) -> Tools:
+@functools.lru_cache(maxsize=4)
+def tools_with(files: tuple[tuple[Path, str], ...]) -> Tools:
     """Our tools with a user's files, as (path, text), merged over them in order.
 
     Raises
@@ -74,16 +70,11 @@ def tools_with(files: Sequence[tuple[Path, str]]) -> Tools:
     return found
 
 
-@functools.lru_cache(maxsize=4)
-def _tools_with(files: tuple[tuple[Path, str], ...]) -> Tools:
-    return tools_with(files)
-
-
 def offered(run: Path, task: Task, host: Host) -> Tools:
     """The tools of a run, less those that need what `host` does not lend."""
     from akg_tui.agent.tools.kernel import in_format
 
-    known = for_target(_tools_with(tuple(task_files(run / TASK, task))), task.target)
+    known = for_target(tools_with(task_files(run / TASK, task)), task.target)
     known = in_format(known, task.agent.edits_in, task.files.editable)
     return {name: tool for name, tool in known.items() if _can_work(tool, known, host)}
 
@@ -91,17 +82,16 @@ def offered(run: Path, task: Task, host: Host) -> Tools:
 def for_target(found: Tools, target: Target) -> Tools:
     """The tools with the defaults of this run's target in place of a bare call's."""
     own = {"backend": target.backend, "arch": target.arch, "dsl": target.dsl}
-    return {name: _with_defaults(tool, own) for name, tool in found.items()}
-
-
-def _with_defaults(tool: Tool, own: dict[str, str]) -> Tool:
-    properties = {
-        argument: {**schema, "default": own[argument]}
-        if argument in own and schema.get("default")
-        else schema
-        for argument, schema in tool.properties.items()
-    }
-    return replace(tool, parameters={**tool.parameters, "properties": properties})
+    fitted: Tools = {}
+    for name, tool in found.items():
+        properties = {
+            argument: {**schema, "default": own[argument]}
+            if argument in own and schema.get("default")
+            else schema
+            for argument, schema in tool.properties.items()
+        }
+        fitted[name] = replace(tool, parameters={**tool.parameters, "properties": properties})
+    return fitted
 
 
 def specs_of(tools: Tools) -> tuple[ToolSpec, ...]:
@@ -121,7 +111,7 @@ def tools_in(phase: Phase, *, subagent: bool = False) -> list[str]:
     """The names of our tools that may be called in `phase`, sorted; workflows go by their steps."""
     return sorted(
         tool.name
-        for tool in _own().values()
+        for tool in own_tools().values()
         if phase in tool.phases and not (subagent and tool.main_agent_only)
     )
 

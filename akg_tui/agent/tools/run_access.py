@@ -15,7 +15,6 @@ from msgspec import Struct, field
 from akg_tui.agent.chat import ToolResult, ToolSpec, ToolUse
 from akg_tui.agent.tools.call_record import TRACE, Node
 from akg_tui.core import commands as cmd
-from akg_tui.core.commands import Rejected
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.state import RunState
 from akg_tui.hashline import Document, Tagger
@@ -39,7 +38,7 @@ class RunAccess(Protocol):
     @property
     def tag_key(self) -> bytes: ...
 
-    def send(self, command: cmd.Command) -> Rejected | None: ...
+    def send(self, command: cmd.Command) -> cmd.Rejected | None: ...
 
     def kernel(self, blob: str) -> str: ...
 

@@ -125,14 +125,13 @@ async def execute_script(
         )
     except OSError as error:
         return Answer.error(f"{path}: could not be started: {error.strerror}")
+    note(done.stderr)
     if done.timed_out:
         why = f"{path}: was killed, with all it started, after {timeout} s"
     elif done.code:
         why = f"{path}: ended with status {done.code}"
     else:
-        note(done.stderr)
         return Answer.success(done.stdout, foreign=True)
-    note(done.stderr)
     return Answer.error(why, output=done.stdout, foreign=True)
 
 

@@ -6,8 +6,7 @@ cannot add a function: a tool of ours is told in other words, workflows and suba
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -125,78 +124,64 @@ class ToolsFile(_Shape):
 def merged(known: Tools, path: Path, text: str) -> Tools:
     """`known` with the definitions of a file over it. Raises `BadTools`."""
     root = _composed(path, text)
+
+    def bad(message: str, *where: str | int) -> BadTools:
+        return BadTools(path, _line(root, where), ".".join(map(str, where)), message)
+
     try:
         plain = yaml.safe_load(text)
         ToolsFile.model_validate(plain)
     except ValidationError as error:
         first = error.errors()[0]
-        where = tuple(part for part in first["loc"] if part != "[key]")
-        message = re.sub(r"^Value error, ", "", first["msg"])
-        raise BadTools(path, _line(root, where), ".".join(map(str, where)), message) from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise bad(message, *(part for part in first["loc"] if part != "[key]")) from None
     except (yaml.YAMLError, ValueError) as error:
         raise BadTools(path, 1, "", " ".join(str(error).split())) from None
     found = dict(known)
-    place = _Place(path, root)
     for name, tool in plain["tools"].items():
         found[name] = new = _declaration(tool, known)
-        place.tool = name
         if new.name != name:
             message = f"is {new.name!r}, expected {name!r} as in the line above"
-            raise place.bad(message, "function", "name")
-        _check_tool(new, known, place)
+            raise bad(message, "tools", name, "function", "name")
+        _check_tool(new, known, bad)
     for name in plain["tools"]:
-        place.tool = name
         for number, step in enumerate(found[name].steps):
+            place = "tools", name, "steps", number, "tool"
             if step.tool not in found:
-                raise place.bad(f"{step.tool} is not a known tool", "steps", number, "tool")
+                raise bad(f"{step.tool} is not a known tool", *place)
             if found[step.tool].kind == "call_workflow":
-                raise place.bad(f"{step.tool} is a workflow itself", "steps", number, "tool")
+                raise bad(f"{step.tool} is a workflow itself", *place)
     return found
 
 
-class _Place:
-    """A place in a file, to say what is wrong there."""
-
-    def __init__(self, path: Path, root: yaml.Node | None) -> None:
-        self._path = path
-        self._root = root
-        self.tool = ""
-
-    def bad(self, message: str, *field: str | int) -> BadTools:
-        where = ("tools", self.tool, *field)
-        return BadTools(self._path, _line(self._root, where), ".".join(map(str, where)), message)
-
-
-_PROPERTIES = ("function", "parameters", "properties")
-
-
-def _check_tool(new: Tool, known: Tools, place: _Place) -> None:
+def _check_tool(new: Tool, known: Tools, bad: Callable[..., BadTools]) -> None:
     """A tool that is a function of ours takes what the function takes, and no more."""
-    old = known.get(new.name)
+    old, here = known.get(new.name), ("tools", new.name)
+    arguments = (*here, "function", "parameters", "properties")
     if old is not None and old.kind != new.kind:
-        raise place.bad(f"is {new.kind}, but {new.name} is a {old.kind}", "type")
+        raise bad(f"is {new.kind}, but {new.name} is a {old.kind}", *here, "type")
     for argument, schema in new.properties.items():
         if "default" in schema and (fault := fault_in(schema["default"], schema)):
-            raise place.bad(f"the default{fault}", *_PROPERTIES, argument, "default")
+            raise bad(f"the default{fault}", *arguments, argument, "default")
     if new.kind not in ("basic_tool", "domain_tool"):
         return
     if old is None:
         names = ", ".join(sorted(n for n, d in known.items() if d.kind == new.kind))
-        raise place.bad(f"there is no {new.kind} of this name; there are: {names}")
+        raise bad(f"there is no {new.kind} of this name; there are: {names}", *here)
     for argument, schema in new.properties.items():
         if argument not in old.properties:
             takes = ", ".join(old.properties) or "no arguments"
-            raise place.bad(f"{new.name} takes {takes}", *_PROPERTIES, argument)
+            raise bad(f"{new.name} takes {takes}", *arguments, argument)
         wanted = old.properties[argument].get("type")
         if schema.get("type") != wanted:
             message = f"is {schema.get('type')!r}, expected {wanted!r}"
-            raise place.bad(message, *_PROPERTIES, argument, "type")
+            raise bad(message, *arguments, argument, "type")
         if old.how(argument) == "never" and new.how(argument) != "never":
             message = "may only be never: the argument is data"
-            raise place.bad(message, *_PROPERTIES, argument, "resolve")
+            raise bad(message, *arguments, argument, "resolve")
     for argument in old.required:
         if argument not in new.properties:
-            raise place.bad(f"lacks {argument}, which it needs", *_PROPERTIES)
+            raise bad(f"lacks {argument}, which it needs", *arguments)
 
 
 def _composed(path: Path, text: str) -> yaml.Node | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -41,7 +42,8 @@ class StrReplace:
             return new
         if not old:
             return Refusal("old: at least one character")
-        found = [at for at in _places(document.text, old) if self._aligned(document.text, at, old)]
+        every = re.finditer(f"(?={re.escape(old)})", document.text)
+        found = [at.start() for at in every if self._aligned(document.text, at.start(), old)]
         if len(found) != 1:
             times = "not" if not found else f"{len(found)} times"
             return Refusal(f"nothing was written: the old text stands {times} in the file")
@@ -58,12 +60,3 @@ class StrReplace:
         end = at + len(old)
         begins = at == 0 or text[at - 1] in "\n\ufeff"
         return begins and (end == len(text) or old.endswith("\n") or text[end] in "\r\n")
-
-
-def _places(text: str, old: str) -> list[int]:
-    found: list[int] = []
-    at = text.find(old)
-    while at >= 0:
-        found.append(at)
-        at = text.find(old, at + 1)
-    return found
