@@ -24,7 +24,7 @@ from akg_tui.headless import closing_lines, run_watched
 from akg_tui.view import formatting
 from akg_tui.view.controls.approvals import Request, requests
 from akg_tui.view.diff import Compared, Kind, compare, folded, size, split_lines
-from akg_tui.view.event_words import Surface, line_texts
+from akg_tui.view.event_words import line_texts
 from akg_tui.view.language import retold, speak, tr, translated
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class PlainStream:
         start, self._shown = self._shown, len(self._handle.records)
         for record in unread(self._handle.records, start):
             at = time.strftime("%H:%M:%S", time.localtime(record.at))
-            for line in line_texts(record.event, Surface.PLAIN, translated):
+            for line in line_texts(record.event, "plain", translated):
                 self.say(f"{at} {line}")
         self._print_waiting()
         self._print_progress()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
@@ -19,7 +18,7 @@ from akg_tui.core.sanitize import clean, one_line, split_clean
 from akg_tui.core.state import RunState
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
-from akg_tui.view.event_words import EventWords, Surface, words_of
+from akg_tui.view.event_words import EventWords, words_of
 from akg_tui.view.glyphs import FOLDED, OPEN, TOOL
 from akg_tui.view.language import retold, searched, tr, translated
 from akg_tui.view.spans import BLANK, Line, Span, fit, hang
@@ -43,16 +42,18 @@ Paragraphs = list[Paragraph]
 
 def tell(event: ev.AnyEvent) -> Paragraphs:
     """The paragraphs of one event; none for an event that the log does not show."""
-    words = words_of(event, Surface.LOG)
+    words = words_of(event, "log")
     if words is None:
         return []
     if isinstance(event, ev.PhaseEntered):
         return [((("── ", "phase.rule"), (translated(words.text), words.role)), "", "text")]
-    return [_paragraph(words), *(_paragraph(each, "  ") for each in words.details)]
+    if not words.details:
+        return [_paragraph(words)]
+    return [_paragraph(words), *[_paragraph(each, "  ") for each in words.details]]
 
 
 def _paragraph(words: EventWords, indent: str = "") -> Paragraph:
-    lead = tuple((f"{translated(text)} ", role) for text, role in words.lead)
+    lead = tuple([(f"{translated(text)} ", role) for text, role in words.lead])
     if indent and not lead:
         lead = ((indent, "text"),)
     return lead, clean(translated(words.text)), words.role
@@ -110,8 +111,7 @@ def call_words(event: ev.ToolCalled) -> str:
     return f"{one_line(event.tool)}{size}"
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(msgspec.Struct):
     """One entry of the log. `more` makes its unfolded form, where there is one."""
 
     brief: Paragraphs

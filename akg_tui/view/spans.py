@@ -29,7 +29,10 @@ def cells(text: str) -> int:
 
 
 def width(line: Line) -> int:
-    return sum(cells(text) for text, _ in line)
+    total = 0
+    for text, _ in line:  # `sum` of a generator takes twice as long
+        total += cells(text)
+    return total
 
 
 def line(*parts: Span | str) -> Line:
