@@ -33,8 +33,6 @@ MAX_OPEN = 1_000  # tool calls without an answer yet; older ones get none any mo
 MAX_STREAM_ROWS = 200
 MAX_TEXT_LINES = 60
 
-_FOLDING = {ev.ToolCalled, ev.ToolAnswered, ev.KernelEdited, ev.ModelReplied}
-
 Paragraph = tuple[Line, str, str]
 """What stands before the first row, the text, and the role of the text."""
 Paragraphs = list[Paragraph]
@@ -63,13 +61,9 @@ def paragraphs(
     text: str, role: str, lead: Span = ("", "text"), *, most: int = MAX_TEXT_LINES
 ) -> Paragraphs:
     """Text of many lines as paragraphs; beyond `most` the rest is counted."""
-    lines = split_clean(text.strip())
+    lines = _some_lines(text.strip(), most)
     shown: Paragraphs = [((lead,) if lead[0] else (), each, role) for each in lines[:most]]
-    hidden = len(lines) - most
-    if hidden > 0:
-        told = tr("({lines}: in the journal)", lines=formatting.count(hidden, "more line"))
-        shown.append(((), told, "faint"))
-    return shown
+    return [*shown, *(((), each, "faint") for each in lines[most:])]
 
 
 def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
@@ -198,16 +192,18 @@ class AgentLog:
         """Leave the oldest `count` entries unwrapped, and wrap the others anew."""
         self.dropped_rows += len(self._rows)
         self.unwrapped = count
-        parts = [entry.rows(self._room) for entry in self._entries[count:]]
-        self._rows = [row for rows in parts for row in rows]
-        self._starts = [0, *accumulate(len(rows) for rows in parts)][:-1]
+        self._rows, self._starts = self._wrapped(self._entries[count:])
+
+    def _wrapped(self, entries: Sequence[Entry]) -> tuple[list[Line], list[int]]:
+        """The rows of entries, and the first row of each."""
+        parts = [entry.rows(self._room) for entry in entries]
+        starts = [0, *accumulate(map(len, parts))][:-1]
+        return [row for rows in parts for row in rows], starts
 
     def catch_up(self) -> None:
         """Wrap the newest `SLICE` of what is unwrapped: it takes back dropped rows."""
         begin = max(0, self.unwrapped - SLICE)
-        parts = [entry.rows(self._room) for entry in self._entries[begin : self.unwrapped]]
-        rows = [row for part in parts for row in part]
-        starts = [0, *accumulate(len(part) for part in parts)][:-1]
+        rows, starts = self._wrapped(self._entries[begin : self.unwrapped])
         self._rows[:0] = rows
         self._starts = [*starts, *(start + len(rows) for start in self._starts)]
         self.unwrapped = begin
@@ -277,9 +273,6 @@ class AgentLog:
         return None
 
     def _entry(self, event: ev.AnyEvent) -> Entry | None:
-        if type(event) not in _FOLDING:
-            told = tell(event)
-            return Entry(told) if told else None
         if isinstance(event, ev.ToolCalled):
             self._calls[event.call] = event
             if len(self._calls) > MAX_OPEN:
@@ -291,8 +284,10 @@ class AgentLog:
             return None
         if isinstance(event, ev.ToolAnswered):
             return self._answered(event)
-        assert isinstance(event, ev.ModelReplied)
-        return _reply(event)
+        if isinstance(event, ev.ModelReplied):
+            return _reply(event)
+        told = tell(event)
+        return Entry(told) if told else None
 
     def _answered(self, event: ev.ToolAnswered) -> Entry:
         call = self._calls.pop(event.call, None)
@@ -345,12 +340,11 @@ def _reply(event: ev.ModelReplied) -> Entry | None:
     hidden = formatting.count(lines - (BRIEF_LINES - 1), "more line")
     unfold = tr("({lines}: {key} unfolds)", lines=hidden, key=way_to("pane.open"))
     brief = [*paragraphs(head, "log.model"), ((), unfold, "faint")]
-    more = partial(_in_full, event.source, text)
-    return Entry(_by(event.source, brief), more, turn=True)
-
-
-def _in_full(name: str, text: str) -> Paragraphs:
-    return _by(name, paragraphs(text, "log.model"))
+    return Entry(
+        _by(event.source, brief),
+        lambda: _by(event.source, paragraphs(text, "log.model")),
+        turn=True,
+    )
 
 
 def _by(name: str, told: Paragraphs) -> Paragraphs:
@@ -384,10 +378,10 @@ def _json(value: object) -> str:
 def _some_lines(text: str, most: int) -> list[str]:
     lines = split_clean(text)
     hidden = len(lines) - most
-    shown = lines[:most]
     if hidden <= 0:
-        return shown
-    return [*shown, tr("({lines}: in the journal)", lines=formatting.count(hidden, "more line"))]
+        return lines
+    more = tr("({lines}: in the journal)", lines=formatting.count(hidden, "more line"))
+    return [*lines[:most], more]
 
 
 def skipped_line(count: int, room: int) -> Line:

@@ -83,9 +83,7 @@ def tr_in(context: str, text: str, /) -> str:
 
 def retold(text: str, /) -> str:
     """What a floor below wrote in English, a refusal or a reason, in the language spoken now."""
-    if _spoken == ENGLISH or not text:
-        return text
-    return translate_sentence(_spoken, text)
+    return text if _spoken == ENGLISH or not text else translate_sentence(_spoken, text)
 
 
 def searched(text: str, /) -> str:
@@ -94,9 +92,7 @@ def searched(text: str, /) -> str:
     A language model's words are its own and stay as they are: the search's few sentences
     are taken as wholes, and are nobody else's.
     """
-    if _spoken == ENGLISH or not text:
-        return text
-    return translate_sentence(_spoken, text, "search")
+    return text if _spoken == ENGLISH or not text else translate_sentence(_spoken, text, "search")
 
 
 def marked(text: str) -> str:

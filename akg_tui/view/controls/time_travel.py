@@ -157,7 +157,7 @@ class TimelineRows:
         of = (id(moment.marks), len(moment.marks), moment.last, room, IDLE, *VERDICT.values())
         if of != self._of:
             self._of = of
-            self._columns = _columns(moment, room)
+            self._columns = [column(mark.seq, moment.last, room) for mark in moment.marks]
             self._cells = _marked(moment, room, self._columns)
         return [_head(moment, room), self._track(moment, room), self._numbers(moment, room)]
 
@@ -223,11 +223,6 @@ def _head(moment: Moment, room: int) -> Line:
         (f" {tr('live')}", "key.label"),
     )
     return spread(left, right, room)
-
-
-def _columns(moment: Moment, room: int) -> list[int]:
-    wide, last = room - 1, max(1, moment.last - 1)
-    return [(mark.seq - 1) * wide // last for mark in moment.marks]
 
 
 def _marked(moment: Moment, room: int, columns: Sequence[int]) -> list[Span]:
