@@ -363,9 +363,7 @@ def exported(
 
 
 def _plain(result: Result | None) -> dict[str, str] | None:
-    if result is None:
-        return None
-    return {name: getattr(result, name) for name in result.__struct_fields__}
+    return msgspec.structs.asdict(result) if result else None
 
 
 def _result(figures: Figures, best: Source) -> Result | None:

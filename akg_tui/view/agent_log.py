@@ -33,6 +33,8 @@ MAX_OPEN = 1_000  # tool calls without an answer yet; older ones get none any mo
 MAX_STREAM_ROWS = 200
 MAX_TEXT_LINES = 60
 
+_FOLDING = frozenset({ev.ToolCalled, ev.ToolAnswered, ev.KernelEdited, ev.ModelReplied})
+
 Paragraph = tuple[Line, str, str]
 """What stands before the first row, the text, and the role of the text."""
 Paragraphs = list[Paragraph]
@@ -43,7 +45,7 @@ def tell(event: ev.AnyEvent) -> Paragraphs:
     words = words_of(event, "log")
     if words is None:
         return []
-    if isinstance(event, ev.PhaseEntered):
+    if type(event) is ev.PhaseEntered:
         return [((("── ", "phase.rule"), (translated(words.text), words.role)), "", "text")]
     if not words.details:
         return [_paragraph(words)]
@@ -57,13 +59,10 @@ def _paragraph(words: EventWords, indent: str = "") -> Paragraph:
     return lead, clean(translated(words.text)), words.role
 
 
-def paragraphs(
-    text: str, role: str, lead: Span = ("", "text"), *, most: int = MAX_TEXT_LINES
-) -> Paragraphs:
+def paragraphs(text: str, role: str, *, most: int = MAX_TEXT_LINES) -> Paragraphs:
     """Text of many lines as paragraphs; beyond `most` the rest is counted."""
     lines = _some_lines(text.strip(), most)
-    shown: Paragraphs = [((lead,) if lead[0] else (), each, role) for each in lines[:most]]
-    return [*shown, *(((), each, "faint") for each in lines[most:])]
+    return [((), each, role if n < most else "faint") for n, each in enumerate(lines)]
 
 
 def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
@@ -273,6 +272,9 @@ class AgentLog:
         return None
 
     def _entry(self, event: ev.AnyEvent) -> Entry | None:
+        if type(event) not in _FOLDING:  # several times as fast as `isinstance` for each
+            told = tell(event)
+            return Entry(told) if told else None
         if isinstance(event, ev.ToolCalled):
             self._calls[event.call] = event
             if len(self._calls) > MAX_OPEN:
@@ -284,10 +286,7 @@ class AgentLog:
             return None
         if isinstance(event, ev.ToolAnswered):
             return self._answered(event)
-        if isinstance(event, ev.ModelReplied):
-            return _reply(event)
-        told = tell(event)
-        return Entry(told) if told else None
+        return _reply(event) if isinstance(event, ev.ModelReplied) else None
 
     def _answered(self, event: ev.ToolAnswered) -> Entry:
         call = self._calls.pop(event.call, None)
@@ -296,9 +295,8 @@ class AgentLog:
         who: Line = (source(event.source),) if event.source else ()
         more = partial(self._in_full, call, event)
         if event.status == "success":
-            return Entry(
-                [(who, f"{told}{edit} {tr('ok')}{self.size_told(event)}", "log.tool")], more
-            )
+            good = f"{told}{edit} {tr('ok')}{self.size_told(event)}"
+            return Entry([(who, good, "log.tool")], more)
         why = retold(split_clean(event.error_information.strip())[0])
         brief = [
             (who, tr("{call} refused", call=told), "log.error"),

@@ -25,9 +25,6 @@ class Kind(Enum):
     GAP = "~"
 
 
-CHANGED = (Kind.ADDED, Kind.REMOVED)
-
-
 class Row(NamedTuple):
     """A line of the comparison. `old` and `new` are its numbers from 1, where it has one.
 

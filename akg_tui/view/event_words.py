@@ -181,17 +181,12 @@ def _planned(event: ev.PlanSubmitted) -> EventWords:
 
 
 def _gate(event: ev.GateOpened) -> EventWords:
-    match event.kind:
-        case "plan":
-            told = message("the plan waits for your review")
-        case "edit":
-            told = message(
-                "the edit of attempt {number} waits for your review", number=event.attempt
-            )
-        case "script":
-            told = message("a script waits for your review")
-        case _:
-            told = message("attempt {number} waits for your review", number=event.attempt)
+    number = event.attempt
+    told = {
+        "plan": message("the plan waits for your review"),
+        "edit": message("the edit of attempt {number} waits for your review", number=number),
+        "script": message("a script waits for your review"),
+    }.get(event.kind) or message("attempt {number} waits for your review", number=number)
     # The plain stream asks instead, with all that an answer needs.
     return EventWords(told, "log.you", surfaces=frozenset({"log", "headless"}))
 
@@ -206,13 +201,9 @@ def _decided(event: ev.Decided) -> EventWords:
 def _diagnosed(event: ev.DiagnosisReported) -> EventWords:
     avoid = [(message("avoid"), one_line(each)) for each in event.avoid]
     directions = [(message("try"), AgentText(one_line(each))) for each in event.directions]
-    return EventWords(
-        diagnosis_cause(event),
-        lead=((message("diagnosis"), "log.you"),),
-        details=tuple(
-            EventWords(text, lead=((lead, "muted"),)) for lead, text in (*avoid, *directions)
-        ),
-    )
+    details = [EventWords(text, lead=((lead, "muted"),)) for lead, text in (*avoid, *directions)]
+    lead = ((message("diagnosis"), "log.you"),)
+    return EventWords(diagnosis_cause(event), lead=lead, details=tuple(details))
 
 
 def _stops(event: ev.StopConditionsMet) -> EventWords:
@@ -242,9 +233,8 @@ def _adopted(event: ev.PlanEditAdopted) -> EventWords:
     told = [_added(item) for item in change.added] + [_edited(item) for item in change.edited]
     told += [message("drop {item}", item=item_id) for item_id in change.dropped]
     changes = Joined(tuple(told or [message("another order")]), "; ")
-    return _person(
-        message("took {file} over: {changes}", file=one_line(event.kept), changes=changes)
-    )
+    file = one_line(event.kept)
+    return _person(message("took {file} over: {changes}", file=file, changes=changes))
 
 
 def _asked(event: ev.QuestionAsked) -> EventWords:
@@ -254,12 +244,12 @@ def _asked(event: ev.QuestionAsked) -> EventWords:
 
 
 def _answered(event: ev.QuestionAnswered) -> EventWords:
+    answer = one_line(event.answer)
     if event.source == "user":
-        return _person(one_line(event.answer), message("answer"))
+        return _person(answer, message("answer"))
     if event.source == "denied":
         return EventWords(message("nobody answered, no answer"), "muted")
-    default = one_line(event.answer)
-    return EventWords(message("nobody answered, default: {answer}", answer=default), "muted")
+    return EventWords(message("nobody answered, default: {answer}", answer=answer), "muted")
 
 
 def _subagent(

@@ -83,12 +83,12 @@ def fit(spans: Line, room: int) -> Line:
     return tuple(fitted)
 
 
-def spread(left: Line, right: Line, room: int, *, gap: int = 1) -> Line:
+def spread(left: Line, right: Line, room: int) -> Line:
     """`left` and `right` at the two ends of `room` columns; `left` gives way."""
     used = width(right)
-    if used + gap > room:
+    if used + 1 > room:
         return fit(left, room)
-    left = fit(left, room - used - gap)
+    left = fit(left, room - used - 1)
     return (*left, (" " * (room - used - width(left)), "text"), *right)
 
 

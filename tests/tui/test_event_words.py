@@ -68,6 +68,7 @@ def test_what_an_event_tells_acts_on_no_terminal_and_stands_in_its_columns(
     speak(language)
     lines = line_texts(event, "plain", translated)
     words = words_of(event, "report")
+    assert words is None or kind.by_a_person
     told = [*lines, *line_texts(event, "headless", str), *log_rows(event)]
     told += [reported(words)] if words else []
     assert (not told) == (kind in SILENT - FOLDED)

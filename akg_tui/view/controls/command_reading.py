@@ -38,15 +38,13 @@ def read(
     exact = [c for c in commands if name in _names(c)]
     near = [c for c in commands if name and any(n.startswith(name) for n in _names(c))]
     found = exact or near
+    offers: tuple[tuple[str, str], ...] = ()
     if typing_name and not (exact and len(near) == 1):
-        offers = tuple((_with_argument(c), tr(c.help)) for c in (near if name else commands))
-    elif len(found) == 1 and found[0].argument:
-        command = found[0]
-        assert command.argument is not None
-        words = [w for w in choices(command.argument) if w.startswith(rest)]
-        offers = tuple((f"{command.name} {word}", "") for word in words)
-    else:
-        offers = ()
+        shown = near if name else commands
+        offers = tuple((f"{c.name} " if c.argument else c.name, tr(c.help)) for c in shown)
+    elif len(found) == 1 and (argument := found[0].argument):
+        words = [w for w in choices(argument) if w.startswith(rest)]
+        offers = tuple((f"{found[0].name} {word}", "") for word in words)
     if not name:
         return Reading(None, "", "", offers)
     if not found:
@@ -60,10 +58,6 @@ def read(
 
 def _names(command: Command) -> tuple[str, ...]:
     return command.name, command.id, tr(command.label).replace(" ", "-")
-
-
-def _with_argument(command: Command) -> str:
-    return f"{command.name} " if command.argument else command.name
 
 
 def _completed(command: Command, rest: str, choices: Callable[[Argument], Sequence[str]]) -> str:

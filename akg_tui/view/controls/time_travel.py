@@ -107,17 +107,12 @@ class PastPosition:
             marks=marks,
         )
 
-    def records(self) -> Sequence[Record]:
-        """The events up to here."""
-        assert self.cursor is not None
-        return First(self.past.records, self.cursor)
-
 
 def past_snapshot(now: RunSnapshot, travel: PastPosition) -> RunSnapshot:
     """The snapshot of the run after the event that `travel` shows."""
     assert travel.cursor is not None
     state = travel.past.at(travel.cursor)
-    records = travel.records()
+    records = First(travel.past.records, travel.cursor)
     moment = travel.moment(waits=now.waits)
     return replace(
         now,
