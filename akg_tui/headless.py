@@ -19,7 +19,7 @@ from akg_tui.core.stopping.automation import CONDITION_PREFIX, AutomationPolicy
 from akg_tui.core.summary import summarize, token_fields
 from akg_tui.core.verdict import percent
 from akg_tui.engine.run_handle import RunHandle, unread
-from akg_tui.view.event_words import Say, Surface, line_texts
+from akg_tui.view.event_words import Say, line_texts
 from akg_tui.view.language import Count, Reason, Text, message
 
 TICK_S = 0.1
@@ -134,7 +134,7 @@ async def run_with_progress(handle: RunHandle) -> None:
 
 def narrate(records: Iterable[ev.Record]) -> list[str]:
     """The lines for each event that neither the live line nor the closing lines tell."""
-    return [line for each in records for line in line_texts(each.event, Surface.HEADLESS, str)]
+    return [line for each in records for line in line_texts(each.event, "headless", str)]
 
 
 def _bill(summary: dict[str, Any]) -> str:

@@ -24,7 +24,8 @@ from akg_tui.headless import closing_lines, run_watched
 from akg_tui.view import formatting
 from akg_tui.view.controls.approvals import Request, requests
 from akg_tui.view.diff import Compared, Kind, compare, folded, size, split_lines
-from akg_tui.view.event_words import Surface, line_texts
+from akg_tui.view.event_words import line_texts
+from akg_tui.view.glyphs import ascii_twin
 from akg_tui.view.language import retold, speak, tr, translated
 
 if TYPE_CHECKING:
@@ -126,11 +127,7 @@ class PlainStream:
 
     def say(self, text: str) -> None:
         """Print one line, sanitized, and flush it."""
-        line = clean(text)
-        if self._ascii and not line.isascii():
-            from akg_tui.view.glyphs import ascii_twin
-
-            line = ascii_twin(line)
+        line = ascii_twin(clean(text)) if self._ascii else clean(text)
         self._out.write(f"{line}\n")
         self._out.flush()
 
@@ -139,7 +136,7 @@ class PlainStream:
         start, self._shown = self._shown, len(self._handle.records)
         for record in unread(self._handle.records, start):
             at = time.strftime("%H:%M:%S", time.localtime(record.at))
-            for line in line_texts(record.event, Surface.PLAIN, translated):
+            for line in line_texts(record.event, "plain", translated):
                 self.say(f"{at} {line}")
         self._print_waiting()
         self._print_progress()
@@ -155,13 +152,11 @@ class PlainStream:
         if waiting:
             return
         effect = None if state.finished else next_effect(state, self._clock())
-        held = (
-            (effect.overlay, effect.due, state.mode, state.api_failure)
-            if isinstance(effect, Hold)
-            else ()
-        )
-        if held and held != self._printed_wait and isinstance(effect, Hold):
-            self._wait(effect)
+        held: tuple[object, ...] = ()
+        if isinstance(effect, Hold):
+            held = effect.overlay, effect.due, state.mode, state.api_failure
+            if held != self._printed_wait:
+                self._wait(effect)
         self._printed_wait = held
 
     def _asks(self) -> tuple[Request, ...]:
@@ -242,8 +237,7 @@ class PlainStream:
     def answer(self, line: str) -> None:
         """Carry out one typed line."""
         word, _, rest = line.strip().partition(" ")
-        rest = rest.strip()
-        word = word.casefold()
+        word, rest = word.casefold(), rest.strip()
         if not word:
             return
         handlers: dict[str, Callable[[str], None]] = {

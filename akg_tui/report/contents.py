@@ -171,10 +171,6 @@ class Sandbox(Struct, frozen=True):
     evaluations: int
     protections: tuple[Protection, ...]
 
-    @property
-    def missing(self) -> tuple[Protection, ...]:
-        return tuple(p for p in self.protections if p.evaluations < self.evaluations)
-
 
 class Source(Struct, frozen=True):
     """A kernel's text, and where git has it."""

@@ -44,7 +44,7 @@ from akg_tui.report.contents import (
 from akg_tui.report.wording import sandbox_of
 from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_list import JOURNAL
-from akg_tui.view.event_words import Surface, reported, words_of
+from akg_tui.view.event_words import reported, words_of
 
 _OPEN = (ItemState.PENDING, ItemState.ACTIVE)
 _NOT_JUDGE = ("op", "files", "target", "policy", "agent")
@@ -126,7 +126,7 @@ class _JournalWalk:
 
     def _see(self, record: ev.Record, before: RunState | None, state: RunState) -> None:
         event, at = record.event, utc(record.at)
-        if words := words_of(event, Surface.REPORT):
+        if words := words_of(event, "report"):
             self.interventions.append(TimedNote(at, record.seq, reported(words)))
         match event:
             case ev.SessionOpened():
@@ -363,9 +363,7 @@ def exported(
 
 
 def _plain(result: Result | None) -> dict[str, str] | None:
-    if result is None:
-        return None
-    return {name: getattr(result, name) for name in result.__struct_fields__}
+    return msgspec.structs.asdict(result) if result else None
 
 
 def _result(figures: Figures, best: Source) -> Result | None:

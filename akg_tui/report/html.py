@@ -6,24 +6,18 @@ Every value goes through the template's escaping, and text besides through
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.report import wording
 from akg_tui.report.contents import Report, Round
 from akg_tui.report.svg_chart import MAX_MARKS, draw
 from akg_tui.syntax import highlight
-from akg_tui.view import formatting
 from akg_tui.view.diff import Compared, Row, changed_ranges, find_hunks, size
 
-TEMPLATES = Path(__file__).parent / "templates"
 FOLD_BEYOND = 300  # rounds: then the table is folded by direction
 
 
 def render_page(report: Report) -> str:
     """The whole page."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     def safe(value: object) -> object:
@@ -31,53 +25,22 @@ def render_page(report: Report) -> str:
             return value
         return one_line(value) if "\n" in value else clean(value)
 
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        finalize=safe,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "times": formatting.times,
-        "interval": wording.interval,
-        "confidence": wording.confidence,
-        "ms": wording.milliseconds,
-        "duration": formatting.short_time,
-        "rule": wording.rule,
-    }
-    # The drawing is the one piece of markup that is trusted: no untrusted text is in it.
-    chart = Markup(draw(report))
-    text = environment.get_template("report.html.j2").render(
-        report=report, chart=chart, **_parts(report)
-    )
-    return text + "\n"
-
-
-def _parts(report: Report) -> dict[str, Any]:
     shown = wording.difference(report)
     added, removed = size(shown)
-    figure, meaning = wording.headline(report)
     folded = len(report.rounds) > FOLD_BEYOND
-    return {
-        "figure": figure,
-        "meaning": meaning,
-        "state": wording.state(report),
-        "status": wording.status(report),
-        "kept": wording.kept(report),
-        "difference": _marked(shown),
-        "added": added,
-        "removed": removed,
-        "code": _code(report.best.text),
-        "reproduce": wording.reproduce(report),
-        "check": wording.check(report),
-        "settings": wording.flat(report.settings),
-        "policy": wording.flat(report.policy),
-        "tables": _tables(report) if folded else [("", list(report.rounds))],
-        "folded": folded,
-        "thinned": len(report.rounds) > MAX_MARKS,
-    }
+    text = wording.template("report.html.j2", autoescape=True, finalize=safe).render(
+        wording.parts(report),
+        # The drawing is the one piece of markup that is trusted: no untrusted text is in it.
+        chart=Markup(draw(report)),
+        difference=_marked(shown),
+        added=added,
+        removed=removed,
+        code=_code(report.best.text),
+        tables=_tables(report) if folded else [("", list(report.rounds))],
+        folded=folded,
+        thinned=len(report.rounds) > MAX_MARKS,
+    )
+    return text + "\n"
 
 
 def _marked(rows: Compared) -> list[tuple[Row, list[tuple[str, bool]]]]:

@@ -7,15 +7,67 @@ Pure; says nothing in markup. The words for what people did come from
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from akg_tui.core.measurement import Interval
 from akg_tui.evaluate.sandbox.protections import PROTECTIONS
-from akg_tui.report.contents import Protection, Report, Round, Rule, Sandbox
+from akg_tui.report.contents import Protection, Report, Rule, Sandbox
 from akg_tui.view import formatting
 from akg_tui.view.diff import Compared, compare, folded, split_lines
 
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+TEMPLATES = Path(__file__).parent / "templates"
 CONTEXT = 3
+
+
+def template(
+    name: str,
+    *,
+    autoescape: bool = False,
+    finalize: Callable[[object], object] | None = None,
+    **filters: Callable[..., str],
+) -> Template:
+    """A template of the report, with the filters that all of them have and its own."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=autoescape,
+        finalize=finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= filters | {
+        "times": formatting.times,
+        "interval": interval,
+        "confidence": confidence,
+        "ms": milliseconds,
+        "duration": formatting.short_time,
+        "rule": rule,
+    }
+    return environment.get_template(name)
+
+
+def parts(report: Report) -> dict[str, Any]:
+    """What all templates of the report are given."""
+    figure, meaning = headline(report)
+    return {
+        "report": report,
+        "figure": figure,
+        "meaning": meaning,
+        "state": state(report),
+        "status": status(report),
+        "kept": [r for r in report.rounds if r.verdict == "KEEP"],
+        "reproduce": reproduce(report),
+        "check": check(report),
+        "settings": flat(report.settings),
+        "policy": flat(report.policy),
+    }
 
 
 def interval(found: Interval | None) -> str:
@@ -75,10 +127,6 @@ def rule(r: Rule) -> str:
     used = f"used {r.used} time{'' if r.used == 1 else 's'}"
     learned = f"learned {r.learned_utc} from request {r.learned_from} by the {r.by}"
     return f"{learned}, {used}, {f'ended: {r.ended}' if r.ended else 'in force'}"
-
-
-def kept(report: Report) -> list[Round]:
-    return [r for r in report.rounds if r.verdict == "KEEP"]
 
 
 def reproduce(report: Report) -> list[str]:

@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from akg_tui.tui.textual_internals import merged_bindings, set_bindings
 from akg_tui.view.controls import keymap as km
-from akg_tui.view.controls.command_registry import Command, Where, at, clashes, defaults, every
+from akg_tui.view.controls.command_registry import COMMANDS, Command, Where, at, clashes, defaults
 from akg_tui.view.controls.settings_file import line_of, read_toml
 
 # What the app binds itself: for when no screen of a run is there, and for the way to the past.
@@ -57,7 +57,7 @@ def apply_keymap(
 def _settle(stated: Mapping[str, Path | None]) -> list[str]:
     """Take each key that two commands want from one of them: what a file says goes first."""
     told: list[str] = []
-    for one, other, key in clashes(every()):
+    for one, other, key in clashes():
         if not any(km.covers(key, their) for their in other.keys_now) or key not in one.keys_now:
             continue  # settled with an earlier one
         winner, loser = (one, other) if one.id in stated or other.id not in stated else (other, one)
@@ -131,7 +131,7 @@ def bind_within(widget: DOMNode, where: Where) -> None:
     """
     merged = merged_bindings(widget)
     keys = BindingsMap() if merged is None else merged.copy()
-    for binding in _bound([c for c in every() if c.where == where]):
+    for binding in _bound([c for c in COMMANDS if c.where == where]):
         assert isinstance(binding, Binding)
         action = binding.action if "." in binding.action else f"screen.{binding.action}"
         bound = Binding(binding.key, action, binding.description, show=False, id=binding.id)
@@ -150,7 +150,7 @@ def place_of(bindings_map: BindingsMap | None) -> Where | None:
     """The place all of whose commands these bindings are; None for the app's few."""
     if bindings_map is None:
         return None
-    commands = {command.id: command for command in every()}
+    commands = {command.id: command for command in COMMANDS}
     for _, binding in bindings_map:
         command = commands.get(binding.id or "")
         if command is not None and command.where != "everywhere" and command.id not in APPS:
@@ -173,7 +173,7 @@ def rekeyed(merged: BindingsMap) -> BindingsMap:
     ours = set(defaults()) | {_CHORD}
     declared = {binding.id for _, binding in merged}
     where = place_of(merged)
-    commands = [c for c in every() if c.id in declared] if where is None else at(where)
+    commands = [c for c in COMMANDS if c.id in declared] if where is None else at(where)
     fresh = BindingsMap(_bound(commands))
     for key, bound in merged.key_to_bindings.items():
         foreign = [b for b in bound if b.id not in ours and b.action != "quit"]

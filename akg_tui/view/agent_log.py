@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
@@ -19,7 +18,7 @@ from akg_tui.core.sanitize import clean, one_line, split_clean
 from akg_tui.core.state import RunState
 from akg_tui.view import formatting
 from akg_tui.view.controls.command_registry import way_to
-from akg_tui.view.event_words import EventWords, Surface, words_of
+from akg_tui.view.event_words import EventWords, words_of
 from akg_tui.view.glyphs import FOLDED, OPEN, TOOL
 from akg_tui.view.language import retold, searched, tr, translated
 from akg_tui.view.spans import BLANK, Line, Span, fit, hang
@@ -34,7 +33,7 @@ MAX_OPEN = 1_000  # tool calls without an answer yet; older ones get none any mo
 MAX_STREAM_ROWS = 200
 MAX_TEXT_LINES = 60
 
-_FOLDING = {ev.ToolCalled, ev.ToolAnswered, ev.KernelEdited, ev.ModelReplied}
+_FOLDING = frozenset({ev.ToolCalled, ev.ToolAnswered, ev.KernelEdited, ev.ModelReplied})
 
 Paragraph = tuple[Line, str, str]
 """What stands before the first row, the text, and the role of the text."""
@@ -43,32 +42,27 @@ Paragraphs = list[Paragraph]
 
 def tell(event: ev.AnyEvent) -> Paragraphs:
     """The paragraphs of one event; none for an event that the log does not show."""
-    words = words_of(event, Surface.LOG)
+    words = words_of(event, "log")
     if words is None:
         return []
-    if isinstance(event, ev.PhaseEntered):
+    if type(event) is ev.PhaseEntered:
         return [((("── ", "phase.rule"), (translated(words.text), words.role)), "", "text")]
-    return [_paragraph(words), *(_paragraph(each, "  ") for each in words.details)]
+    if not words.details:
+        return [_paragraph(words)]
+    return [_paragraph(words), *[_paragraph(each, "  ") for each in words.details]]
 
 
 def _paragraph(words: EventWords, indent: str = "") -> Paragraph:
-    lead = tuple((f"{translated(text)} ", role) for text, role in words.lead)
+    lead = tuple([(f"{translated(text)} ", role) for text, role in words.lead])
     if indent and not lead:
         lead = ((indent, "text"),)
     return lead, clean(translated(words.text)), words.role
 
 
-def paragraphs(
-    text: str, role: str, lead: Span = ("", "text"), *, most: int = MAX_TEXT_LINES
-) -> Paragraphs:
+def paragraphs(text: str, role: str, *, most: int = MAX_TEXT_LINES) -> Paragraphs:
     """Text of many lines as paragraphs; beyond `most` the rest is counted."""
-    lines = split_clean(text.strip())
-    shown: Paragraphs = [((lead,) if lead[0] else (), each, role) for each in lines[:most]]
-    hidden = len(lines) - most
-    if hidden > 0:
-        told = tr("({lines}: in the journal)", lines=formatting.count(hidden, "more line"))
-        shown.append(((), told, "faint"))
-    return shown
+    lines = _some_lines(text.strip(), most)
+    return [((), each, role if n < most else "faint") for n, each in enumerate(lines)]
 
 
 def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
@@ -110,8 +104,7 @@ def call_words(event: ev.ToolCalled) -> str:
     return f"{one_line(event.tool)}{size}"
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(msgspec.Struct):
     """One entry of the log. `more` makes its unfolded form, where there is one."""
 
     brief: Paragraphs
@@ -198,16 +191,18 @@ class AgentLog:
         """Leave the oldest `count` entries unwrapped, and wrap the others anew."""
         self.dropped_rows += len(self._rows)
         self.unwrapped = count
-        parts = [entry.rows(self._room) for entry in self._entries[count:]]
-        self._rows = [row for rows in parts for row in rows]
-        self._starts = [0, *accumulate(len(rows) for rows in parts)][:-1]
+        self._rows, self._starts = self._wrapped(self._entries[count:])
+
+    def _wrapped(self, entries: Sequence[Entry]) -> tuple[list[Line], list[int]]:
+        """The rows of entries, and the first row of each."""
+        parts = [entry.rows(self._room) for entry in entries]
+        starts = [0, *accumulate(map(len, parts))][:-1]
+        return [row for rows in parts for row in rows], starts
 
     def catch_up(self) -> None:
         """Wrap the newest `SLICE` of what is unwrapped: it takes back dropped rows."""
         begin = max(0, self.unwrapped - SLICE)
-        parts = [entry.rows(self._room) for entry in self._entries[begin : self.unwrapped]]
-        rows = [row for part in parts for row in part]
-        starts = [0, *accumulate(len(part) for part in parts)][:-1]
+        rows, starts = self._wrapped(self._entries[begin : self.unwrapped])
         self._rows[:0] = rows
         self._starts = [*starts, *(start + len(rows) for start in self._starts)]
         self.unwrapped = begin
@@ -277,7 +272,7 @@ class AgentLog:
         return None
 
     def _entry(self, event: ev.AnyEvent) -> Entry | None:
-        if type(event) not in _FOLDING:
+        if type(event) not in _FOLDING:  # several times as fast as `isinstance` for each
             told = tell(event)
             return Entry(told) if told else None
         if isinstance(event, ev.ToolCalled):
@@ -291,8 +286,7 @@ class AgentLog:
             return None
         if isinstance(event, ev.ToolAnswered):
             return self._answered(event)
-        assert isinstance(event, ev.ModelReplied)
-        return _reply(event)
+        return _reply(event) if isinstance(event, ev.ModelReplied) else None
 
     def _answered(self, event: ev.ToolAnswered) -> Entry:
         call = self._calls.pop(event.call, None)
@@ -301,9 +295,8 @@ class AgentLog:
         who: Line = (source(event.source),) if event.source else ()
         more = partial(self._in_full, call, event)
         if event.status == "success":
-            return Entry(
-                [(who, f"{told}{edit} {tr('ok')}{self.size_told(event)}", "log.tool")], more
-            )
+            good = f"{told}{edit} {tr('ok')}{self.size_told(event)}"
+            return Entry([(who, good, "log.tool")], more)
         why = retold(split_clean(event.error_information.strip())[0])
         brief = [
             (who, tr("{call} refused", call=told), "log.error"),
@@ -345,12 +338,11 @@ def _reply(event: ev.ModelReplied) -> Entry | None:
     hidden = formatting.count(lines - (BRIEF_LINES - 1), "more line")
     unfold = tr("({lines}: {key} unfolds)", lines=hidden, key=way_to("pane.open"))
     brief = [*paragraphs(head, "log.model"), ((), unfold, "faint")]
-    more = partial(_in_full, event.source, text)
-    return Entry(_by(event.source, brief), more, turn=True)
-
-
-def _in_full(name: str, text: str) -> Paragraphs:
-    return _by(name, paragraphs(text, "log.model"))
+    return Entry(
+        _by(event.source, brief),
+        lambda: _by(event.source, paragraphs(text, "log.model")),
+        turn=True,
+    )
 
 
 def _by(name: str, told: Paragraphs) -> Paragraphs:
@@ -384,10 +376,10 @@ def _json(value: object) -> str:
 def _some_lines(text: str, most: int) -> list[str]:
     lines = split_clean(text)
     hidden = len(lines) - most
-    shown = lines[:most]
     if hidden <= 0:
-        return shown
-    return [*shown, tr("({lines}: in the journal)", lines=formatting.count(hidden, "more line"))]
+        return lines
+    more = tr("({lines}: in the journal)", lines=formatting.count(hidden, "more line"))
+    return [*lines[:most], more]
 
 
 def skipped_line(count: int, room: int) -> Line:

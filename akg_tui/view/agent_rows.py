@@ -255,26 +255,17 @@ def cost_of(agent: Agent, now: float, most: int = 3) -> str:
     return " · ".join(cost[-most:])
 
 
-def sign_of(agent: Agent) -> tuple[str, str]:
-    """The glyph for its state, and its role."""
-    return _SIGN[agent.state]
-
-
 def state_told(agent: Agent) -> str:
     """The state of an agent in words."""
-    return (
-        tr("is being stopped")
-        if agent.at_work and agent.stopping
-        else translated(formatting.ending(agent.state))
-    )
+    stopping = agent.at_work and agent.stopping
+    return tr("is being stopped") if stopping else translated(formatting.ending(agent.state))
 
 
 def head_of(agent: Agent) -> Line:
     """Glyph, name and state of an agent."""
-    glyph, role = sign_of(agent)
-    return line(
-        (f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {state_told(agent)}", role)
-    )
+    glyph, role = _SIGN[agent.state]
+    told = state_told(agent)
+    return line((f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {told}", role))
 
 
 ROWS_EACH = 2

@@ -91,17 +91,14 @@ def _values(attempt: Attempt, *, undone: bool) -> list[tuple[str, str]]:
     off = ""
     if found.max_error is not None and found.tolerance:
         off = share(found.max_error / found.tolerance)
-    seed = attempt.number == 0
+    took = "" if found.candidate_ms is None else formatting.milliseconds(found.candidate_ms)
     return [
         (str(attempt.number), "number"),
-        (tr("seed") if seed else one_line(attempt.item), "muted"),
+        (one_line(attempt.item) if attempt.number else tr("seed"), "muted"),
         (verdict, role),
         (formatting.times(interval.ratio) if interval else "", role),
         (f"{interval.low:.3f}–{interval.high:.3f}" if interval else "", "muted"),
-        (
-            formatting.milliseconds(found.candidate_ms) if found.candidate_ms is not None else "",
-            "text",
-        ),
+        (took, "text"),
         (off, "verdict.fail" if attempt.verdict is Verdict.FAIL else "muted"),
         (f"{found.roofline.share * 100:.0f} %" if found.roofline else "", "figure"),
         (str(found.clusters) if found.clusters else "", "muted"),
@@ -117,9 +114,8 @@ class InputRows(OnDemand[Line]):
         for attempt in told[:_NEWEST]:
             names |= dict.fromkeys(each.name for each in attempt.measurement.errors)
         self._names = [*names]
-        self._wide = min(
-            max((cells(retold(one_line(n))) for n in names), default=0), max(6, room // 3)
-        )
+        widest = max((cells(retold(one_line(n))) for n in names), default=0)
+        self._wide = min(widest, max(6, room // 3))
         self._shown = told[: max(1, (room - self._wide) // (_CELL + 1))]
         self._errors = [
             {each.name: each for each in attempt.measurement.errors} for attempt in self._shown
@@ -131,9 +127,11 @@ class InputRows(OnDemand[Line]):
 
     def _made(self, index: int) -> Line:
         if index == 0:
-            cells_of = [(_name(attempt), VERDICT[attempt.verdict][1]) for attempt in self._shown]
-            none = tr("no attempt tells its errors by input")
-            name = tr("input") if self._names else none
+            cells_of = [
+                (one_line(attempt.item) or tr("seed"), VERDICT[attempt.verdict][1])
+                for attempt in self._shown
+            ]
+            name = tr("input") if self._names else tr("no attempt tells its errors by input")
         else:
             name = retold(one_line(self._names[index - 1]))
             cells_of = [_error(errors.get(self._names[index - 1])) for errors in self._errors]
@@ -147,10 +145,6 @@ class InputRows(OnDemand[Line]):
 
 _NEWEST = 64  # attempts whose inputs are shown
 _CELL = 6
-
-
-def _name(attempt: Attempt) -> str:
-    return one_line(attempt.item) or tr("seed")
 
 
 def _error(error: InputError | None) -> tuple[str, str]:

@@ -327,15 +327,13 @@ class Scale:
             low, high = low - 0.01 * abs(high), high + 0.01 * abs(high)
         self.log = low > 0 and high / low > _LOG_FROM
         margin = 0.06
-        low, high = self._in(low), self._in(high)
+        if self.log:
+            low, high = math.log(low), math.log(high)
         self._low = low - margin * (high - low)
         self._high = high + margin * (high - low)
         self._dots = dots
         self._dots_each = (dots - 1) / (self._high - self._low)
         self.key = (self.log, self._low, self._high, dots)  # alike: every value has its old place
-
-    def _in(self, value: float) -> float:
-        return math.log(value) if self.log else value
 
     def dot(self, value: float) -> int:
         """The dot row of a value, 0 at the top; values outside go to the edge."""
@@ -368,11 +366,6 @@ class Scale:
         return found
 
 
-def draw(plot: Plot, width: int, height: int) -> list[Line]:
-    """The chart in `width` columns and `height` rows."""
-    return Chart().draw(plot, width, height)
-
-
 class Chart:
     """Draws plots one after the other; of a plot that has only grown, the new columns alone."""
 
@@ -384,6 +377,7 @@ class Chart:
         self._last_x = 0
 
     def draw(self, plot: Plot, width: int, height: int) -> list[Line]:
+        """The chart in `width` columns and `height` rows."""
         columns, rows = width - _LABEL - 1, height - 1
         if not plot.steps:
             return [fit(line((plot.empty, "muted")), width)]
@@ -531,17 +525,15 @@ def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:
     ticks = scale.ticks(max(2, rows // 2))
     apart = min((b - a for a, b in pairwise(ticks)), default=1.0)
     digits = 0 if apart >= 1 and not scale.log else min(3, max(0, -math.floor(math.log10(apart))))
-    if scale.log:
-        return {scale.dot(t) // 4: f"{t:g}{plot.unit}".rjust(_LABEL)[:_LABEL] for t in ticks}
-    return {scale.dot(t) // 4: f"{t:.{digits}f}{plot.unit}".rjust(_LABEL)[:_LABEL] for t in ticks}
+    form = "g" if scale.log else f".{digits}f"
+    return {scale.dot(t) // 4: f"{t:{form}}{plot.unit}".rjust(_LABEL)[:_LABEL] for t in ticks}
 
 
 def _x_axis(plot: Plot, columns: int, at: Place) -> Line:
     """The horizontal axis with the numbers of attempts under their places."""
     cells = [" "] * columns
     free = 0
-    wanted = max(1, columns // 8)
-    step = max(1, math.ceil(plot.last_x / wanted))
+    step = max(1, math.ceil(plot.last_x / max(1, columns // 8)))
     if step > 10:
         power = 10 ** (len(str(step)) - 1)
         step = next(power * m for m in (1, 2, 5, 10) if power * m >= step)

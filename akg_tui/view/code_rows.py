@@ -5,11 +5,10 @@ No I/O. A row is built when it is drawn, so a file of any length opens at once.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from akg_tui.core.phases import Verdict
 from akg_tui.core.sanitize import TAB_WIDTH, clean
@@ -45,17 +44,16 @@ class Colours:
     """The newest versions of a kernel that were parsed for colour, by blob."""
 
     def __init__(self) -> None:
-        self._versions: OrderedDict[str, Highlighted] = OrderedDict()
+        self._versions: dict[str, Highlighted] = {}
         self._newest: Highlighted | None = None
 
     def of(self, blob: str) -> Coloured | None:
         return self._versions.get(blob)
 
     def keep(self, blob: str, coloured: Highlighted) -> None:
+        self._versions.pop(blob, None)
         self._versions[blob] = self._newest = coloured
-        self._versions.move_to_end(blob)
-        while len(self._versions) > KEPT_VERSIONS:
-            self._versions.popitem(last=False)
+        _keep_newest(self._versions)
 
     def lex(self, text: str) -> Highlighted:
         """Slow: for a thread. Only what differs from the version kept last is parsed."""
@@ -68,7 +66,7 @@ class Texts:
     """The newest versions of a kernel as lines, by blob, and the columns of the longest."""
 
     def __init__(self) -> None:
-        self._versions: OrderedDict[str, tuple[tuple[str, ...], int]] = OrderedDict()
+        self._versions: dict[str, tuple[tuple[str, ...], int]] = {}
 
     def of(self, blob: str, text: Callable[[str], str]) -> tuple[tuple[str, ...], int]:
         """Lines and columns. Raises what `text` raises for a blob that cannot be read."""
@@ -77,9 +75,13 @@ class Texts:
             lines = split_lines(text(blob))
             known = lines, max(map(columns_of, lines), default=0)
             self._versions[blob] = known
-            while len(self._versions) > KEPT_VERSIONS:
-                self._versions.popitem(last=False)
+            _keep_newest(self._versions)
         return known
+
+
+def _keep_newest(versions: dict[str, Any]) -> None:
+    if len(versions) > KEPT_VERSIONS:
+        del versions[next(iter(versions))]
 
 
 class Origins(NamedTuple):
@@ -91,10 +93,6 @@ class Origins(NamedTuple):
     @property
     def columns(self) -> int:
         return max((cells(label) for label, _ in self.labels), default=0)
-
-
-def _largest(compared: Sequence[Row]) -> int:
-    return max((max(row.old, row.new) for row in compared), default=1)
 
 
 class CodeRows(OnDemand[Line]):
@@ -121,7 +119,8 @@ class CodeRows(OnDemand[Line]):
         self._both = both
         self._origins = origins
         self._label = origins.columns if origins else 0
-        last = getattr(compared, "last", 0) or _largest(compared)
+        last = getattr(compared, "last", 0)
+        last = last or max((max(row.old, row.new) for row in compared), default=1)
         self._digits = max(3, len(str(last)))
         gutter = self._digits + 6 + (self._digits + 1 if both else 0)
         gutter += self._label + 2 if self._label else 0
@@ -145,13 +144,9 @@ class CodeRows(OnDemand[Line]):
         number = row.old if row.kind is Kind.REMOVED else row.new
         tag = self._tagger.tag(number, row.text)
         ground = _GROUND.get(row.kind, "")
-        gutter: list[Span] = [(f"{number:>{self._digits}} ", _on("number", ground))]
-        if self._both:
-            old = str(row.old) if row.old else ""
-            new = str(row.new) if row.new else ""
-            digits = self._digits
-            gutter = [(f"{old:>{digits}} {new:>{digits}} ", _on("number", ground))]
-        gutter.append((tag, _on("tag", ground)))
+        numbers = (row.old or "", row.new or "") if self._both else (number,)
+        told = " ".join(f"{each:>{self._digits}}" for each in numbers)
+        gutter: list[Span] = [(f"{told} ", _on("number", ground)), (tag, _on("tag", ground))]
         if self._label:
             gutter.append(self._origin(row, ground))
         gutter.append((f" {row.kind.value} ", _on(_MARK[row.kind], ground)))
@@ -233,20 +228,15 @@ class DiffRows(CodeRows):
     def _made(self, index: int) -> Line:
         self._at = index
         row = self._row(self.compared[index])
-        return row if not self.is_left_out(index) else _without_colour(row)
-
-    def is_left_out(self, index: int) -> bool:
         hunk = self._hunk_of.get(index)
-        return hunk is not None and hunk.number in self.left_out
+        return _without_colour(row) if hunk and hunk.number in self.left_out else row
 
     def _spans(self, row: Row, number: int) -> Line:
         spans = super()._spans(row, number)
         if not self.words or row.kind not in _WORD_ROLE:
             return spans
-        return _emphasised(spans, self._changed(row), _WORD_ROLE[row.kind])
-
-    def _changed(self, row: Row) -> Ranges:
-        return changed_ranges(self.compared, self._hunk_of[self._at], self._at)
+        ranges = changed_ranges(self.compared, self._hunk_of[self._at], self._at)
+        return _emphasised(spans, ranges, _WORD_ROLE[row.kind])
 
 
 class SplitRows(OnDemand[Line]):

@@ -34,16 +34,14 @@ class Side:
 def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> Side:
     """An attempt of a run, as one side."""
     glyph, role = VERDICT[attempt.verdict]
+    title = line((f"{tr('the seed')} ", "strong"))
     if attempt.number:
-        item = one_line(state.item(attempt.item).text)
         title = line(
             (f"{tr('round {number}', number=attempt.round)} ", "strong"),
             (f"{glyph} {attempt.verdict} ", role),
             (f"{attempt.item} ", "accent"),
-            (item, "text"),
+            (one_line(state.item(attempt.item).text), "text"),
         )
-    else:
-        title = line((f"{tr('the seed')} ", "strong"))
     measured = attempt.measurement
     over = formatting.times(attempt.over_seed) if attempt.over_seed else ""
     took = formatting.milliseconds(measured.candidate_ms) if measured.candidate_ms else ""

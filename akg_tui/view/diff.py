@@ -25,9 +25,6 @@ class Kind(Enum):
     GAP = "~"
 
 
-CHANGED = (Kind.ADDED, Kind.REMOVED)
-
-
 class Row(NamedTuple):
     """A line of the comparison. `old` and `new` are its numbers from 1, where it has one.
 
@@ -178,8 +175,7 @@ def _anchors(old: Sequence[str], new: Sequence[str], head: int, foot: int) -> li
     rising run of lines that stand once in each text (Bram Cohen's patience diff).
     """
     end_old, end_new = len(old) - foot, len(new) - foot
-    once_old = _once(old, head, end_old)
-    once_new = _once(new, head, end_new)
+    once_old, once_new = _once(old, head, end_old), _once(new, head, end_new)
     unique = [(i, once_new[text]) for text, i in once_old.items() if text in once_new]
     return _longest_rising(unique)
 
@@ -237,11 +233,10 @@ def folded(rows: Compared, context: int) -> Compared:
 
 def size(rows: Compared) -> tuple[int, int]:
     """Lines added and removed."""
-    return _count(rows, Kind.ADDED), _count(rows, Kind.REMOVED)
-
-
-def _count(rows: Compared, kind: Kind) -> int:
-    return sum(run.rows for run in rows.runs if run.kind is kind)
+    count = dict.fromkeys(Kind, 0)
+    for run in rows.runs:
+        count[run.kind] += run.rows
+    return count[Kind.ADDED], count[Kind.REMOVED]
 
 
 ALIKE = 0.4  # less of a line than this in common, and it is another line
@@ -357,7 +352,7 @@ def changed_words(old: str, new: str) -> tuple[Ranges, Ranges]:
         return (), ()
     left: list[tuple[int, int]] = []
     right: list[tuple[int, int]] = []
-    ends_before, ends_after = _word_ends(before), _word_ends(after)
+    ends_before, ends_after = ([0, *accumulate(map(len, words))] for words in (before, after))
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag != "equal":
             if i2 > i1:
@@ -365,10 +360,3 @@ def changed_words(old: str, new: str) -> tuple[Ranges, Ranges]:
             if j2 > j1:
                 right.append((ends_after[j1], ends_after[j2]))
     return tuple(left), tuple(right)
-
-
-def _word_ends(words: Sequence[str]) -> list[int]:
-    ends = [0]
-    for word in words:
-        ends.append(ends[-1] + len(word))
-    return ends

@@ -14,7 +14,6 @@ from akg_tui.view.glyphs import DONE, IDLE, LIVE, bar
 from akg_tui.view.language import marked, retold, tr, tr_in
 from akg_tui.view.spans import BLANK, Line, Span, fit, line, spread
 
-STAGES = ("start", "reference", "build", "verify", "time", "confirm")
 _AGAINST = {
     "baseline": marked("against the reference"),
     "candidate": marked("against the best"),
@@ -75,17 +74,16 @@ def eval_rows(
 
 def _stages(progress: Progress | None, room: int) -> list[Line]:
     now = progress.stage if progress else "start"
-    stages = STAGES if now in STAGES else (*STAGES, now)
+    stages = formatting.STAGES if now in formatting.STAGES else (*formatting.STAGES, now)
     at = stages.index(now)
     spans: list[Span] = []
     for number, stage in enumerate(stages):
         name = formatting.stage(stage)
-        if number < at:
-            spans.append((f"{DONE}{name} ", "phase.done"))
-        elif number == at:
+        if number == at:
             spans.append((f"{LIVE}{name} ", "item.active"))
         else:
-            spans.append((f"{IDLE}{name} ", "phase.idle"))
+            sign, role = (DONE, "phase.done") if number < at else (IDLE, "phase.idle")
+            spans.append((f"{sign}{name} ", role))
     rows = [tuple(spans)]
     if progress and progress.total:
         full, rest = bar(progress.done, progress.total, max(4, min(24, room - 12)))
@@ -149,9 +147,8 @@ def interval_rows(estimates: list[Interval], room: int, height: int) -> list[Lin
 
 
 def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> list[Line]:
-    found = state.measured or (state.attempts[-1].measurement if state.attempts else None)
-    if state.final is not None:
-        found = state.final
+    last = state.attempts[-1] if state.attempts else None
+    found = state.final or state.measured or (last.measurement if last else None)
     if found is None:
         first = state.phase is Phase.INIT
         waits = tr("the baseline comes first") if first else tr("nothing measured yet")
@@ -159,11 +156,9 @@ def _last(state: RunState, seen: EstimateHistory, room: int, height: int) -> lis
     told, of = tr("the final measurement"), "final"
     number = 0
     if state.final is None:
-        last = state.attempts[-1] if state.attempts else None
-        settled = last is not None and (state.measured in (None, last.measurement))
-        number = last.number if settled and last is not None else state.next_attempt
-        if not state.attempts:
-            number = 0
+        if last is not None:
+            settled = state.measured in (None, last.measurement)
+            number = last.number if settled else state.next_attempt
         told = tr("{which} was measured", which=formatting.attempt(number))
         of = "candidate" if number else "baseline"
     rows = [line((told, "strong")), *_found(found)]

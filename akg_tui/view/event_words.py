@@ -7,9 +7,10 @@ add only their own form. Pure; says nothing in markup. An event without words is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import Flag, auto
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import applied_in_words, in_words
@@ -27,22 +28,15 @@ MAX_REPORTED = 400
 MAX_DETAILS = 6
 
 
-class Surface(Flag):
-    """A place where events are told."""
+Surface = Literal["log", "plain", "headless", "report"]
+"""A place where events are told; ``report``: under what people did."""
 
-    LOG = auto()
-    PLAIN = auto()
-    HEADLESS = auto()
-    REPORT = auto()  # under what people did
-
-
-RUNNING = Surface.LOG | Surface.PLAIN | Surface.HEADLESS
-WATCHED = Surface.LOG | Surface.PLAIN
+RUNNING: frozenset[Surface] = frozenset({"log", "plain", "headless"})
+WATCHED = RUNNING - {"headless"}
 """Without headless progress: its live line or its closing lines tell the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventWords:
+class EventWords(Struct, frozen=True):
     """What an event tells: the sentence, and how a surface may set it off.
 
     Attributes
@@ -59,7 +53,7 @@ class EventWords:
         What the log tells below the text.
     lines : tuple of EventWords
         What plain and headless lines tell instead of the text: one line an item.
-    surfaces : Surface
+    surfaces : frozenset of Surface
         Where the event is told.
     """
 
@@ -67,7 +61,7 @@ class EventWords:
     role: str = "text"
     lead: tuple[tuple[Text, str], ...] = ()
     label: Text = ""
-    surfaces: Surface = RUNNING
+    surfaces: frozenset[Surface] = RUNNING
     details: tuple[EventWords, ...] = ()
     lines: tuple[EventWords, ...] = ()
 
@@ -93,7 +87,7 @@ def _line(words: EventWords, say: Say) -> str:
     lead = " ".join(say(text) for text, _ in words.lead)
     label = say(words.label)
     text = one_line(say(words.text), MAX_LINE)
-    if label and lead and Surface.REPORT not in words.surfaces:  # not "hint      you …"
+    if label and lead and "report" not in words.surfaces:  # not "hint      you …"
         text = f"{lead} {text}"
     label = label or lead
     return f"{label}{' ' * max(1, LABEL_CELLS - cells(label))}{text}" if label else text
@@ -123,17 +117,14 @@ def _because(text: Text, reason: str) -> Text:
 
 # Made once: an event of a person is worded for each line of the log.
 _YOU = ((message("you"), "log.you"),)
-_REPORTED = RUNNING | Surface.REPORT
+_HINT = message("hint")
+_PLAIN: frozenset[Surface] = frozenset({"plain"})
+_REPORTED: frozenset[Surface] = RUNNING | {"report"}
 
 
 def _person(text: Text, label: Text = "") -> EventWords:
     """What a person did."""
-    return EventWords(
-        text,
-        lead=_YOU,
-        label=label,
-        surfaces=_REPORTED,
-    )
+    return EventWords(text, lead=_YOU, label=label, surfaces=_REPORTED)
 
 
 def _error(text: Text, label: Text = "") -> EventWords:
@@ -190,19 +181,14 @@ def _planned(event: ev.PlanSubmitted) -> EventWords:
 
 
 def _gate(event: ev.GateOpened) -> EventWords:
-    match event.kind:
-        case "plan":
-            told = message("the plan waits for your review")
-        case "edit":
-            told = message(
-                "the edit of attempt {number} waits for your review", number=event.attempt
-            )
-        case "script":
-            told = message("a script waits for your review")
-        case _:
-            told = message("attempt {number} waits for your review", number=event.attempt)
+    number = event.attempt
+    told = {
+        "plan": message("the plan waits for your review"),
+        "edit": message("the edit of attempt {number} waits for your review", number=number),
+        "script": message("a script waits for your review"),
+    }.get(event.kind) or message("attempt {number} waits for your review", number=number)
     # The plain stream asks instead, with all that an answer needs.
-    return EventWords(told, "log.you", surfaces=Surface.LOG | Surface.HEADLESS)
+    return EventWords(told, "log.you", surfaces=frozenset({"log", "headless"}))
 
 
 def _decided(event: ev.Decided) -> EventWords:
@@ -215,13 +201,9 @@ def _decided(event: ev.Decided) -> EventWords:
 def _diagnosed(event: ev.DiagnosisReported) -> EventWords:
     avoid = [(message("avoid"), one_line(each)) for each in event.avoid]
     directions = [(message("try"), AgentText(one_line(each))) for each in event.directions]
-    return EventWords(
-        diagnosis_cause(event),
-        lead=((message("diagnosis"), "log.you"),),
-        details=tuple(
-            EventWords(text, lead=((lead, "muted"),)) for lead, text in (*avoid, *directions)
-        ),
-    )
+    details = [EventWords(text, lead=((lead, "muted"),)) for lead, text in (*avoid, *directions)]
+    lead = ((message("diagnosis"), "log.you"),)
+    return EventWords(diagnosis_cause(event), lead=lead, details=tuple(details))
 
 
 def _stops(event: ev.StopConditionsMet) -> EventWords:
@@ -233,7 +215,7 @@ def _stops(event: ev.StopConditionsMet) -> EventWords:
     ]
     return EventWords(
         message("all that stops it: {why}", why=why),
-        surfaces=RUNNING if len(reasons) > 1 else RUNNING & ~Surface.LOG,
+        surfaces=RUNNING if len(reasons) > 1 else RUNNING - {"log"},
         lines=tuple(EventWords(each, label=message("stop")) for each in conditions),
     )
 
@@ -251,9 +233,8 @@ def _adopted(event: ev.PlanEditAdopted) -> EventWords:
     told = [_added(item) for item in change.added] + [_edited(item) for item in change.edited]
     told += [message("drop {item}", item=item_id) for item_id in change.dropped]
     changes = Joined(tuple(told or [message("another order")]), "; ")
-    return _person(
-        message("took {file} over: {changes}", file=one_line(event.kept), changes=changes)
-    )
+    file = one_line(event.kept)
+    return _person(message("took {file} over: {changes}", file=file, changes=changes))
 
 
 def _asked(event: ev.QuestionAsked) -> EventWords:
@@ -263,12 +244,12 @@ def _asked(event: ev.QuestionAsked) -> EventWords:
 
 
 def _answered(event: ev.QuestionAnswered) -> EventWords:
+    answer = one_line(event.answer)
     if event.source == "user":
-        return _person(one_line(event.answer), message("answer"))
+        return _person(answer, message("answer"))
     if event.source == "denied":
         return EventWords(message("nobody answered, no answer"), "muted")
-    default = one_line(event.answer)
-    return EventWords(message("nobody answered, default: {answer}", answer=default), "muted")
+    return EventWords(message("nobody answered, default: {answer}", answer=answer), "muted")
 
 
 def _subagent(
@@ -299,7 +280,7 @@ _SOURCES = {"user": message("user"), ev.COMMAND_LINE: message("command line")}
 
 def _by_hand(text: Message) -> EventWords:
     """What a person did from outside, perhaps another one than the reader."""
-    return EventWords(text, surfaces=RUNNING | Surface.REPORT)
+    return EventWords(text, surfaces=_REPORTED)
 
 
 def _items(event: ev.ItemsSuspended | ev.ItemsDropped) -> EventWords:
@@ -318,21 +299,19 @@ def _replied(event: ev.ModelReplied) -> EventWords | None:
     text = event.text.strip()
     lead = ((one_line(event.source), "accent"),) if event.source else ()
     return (
-        EventWords(AgentText(text), "log.model", lead, message("agent"), Surface.PLAIN)
-        if text
-        else None
+        EventWords(AgentText(text), "log.model", lead, message("agent"), _PLAIN) if text else None
     )
 
 
 def _edit(event: ev.KernelEdited) -> EventWords:
     text = f"+{event.added} -{event.removed} {one_line(event.note)}".rstrip()
-    return EventWords(text, "log.tool", label=message("edit"), surfaces=Surface.PLAIN)
+    return EventWords(text, "log.tool", label=message("edit"), surfaces=_PLAIN)
 
 
 WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.SessionOpened: lambda e: EventWords(
         message("the run was resumed") if e.resumed else message("the run begins"), "muted",
-        surfaces=RUNNING if e.resumed else Surface.LOG,
+        surfaces=RUNNING if e.resumed else frozenset({"log"}),
     ),
     ev.PhaseEntered: _phase,
     ev.EvalFinished: _evaluated,
@@ -392,7 +371,7 @@ WORDS: dict[type[ev.Event], Callable[[Any], EventWords | None]] = {
     ev.Paused: lambda e: _person(message("pause")),
     ev.Unpaused: lambda e: _person(message("go on")),
     ev.StepGranted: lambda e: _person(message("one step")),
-    ev.HintGiven: lambda e: _person(one_line(e.text), message("hint")),
+    ev.HintGiven: lambda e: _person(one_line(e.text), _HINT),
     ev.StopRequested: lambda e: _person(message("stop: {why}", why=_reason(e.reason))),
     ev.FinishRequested: lambda e: EventWords(
         message("the agent is done: {why}", why=AgentText(one_line(e.reason)))

@@ -73,14 +73,11 @@ def attempt(number: int) -> str:
     return tr("attempt {number}", number=number) if number else tr("the seed")
 
 
-_STAGES = {
-    "start": marked("start"),
-    "reference": marked("reference"),
-    "build": marked("build"),
-    "verify": marked("verify"),
-    "time": marked("time"),
-    "confirm": marked("confirm"),
-}
+STAGES = (
+    marked("start"), marked("reference"), marked("build"), marked("verify"), marked("time"),
+    marked("confirm"),
+)  # fmt: skip
+"""The stages of an evaluation, in order."""
 
 _ENDINGS = {
     "working": message("working"),
@@ -102,7 +99,7 @@ def ending(status: str) -> Message | str:
 
 def stage(name: str) -> str:
     """A stage of an evaluation, as it is reported, in the language spoken now."""
-    return tr(_STAGES[name]) if name in _STAGES else one_line(name)
+    return tr(name) if name in STAGES else one_line(name)
 
 
 def error_of(error: float, tolerance: float) -> str:

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
+from msgspec import Struct
+
 FOLDER = Path(__file__).parent / "locale"
 LANGUAGES: Mapping[str, str] = MappingProxyType({"en": "English", "zh": "中文"})
 ENGLISH = "en"
@@ -62,6 +64,7 @@ def _unescaped(text: str) -> str:
     return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)
 
 
+@lru_cache(maxsize=64)
 def catalogue(language: str, context: str = "") -> Mapping[str, str]:
     """What each English text of a context is in a language; empty where there is none."""
     return catalogues(language).get(context, {})
@@ -80,9 +83,7 @@ def tr_in(context: str, text: str, /) -> str:
 
 def retold(text: str, /) -> str:
     """What a floor below wrote in English, a refusal or a reason, in the language spoken now."""
-    if _spoken == ENGLISH or not text:
-        return text
-    return translate_sentence(_spoken, text)
+    return text if _spoken == ENGLISH or not text else translate_sentence(_spoken, text)
 
 
 def searched(text: str, /) -> str:
@@ -91,9 +92,7 @@ def searched(text: str, /) -> str:
     A language model's words are its own and stay as they are: the search's few sentences
     are taken as wholes, and are nobody else's.
     """
-    if _spoken == ENGLISH or not text:
-        return text
-    return translate_sentence(_spoken, text, "search")
+    return text if _spoken == ENGLISH or not text else translate_sentence(_spoken, text, "search")
 
 
 def marked(text: str) -> str:
@@ -113,8 +112,7 @@ class AgentText(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A text before it is in any language: its English template and the values in it.
 
     A value may be a message, a `Reason`, an `AgentText`, a `Count` or a `Joined` itself.
@@ -127,8 +125,7 @@ class Message:
         return self.template.format(**self.values) if self.values else self.template
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(Struct, frozen=True):
     """``1 line``, ``3 lines``. `figure` is the number as it is written, where not in full."""
 
     number: int
@@ -139,8 +136,7 @@ class Count:
         return f"{self.figure or self.number} {self.noun}{'' if self.number == 1 else 's'}"
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Struct, frozen=True):
     """Several texts in a row."""
 
     parts: tuple[Text, ...]
@@ -162,20 +158,21 @@ def message(template: str, /, **values: object) -> Message:
 
 def translated(text: object) -> str:
     """A message, or another kind of text, in the language spoken now."""
-    match text:
-        case Message(template, values):
-            return tr(template, **{name: translated(value) for name, value in values.items()})
-        case Joined(parts, separator):
-            return separator.join(map(translated, parts))
-        case Count(number, noun, figure) if _spoken != ENGLISH:
-            pattern = catalogue(_spoken).get(f"{{n}} {noun}")
-            return pattern.format(n=figure or number) if pattern else str(text)
-        case Reason():
-            return retold(str(text))
-        case AgentText():
-            return searched(str(text))
-        case _:
-            return str(text)
+    if _spoken == ENGLISH or type(text) is str:
+        return str(text)
+    if isinstance(text, Message):
+        template, values = text.template, text.values
+        if values:
+            values = {name: translated(value) for name, value in values.items()}
+        return tr(template, **values)
+    if isinstance(text, Joined):
+        return text.separator.join(map(translated, text.parts))
+    if isinstance(text, Count):
+        pattern = catalogue(_spoken).get(f"{{n}} {text.noun}")
+        return pattern.format(n=text.figure or text.number) if pattern else str(text)
+    if isinstance(text, Reason):
+        return retold(text)
+    return searched(text) if isinstance(text, AgentText) else str(text)
 
 
 def language_of(environment: Mapping[str, str] = os.environ) -> str:

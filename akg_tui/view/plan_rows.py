@@ -165,14 +165,9 @@ def _two_rows(item: Item, digits_of_id: int, room: int) -> list[Line]:
     word, _, role = _state_words(item)
     ratio = f"{formatting.times(item.ratio.ratio)} " if item.ratio else ""
     told = "" if item.state is ItemState.PENDING else f"{ratio}{word} "
-    promise = "" if item.ratio else _promised(item)
-    why = _reason(item)
-    below = line(
-        " " * (digits_of_id + 3),
-        (told, role),
-        (f"{promise} " if promise else "", "figure"),
-        (why, "faint"),
-    )
+    promised = "" if item.ratio else _promised(item)
+    promise = (f"{promised} " if promised else "", "figure")
+    below = line(" " * (digits_of_id + 3), (told, role), promise, (_reason(item), "faint"))
     return [fit(_head(item, digits_of_id), room), fit(below, room)]
 
 
@@ -181,8 +176,7 @@ def _one_row(item: Item, digits_of_id: int, room: int) -> Line:
     ratio = formatting.times(item.ratio.ratio) if item.ratio else _promised(item)
     roomy = room >= ROOMY
     left = _head(item, digits_of_id)
-    why = _reason(item)
-    if roomy and why:
+    if roomy and (why := _reason(item)):
         left = (*left, (f"  {why}", "faint"))
     if not ratio and not short and not roomy:
         return fit(left, room)

@@ -201,19 +201,12 @@ class RunScanner:
         self.version += 1
 
 
-_STATUS = {
-    "running": marked("running"),
-    "finished": marked("finished"),
-    "failed": marked("failed"),
-    "damaged": marked("damaged"),
-}
-
 _STATE = {
-    "running": (LIVE, "accent"),
+    marked("running"): (LIVE, "accent"),
     "open": (IDLE, "text"),
-    "finished": (DONE, "verdict.keep"),
-    "failed": ("✗", "verdict.fail"),
-    "damaged": ("⨯", "log.error"),
+    marked("finished"): (DONE, "verdict.keep"),
+    marked("failed"): ("✗", "verdict.fail"),
+    marked("damaged"): ("⨯", "log.error"),
     "": ("⋯", "faint"),
 }
 _ORDER = {name: place for place, name in enumerate(_STATE)}
@@ -232,18 +225,10 @@ def filtered(runs: Sequence[ListedRun], words_wanted: str, sort: str) -> list[Li
     else:
         found.sort(key=attrgetter("at"), reverse=True)
     if sort == "best":
-        found.sort(key=_rank)
+        found.sort(key=lambda run: -(run.summary.over_seed or 0) if run.summary else 1)
     elif sort == "state":
-        found.sort(key=_place)
+        found.sort(key=lambda run: _ORDER[run.summary.status if run.summary else ""])
     return found
-
-
-def _rank(run: ListedRun) -> float:
-    return -(run.summary.over_seed or 0) if run.summary else 1
-
-
-def _place(run: ListedRun) -> int:
-    return _ORDER[run.summary.status] if run.summary else _ORDER[""]
 
 
 def _text(run: ListedRun) -> str:
@@ -296,40 +281,26 @@ class RunRows(OnDemand[Line]):
 
 def column_heads(room: int) -> Line:
     """The names of the columns."""
-    names = [(tr(_HEADS[name]), size) for name, size in _columns(room - 3)]
+    names = [(tr(name), size) for name, size in _columns(room - 3)]
     padded = (name + " " * (size - cells(name)) for name, size in names)
     return fit(tuple((name, "muted") for name in (" " * 3, *padded)), room)
 
 
-_HEADS = {
-    "state": marked("state"),
-    "task": marked("task"),
-    "best": marked("best"),
-    "rise": marked("rise"),
-    "rounds": marked("rounds"),
-    "age": marked("age"),
-    "agent": marked("agent"),
-    "mode": marked("mode"),
-    "run": marked("run"),
-}
-
-
 def _columns(room: int) -> list[tuple[str, int]]:
-    columns = [("state", 11), ("task", 18), ("best", 7)]
+    columns = [(marked("state"), 11), (marked("task"), 18), (marked("best"), 7)]
     if room >= 74:
-        columns.append(("rise", _SPARK + 2))
-    columns.append(("rounds", 8))
-    columns.append(("age", 8))
+        columns.append((marked("rise"), _SPARK + 2))
+    columns += [(marked("rounds"), 8), (marked("age"), 8)]
     if room >= 100:
-        columns += [("agent", 9), ("mode", 8)]
-    return [*columns, ("run", 0)]
+        columns += [(marked("agent"), 9), (marked("mode"), 8)]
+    return [*columns, (marked("run"), 0)]
 
 
-def _word(status: str) -> str:
+def _word(name: str) -> str:
     """The status of a run in a word."""
-    if not status:
-        return tr("reading")
-    return tr(_STATUS[status]) if status in _STATUS else tr_in("state", "open")
+    if name == "open":
+        return tr_in("state", "open")
+    return tr(name) if name else tr("reading")
 
 
 def row_of(run: ListedRun, now: float, room: int) -> Line:

@@ -24,7 +24,7 @@ class Moment:
     """A past event of the run, `seq` of `last`, that is shown instead of the present.
 
     `at` and `last_at` are times of events, in seconds since the epoch. `speed` is
-    0 where nothing plays. `grew` says whether the run went on since it was left.
+    0 where nothing plays.
     """
 
     seq: int

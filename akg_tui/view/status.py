@@ -27,18 +27,14 @@ def header(state: RunState, now: float, room: int) -> Line:
     """One row: task, round, best ratio, mode, verdicts, tokens and time."""
     task = state.task
     where = f"{task.target.backend} {one_line(task.target.arch)}".strip()
+    rounds = f"{_round(state)}/{task.policy.max_rounds}"
     target = tr("{dsl} on {target}", dsl=task.target.dsl, target=where)
     spent = formatting.clock(state.worked(now))
     limit = task.policy.max_hours
     parts: list[tuple[int, Line]] = [
         (0, line((clean(task.op), "strong"))),
         (4, line((target, "muted"))),
-        (
-            1,
-            line(
-                (f"{tr('round')} ", "muted"), (f"{_round(state)}/{task.policy.max_rounds}", "text")
-            ),
-        ),
+        (1, line((f"{tr('round')} ", "muted"), (rounds, "text"))),
         (1, _best(state)),
         (2, _mode(state)),
         (3, _verdict_counts(state)),
@@ -94,19 +90,16 @@ def verified_only(state: RunState) -> bool:
 
 
 def _verdict_counts(state: RunState) -> Line:
-    if not state.settled:
-        return ()
     spans: list[Span] = []
-    for verdict, (glyph, role) in VERDICT.items():
-        spans += [(f"{' ' if spans else ''}{glyph}{state.count(verdict)}", role)]
+    for verdict, (glyph, role) in VERDICT.items() if state.settled else ():
+        spans.append((f"{' ' if spans else ''}{glyph}{state.count(verdict)}", role))
     return tuple(spans)
 
 
 def _tokens(state: RunState) -> Line:
     total = state.input_tokens + state.output_tokens
-    return (
-        line((formatting.count(total, "token", formatting.tokens(total)), "muted")) if total else ()
-    )
+    told = formatting.count(total, "token", formatting.tokens(total)) if total else ""
+    return line((told, "muted"))
 
 
 def phase_row(state: RunState, now: float, room: int) -> Line:
@@ -154,21 +147,13 @@ def upcoming(state: RunState, now: float) -> Phase | None:
         return None
     if ready := due(state, now):
         return ready[0]
-    match state.phase:
-        case Phase.INIT:
-            return Phase.BASELINE
-        case Phase.BASELINE | Phase.DIAGNOSE:
-            return Phase.PLAN
-        case Phase.PLAN:
-            return Phase.EDIT
-        case Phase.EDIT:
-            return Phase.EVAL
-        case Phase.EVAL:
-            return Phase.DECIDE
-        case _ if state.settled + 1 >= state.task.policy.max_rounds:
-            return Phase.DONE
-        case _:
-            return Phase.EDIT if state.pending else Phase.PLAN
+    if state.phase is Phase.DIAGNOSE:
+        return Phase.PLAN
+    if state.phase is not Phase.DECIDE:
+        return _ROAD[_ROAD.index(state.phase) + 1]
+    if state.settled + 1 >= state.task.policy.max_rounds:
+        return Phase.DONE
+    return Phase.EDIT if state.pending else Phase.PLAN
 
 
 def status(
@@ -189,14 +174,9 @@ def status(
         end = line((tr("the run is over: "), role), (retold(one_line(state.finished)), "text"))
         if state.final and state.final.ratio:
             low, high = state.final.ratio.low, state.final.ratio.high
-            afresh = tr(
-                "; measured afresh {ratio}", ratio=formatting.times(state.final.ratio.ratio)
-            )
-            end = (
-                *end,
-                (afresh, "figure"),
-                (f" {tr('the seed')} [{low:.2f}, {high:.2f}]", "muted"),
-            )
+            ratio = formatting.times(state.final.ratio.ratio)
+            afresh = (tr("; measured afresh {ratio}", ratio=ratio), "figure")
+            end = (*end, afresh, (f" {tr('the seed')} [{low:.2f}, {high:.2f}]", "muted"))
         return spread(end, line((tr("{key} leaves", key=way_to("app.quit")), "muted")), room)
     effect = in_sight(state, now)
     if isinstance(effect, Hold) and not past:
@@ -254,10 +234,9 @@ def _waiting_api(state: RunState) -> str:
     if state.api_failure:
         why = retold(one_line(state.api_failure))
         return tr("{why}; {key} tries again", why=why, key=way_to("run.pause"))
-    wait = state.api_wait
-    if wait is None:
-        return tr("the model's server")
-    return translated(formatting.next_try(wait.attempt, wait.seconds, wait.reason))
+    if wait := state.api_wait:
+        return translated(formatting.next_try(wait.attempt, wait.seconds, wait.reason))
+    return tr("the model's server")
 
 
 def _progress(progress: Progress, doing: str) -> Line:

@@ -36,8 +36,6 @@ MAX_PROMPT_LINES = 400
 ARGUMENT_CHARS, CALL_CHARS = 40, 100
 JOURNALED_OUTPUT = 2_000  # characters of an answer that the journal holds
 
-_SAID = (ev.ModelReplied, ev.ToolCalled, ev.ToolAnswered)
-_OF_IT = (ev.SubagentStarted, ev.SubagentEnded, ev.SubagentHinted, ev.SubagentStopped)
 # Events of a visit to a phase; a subagent that is a visit has them too.
 _OF_A_VISIT = (
     ev.DiagnosisReported,
@@ -110,14 +108,12 @@ class _OwnRecords(OnDemand[ev.Record]):
 def _own(record: ev.Record, agent: Agent) -> ev.Record | None:
     """The record as the subagent's own; None where it is another's."""
     event = record.event
-    if isinstance(event, _SAID):
+    if isinstance(event, ev.ModelReplied | ev.ToolCalled | ev.ToolAnswered):
         if event.source != agent.ident:
             return None
-        return (
-            ev.Record(record.seq, record.at, replace(event, source="")) if agent.ident else record
-        )
-    if isinstance(event, _OF_IT):
-        return record if agent.ident and event.subagent == agent.ident else None
+        return replace(record, event=replace(event, source="")) if agent.ident else record
+    if (subagent := getattr(event, "subagent", None)) is not None:  # an event of its life
+        return record if agent.ident and subagent == agent.ident else None
     return record if agent.visit and isinstance(event, _OF_A_VISIT) else None
 
 

@@ -24,7 +24,7 @@ from akg_tui.tui.panes.source import SourcePane
 from akg_tui.tui.screens.deck import Deck
 from akg_tui.view.agent_log import AgentLog
 from akg_tui.view.agent_rows import AgentList
-from akg_tui.view.braille_chart import Chart, Plot, Series, draw
+from akg_tui.view.braille_chart import Chart, Plot, Series
 from akg_tui.view.code_rows import Version, blame
 from akg_tui.view.lazy_rows import OnDemand
 from benchmarks.workbench.flooded import Flood, event
@@ -135,7 +135,7 @@ def chart_ms() -> tuple[float, float]:
         chart.draw(Plot(kinds, tuple(steps), count, "×", "", (9_000, 1.9, 2.0)), 180, 45)
 
     def anew() -> None:
-        draw(Plot(kinds, tuple(steps), count, "×", "", (9_000, 1.9, 2.0)), 180, 45)
+        Chart().draw(Plot(kinds, tuple(steps), count, "×", "", (9_000, 1.9, 2.0)), 180, 45)
 
     return _best_ms(one_more, 40), _best_ms(anew, 40)
 

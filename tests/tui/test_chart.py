@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from akg_tui.core.phases import Phase
-from akg_tui.view.braille_chart import Chart, Plot, Series, draw
+from akg_tui.view.braille_chart import Chart, Plot, Series
 from akg_tui.view.code_rows import Version, blame, carry, lineage
 from akg_tui.view.diff import split_lines
 
@@ -36,7 +36,7 @@ def test_a_chart_that_grew_is_the_chart_drawn_anew(
             kinds[kind].add(x, None if kind == 2 else y, y * 0.9, y * 1.3)
         shown = (*kinds, live) if kind % 2 else kinds
         plot = Plot(shown, tuple(steps), x + 1, "×", "", (x, y * 0.99, y * 1.01))
-        assert chart.draw(plot, *size) == draw(plot, *size)
+        assert chart.draw(plot, *size) == Chart().draw(plot, *size)
 
 
 few_lines = st.lists(st.sampled_from("abcdef"), max_size=12)

@@ -18,7 +18,6 @@ from akg_tui.view.event_words import (
     LABEL_CELLS,
     SILENT,
     WORDS,
-    Surface,
     line_texts,
     reported,
     words_of,
@@ -67,9 +66,10 @@ def test_what_an_event_tells_acts_on_no_terminal_and_stands_in_its_columns(
 ) -> None:
     event = sample(kind)
     speak(language)
-    lines = line_texts(event, Surface.PLAIN, translated)
-    words = words_of(event, Surface.REPORT)
-    told = [*lines, *line_texts(event, Surface.HEADLESS, str), *log_rows(event)]
+    lines = line_texts(event, "plain", translated)
+    words = words_of(event, "report")
+    assert words is None or kind.by_a_person
+    told = [*lines, *line_texts(event, "headless", str), *log_rows(event)]
     told += [reported(words)] if words else []
     assert (not told) == (kind in SILENT - FOLDED)
     for text in told:
@@ -98,7 +98,7 @@ def test_what_an_event_tells_acts_on_no_terminal_and_stands_in_its_columns(
     ],
 )
 def test_an_event_is_told_once_and_alike_on_the_streams(event: ev.AnyEvent, line: str) -> None:
-    for surface in (Surface.PLAIN, Surface.HEADLESS):
+    for surface in ("plain", "headless"):
         assert line_texts(event, surface, str) == [line]
 
 
@@ -118,7 +118,7 @@ def test_an_event_is_told_once_and_alike_on_the_streams(event: ev.AnyEvent, line
 def test_the_report_tells_what_a_person_did_and_nothing_else(
     event: ev.AnyEvent, said: str | None
 ) -> None:
-    words = words_of(event, Surface.REPORT)
+    words = words_of(event, "report")
     assert (reported(words) if words else None) == said
 
 

@@ -13,7 +13,7 @@ from akg_tui.tui import keyboard
 from akg_tui.tui.screens.command_line import offers
 from akg_tui.view.controls import keymap as km
 from akg_tui.view.controls import keys_page
-from akg_tui.view.controls.command_registry import clashes, defaults, every
+from akg_tui.view.controls.command_registry import COMMANDS, clashes, defaults
 from akg_tui.view.controls.preferences import config_folder
 
 from .script import FakeHandle
@@ -38,7 +38,7 @@ def put_on(name: str) -> list[str]:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_keymap_has_no_fault_and_no_clash(name: str) -> None:
     assert put_on(name) == []
-    assert clashes(every()) == []
+    assert clashes() == []
 
 
 def test_the_default_file_says_what_the_registry_says() -> None:
@@ -52,7 +52,7 @@ def test_a_keymap_that_is_written_out_is_read_back_the_same(tmp_path: Path) -> N
     (tmp_path / "out.toml").write_text(keys_page.toml())
     again, faults = km.load(tmp_path / "out.toml", defaults(), ())
     assert faults == []
-    assert dict(again.keys) == {command.id: command.keys_now for command in every()}
+    assert dict(again.keys) == {command.id: command.keys_now for command in COMMANDS}
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_faults_are_told_by_file_and_line_and_cost_only_themselves() -> None:
         "line 5",
     ]
     assert "no command is called 'run.stap'" in faults[0]
-    keys = {command.id: command.keys_now for command in every()}
+    keys = {command.id: command.keys_now for command in COMMANDS}
     assert keys["run.step"] == ("S",)
     assert keys["run.mode"] == ("m",)
 
@@ -115,7 +115,7 @@ def test_a_file_that_is_no_toml_leaves_the_default_keys() -> None:
     path = mine('[keys]\n"run.step" = \n')
     (fault,) = put_on("mine")
     assert fault.startswith(f"{path}: line 2: ")
-    assert {c.id: c.keys_now for c in every()} == defaults()
+    assert {c.id: c.keys_now for c in COMMANDS} == defaults()
 
 
 def test_a_clash_names_both_commands_and_the_file_wins() -> None:
@@ -124,7 +124,7 @@ def test_a_clash_names_both_commands_and_the_file_wins() -> None:
     assert fault == (
         f"{path}: line 3: the key n is given to run.step and to run.hint; run.hint has it"
     )
-    keys = {command.id: command.keys_now for command in every()}
+    keys = {command.id: command.keys_now for command in COMMANDS}
     assert (keys["run.hint"], keys["run.step"]) == (("n",), ())
 
 
@@ -153,7 +153,7 @@ def test_on_the_strip_of_time_its_own_keys_go_before_those_that_are_everywhere()
 def test_a_keymap_may_be_based_on_another() -> None:
     mine('base = "vim"\n[keys]\n"run.step" = "s"\n')
     assert put_on("mine") == []
-    keys = {command.id: command.keys_now for command in every()}
+    keys = {command.id: command.keys_now for command in COMMANDS}
     assert keys["pane.down"] == ("j", "down")
     assert keys["run.step"] == ("s",)
     mine('base = "nano"\n', "other")
@@ -169,7 +169,7 @@ def test_keys_in_the_settings_go_over_the_keymap(tmp_path: Path) -> None:
         "vim", keyboard.folders(config_folder()), {"run.step": "s", "run.hunt": "x"}, config
     )
     assert faults == [f"{config}: line 4: no command is called 'run.hunt'"]
-    assert next(c for c in every() if c.id == "run.step").keys_now == ("s",)
+    assert next(c for c in COMMANDS if c.id == "run.step").keys_now == ("s",)
 
 
 async def test_another_keymap_is_put_on_live_and_the_footer_follows() -> None:

@@ -14,7 +14,7 @@ from akg_tui.core.phases import Mode, Phase
 from akg_tui.core.sanitize import clean
 from akg_tui.view import formatting
 from akg_tui.view.controls import approvals
-from akg_tui.view.controls.command_registry import every
+from akg_tui.view.controls.command_registry import COMMANDS
 from akg_tui.view.language import (
     FOLDER,
     LANGUAGES,
@@ -65,7 +65,7 @@ def literals() -> tuple[set[str], list[str]]:
 
 
 def used() -> set[str]:
-    registry = {t for c in every() for t in (c.label, c.help, c.group)}
+    registry = {t for c in COMMANDS for t in (c.label, c.help, c.group)}
     return literals()[0] | registry
 
 

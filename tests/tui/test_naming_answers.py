@@ -10,7 +10,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.tui import keyboard
 from akg_tui.tui.screens.review import Review
-from akg_tui.view.controls.command_registry import clashes, every
+from akg_tui.view.controls.command_registry import clashes
 
 from .script import FakeHandle
 from .stage import Stage, on_stage
@@ -236,7 +236,7 @@ def test_a_key_that_answers_the_card_means_nothing_else_in_the_review() -> None:
         f"{path}: line 2: the key alt+n is given to ask.reject and to review.next; "
         "review.next has it"
     ]
-    assert clashes(every()) == []
+    assert clashes() == []
 
 
 def test_a_key_that_begins_an_answer_is_no_other_command_s() -> None:

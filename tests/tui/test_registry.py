@@ -23,8 +23,8 @@ from akg_tui.tui.screens.dialogs import Help
 from akg_tui.tui.screens.review import Review
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.view.controls import command_registry, keys_page
-from akg_tui.view.controls.command_reading import name_of, read
-from akg_tui.view.controls.command_registry import Argument, Command, Where, at, every
+from akg_tui.view.controls.command_reading import read
+from akg_tui.view.controls.command_registry import COMMANDS, Argument, Command, Where, at
 from akg_tui.view.controls.help_rows import help_rows
 from akg_tui.view.controls.preferences import config_folder
 from akg_tui.view.spans import cells, plain
@@ -104,7 +104,7 @@ async def test_a_command_that_leaves_the_screen_runs(tmp_path: Path, ident: str)
         if where == "review":
             await stage.press("r")
         await stage.arm()
-        (command,) = (c for c in every() if c.id == ident)
+        (command,) = (c for c in COMMANDS if c.id == ident)
         assert await stage.app.carry_out(command), f"nobody carries out {ident}"
         await stage.pull()
         assert stage.app._exception is None
@@ -171,7 +171,7 @@ async def test_every_command_of_the_list_of_runs_runs(tmp_path: Path) -> None:
 def test_every_place_of_the_registry_has_its_test_above() -> None:
     """Those of the subagents run in `test_popouts`."""
     tried: set[str] = {"deck", "review", "past", "rounds", "runs", "agents", "everywhere"}
-    assert {command.where for command in every()} == tried == set(get_args(Where))
+    assert {command.where for command in COMMANDS} == tried == set(get_args(Where))
 
 
 def reached(app: WorkbenchApp, where: Where) -> None:
@@ -208,34 +208,24 @@ async def test_every_command_can_be_reached_by_key_or_palette_and_is_in_the_help
     async with runs_listed(tmp_path) as (app, _):
         reached(app, "runs")
     shown = "\n".join(plain(row) for row in help_rows(200))
-    for command in every():
+    for command in COMMANDS:
         assert command.help in shown
         assert all(key in shown for key in command.shown_key.split(" or ")), command.id
-        assert command.keys_now or f":{name_of(command)}" in shown, command.id
+        assert command.keys_now or f":{command.name}" in shown, command.id
 
 
 def test_ids_are_unique_and_names_on_the_line_are_unique_in_each_place() -> None:
-    ids = [command.id for command in every()]
+    ids = [command.id for command in COMMANDS]
     assert len(ids) == len(set(ids))
     for where in ("deck", "review", "past", "rounds", "runs"):
-        names = [name_of(command) for command in at(where)]  # type: ignore[arg-type]
+        names = [command.name for command in at(where)]  # type: ignore[arg-type]
         assert len(names) == len(set(names)), where
-
-
-def test_a_command_can_be_added_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_registry, "_ADDED", [])
-    mine = Command("mine.do", ("ctrl+t",), "do", "Do mine", "Mine", "mine")
-    command_registry.add(mine)
-    assert every()[-1] is mine
-    assert command_registry.groups()["Mine"] == [mine]
-    with pytest.raises(ValueError, match=r"mine\.do is declared twice"):
-        command_registry.add(mine)
 
 
 def test_the_page_of_keys_is_the_one_that_the_registry_makes() -> None:
     page = (ROOT / "docs" / "keys.md").read_text()
     assert page == keys_page.markdown(), "run: akg-tui keys --markdown > docs/keys.md"
-    assert all(command.help[1:] in page for command in every())
+    assert all(command.help[1:] in page for command in COMMANDS)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
@@ -390,8 +380,8 @@ def words(argument: Argument) -> list[str]:
     return list(argument.choices)
 
 
-MODE = Command("a.mode", (), "mode", "", "A", "mode", argument=Argument("m", ("auto", "step")))
-MOVE = Command("a.move", (), "move on", "", "A", "move")
+MODE = Command("a.mode", (), "mode", "", "mode", "A", argument=Argument("m", ("auto", "step")))
+MOVE = Command("a.move", (), "move on", "", "move", "A")
 
 
 @pytest.mark.parametrize(

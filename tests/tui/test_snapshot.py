@@ -9,7 +9,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.view import formatting, glyphs
-from akg_tui.view.braille_chart import AttemptSeries, Plot, draw
+from akg_tui.view.braille_chart import AttemptSeries, Chart, Plot
 from akg_tui.view.plan_rows import plan_view
 from akg_tui.view.spans import plain, width
 from akg_tui.view.status import header, keys_line, phase_row, sparkline, status, upcoming
@@ -135,7 +135,7 @@ def test_the_sparkline_tells_rise_and_last_attempt() -> None:
 def test_without_an_attempt_the_chart_says_what_is_awaited() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.BASELINE)
-    rows = draw(chart_of(handle), 60, 10)
+    rows = Chart().draw(chart_of(handle), 60, 10)
     assert [plain(row) for row in rows] == ["no attempt yet: the baseline is being measured"]
 
 
@@ -143,7 +143,7 @@ def test_without_an_attempt_the_chart_says_what_is_awaited() -> None:
 def test_the_chart_shows_every_attempt_by_its_verdict(unit: str) -> None:
     handle = FakeHandle()
     handle.work()
-    rows = [plain(row) for row in draw(chart_of(handle, unit), 60, 14)]
+    rows = [plain(row) for row in Chart().draw(chart_of(handle, unit), 60, 14)]
     everything = "".join(rows)
     assert (everything.count("✓"), everything.count("▪"), everything.count("✗")) == (4, 4, 1)
     assert all(len(row) <= 60 for row in rows)
@@ -154,7 +154,7 @@ def test_the_chart_shows_every_attempt_by_its_verdict(unit: str) -> None:
 def test_a_chart_of_any_size_is_drawn(wide: int, high: int) -> None:
     handle = FakeHandle()
     handle.work()
-    rows = draw(chart_of(handle), wide, high)
+    rows = Chart().draw(chart_of(handle), wide, high)
     assert len(rows) <= max(1, high)
     assert max(width(row) for row in rows) <= wide
 
@@ -166,7 +166,7 @@ def test_a_wide_range_of_ratios_is_drawn_on_a_logarithmic_axis() -> None:
     ]
     handle = FakeHandle(plans=[tries])
     handle.work()
-    rows = [plain(row) for row in draw(chart_of(handle), 60, 14)]
+    rows = [plain(row) for row in Chart().draw(chart_of(handle), 60, 14)]
     labels = [row[:6].strip() for row in rows if row[:6].strip()]
     assert labels == ["20×", "10×", "5×", "2×", "1×"]
 

@@ -106,7 +106,6 @@ UNSEEN = {
     "evaluate/targets/cpu:_lasting": "names of figures",
     "evaluate/dsls/torch:": "code",
     "view/controls/keymap:as_toml": "a file",
-    "view/controls/keymap:tomlish": "a file",
     "view/controls/keymap:value": "a file",
     "view/controls/settings_file:_with_line_first": "patterns; its sentence is there all the same",
     "view/controls/settings_file:write_settings": "put through tr",

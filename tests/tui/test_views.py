@@ -13,7 +13,7 @@ from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.view.agent_rows import AgentList, agent_rows
 from akg_tui.view.attempt_rows import AttemptRows, InputRows
-from akg_tui.view.braille_chart import UNITS, AttemptSeries, Plot, Series, draw
+from akg_tui.view.braille_chart import UNITS, AttemptSeries, Chart, Plot, Series
 from akg_tui.view.evaluation_rows import KEPT, EstimateHistory, eval_rows
 from akg_tui.view.plan_rows import plan_view, predicted
 from akg_tui.view.spans import Line, plain, width
@@ -121,7 +121,7 @@ def chart(state: RunState, unit: str) -> tuple[Plot, str]:
     trace = AttemptSeries(unit)
     trace.read(state)
     plot = trace.plot(state, None)
-    return plot, "\n".join(plain(row) for row in draw(plot, 70, 16))
+    return plot, "\n".join(plain(row) for row in Chart().draw(plot, 70, 16))
 
 
 def test_every_unit_draws_the_attempts_or_says_what_is_missing() -> None:
@@ -169,7 +169,7 @@ def test_a_promise_stands_beside_what_was_measured_and_the_noise_is_told() -> No
     trace = AttemptSeries()
     trace.read(handle.state)
     plot = trace.plot(handle.state, None)
-    assert "⋄" in "\n".join(plain(row) for row in draw(plot, 70, 16))
+    assert "⋄" in "\n".join(plain(row) for row in Chart().draw(plot, 70, 16))
     assert trace.promises
     assert trace.noise == pytest.approx(0.03)
     assert plot.band is not None
@@ -195,7 +195,7 @@ def test_a_crowd_of_points_is_drawn_by_its_range_and_loses_no_verdict() -> None:
     for n in range(1, 10_001):
         series["k" if n % 10 == 0 else "d"].add(n, 1 + n % 7 / 10, 1.0, 2.0)
     plot = Plot(tuple(series.values()), ((0, 1.0), (5_000, 1.5)), 10_000, "×", "")
-    rows = draw(plot, 120, 30)
+    rows = Chart().draw(plot, 120, 30)
     told = "".join(plain(row) for row in rows)
     assert "✓" in told
     assert all(width(row) == 120 or row is rows[-1] for row in rows)

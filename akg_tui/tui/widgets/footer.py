@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.tui.widgets.painted import Painted
-from akg_tui.view.controls.command_registry import every, way_to
+from akg_tui.view.controls.command_registry import COMMANDS, way_to
 from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import Line, cells, cut, cut_middle, line
 from akg_tui.view.status import keys_line
@@ -65,5 +65,5 @@ def told_line(text: str, room: int) -> Line:
 
 def _more() -> str:
     """What stands after the number of hidden keys: how to see them all."""
-    help_ = next(command for command in every() if command.id == "app.help")
+    help_ = next(command for command in COMMANDS if command.id == "app.help")
     return f"{tr('more')}: {help_.shown_key.split(' ')[0]}" if help_.keys_now else tr("more")

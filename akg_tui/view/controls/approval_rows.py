@@ -19,10 +19,7 @@ from akg_tui.view.language import marked, tr, tr_in
 from akg_tui.view.spans import BLANK, Line, cells, cut, fit, hang, join, line, spread
 from akg_tui.view.spans import width as columns
 
-MOST_TITLE_ROWS = 3
-
-
-MOST_CHOICE_ROWS = 4
+MOST_TITLE_ROWS, MOST_CHOICE_ROWS = 3, 4
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ def card_rows(view: Card, width: int, height: int) -> Sequence[Line]:
         return [_one_row(ask, view, width)]
     head = line((f"{ask.title} ", "ask"), (ask.about, "text"))
     rows = [head] if columns(head) <= width else _title(ask, width)
-    rows += [line((effect, "strong" if not n else "text")) for n, effect in _told(ask)]
+    rows += [line((effect, "text" if n else "strong")) for n, effect in enumerate(ask.effects)]
     rows += _always(ask, width)
     rows += _choices(view, width)
     rows.append(line((ask.cost, "muted")))
@@ -122,10 +119,6 @@ def _key_rows(armed: bool, keys: Sequence[tuple[str, str]], chords: str, width: 
     return [*rows, last]
 
 
-def _told(ask: Request) -> list[tuple[int, str]]:
-    return list(enumerate(ask.effects))
-
-
 def _choices(view: Card, width: int) -> list[Line]:
     """The choices around the marked one, as many as there is room for."""
     ask = view.ask
@@ -165,8 +158,6 @@ ABOUT: dict[Gate, str] = {
     Gate.ASK: marked("the agent's questions come to you, not to their default"),
     Gate.SCRIPT: marked("a script of the agent waits before it runs"),
 }
-
-
 MOST_RULES = 4  # in sight at once
 
 

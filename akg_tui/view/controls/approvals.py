@@ -81,19 +81,16 @@ def requests(
     if state.finished:
         return ()
     found: list[Request] = []
-    gate = state.gate
-    if gate is not None and not gate.answer:
+    if (gate := state.gate) is not None and not gate.answer:
         found.append(_gate(state, gate, since(f"gate {gate.gate}"), now, changed))
-    question = waiting(state)
-    if question is not None:
+    if (question := waiting(state)) is not None:
         found.append(_question(state, question, since(f"question {question.number}"), now))
     return tuple(sorted(found, key=lambda ask: ask.since))
 
 
 def _waits(seconds: float, still: str) -> str:
-    return tr(
-        "The run has waited {time}: {still}.", time=formatting.short_time(seconds), still=still
-    )
+    time = formatting.short_time(seconds)
+    return tr("The run has waited {time}: {still}.", time=time, still=still)
 
 
 def _gate(
@@ -138,12 +135,9 @@ def _answers(state: RunState, gate: OpenGate, yes: str, done: str) -> tuple[Answ
     if rule_fault(state, gate):
         return answers
     learn = cmd.AnswerGate(gate.gate, approve=True, always=True)
-    then = tr(
-        "{what}: {done}; rule {number} answers from here on",
-        what=what,
-        done=done,
-        number=len(state.rules) + 1,
-    )
+    number = len(state.rules) + 1
+    then = tr("{what}: {done}; rule {number} answers from here on", what=what, done=done,
+              number=number)  # fmt: skip
     return (*answers, Answer("always", tr("always"), learn, then))
 
 
@@ -156,6 +150,9 @@ def _keep(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Co
         told = formatting.sure(measured)
         after = f", {formatting.times(seed * measured.ratio)} {tr('the seed')}"
     best = formatting.attempt(state.best.attempt if state.best else 0)
+    keeps = tr("keep: it becomes the best{after}; reject: {best} stays the best", after=after,
+               best=best)  # fmt: skip
+    guard = [one_line(retold(each), 200) for each in warnings(state)]
     return ask(
         who=tr("{phase} asks", phase=Phase.DECIDE),
         risk=tr("low risk: {key} takes it back", key=way_to("run.undo")),
@@ -163,15 +160,8 @@ def _keep(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Co
         about=_item(state),
         effects=(
             told,
-            tr(
-                "keep: it becomes the best{after}; reject: {best} stays the best",
-                after=after,
-                best=best,
-            ),
-            *(
-                tr("the static guard warns: {warning}", warning=one_line(retold(each), 200))
-                for each in warnings(state)
-            ),
+            keeps,
+            *(tr("the static guard warns: {warning}", warning=warning) for warning in guard),
         ),
         cost=cost(tr("no work goes on")),
         answers=_answers(state, gate, tr("keep"), tr("kept")),
@@ -197,9 +187,7 @@ def _edit(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Co
 
 def _plan(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Cost) -> Request:
     pending = state.pending
-    first = ""
-    if pending:
-        first = tr("first {item} {text}", item=pending[0].id, text=one_line(pending[0].text))
+    first = [tr("first {item} {text}", item=i.id, text=one_line(i.text)) for i in pending[:1]]
     free = [item.id for item in pending if not item.pinned]
     dropped = free[0] if free else tr("nothing")
     if len(free) > 1:
@@ -209,7 +197,7 @@ def _plan(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Co
         who=tr("{phase} asks for the agent", phase=Phase.PLAN),
         risk=tr("no risk: nothing is run"),
         title=tr("Go on with this plan of {items}?", items=many),
-        about=first,
+        about="".join(first),
         effects=(
             tr("approve: the agent works on its items in this order"),
             tr("reject: {items} dropped, and the agent plans anew", items=dropped),
@@ -219,16 +207,13 @@ def _plan(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Co
     )
 
 
-def _script_asker(state: RunState, gate: OpenGate) -> str:
-    if gate.agent:
-        return tr("a {agent} asks in {phase}", agent=clean(gate.agent), phase=state.phase)
-    return tr("the agent asks in {phase}", phase=state.phase)
-
-
 def _script(state: RunState, gate: OpenGate, ask: Callable[..., Request], cost: Cost) -> Request:
     lines = formatting.count(gate.detail.count("\n") + 1, "line")
+    who = tr("the agent asks in {phase}", phase=state.phase)
+    if gate.agent:
+        who = tr("a {agent} asks in {phase}", agent=clean(gate.agent), phase=state.phase)
     return ask(
-        who=_script_asker(state, gate),
+        who=who,
         risk=tr("some risk: a script runs, confined"),
         title=tr("RUN this script ({name})?", name=clean(gate.subject[:12])),
         about=one_line(gate.detail, 200),
@@ -246,14 +231,13 @@ def _question(state: RunState, question: Question, since: float, now: float) -> 
     answers: tuple[Answer, ...] = ()
     told = tr("the agent goes on with your answer")
     default = question.default
-    if question.choices:
-        # What is sent is the marked choice, known to the card alone.
-        chosen = cmd.AnswerQuestion(question.number, default or question.choices[0])
-        answers = (Answer("keep", tr("answer with this"), chosen, told),)
-    elif default is not None:
-        taken = cmd.AnswerQuestion(question.number, default)
-        take = tr("take {answer}", answer=one_line(default, 24))
-        answers = (Answer("keep", take, taken, told),)
+    # Of choices the marked one is sent, known to the card alone.
+    taken = default or question.choices[0] if question.choices else default
+    if taken is not None:
+        word = tr("answer with this")
+        if not question.choices:
+            word = tr("take {answer}", answer=one_line(taken, 24))
+        answers = (Answer("keep", word, cmd.AnswerQuestion(question.number, taken), told),)
     return Request(
         ident=f"question {question.number}",
         kind="question",

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 SHOWN = 8
 
 
-def name_of(command: Command) -> str:
-    """How a command is called on the line: its label, blanks as hyphens."""
-    return command.label.replace(" ", "-")
-
-
 @dataclass(frozen=True)
 class Reading:
     """What a line means so far. `offers` are whole lines that it may become."""
@@ -40,18 +35,16 @@ def read(
     name, _, rest = text.strip().partition(" ")
     rest = rest.strip()
     typing_name = " " not in text.lstrip()
-    exact = [c for c in commands if name in (name_of(c), c.id, tr(c.label).replace(" ", "-"))]
-    near = [c for c in commands if name and _fits(c, name)]
+    exact = [c for c in commands if name in _names(c)]
+    near = [c for c in commands if name and any(n.startswith(name) for n in _names(c))]
     found = exact or near
+    offers: tuple[tuple[str, str], ...] = ()
     if typing_name and not (exact and len(near) == 1):
-        offers = tuple((_with_argument(c), tr(c.help)) for c in (near if name else commands))
-    elif len(found) == 1 and found[0].argument:
-        command = found[0]
-        assert command.argument is not None
-        words = [w for w in choices(command.argument) if w.startswith(rest)]
-        offers = tuple((f"{name_of(command)} {word}", "") for word in words)
-    else:
-        offers = ()
+        shown = near if name else commands
+        offers = tuple((f"{c.name} " if c.argument else c.name, tr(c.help)) for c in shown)
+    elif len(found) == 1 and (argument := found[0].argument):
+        words = [w for w in choices(argument) if w.startswith(rest)]
+        offers = tuple((f"{found[0].name} {word}", "") for word in words)
     if not name:
         return Reading(None, "", "", offers)
     if not found:
@@ -63,13 +56,8 @@ def read(
     return Reading(found[0], rest, _argument_fault(found[0], rest, choices), offers)
 
 
-def _fits(command: Command, name: str) -> bool:
-    names = (name_of(command), command.id, tr(command.label).replace(" ", "-"))
-    return any(each.startswith(name) for each in names)
-
-
-def _with_argument(command: Command) -> str:
-    return f"{name_of(command)} " if command.argument else name_of(command)
+def _names(command: Command) -> tuple[str, ...]:
+    return command.name, command.id, tr(command.label).replace(" ", "-")
 
 
 def _completed(command: Command, rest: str, choices: Callable[[Argument], Sequence[str]]) -> str:
@@ -85,13 +73,13 @@ def _argument_fault(
 ) -> str:
     argument = command.argument
     if argument is None:
-        return tr("{name} takes no argument", name=name_of(command)) if rest else ""
+        return tr("{name} takes no argument", name=command.name) if rest else ""
     if not rest or argument.free:
         return ""
     words = choices(argument)
     if rest in words:
         return ""
-    return tr("{name} can be: {words}", name=name_of(command), words=", ".join(words))
+    return tr("{name} can be: {words}", name=command.name, words=", ".join(words))
 
 
 WHOLE = ("rounds", "experiments", "tokens")

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import Item, RunState
+from akg_tui.core.state import RunState
 from akg_tui.hashline.tags import TAG_PATTERNS, Tagger
 from akg_tui.view.formatting import count
 from akg_tui.view.language import tr
@@ -98,9 +98,7 @@ def resolved(text: str, state: RunState, kernels: Sequence[Kernel], key: bytes) 
 
     Raises `NoSuchReference`. The first of `kernels` that has the line is the one meant.
     """
-    told: dict[str, str] = {}
-    for match in _ITEM.finditer(text):
-        told[match[0]] = _item(state, match[1])
+    told = {match[0]: _item(state, match[1]) for match in _ITEM.finditer(text)}
     for match in _LINE.finditer(text):
         told[match[0]] = _line(kernels, key, int(match[1]), match[2])
     notes = [f"{reference} is {what}" for reference, what in told.items()]
@@ -160,7 +158,7 @@ def told_of(text: str, state: RunState, kernel: Kernel, key: bytes) -> str:
     last = max(matches, key=lambda match: match.start())
     try:
         if last[1].startswith("p"):
-            item: Item = state.item(last[1])
+            item = state.item(last[1])
             return one_line(f"{item.id} {item.word}: {item.text}", 60)
         return one_line(_line([kernel], key, int(last[1]), last[2]).partition(": ")[2], 60)
     except (KeyError, NoSuchReference):

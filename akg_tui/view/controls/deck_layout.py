@@ -118,24 +118,21 @@ def _with(columns: tuple[Column, ...], active: str) -> tuple[Column, ...]:
     if active in shown:
         return columns
     gives_way = next((pane for pane in _KIN[active] if pane in shown), shown[0])
-    return tuple(
-        Column(
-            column.columns,
-            tuple(Slot(active, s.rows) if s.pane == gives_way else s for s in column.slots),
-        )
-        for column in columns
-    )
+    swapped: list[Column] = []
+    for wide, slots in columns:
+        taken = (Slot(active, s.rows) if s.pane == gives_way else s for s in slots)
+        swapped.append(Column(wide, tuple(taken)))
+    return tuple(swapped)
 
 
 def _without(
     columns: tuple[Column, ...], hidden: Collection[str], active: str
 ) -> tuple[Column, ...]:
-    left: list[Column] = []
-    for column in columns:
-        slots = tuple(s for s in column.slots if s.pane == active or s.pane not in hidden)
-        if slots:
-            left.append(Column(column.columns, slots))
-    return tuple(left)
+    left = (
+        Column(wide, tuple(s for s in slots if s.pane == active or s.pane not in hidden))
+        for wide, slots in columns
+    )
+    return tuple(column for column in left if column.slots)
 
 
 def _share(wanted: list[int], room: int) -> list[int]:
@@ -174,21 +171,19 @@ def beside(places: Mapping[str, Place], active: str, side: str) -> str | None:
     return min(found)[1] if found else None
 
 
-def tabs(active: str, room: int, popouts: Mapping[str, str] | None = None) -> Line:
+def tabs(active: str, room: int, popouts: Mapping[str, str]) -> Line:
     """All panes on one row, the active one lit; of `popouts`, by pane, what each shows."""
     spans: list[Span] = [(" ", "text")]
-    for name, label in _labels(active, room, popouts or {}).items():
+    for name, label in _labels(active, room, popouts).items():
         role = "phase.live" if name == active else "muted"
         spans += [(f" {label} ", role), (" ", "text")]
     return fit(tuple(spans[:-1]), room)
 
 
-def tab_at(
-    column: int, active: str, room: int, popouts: Mapping[str, str] | None = None
-) -> str | None:
+def tab_at(column: int, active: str, room: int, popouts: Mapping[str, str]) -> str | None:
     """The pane whose tab stands at a column of the row; None beside them all."""
     at = 1
-    for name, label in _labels(active, room, popouts or {}).items():
+    for name, label in _labels(active, room, popouts).items():
         end = at + cells(label) + 2
         if at <= column < min(end, room):
             return name

@@ -8,19 +8,12 @@ from akg_tui.view.glyphs import ITEM, VERDICT
 from akg_tui.view.language import marked, tr
 from akg_tui.view.spans import BLANK, Line, cells, cut, hang, line
 
-_KEYS_LEAST = 12
-
-
-_KEYS_WIDTH = 24
-
-
+_KEYS_LEAST, _KEYS_WIDTH = 12, 24
 _VERDICTS = {
     Verdict.KEEP: marked("correct, and faster than the best beyond doubt"),
     Verdict.DISCARD: marked("correct, but not faster beyond doubt"),
     Verdict.FAIL: marked("it does not compile, run in time or match the reference"),
 }
-
-
 _WHERE = {
     "review": marked("in a review: "),
     "past": marked("in the past: "),
@@ -55,7 +48,7 @@ def _about(command: command_registry.Command) -> str:
 
 def _typed(command: command_registry.Command) -> str:
     argument = f" {command.argument.name.upper()}" if command.argument else ""
-    return f":{command.label.replace(' ', '-')}{argument}"
+    return f":{command.name}{argument}"
 
 
 def _how(command: command_registry.Command) -> str:

@@ -7,14 +7,13 @@ file or line is told by name and line and costs only itself. Knows no command bu
 from __future__ import annotations
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from akg_tui.view.controls.settings_file import line_of, lines_of, read_toml
+from akg_tui.view.controls.settings_file import line_of, lines_of, quoted, read_toml
 
 BUNDLED = Path(__file__).parent / "keymaps"
 DEFAULT = "default"
@@ -147,7 +146,6 @@ def load(path: Path, known: Iterable[str], bases: Iterable[Path]) -> tuple[Keyma
     if faults:
         return Keymap(path.stem, path=path), faults
     keys: dict[str, tuple[str, ...]] = {}
-    lines: dict[str, int] = {}
     for name in raw:
         if name not in ("name", "about", "base", "keys"):
             faults.append(f"{path}: line {line_of(text, name)}: nothing is called {name!r} here")
@@ -213,22 +211,13 @@ def as_toml(name: str, about: str, keys: Mapping[str, Iterable[str]]) -> str:
     """A keymap file that says these keys."""
 
     def value(chords: Iterable[str]) -> str:
-        listed = [tomlish(shown_for_file(each)) for each in chords]
+        listed = [quoted(shown_for_file(each)) for each in chords]
         return listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
 
-    rows = [f"{tomlish(command)} = {value(chords)}" for command, chords in keys.items()]
-    return "\n".join([f"about = {tomlish(about)}", "", "[keys]", *rows, ""])
+    rows = [f"{quoted(command)} = {value(chords)}" for command, chords in keys.items()]
+    return "\n".join([f"about = {quoted(about)}", "", "[keys]", *rows, ""])
 
 
 def shown_for_file(chord_: str) -> str:
     """A chord as a file writes it: symbols as themselves."""
-    return " ".join(
-        "+".join(_symbols().get(part, part) for part in key.split("+")) for key in chord_.split(" ")
-    )
-
-
-def tomlish(text: str) -> str:
-    """A TOML string."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    assert tomllib.loads(f'x = "{escaped}"')["x"] == text
-    return f'"{escaped}"'
+    return re.sub(r"\w+", lambda key: _symbols().get(key[0], key[0]), chord_)

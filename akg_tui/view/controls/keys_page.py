@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from akg_tui.view.controls import keymap as km
 from akg_tui.view.controls.command_registry import (
-    KEYMAPS,
-    LANGUAGES,
-    THEMES,
+    COMMANDS,
     Command,
     defaults,
-    every,
     groups,
 )
 
 _PLACES = {"deck": "", "agents": "agents and popouts", "review": "review", "everywhere": ""}
-_KINDS = {THEMES: "a theme", KEYMAPS: "a keymap", LANGUAGES: "a language"}
 
 _HEAD = """\
 # Keys and commands
@@ -32,18 +28,11 @@ keymap to begin your own with ([looks.md](looks.md)).
 
 
 def _typed(command: Command) -> str:
-    name = command.label.replace(" ", "-")
-    return f":{name}{_argument(command)}"
-
-
-def _argument(command: Command) -> str:
     argument = command.argument
     if argument is None:
-        return ""
-    if len(argument.choices) == 1:
-        return f" {argument.name.upper()}"
-    words = "|".join(argument.choices) or argument.name.upper()
-    return f" {words}"
+        return f":{command.name}"
+    words = "|".join(argument.choices) if len(argument.choices) > 1 else argument.name.upper()
+    return f":{command.name} {words}"
 
 
 def table() -> str:
@@ -61,7 +50,7 @@ def table() -> str:
 
 def toml() -> str:
     """The keymap in use as a whole file."""
-    keys = {command.id: command.keys_now for command in every()}
+    keys = {command.id: command.keys_now for command in COMMANDS}
     return km.as_toml(km.current().name, km.current().about or "all keys as they are now", keys)
 
 
@@ -83,9 +72,9 @@ def markdown() -> str:
         parts.append(f"|---|---|{'---|' * len(names)}")
         for command in members:
             place = _PLACES.get(command.where, command.where)
-            about = f"In {place}: {command.help[0].lower()}{command.help[1:]}" if place else (
-                command.help
-            )  # fmt: skip
+            about = command.help
+            if place:
+                about = f"In {place}: {about[0].lower()}{about[1:]}"
             cells = [_cell(maps[name][command.id]) for name in names]
             typed = _typed(command).replace("|", "\\|")
             parts.append(f"| {about} | `{typed}` | {' | '.join(cells)} |")
@@ -100,5 +89,5 @@ def _keys_in(name: str) -> dict[str, tuple[str, ...]]:
 
 
 def _cell(keys: tuple[str, ...]) -> str:
-    return " or ".join(f"`` {km.shown(key)} ``" if "`" in key else f"`{km.shown(key)}`" for key in
-                       keys).replace("|", "\\|")  # fmt: skip
+    shown = [f"`` {km.shown(key)} ``" if "`" in key else f"`{km.shown(key)}`" for key in keys]
+    return " or ".join(shown).replace("|", "\\|")

@@ -29,9 +29,8 @@ def title(text: str) -> str:
 def note(text: str, environment: Mapping[str, str]) -> str:
     """The codes of a desktop note: OSC 777 where that is the terminal's, else OSC 9."""
     body = one_line(text, _WIDTH).replace(";", ",")
-    speaks_777 = environment.get("VTE_VERSION") or environment.get("TERM", "").startswith(
-        ("rxvt", "foot")
-    )
+    kin = environment.get("TERM", "").startswith(("rxvt", "foot"))
+    speaks_777 = kin or environment.get("VTE_VERSION")
     code = f"\x1b]777;notify;akg-tui;{body}\x07" if speaks_777 else f"\x1b]9;akg-tui: {body}\x07"
     if environment.get("TMUX"):
         doubled = code.replace("\x1b", "\x1b\x1b")

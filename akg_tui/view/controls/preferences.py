@@ -9,7 +9,7 @@ from __future__ import annotations
 import locale
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from akg_tui.view.controls.deck_layout import PRESETS
@@ -21,15 +21,8 @@ MOTIONS = ("full", "reduced")
 LAYOUTS = tuple(PRESETS)
 SORTS = (marked("newest"), marked("best"), marked("name"), marked("state"))
 
-VARIABLES = {
-    "theme": "AKG_TUI_THEME",
-    "keymap": "AKG_TUI_KEYMAP",
-    "lang": "AKG_TUI_LANG",
-    "glyphs": "AKG_TUI_GLYPHS",
-    "motion": "AKG_TUI_MOTION",
-    "layout": "AKG_TUI_LAYOUT",
-    "sort": "AKG_TUI_SORT",
-}
+NAMES = ("theme", "keymap", "lang", "glyphs", "motion", "layout", "sort")
+VARIABLES = {name: f"AKG_TUI_{name.upper()}" for name in NAMES}
 
 
 def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -61,7 +54,6 @@ class Preferences:
     options: Mapping[str, str | None] = field(default_factory=dict)
 
 
-NAMES = tuple(f.name for f in fields(Preferences) if f.name in VARIABLES)
 _CHOICES = {
     "lang": tuple(LANGUAGES),
     "glyphs": GLYPHS,

@@ -42,18 +42,16 @@ def commands_of(
         return [cmd.AnswerGate(gate.gate, approve=False, comment=wish)]
     sent: list[cmd.Command] = [cmd.AnswerGate(gate.gate, approve=False, comment=comment)]
     if verdict == "back" and state.active:
-        sent.append(_again(state, comment, left_out))
+        sent.append(_again(state, gate.attempt, comment, left_out))
     if told := " ".join(filter(None, (comment, wanted(left_out, rows)))):
         sent.append(cmd.Hint(f"On attempt {gate.attempt}, which was rejected in review: {told}"))
     return sent
 
 
-def _again(state: RunState, comment: str, left_out: Sequence[Hunk]) -> cmd.AddItem:
+def _again(state: RunState, attempt: int, comment: str, left_out: Sequence[Hunk]) -> cmd.AddItem:
     item = state.item(state.active or "")
     numbers = ", ".join(str(hunk.number) for hunk in left_out)
     what = f" without hunk {numbers}" if left_out else ""
-    gate = state.gate
-    attempt = gate.attempt if gate else 0
     text = f"attempt {attempt} again{what}: {item.text}"
     before = state.pending[0].id if state.pending else ""
     return cmd.AddItem(text[:MAX_ITEM_TEXT], comment[:MAX_RATIONALE], before)

@@ -122,7 +122,7 @@ def _changed(text: str, name: str, value: str) -> str | None:
 
 
 def _row(name: str, value: str) -> str:
-    return f"{name} = {_quoted(value)}"
+    return f"{name} = {quoted(value)}"
 
 
 def _read(text: str) -> dict[str, Any] | None:
@@ -132,7 +132,7 @@ def _read(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
     """A string as TOML and JSON both write it."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -144,7 +144,7 @@ def _in_place(text: str, name: str, value: str) -> Iterator[str]:
     rows = text.split("\n")
     for number, row in enumerate(rows):
         if found := given.fullmatch(row):
-            changed = f"{found[1]}{_quoted(value)}{found[2]}"
+            changed = f"{found[1]}{quoted(value)}{found[2]}"
             yield "\n".join([*rows[:number], changed, *rows[number + 1 :]])
 
 

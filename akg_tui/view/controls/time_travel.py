@@ -107,17 +107,12 @@ class PastPosition:
             marks=marks,
         )
 
-    def records(self) -> Sequence[Record]:
-        """The events up to here."""
-        assert self.cursor is not None
-        return First(self.past.records, self.cursor)
-
 
 def past_snapshot(now: RunSnapshot, travel: PastPosition) -> RunSnapshot:
     """The snapshot of the run after the event that `travel` shows."""
     assert travel.cursor is not None
     state = travel.past.at(travel.cursor)
-    records = travel.records()
+    records = First(travel.past.records, travel.cursor)
     moment = travel.moment(waits=now.waits)
     return replace(
         now,
@@ -157,7 +152,7 @@ class TimelineRows:
         of = (id(moment.marks), len(moment.marks), moment.last, room, IDLE, *VERDICT.values())
         if of != self._of:
             self._of = of
-            self._columns = _columns(moment, room)
+            self._columns = [column(mark.seq, moment.last, room) for mark in moment.marks]
             self._cells = _marked(moment, room, self._columns)
         return [_head(moment, room), self._track(moment, room), self._numbers(moment, room)]
 
@@ -223,11 +218,6 @@ def _head(moment: Moment, room: int) -> Line:
         (f" {tr('live')}", "key.label"),
     )
     return spread(left, right, room)
-
-
-def _columns(moment: Moment, room: int) -> list[int]:
-    wide, last = room - 1, max(1, moment.last - 1)
-    return [(mark.seq - 1) * wide // last for mark in moment.marks]
 
 
 def _marked(moment: Moment, room: int, columns: Sequence[int]) -> list[Span]:
