@@ -65,9 +65,7 @@ class Comparison:
 
 
 def bounds(
-    reference: Sequence[torch.Tensor],
-    exact: Sequence[torch.Tensor] | None,
-    tolerance: float | None,
+    reference: Sequence[torch.Tensor], exact: Sequence[torch.Tensor] | None, tolerance: float | None
 ) -> list[Bound]:
     """Return the bounds of candidates; `tolerance` overrides them for inexact dtypes.
 
@@ -185,10 +183,10 @@ def compare(
         if not error <= bound.tolerance:
             errors = _errors(result, native, target)
             place = int(errors.reshape(-1).argmax())
+            where, expected, got = _values_at(place, result, target)
             line = (
                 f"{name}wrong values: max error {error:.2g} > {bound.tolerance:.2g} at "
-                f"{_position(place, native)}: expected {_number(target, place)}, "
-                f"got {_number(result, place)}"
+                f"{where}: expected {expected}, got {got}"
             )
             wrong = ~(errors <= bound.tolerance)
             return Comparison(error, bound.tolerance, line, _listing(wrong, result, target))
@@ -268,10 +266,10 @@ def _differs(
     name: str, wrong: torch.Tensor, result: torch.Tensor, native: torch.Tensor
 ) -> Comparison:
     place = int(wrong.reshape(-1).to(torch.uint8).argmax())
+    where, expected, got = _values_at(place, result, native)
     line = (
         f"{name}wrong values: {int(wrong.sum())} of {wrong.numel()} differ, first at "
-        f"{_position(place, native)}: expected {_number(native, place)}, "
-        f"got {_number(result, place)}"
+        f"{where}: expected {expected}, got {got}"
     )
     return Comparison(math.inf, 0.0, line, _listing(wrong, result, native))
 
@@ -279,18 +277,15 @@ def _differs(
 def _listing(wrong: torch.Tensor, result: torch.Tensor, target: torch.Tensor) -> str:
     places = wrong.reshape(-1).nonzero().reshape(-1)[:SHOWN].tolist()
     lines = [f"{int(wrong.sum())} of {wrong.numel()} elements are wrong; the first:"]
-    lines += [
-        f"{_position(place, target)}: expected {_number(target, place)}, "
-        f"got {_number(result, place)}"
-        for place in places
-    ]
+    for place in places:
+        where, expected, got = _values_at(place, result, target)
+        lines.append(f"{where}: expected {expected}, got {got}")
     return "\n".join(lines)
 
 
-def _position(place: int, tensor: torch.Tensor) -> str:
-    return str([int(i) for i in torch.unravel_index(torch.tensor(place), tensor.shape)])
-
-
-def _number(tensor: torch.Tensor, place: int) -> str:
-    value = tensor.reshape(-1)[place].item()
-    return f"{value:.7g}" if isinstance(value, float) else str(value)
+def _values_at(place: int, result: torch.Tensor, target: torch.Tensor) -> tuple[str, str, str]:
+    """Return the indices of an element, and its values in both, for a message."""
+    indices = [int(i) for i in torch.unravel_index(torch.tensor(place), target.shape)]
+    values = [tensor.reshape(-1)[place].item() for tensor in (target, result)]
+    expected, got = (f"{v:.7g}" if isinstance(v, float) else str(v) for v in values)
+    return str(indices), expected, got

@@ -84,17 +84,11 @@ _encoder = msgspec.json.Encoder()
 _judge_decoder: msgspec.json.Decoder[ToJudge] = msgspec.json.Decoder(ToJudge)
 _engine_decoder: msgspec.json.Decoder[ToEngine] = msgspec.json.Decoder(ToEngine)
 
+# They raise msgspec.DecodeError.
+decode_for_judge = _judge_decoder.decode
+decode_for_engine = _engine_decoder.decode
+
 
 def encode(message: ToJudge | ToEngine) -> bytes:
     """Return a message as one line of JSON."""
     return _encoder.encode(message) + b"\n"
-
-
-def decode_for_judge(text: bytes) -> ToJudge:
-    """Return a message from the engine; raises msgspec.DecodeError."""
-    return _judge_decoder.decode(text)
-
-
-def decode_for_engine(text: bytes) -> ToEngine:
-    """Return a message from the judge; raises msgspec.DecodeError."""
-    return _engine_decoder.decode(text)

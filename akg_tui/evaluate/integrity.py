@@ -14,12 +14,8 @@ import akg_tui
 
 _ROOT = Path(akg_tui.__file__).parent
 
-Digests = dict[str, str]
 
-Stamp = tuple[int, int, int]
-
-
-def harness(root: Path = _ROOT) -> Digests:
+def harness(root: Path = _ROOT) -> dict[str, str]:
     """Return the digest of every source file that takes part in a verdict, by its name."""
     return {name: _digest(root, name) for name in _stamps(root)}
 
@@ -48,9 +44,9 @@ class Sources:
         return difference(self._before, digests)
 
 
-def _stamps(root: Path) -> dict[str, Stamp]:
+def _stamps(root: Path) -> dict[str, tuple[int, int, int]]:
     """Return inode, size and ctime of every source file, by its name, in order."""
-    found: dict[str, Stamp] = {}
+    found: dict[str, tuple[int, int, int]] = {}
     for name in _names(root):
         try:
             status = os.stat(f"{root}/{name}")  # noqa: PTH116 (asked for after each evaluation)
@@ -87,7 +83,7 @@ def judge_digest() -> str:
     return hashlib.sha256(repr(decides).encode()).hexdigest()[:12]
 
 
-def difference(before: Digests, now: Digests) -> str:
+def difference(before: dict[str, str], now: dict[str, str]) -> str:
     """Return in words which files changed, or nothing."""
     changed = sorted(
         name for name in before.keys() | now.keys() if before.get(name) != now.get(name)

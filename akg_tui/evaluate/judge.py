@@ -55,8 +55,11 @@ class EngineChannel:
         self._connection = connection
         self._partial = b""
         self._waiting: deque[engine_protocol.ToJudge] = deque()
-        self._current: int | None = None
+        self.current: int | None = None
+        """The evaluation whose cancellation raises `Cancelled`."""
         self._idle = False
+        self.interrupts = Interrupts(connection.fileno(), self._check_messages)
+        """The hook by which every wait notices messages of the engine."""
 
     def next(self) -> engine_protocol.ToJudge:
         """Wait for a message."""
@@ -64,24 +67,12 @@ class EngineChannel:
             self._read()
         return self._waiting.popleft()
 
-    def interrupts(self) -> Interrupts:
-        """Return the hook by which every wait notices messages of the engine."""
-        return Interrupts(self._connection.fileno(), self._check_messages)
-
     def answer(self, message: engine_protocol.ToEngine) -> None:
         """Send a message; a lost engine shows at the next read."""
         try:
             self._connection.sendall(engine_protocol.encode(message))
         except OSError as error:
             raise EngineGone from error
-
-    def begin(self, number: int) -> None:
-        """From now on a cancellation of this evaluation raises `Cancelled`."""
-        self._current = number
-
-    def finish(self) -> None:
-        """Ignore cancellations of the evaluation that has ended."""
-        self._current = None
 
     def is_idle(self) -> bool:
         """Return whether no message waits, and none comes within `IDLE_GRACE_S`."""
@@ -98,17 +89,12 @@ class EngineChannel:
         finally:
             self._idle = False
 
-    def check_messages(self) -> None:
-        """Notice what the engine has said, without waiting."""
-        if select.select([self._connection], [], [], 0)[0]:
-            self._check_messages()
-
     def _check_messages(self) -> None:
         self._read()
         if self._idle and self._waiting:
             raise RequestArrived
         for message in self._waiting:
-            if isinstance(message, Cancel) and message.number == self._current:
+            if isinstance(message, Cancel) and message.number == self.current:
                 raise Cancelled
 
     def _read(self) -> None:
@@ -158,12 +144,12 @@ def _evaluate(
     started = time.monotonic()
     if request.task_sha256 != begin.sha256():
         return _refusal(begin, "the judge holds another task or reference than the run does")
-    channel.begin(request.number)
+    channel.current = request.number
 
     sent_at: dict[str, float] = {}
 
     def report(progress: Progress) -> None:
-        channel.check_messages()
+        channel.interrupts.check_within()
         now = time.monotonic()
         # Reading it costs CPU time that the candidate should have.
         if progress.done and now - sent_at.get(progress.stage, 0.0) < PROGRESS_INTERVAL_S:
@@ -177,7 +163,7 @@ def _evaluate(
         evaluations.clean_up(keep=False)
         return None
     finally:
-        channel.finish()
+        channel.current = None
     changed = sources.difference()
     return _refusal(begin, changed) if changed else found
 
@@ -198,7 +184,7 @@ def _serve(channel: EngineChannel) -> None:
     target, dsl = adapters(begin.task)
     environment = target.zygote_environment(begin.task.timing.threads, home)
     environment |= dsl.environment(target.name)
-    zygote = Zygote(environment, channel.interrupts(), target.name, dsl.name)
+    zygote = Zygote(environment, channel.interrupts, target.name, dsl.name)
     try:
         # Imported only now, so that judge and zygote import torch at the same time.
         from akg_tui.evaluate.evaluation import Evaluations
@@ -215,7 +201,8 @@ def _serve(channel: EngineChannel) -> None:
             # After a cancellation another evaluation is less likely, so nothing is prefetched.
             prefetch = begin.prefetch and found is not None
             if prefetch:
-                evaluations.fork_next()
+                # One for the next kernel, while the children that have seen one end.
+                evaluations.pool.fork_spares(1)
             # Children that have seen a kernel are gone before another kernel is loaded.
             evaluations.clean_up(keep=True)
             if prefetch and channel.is_idle():

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from akg_tui.core.measurement import FailureKind, Finding, Measurement, Outcome, Progress
+from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.sanitize import strip_escapes, strip_to_line
 from akg_tui.core.task import Task
 from akg_tui.evaluate import engine_protocol, static_guard
@@ -74,10 +74,16 @@ class Judge:
         prefetch: bool = True,
     ) -> None:
         self._task = task
-        self._prefetch = prefetch
-        self._reference = reference
         self._scratch = scratch.absolute()
-        self._on_progress = on_progress
+        self._begin = Begin(
+            task=task,
+            reference=reference,
+            scratch=str(self._scratch),
+            engine=os.getpid(),
+            prefetch=prefetch,
+        )
+        self._log = self._scratch / "judge.log"
+        self._on_progress = on_progress or (lambda _: None)
         self._numbers = itertools.count(1)
         self._evaluating = asyncio.Lock()
         self._starting = asyncio.Lock()
@@ -160,27 +166,19 @@ class Judge:
     async def _evaluate(self, kernel: str, **options: Any) -> Measurement:
         start = time.monotonic()
         request = Evaluate(
-            number=next(self._numbers),
-            task_sha256=self._begin().sha256(),
-            kernel=kernel,
-            **options,
+            number=next(self._numbers), task_sha256=self._begin.sha256(), kernel=kernel, **options
         )
 
         def without_judge(
-            outcome: Outcome,
-            failure: FailureKind,
-            message: str,
-            detail: str = "",
-            findings: tuple[Finding, ...] = (),
+            outcome: Outcome, failure: FailureKind, message: str, **more: Any
         ) -> Measurement:
             return Measurement(
                 outcome=outcome,
                 failure=failure,
                 message=strip_to_line(message),
-                detail=detail,
-                findings=findings,
                 threads=self._task.timing.threads,
                 elapsed_s=time.monotonic() - start,
+                **more,
             )
 
         if why := lacking(self._task):
@@ -192,16 +190,18 @@ class Judge:
         if refused is not None:
             message = f"{self._task.files.editable}:{refused.line}: {refused.reason}"
             detail = strip_escapes("\n".join(str(finding) for finding in findings))
-            return without_judge(Outcome.FAILED, FailureKind.GUARD, message, detail, findings)
+            return without_judge(
+                Outcome.FAILED, FailureKind.GUARD, message, detail=detail, findings=findings
+            )
         async with self._evaluating:
-            self._report(Progress(stage="start", message=request.label))
+            self._on_progress(Progress(stage="start", message=request.label))
             try:
                 await self._ensure()
                 found = await self._ask(request)
             except (JudgeLost, ConnectionError) as lost:
                 await self._discard()
-                message = str(lost) or "the judge was lost"
-                return without_judge(Outcome.ERROR, FailureKind.JUDGE, message, self._log_tail())
+                message, tail = str(lost) or "the judge was lost", self._log_tail()
+                return without_judge(Outcome.ERROR, FailureKind.JUDGE, message, detail=tail)
         if found is None:
             raise EvaluationCancelled(request.label)
         return msgspec.structs.replace(found, findings=findings)
@@ -245,64 +245,44 @@ class Judge:
         self._reader, self._writer = await asyncio.open_connection(
             sock=ours, limit=engine_protocol.LINE_LIMIT
         )
-        self._writer.write(engine_protocol.encode(self._begin()))
-
-    def _begin(self) -> Begin:
-        return Begin(
-            task=self._task,
-            reference=self._reference,
-            scratch=str(self._scratch),
-            engine=os.getpid(),
-            prefetch=self._prefetch,
-        )
+        self._writer.write(engine_protocol.encode(self._begin))
 
     async def _ask(self, request: Evaluate) -> Measurement | None:
-        number = request.number
         if self._writer is None:
             raise JudgeLost("the judge is not running")
-        self._current = number
+        self._current = request.number
         try:
             self._writer.write(engine_protocol.encode(request))
             await self._writer.drain()
-            return await self._result(number)
+            return await self._result(request.number)
         except asyncio.CancelledError:
-            await self._cancel_and_wait(number)
+            # Wait until the judge's children are gone, or else end it too.
+            try:
+                await self.cancel()
+                await asyncio.wait_for(self._result(request.number), CANCEL_S)
+            except (JudgeLost, ConnectionError, TimeoutError, asyncio.CancelledError):
+                await self._discard()
             raise
         finally:
             self._current = None
 
     async def _result(self, number: int) -> Measurement | None:
         """Pass progress on until the result is there; None if it was cancelled."""
-        while True:
-            message = await self._next()
-            if isinstance(message, Result):
-                if message.number == number:
-                    return message.measurement
-            elif message.number == number:
-                self._report(message.progress)
-
-    def _report(self, progress: Progress) -> None:
-        if self._on_progress is not None:
-            self._on_progress(progress)
-
-    async def _next(self) -> engine_protocol.ToEngine:
         if self._reader is None:
             raise JudgeLost("the judge is not running")
         try:
-            text = await self._reader.readuntil(b"\n")
-            return engine_protocol.decode_for_engine(text)
+            while True:
+                text = await self._reader.readuntil(b"\n")
+                message = engine_protocol.decode_for_engine(text)
+                if message.number != number:
+                    continue
+                if isinstance(message, Result):
+                    return message.measurement
+                self._on_progress(message.progress)
         except asyncio.IncompleteReadError as error:
             raise JudgeLost("the judge's process ended") from error
         except (asyncio.LimitOverrunError, msgspec.MsgspecError) as error:
             raise JudgeLost(f"the judge said what can't be read: {error}") from error
-
-    async def _cancel_and_wait(self, number: int) -> None:
-        """Cancel in the judge and wait until its children are gone, or else end it too."""
-        try:
-            await self.cancel()
-            await asyncio.wait_for(self._result(number), CANCEL_S)
-        except (JudgeLost, ConnectionError, TimeoutError, asyncio.CancelledError):
-            await self._discard()
 
     async def _discard(self) -> None:
         """Forget the judge; kill it if it still runs. Its zygote then ends all children."""
@@ -315,10 +295,6 @@ class Judge:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
             await process.wait()
-
-    @property
-    def _log(self) -> Path:
-        return self._scratch / "judge.log"
 
     def _log_tail(self) -> str:
         try:

@@ -6,7 +6,6 @@ Pure: reads text, runs nothing. Owns the tables of names that the rules of `stat
 from __future__ import annotations
 
 import ast
-import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,9 +43,8 @@ class Kernel:
     def read(source: str) -> Kernel:
         """Return the parsed text; SyntaxError or ValueError if it does not parse."""
         tree = ast.parse(source)
-        plain = Kernel(tree, _imports(tree), (), None)
         entry, reached = _reach(tree)
-        return dataclasses.replace(plain, reached=tuple(reached), entry=entry)
+        return Kernel(tree, _imports(tree), tuple(reached), entry)
 
     def name(self, node: ast.AST) -> str:
         """Return the full name of what an expression names (`torch.softmax`), or ""."""
@@ -80,9 +78,7 @@ def _imports(tree: ast.Module) -> dict[str, str]:
     return known
 
 
-def _reach(
-    tree: ast.Module,
-) -> tuple[ast.FunctionDef | None, list[Function]]:
+def _reach(tree: ast.Module) -> tuple[ast.FunctionDef | None, list[Function]]:
     """Return ModelNew.forward and all functions of the file that it may call."""
     functions: dict[str, list[Function]] = {}
     for node in ast.walk(tree):

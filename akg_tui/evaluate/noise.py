@@ -45,16 +45,13 @@ class Machine:
         if len(fields) > 8 and fields[0] == "cpu":
             counted = [int(field) for field in fields[1:9]]
             ticks, stolen = sum(counted), counted[7]
-        return Counters(ticks, stolen, self._throttled())
+        throttled = self._numbers("thermal_throttle/core_throttle_count")
+        return Counters(ticks, stolen, sum(throttled) if throttled else None)
 
     def clock_khz(self) -> int | None:
         """Return the mean frequency of the CPUs, or None."""
         found = self._numbers("cpufreq/scaling_cur_freq")
         return sum(found) // len(found) if found else None
-
-    def _throttled(self) -> int | None:
-        found = self._numbers("thermal_throttle/core_throttle_count")
-        return sum(found) if found else None
 
     def _numbers(self, name: str) -> list[int]:
         folder = self._root / "sys/devices/system/cpu"

@@ -16,7 +16,6 @@ from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.shared_memory import SharedMemoryPool
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
 from akg_tui.evaluate.verification_inputs import (
-    DRAW_S,
     UNUSUAL_CPU_S,
     UNUSUAL_IDLE_CPU_S,
     VerificationInputs,
@@ -46,11 +45,6 @@ class Need:
     checkable: int
     at_least: int
 
-    @property
-    def with_spare(self) -> Need:
-        """The same need with some more inputs."""
-        return Need(int(SPARE_SHARE * self.count), int(SPARE_SHARE * self.checkable), self.at_least)
-
 
 class Prefetched:
     """The inputs of one judge's evaluations, drawn ahead where possible."""
@@ -76,19 +70,22 @@ class Prefetched:
         if not self._reference.examined:
             return
         self.memory_pool.fill()
-        if self._verification_inputs is None or self._lacks_timed():
-            self._draw_missing()
+        ahead = self._draws_ahead
+        if self._verification_inputs is None or len(self._timed) < ahead:
+            with self._reference.loaded() as loaded:
+                while self._need is not None and len(self._timed) < ahead:
+                    share = SPARE_SHARE if ahead > 1 else 1.0
+                    count, checkable = (
+                        int(share * self._need.count),
+                        int(share * self._need.checkable),
+                    )
+                    need = Need(count, checkable, self._need.at_least)
+                    self._timed.append(self._draw_timed(loaded, need))
+                if self._verification_inputs is None:
+                    self._verification_inputs = verification_inputs.draw(
+                        self._reference, loaded, self._rng, UNUSUAL_IDLE_CPU_S
+                    )
         self._pool.fork_spares_singly(spares)
-
-    def _draw_missing(self) -> None:
-        with self._reference.loaded() as loaded:
-            while self._need is not None and self._lacks_timed():
-                need = self._need.with_spare if self._draws_ahead > 1 else self._need
-                self._timed.append(self._draw_timed(loaded, need))
-            if self._verification_inputs is None:
-                self._verification_inputs = verification_inputs.draw(
-                    self._reference, loaded, self._rng, UNUSUAL_IDLE_CPU_S
-                )
 
     def verification_inputs(self) -> VerificationInputs:
         """Return fresh verification inputs, which the caller closes."""
@@ -119,9 +116,6 @@ class Prefetched:
         """Free the memory of what was handed out and closed."""
         self._used.clear()
 
-    def _lacks_timed(self) -> bool:
-        return len(self._timed) < self._draws_ahead
-
     @property
     def _draws_ahead(self) -> int:
         """How many draws for timing are worth having."""
@@ -133,12 +127,7 @@ class Prefetched:
 
     def _draw_timed(self, loaded: Loaded, need: Need) -> Draw:
         drawn = self._reference.draw_from(
-            loaded,
-            need.count,
-            exact=False,
-            checkable=need.checkable,
-            seconds=DRAW_S,
-            at_least=need.at_least,
+            loaded, need.count, exact=False, checkable=need.checkable, at_least=need.at_least
         )
         drawn.inputs.map_in()
         return drawn

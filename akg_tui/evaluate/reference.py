@@ -9,29 +9,41 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import Self
 
 import msgspec
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate import correctness, hidden_shapes, task_lint
 from akg_tui.evaluate.child import tensor_layout as layouts
-from akg_tui.evaluate.child.protocol import REPORT_BYTES, Description, Op, Plan, Variation, Want
-from akg_tui.evaluate.child.tensor_layout import Layout
+from akg_tui.evaluate.child.protocol import (
+    REPORT_BYTES,
+    Description,
+    Layout,
+    Op,
+    Plan,
+    Variation,
+    Want,
+)
 from akg_tui.evaluate.child.unusual_values import ValueKind
 from akg_tui.evaluate.correctness import Bound
-from akg_tui.evaluate.hidden_shapes import Dimension, Shapes
+from akg_tui.evaluate.hidden_shapes import Dimension
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError, blamed_on
-from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
+from akg_tui.evaluate.processes.shared_memory import SharedMemory
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 
 RESULTS_SHARE = 0.5
 PARTS = 8
 """At most this many axes of one extent are probed one by one."""
+
+DRAW_S = 1.0
+"""The seconds that drawing inputs may take; with fewer inputs a cluster has fewer samples."""
 
 BATCH_S = 0.05
 """Items are drawn in batches of about this many seconds, so that a time limit can be kept."""
@@ -62,6 +74,11 @@ class Draw:
             SharedMemory(count * description.outputs.size),
             SharedMemory(exact * count * wide) if exact and description.has_floats else None,
         )
+
+    def input_bytes(self, item: int) -> NDArray[np.uint8]:
+        """Return the bytes of an item's arguments."""
+        size = self.description.inputs.size
+        return self.inputs.bytes[item * size : (item + 1) * size]
 
     def results(self, item: int) -> list[torch.Tensor]:
         """Return the reference's results for an item."""
@@ -94,15 +111,27 @@ class Loaded:
     worker: Worker
     description: Description
     _report: SharedMemory
+    _item_s: float
+    """The seconds that drawing one item may take."""
 
-    def vary(self, variation: Variation, seed: int, deadline_s: float) -> Description | None:
+    def draw(
+        self,
+        item: int,
+        count: int,
+        wanted: int,
+        fds: tuple[int, ...] = (),
+        activity: str = "drawing inputs",
+    ) -> int:
+        """Draw items from a fresh secret seed; return the `Want` bits that were done."""
+        seed = secrets.randbits(63)
+        self.worker.send(Op.DRAW, count=count, seed=seed, item=item, wanted=wanted, fds=fds)
+        # No candidate runs now, so the child need not be stopped.
+        return self.worker.answer(count * self._item_s, activity, stop=False)
+
+    def vary(self, variation: Variation) -> Description | None:
         """Draw other shapes from now on; return their description, or None if refused."""
-        blob = shared_memory_of(msgspec.json.encode(variation))
-        try:
-            self.worker.send(Op.VARY, seed=seed, fds=(blob.fd,))
-        finally:
-            blob.close()
-        size = self.worker.answer(deadline_s, "drawing other shapes", stop=False)
+        self.worker.send_content(Op.VARY, variation, seed=secrets.randbits(63))
+        size = self.worker.answer(self._item_s, "drawing other shapes", stop=False)
         if not size:
             return None
         try:
@@ -122,86 +151,57 @@ def described_in(report: SharedMemory, size: int) -> Description:
     return msgspec.json.decode(text, type=Description)
 
 
-def declared_in(description: Description) -> Shapes:
-    """Return the shapes of the tensors that a kernel is called with."""
-    return tuple(slot.shape for slot in description.inputs.tensors)
-
-
-T = TypeVar("T")
-
-
-def _examined(value: T | None) -> T:
-    if value is None:
-        raise EvaluationError(FailureKind.JUDGE, "the reference was not examined")
-    return value
-
-
 class Reference:
-    """Starts reference children, and keeps the description that the first one gave."""
+    """Starts reference children, and keeps the description that the first one gave.
+
+    The attributes that are only declared here are set by `examine`.
+    """
+
+    description: Description
+    """How inputs, results, weights and constructor arguments lie in memory."""
+    state: SharedMemory
+    """The constructor's arguments, then the weights."""
+    sample: Draw
+    """One item that is never timed nor compared: for building and warming up."""
+    sample_held: list[Bound]
+    """The bounds of a candidate's results for the sample."""
+    is_finite: bool
+    """Whether ordinary inputs give finite results."""
+    free_dimensions: Sequence[Dimension]
+    """The dimensions that can differ; none if the task fixes its shape."""
 
     def __init__(self, pool: ChildPool, source: str, filename: str) -> None:
         self._pool = pool
         self.source = source
         self._filename = filename
         self._seed = secrets.randbits(63)
-        self._description: Description | None = None
-        self._state: SharedMemory | None = None
-        self._sample: Draw | None = None
         self._refused: EvaluationError | None = None
+        self.examined = False
+        """Whether `examine` found nothing wrong."""
         self.rules = pool.task.correctness
-        self.sample_held: list[Bound] = []
-        """The bounds of a candidate's results for the sample."""
-        self.is_finite = True
-        """Whether ordinary inputs give finite results."""
+        self.threads = pool.task.timing.threads
         self.excluded_kinds: set[ValueKind] = set()
         """Kinds of values on which the reference's process ended; they are not tried again."""
-        self.free_dimensions: list[Dimension] = []
-        """The dimensions that can differ; none if the task fixes its shape."""
 
-    @property
-    def examined(self) -> bool:
-        """Whether `examine` found nothing wrong."""
-        return self._sample is not None
+    def plan(self, inputs: Layout | None = None, outputs: Layout | None = None) -> Plan:
+        """Return the plan of a reference child; with layouts it can be called like a kernel."""
+        return Plan(
+            kind="reference",
+            source=self.source,
+            filename=self._filename,
+            seed=self._seed,
+            inputs=inputs,
+            outputs=outputs,
+        )
 
-    @property
-    def threads(self) -> int:
-        """How many threads its processes may use."""
-        return self._pool.task.timing.threads
-
-    @property
-    def shapes(self) -> Shapes:
-        """The declared shapes of the tensors that a kernel is called with."""
-        return declared_in(self.description)
-
-    @property
-    def description(self) -> Description:
-        """How inputs, results, weights and constructor arguments lie in memory."""
-        return _examined(self._description)
-
-    @property
-    def state(self) -> SharedMemory:
-        """The constructor's arguments, then the weights."""
-        return _examined(self._state)
-
-    @property
-    def sample(self) -> Draw:
-        """One item that is never timed nor compared: for building and warming up."""
-        return _examined(self._sample)
-
-    def plan(self, **bound: Layout | int) -> Plan:
-        """Return the plan of a reference child."""
-        base = Plan(kind="reference", source=self.source, filename=self._filename, seed=self._seed)
-        return msgspec.structs.replace(base, **bound)
-
-    def kernel_plan(self, source: str, filename: str, slots: int) -> Plan:
+    def kernel_plan(self, source: str) -> Plan:
         """Return the plan of a kernel with the reference's arguments and weights."""
         known = self.description
         return Plan(
             kind="kernel",
             source=source,
-            filename=filename,
+            filename=self._pool.task.files.editable,
             seed=self._seed,
-            slots=slots,
             arguments=known.arguments,
             weights=known.weights,
             inputs=known.inputs,
@@ -215,13 +215,13 @@ class Reference:
 
         Raises
         ------
-        Misjudged
+        EvaluationError
             It does not load, lacks a part, raises, gives two results for one input, or would
             let a kernel pass that computes nothing (`lint`).
         """
         if self._refused is not None:
             raise self._refused
-        if self._description is not None:
+        if self.examined:
             return
         with self.loaded(builds=True) as loaded:
             worker, description = loaded.worker, loaded.description
@@ -229,14 +229,15 @@ class Reference:
                 layout.check()
             state = SharedMemory(description.arguments.size + description.weights.size)
             worker.send(Op.STATE, fds=(state.fd,))
-            worker.answer(self.call_s, "writing its weights")
+            worker.answer(self._item_s, "writing its weights")
             # Every kernel's process maps these, so none may change them.
             state.finish()
             # The sample, its second result, and two more items for the task's lint.
             sample = Draw.allocate(description, 4, exact=1)
             wanted = Want.EXACT if sample.exact is not None else 0
-            made = self._draw_batch(worker, 0, 1, Want.OUTPUT | Want.TWICE | wanted, sample.fds)
-            made &= self._draw_batch(worker, 2, 2, Want.OUTPUT | wanted, ())
+            twice = Want.OUTPUT | Want.TWICE | wanted
+            made = loaded.draw(0, 1, twice, sample.fds)
+            made &= loaded.draw(2, 2, Want.OUTPUT | wanted)
             if not made & Want.EXACT:
                 sample = dataclasses.replace(sample, exact=None)
             self._lint(sample)
@@ -245,19 +246,20 @@ class Reference:
             )
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
             free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
-        # Set together at the end: an interrupt anywhere above leaves nothing half examined.
         self.sample_held, self.free_dimensions = held, free_dimensions
         self.is_finite = correctness.all_finite(inexact)
-        self._description, self._state, self._sample = description, state, sample
+        self.description, self.state, self.sample = description, state, sample
+        # Last, because an interrupt anywhere above leaves nothing half examined.
+        self.examined = True
 
     def _lint(self, sample: Draw) -> None:
+        layout = sample.description.inputs
         drawn = [
             task_lint.Item(
-                layouts.load(sample.description.inputs, sample.inputs.map, at * size),
+                layouts.load(layout, sample.inputs.map, at * layout.size),
                 sample.results(at),
                 sample.exact_results(at),
             )
-            for size in [sample.description.inputs.size]
             for at in (0, 2, 3)
         ]
         fault = task_lint.fault(drawn, sample.results(1), self.rules.tolerance)
@@ -268,46 +270,34 @@ class Reference:
 
     def _free_dimensions(self, loaded: Loaded) -> list[Dimension]:
         """Return the dimensions for which the reference accepts other extents."""
-        declared = declared_in(loaded.description)
+        declared = loaded.description.shapes
 
         def accepts(dimension: Dimension) -> bool:
-            other = hidden_shapes.with_extents(
-                declared, [(dimension, hidden_shapes.probe(dimension))]
-            )
-            seed = secrets.randbits(63)
-            return loaded.vary(Variation(other), seed, self.call_s) is not None
+            extents = [(dimension, hidden_shapes.probe(dimension))]
+            other = hidden_shapes.with_extents(declared, extents)
+            return loaded.vary(Variation(other)) is not None
 
         free_dimensions: list[Dimension] = []
-        try:
+        # A reference whose process dies of another shape accepts only those found so far.
+        with suppress(ChildFailed):
             for dimension in hidden_shapes.dimensions(declared):
                 if accepts(dimension):
                     free_dimensions.append(dimension)
                 else:
-                    free_dimensions += [
-                        part for part in hidden_shapes.parts(dimension)[:PARTS] if accepts(part)
-                    ]
-        except ChildFailed:
-            # A reference whose process dies of another shape accepts only those found so far.
-            return free_dimensions
+                    parts = hidden_shapes.parts(dimension)[:PARTS]
+                    free_dimensions += [part for part in parts if accepts(part)]
         return free_dimensions
 
     def draw_from(
-        self,
-        loaded: Loaded,
-        count: int,
-        *,
-        exact: bool,
-        checkable: int,
-        seconds: float,
-        at_least: int,
+        self, loaded: Loaded, count: int, *, exact: bool, checkable: int, at_least: int
     ) -> Draw:
         """Draw up to `count` items from fresh secret seeds, the first `checkable` with results.
 
-        Stops after `seconds`, but not before `at_least` items. At most half of the time is spent
+        Stops after `DRAW_S`, but not before `at_least` items. At most half of the time is spent
         on results, so that a slow reference leaves time for inputs. `vary` must not have been
         called on the child before.
         """
-        worker, description = loaded.worker, loaded.description
+        description = loaded.description
         if description != self.description:
             raise EvaluationError(
                 FailureKind.REFERENCE,
@@ -320,15 +310,15 @@ class Reference:
         every, batch, fds = True, 1, memory.fds
         while done < count:
             spent = time.monotonic() - start
-            if spent > seconds and done >= at_least:
+            if spent > DRAW_S and done >= at_least:
                 break
             wanted = 0
             batch = min(batch, count - done)
-            if done < checkable and (done < at_least or spent < seconds * RESULTS_SHARE):
+            if done < checkable and (done < at_least or spent < DRAW_S * RESULTS_SHARE):
                 batch = min(batch, checkable - done)
                 wanted = Want.OUTPUT | (Want.EXACT if memory.exact is not None else 0)
                 with_results = done + batch
-            made = self._draw_batch(worker, done, batch, wanted, fds)
+            made = loaded.draw(done, batch, wanted, fds)
             every, fds = every and made == wanted, ()
             done += batch
             if time.monotonic() - start - spent < BATCH_S:
@@ -349,7 +339,7 @@ class Reference:
             blamed_on(FailureKind.REFERENCE, self._filename),
             self._pool.child(self.source, builds=builds) as worker,
         ):
-            self._pool.send_plan(worker, self.plan(), report)
+            worker.send_content(Op.LOAD, self.plan(), report)
             size = self._pool.await_load(worker)
             try:
                 description = described_in(report, size)
@@ -357,18 +347,9 @@ class Reference:
                 raise EvaluationError(
                     FailureKind.REFERENCE, f"{self._filename}: it describes itself wrongly: {error}"
                 ) from error
-            yield Loaded(worker, description, report)
+            yield Loaded(worker, description, report, self._item_s)
 
     @property
-    def call_s(self) -> float:
-        """The seconds that drawing one item may take."""
+    def _item_s(self) -> float:
         # Drawing makes inputs and calls the model up to three times, once in double precision.
         return 4 * self._pool.task.timing.call_timeout_s + 10.0
-
-    def _draw_batch(
-        self, worker: Worker, item: int, count: int, wanted: int, fds: tuple[int, ...]
-    ) -> int:
-        seed = secrets.randbits(63)
-        worker.send(Op.DRAW, count=count, seed=seed, item=item, wanted=wanted, fds=fds)
-        # No candidate runs now, so the child need not be stopped.
-        return worker.answer(count * self.call_s, "drawing inputs", stop=False)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from akg_tui.core.measurement import Finding
 from akg_tui.core.task import Task
 from akg_tui.evaluate import kernel_text as tables
-from akg_tui.evaluate.dsls import dsl_named
+from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.kernel_text import Kernel, Remark
 
 FINDINGS_LIMIT = 40
@@ -228,7 +228,7 @@ def _is_number(value: ast.expr) -> bool:
 def _work(kernel: Kernel, task: Task) -> Iterator[Remark]:
     """Yield remarks where the kernel's own code does not do the work."""
     must_do_work = task.guard.kernel_must_do_the_work
-    dsl = dsl_named(task.target.dsl)
+    dsl = DSLS[task.target.dsl]
     yield from dsl.remarks(kernel, must_do_work=must_do_work)
     if not must_do_work:
         return

@@ -126,31 +126,20 @@ class Schedule:
 
 MAIN = Schedule(
     (
-        Look(4, 0.0002, 0.2),
-        Look(6, 0.0004, 0.02),
-        Look(8, 0.0006),
-        Look(12, 0.0008),
-        Look(16, 0.001),
-        Look(24, 0.0012),
-        Look(32, 0.0013),
-        Look(48, 0.0014),
-        Look(64, 0.0015),
-        Look(96, 0.0016),
+        Look(4, 0.0002, 0.2), Look(6, 0.0004, 0.02), Look(8, 0.0006), Look(12, 0.0008),
+        Look(16, 0.001), Look(24, 0.0012), Look(32, 0.0013), Look(48, 0.0014),
+        Look(64, 0.0015), Look(96, 0.0016),
     ),
     TOTAL_ALPHA,
-)
+)  # fmt: skip
 
 CONFIRMING = Schedule(
     (
-        Look(3, 0.002, 0.1),
-        Look(4, 0.004, 0.01),
-        Look(8, 0.009),
-        Look(12, 0.01),
-        Look(20, 0.0125),
-        Look(40, 0.0125),
+        Look(3, 0.002, 0.1), Look(4, 0.004, 0.01), Look(8, 0.009), Look(12, 0.01),
+        Look(20, 0.0125), Look(40, 0.0125),
     ),
     CONFIRM_ALPHA,
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -316,41 +305,42 @@ def _early_reach(found: TrimmedMean) -> float:
     return min(found.reach(HOPELESS_ALPHA), known) if found.count > 2 else known
 
 
-def confirms(log_ratios: Sequence[float], look: Look, *, least: int = 0) -> Standing:
-    """Say whether a confirming comparison agrees that the ratio is above 1."""
-    return standing(log_ratios, look, 0.0, CONFIRMING, least=least)
+@dataclass(frozen=True)
+class SingleCalls:
+    """Times of samples of one call, whose input is the only one in memory.
+
+    The inputs of a longer sample lie in memory together, so a kernel could compute all of them in
+    its first call, which gains nothing in single calls. `expected` is the log ratio of an honest
+    kernel: that of whole samples, less what the baseline takes longer in a single call.
+    """
+
+    log_ratio: float
+    expected: float
+    together: float
+    """The log ratio of the whole samples in the same processes."""
 
 
-def single_call_standing(
-    found: Sequence[float],
-    expected: Sequence[float],
-    together: Sequence[float],
-    alpha: float = CONFIRM_ALPHA,
-) -> Standing:
+def single_call_standing(clusters: Sequence[SingleCalls], alpha: float = CONFIRM_ALPHA) -> Standing:
     """Say whether a gain remains where a kernel sees one input at a time.
 
-    `found` are the log ratios of single calls in each cluster, `expected` those of an honest
-    kernel, `together` those of whole samples; `alpha` is the error rate of the look. FUTILE: surely
-    less than `SINGLE_CALL_SHARE` of it remains. FASTER: surely more; or the gain is so small that
-    showing this would take too many noisy single calls, and would cost honest gains.
+    `alpha` is the error rate of the look. FUTILE: surely less than `SINGLE_CALL_SHARE` of it
+    remains. FASTER: surely more; or the gain is so small that showing this would take too many
+    noisy single calls, and would cost honest gains.
     """
-    if len(found) < 2:
+    if len(clusters) < 2:
         return Standing.FASTER
-    left = [f - SINGLE_CALL_SHARE * max(e, 0.0) for f, e in zip(found, expected, strict=True)]
-    kept = trimmed_mean(left)
+    share = SINGLE_CALL_SHARE
+    kept = trimmed_mean([each.log_ratio - share * max(each.expected, 0.0) for each in clusters])
     if kept.mean + kept.reach(SINGLE_CALL_ALPHA) < 0:
         return Standing.FUTILE
     if kept.mean - kept.reach(SINGLE_CALL_PROOF * alpha) > 0:
         return Standing.FASTER
-    small = statistics.median(expected) < math.log1p(SINGLE_CALL_PROVED_FROM)
-    small = small and statistics.median(together) < math.log1p(TOGETHER_PROVED_FROM)
+    expected = statistics.median(each.expected for each in clusters)
+    together = statistics.median(each.together for each in clusters)
+    small = expected < math.log1p(SINGLE_CALL_PROVED_FROM)
+    small = small and together < math.log1p(TOGETHER_PROVED_FROM)
     likely = kept.mean + kept.reach(SINGLE_CALL_DOUBT) >= 0
     return Standing.FASTER if small and likely else Standing.OPEN
-
-
-def half_width(interval: Interval) -> float:
-    """Return half of an interval's width as a fraction of its ratio."""
-    return (interval.high - interval.low) / 2 / interval.ratio
 
 
 def detectable_gain(log_ratios: Sequence[float], alpha: float, min_gain: float) -> float:

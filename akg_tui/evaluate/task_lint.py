@@ -127,7 +127,10 @@ def _too_loose(item: Item, given: float | None) -> Fault | None:
     held = correctness.bounds(item.results, item.exact, given)
     widest = max(bound.tolerance for bound in held)
     weakened = [
-        ("is wrong by 10 %", [_scaled(r) for r in item.results]),
+        (
+            "is wrong by 10 %",
+            [r * (1 + PERTURBATION) if r.dtype in FLOORS else r for r in item.results],
+        ),
         ("has only 16 bits of the result", [_halved(r) for r in item.results]),
     ]
     for what, results in weakened:
@@ -166,10 +169,6 @@ def _mean(result: torch.Tensor) -> torch.Tensor:
         return result.reshape(-1)[0].expand(result.shape) if result.numel() else result
     wide = torch.nan_to_num(result) if not result.is_complex() else result
     return torch.full_like(result, wide.mean().item())
-
-
-def _scaled(result: torch.Tensor) -> torch.Tensor:
-    return result * (1 + PERTURBATION) if result.dtype in FLOORS else result
 
 
 def _halved(result: torch.Tensor) -> torch.Tensor:

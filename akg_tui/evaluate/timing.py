@@ -21,10 +21,10 @@ from akg_tui.evaluate.prefetch import Need, Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.worker import ChildFailed
 from akg_tui.evaluate.reference import Reference
-from akg_tui.evaluate.statistics import CONFIRMING, MAIN, Schedule, Standing
+from akg_tui.evaluate.statistics import CONFIRMING, MAIN, Schedule, SingleCalls, Standing
 from akg_tui.evaluate.targets import roofline
 from akg_tui.evaluate.targets.roofline import Level
-from akg_tui.evaluate.timing_samples import ClusterRunner, Memory, Side, SingleCalls
+from akg_tui.evaluate.timing_samples import ClusterRunner, Memory, Side
 
 LEAST_CLUSTERS = 4
 SINGLE_CALL_CLUSTERS = 12
@@ -43,7 +43,8 @@ UNSHOWN = "one input at a time the gain was not shown beyond doubt, so it does n
 
 PRECISE_EVERY = 4
 FORKED_AHEAD = 8
-"""For how many clusters children are forked at once when a look has left the ratio open."""
+"""For how many clusters children are forked at once, which is faster, when a look has left the
+ratio open."""
 
 SPARES = 2 * MAIN.looks[0].clusters
 """The fewest children that a comparison needs."""
@@ -66,23 +67,18 @@ class TimingResult:
     sampled_s: float = 0.0
 
 
-@dataclass(frozen=True)
-class KernelPair:
-    """The two kernels of a comparison; without an incumbent the reference is the baseline."""
-
-    kernel: str
-    incumbent: str | None
-    held: Sequence[Bound]
-    call_s: float
-    """About how long a call of the candidate takes."""
-
-
 @dataclass
 class TimingStage:
     """One comparison; `found` is filled as it goes, so that a failure keeps what was found.
 
     Parameters
     ----------
+    incumbent
+        Without one the reference is the baseline.
+    held
+        The bounds of the candidate's results.
+    call_s
+        About how many seconds a call of the candidate takes.
     report
         Called with the stage, clusters done, clusters until the next look, and the estimate.
     precise
@@ -94,9 +90,12 @@ class TimingStage:
     pool: ChildPool
     reference: Reference
     prefetched: Prefetched
-    kernels: KernelPair
     found: TimingResult
     _: KW_ONLY
+    kernel: str
+    incumbent: str | None
+    held: Sequence[Bound]
+    call_s: float
     levels: Sequence[Level]
     report: Callable[[str, int, int, Interval | None], None]
     precise: float | None
@@ -120,7 +119,7 @@ class TimingStage:
             The candidate failed in a timed call, or is faster than memory allows.
         """
         self.report("time", 0, MAIN.looks[0].clusters, None)
-        calls, pairs = self._sizes((self._baseline_seconds(), self.kernels.call_s))
+        calls, pairs = self._sizes(self._baseline_seconds(), self.call_s)
         if calls[0] != calls[1]:
             calls, pairs = self._sized_again(calls, pairs)
         if calls[0] != calls[1]:
@@ -149,25 +148,21 @@ class TimingStage:
         with self._cluster_runner(calls, pairs, strict=False) as runner:
             cluster = runner.run_cluster()
             self.found.sampled_s += runner.sampled_s
-        return self._sizes((cluster.baseline_s, cluster.candidate_s))
+        return self._sizes(cluster.baseline_s, cluster.candidate_s)
 
     def _run_until_decided(self, runner: ClusterRunner) -> Standing:
         """Run clusters until the ratio is decided or the budget is spent."""
-        stop = time.monotonic() + self._timing.budget_s
-        watch = Watch(Machine())
-        values: list[float] = []
-        while True:
-            spent = self._run_cluster(runner, watch, values, MAIN, stop)
+        for values, spent in self._clusters(runner, MAIN, self._timing.budget_s):
             count = len(values)
             self.report("time", count, MAIN.next(count).clusters, self.found.ratio)
             if statistics.is_hopeless(values, self._goal):
                 self.found.ratio = statistics.early_interval(values)
-                self._record_noise(watch, values)
-                return Standing.FUTILE
+                self._record_noise(values)
+                break
             look = MAIN.final(count) if spent else MAIN.at(count)
             if look is None:
                 continue
-            self._record_noise(watch, values)
+            self._record_noise(values)
             least = statistics.STEADY_CLUSTERS if self.found.noise else 0
             standing = statistics.standing(values, look, self._goal, least=least)
             if standing is Standing.FASTER:
@@ -177,26 +172,25 @@ class TimingStage:
                 return Standing.FASTER
             if standing is Standing.FUTILE or spent or look is MAIN.last:
                 return standing
-            self._fork_ahead(MAIN.next(count).clusters - count)
+            self.pool.fork_spares(2 * min(MAIN.next(count).clusters - count, FORKED_AHEAD))
+        return Standing.FUTILE
 
     def _confirm(self, runner: ClusterRunner) -> None:
         """Measure a gain again; it holds if the lower bound is above 1 in time."""
-        stop = time.monotonic() + CONFIRM_SHARE * self._timing.budget_s
-        watch = Watch(Machine())
-        values: list[float] = []
         least = statistics.STEADY_CLUSTERS if self.found.noise else 0
         self.found.confirmation = Confirmation(None, agrees=False)
-        while True:
-            spent = self._run_cluster(runner, watch, values, CONFIRMING, stop)
+        budget_s = CONFIRM_SHARE * self._timing.budget_s
+        for values, spent in self._clusters(runner, CONFIRMING, budget_s):
             count = len(values)
             self.report("confirm", count, CONFIRMING.next(count).clusters, self.found.ratio)
             look = CONFIRMING.final(count) if spent else CONFIRMING.at(count)
             if look is None:
                 continue
-            standing = statistics.confirms(values, look, least=0 if spent else least)
+            least = 0 if spent else least
+            standing = statistics.standing(values, look, 0.0, CONFIRMING, least=least)
             agreed = standing is Standing.FASTER
             if agreed:
-                standing = self._single_call_standing(look.alpha)
+                standing = statistics.single_call_standing(self._single_calls, look.alpha)
             interval = statistics.ratio_interval(values, look.alpha)
             self.found.confirmation = Confirmation(interval, standing is Standing.FASTER)
             # Single calls are few and noisy: a gain that only they leave open gets more clusters.
@@ -205,97 +199,75 @@ class TimingStage:
                 if agreed and standing is Standing.OPEN:
                     self.found.noise += (UNSHOWN,)
                 return
-            self._fork_ahead(CONFIRMING.next(count).clusters - count)
+            self.pool.fork_spares(2 * min(CONFIRMING.next(count).clusters - count, FORKED_AHEAD))
 
     def _run_until_precise(self, runner: ClusterRunner) -> Standing:
         """Run clusters until the interval is narrow enough, or the budget is spent."""
-        stop = time.monotonic() + self._timing.budget_s
-        watch = Watch(Machine())
-        values: list[float] = []
-        while True:
-            spent = self._run_cluster(runner, watch, values, None, stop)
+        for values, spent in self._clusters(runner, None, self._timing.budget_s):
             count = len(values)
             due = max(statistics.PRECISE_LEAST, -(-count // PRECISE_EVERY) * PRECISE_EVERY)
             self.report("time", count, due, self.found.ratio)
             if count == due or spent:
-                self._record_noise(watch, values)
-                ratio = self.found.ratio
-                sharp = ratio is not None and statistics.half_width(ratio) <= (self.precise or 0)
+                self._record_noise(values)
+                found, most = self.found.ratio, self.precise or 0.0
+                sharp = found is not None and (found.high - found.low) / 2 / found.ratio <= most
                 steady = not self.found.noise or count >= statistics.STEADY_CLUSTERS
                 if (sharp and steady) or spent or count >= statistics.PRECISE_MOST:
-                    return Standing.OPEN
-
-    def _fork_ahead(self, clusters: int) -> None:
-        """Fork children for clusters to come, many at once, which is faster."""
-        self.pool.fork_spares(2 * min(clusters, FORKED_AHEAD))
-
-    def _single_call_standing(self, alpha: float = statistics.CONFIRM_ALPHA) -> Standing:
-        return statistics.single_call_standing(
-            [each.log_ratio for each in self._single_calls],
-            [each.expected for each in self._single_calls],
-            [each.together for each in self._single_calls],
-            alpha,
-        )
+                    break
+        return Standing.OPEN
 
     def _require_single_call_gain(self) -> None:
         """Report the ratio of single calls if they disprove the gain of whole samples."""
         found = self.found
-        gains = found.ratio is not None and found.ratio.ratio > 1
-        if (
-            not gains
-            or not self._single_calls
-            or self._single_call_standing() is not Standing.FUTILE
-        ):
+        if found.ratio is None or found.ratio.ratio <= 1 or not self._single_calls:
+            return
+        if statistics.single_call_standing(self._single_calls) is not Standing.FUTILE:
             return
         single = [each.log_ratio for each in self._single_calls]
         ratio = statistics.ratio_interval(single, statistics.SINGLE_CALL_ALPHA)
-        if found.ratio is not None:
-            found.noise = (
-                *found.noise,
-                f"with several inputs at hand the ratio was {digits(found.ratio.ratio)}, one at a "
-                f"time it is {digits(ratio.ratio)}, and that counts",
-            )
+        found.noise += (
+            f"with several inputs at hand the ratio was {digits(found.ratio.ratio)}, one at a "
+            f"time it is {digits(ratio.ratio)}, and that counts",
+        )
         found.ratio = ratio
-        again = found.confirmation.ratio if found.confirmation is not None else None
-        if again is not None:
+        if found.confirmation is not None and (again := found.confirmation.ratio) is not None:
             found.confirmation = Confirmation(ratio, again.low > 1 and ratio.low > 1)
 
-    def _run_cluster(
-        self,
-        runner: ClusterRunner,
-        watch: Watch,
-        values: list[float],
-        schedule: Schedule | None,
-        stop: float,
-    ) -> bool:
-        """Run one cluster; return whether the budget is spent."""
-        before = runner.sampled_s
-        cluster = runner.run_cluster()
-        values.append(cluster.log_ratio)
-        if cluster.single_calls is not None:
-            self._single_calls.append(cluster.single_calls)
-        watch.cluster(cluster.cpu_wait_s, runner.sampled_s)
+    def _clusters(
+        self, runner: ClusterRunner, schedule: Schedule | None, budget_s: float
+    ) -> Iterator[tuple[list[float], bool]]:
+        """Run clusters; yield their log ratios so far, and whether the budget is spent."""
+        stop = time.monotonic() + budget_s
+        self._watch = Watch(Machine())
+        values: list[float] = []
         found = self.found
-        found.clusters += 1
-        found.samples += cluster.pairs
-        found.sampled_s += runner.sampled_s - before
-        self._candidate_s.append(cluster.candidate_s)
-        self._baseline_s.append(cluster.baseline_s)
-        found.candidate_ms = median(self._candidate_s) * 1e3
-        found.baseline_ms = median(self._baseline_s) * 1e3
-        if schedule is not CONFIRMING and len(values) > 1:
-            alpha = schedule.final(len(values)).alpha if schedule else statistics.PRECISE_ALPHA
-            found.ratio = statistics.ratio_interval(values, alpha)
-        enough = time.monotonic() >= stop or 0 < self.samples <= found.samples
-        return len(values) >= LEAST_CLUSTERS and enough
+        while True:
+            before = runner.sampled_s
+            cluster = runner.run_cluster()
+            values.append(cluster.log_ratio)
+            if cluster.single_calls is not None:
+                self._single_calls.append(cluster.single_calls)
+            self._watch.cluster(cluster.cpu_wait_s, runner.sampled_s)
+            found.clusters += 1
+            found.samples += cluster.pairs
+            found.sampled_s += runner.sampled_s - before
+            self._candidate_s.append(cluster.candidate_s)
+            self._baseline_s.append(cluster.baseline_s)
+            found.candidate_ms = median(self._candidate_s) * 1e3
+            found.baseline_ms = median(self._baseline_s) * 1e3
+            if schedule is not CONFIRMING and len(values) > 1:
+                alpha = schedule.final(len(values)).alpha if schedule else statistics.PRECISE_ALPHA
+                found.ratio = statistics.ratio_interval(values, alpha)
+            enough = time.monotonic() >= stop or 0 < self.samples <= found.samples
+            yield values, len(values) >= LEAST_CLUSTERS and enough
 
-    def _record_noise(self, watch: Watch, values: Sequence[float]) -> None:
+    def _record_noise(self, values: Sequence[float]) -> None:
         """Record what disturbed the machine, and how large a gain could have been seen."""
         found = self.found
         found.deviation = statistics.trimmed_mean(values).deviation
         alpha = MAIN.final(len(values)).alpha
         found.detectable = statistics.detectable_gain(values, alpha, self._timing.min_gain)
-        found.noise = watch.disturbances(self._baseline_s)
+        found.noise = self._watch.disturbances(self._baseline_s)
 
     def _check_roofline(self) -> None:
         """Compare the candidate's time with the memory bandwidth; refuse an impossible time."""
@@ -326,17 +298,16 @@ class TimingStage:
             checkable=max(turns, int(CHECKABLE * count)),
             at_least=(timing_samples.PAIRS_LEAST + timing_samples.WARMUPS) * max(calls),
         )
-        draw = self.prefetched.timed(need)
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(contextlib.closing(draw))
-            baseline = stack.enter_context(contextlib.closing(self._baseline_side(calls[0])))
-            plan = self.reference.kernel_plan(self.kernels.kernel, self._filename, calls[1])
-            candidate = timing_samples.make_side("candidate", plan, calls[1])
-            stack.enter_context(contextlib.closing(candidate))
+        plan = self.reference.kernel_plan(self.kernel)
+        with (
+            contextlib.closing(self.prefetched.timed(need)) as draw,
+            contextlib.closing(self._baseline_side(calls[0])) as baseline,
+            contextlib.closing(Side("candidate", plan, calls[1])) as candidate,
+        ):
             runner = ClusterRunner(
                 self.pool,
                 draw,
-                self.kernels.held,
+                self.held,
                 baseline=baseline,
                 candidate=candidate,
                 state=self.reference.state,
@@ -349,51 +320,33 @@ class TimingStage:
             runner.measure_fixed_cost()
             yield runner
 
-    def _sizes(self, seconds: tuple[float, float]) -> tuple[tuple[int, int], int]:
-        """Return the calls in a sample of either side, and the sample pairs in a cluster.
-
-        `seconds` are those of a call of the baseline and of the candidate.
-        """
-        baseline_s, candidate_s = seconds
+    def _sizes(self, baseline_s: float, candidate_s: float) -> tuple[tuple[int, int], int]:
         known = self.reference.description
         item_bytes = known.inputs.size + known.outputs.size
-        calls = timing_samples.calls_of_both(seconds, item_bytes)
-        pair_s = baseline_s * calls[0] + candidate_s * calls[1]
-        return calls, timing_samples.pairs_per_cluster(pair_s, max(calls), item_bytes)
+        return timing_samples.sample_sizes(baseline_s, candidate_s, item_bytes)
 
     def _baseline_side(self, calls: int) -> Side:
-        if self.kernels.incumbent is None:
+        if self.incumbent is None:
             known = self.reference.description
-            plan = self.reference.plan(inputs=known.inputs, outputs=known.outputs)
-            return timing_samples.make_side("reference", plan, calls, FailureKind.REFERENCE)
-        # The same file name as the candidate's: the sides must differ in their text only.
-        plan = self.reference.kernel_plan(self.kernels.incumbent, self._filename, calls)
-        return timing_samples.make_side("incumbent", plan, calls, FailureKind.JUDGE)
+            plan = self.reference.plan(known.inputs, known.outputs)
+            return Side("reference", plan, calls, FailureKind.REFERENCE)
+        plan = self.reference.kernel_plan(self.incumbent)
+        return Side("incumbent", plan, calls, FailureKind.JUDGE)
 
     def _baseline_seconds(self) -> float:
         """Return about how many seconds a baseline call takes; kept, as it only sizes samples."""
-        text = self.kernels.incumbent
-        if text not in self.memory.call_s:
-            self.memory.call_s[text] = self._call_baseline()
-        return self.memory.call_s[text]
-
-    def _call_baseline(self) -> float:
-        side = self._baseline_side(1)
-        with (
-            contextlib.closing(side),
-            side.blamed(),
-            # It may not have been built yet since this judge started.
-            self.pool.child(side.plan.source, builds=True) as worker,
-        ):
-            timing_samples.load_side(self.pool, worker, side, self.reference.state)
-            self.pool.await_load(worker)
-            sample = self.reference.sample
-            limit_s = self._timing.call_timeout_s
-            return min(
-                timing_samples.call_once(side, worker, sample, 0, limit_s)
-                for _ in range(CALIBRATING_CALLS)
-            )
-
-    @property
-    def _filename(self) -> str:
-        return self.pool.task.files.editable
+        known = self.memory.call_s
+        if self.incumbent not in known:
+            with (
+                contextlib.closing(self._baseline_side(1)) as side,
+                side.blamed(),
+                # It may not have been built yet since this judge started.
+                self.pool.child(side.plan.source, builds=True) as worker,
+            ):
+                side.send_plan(worker, self.reference.state)
+                self.pool.await_load(worker)
+                known[self.incumbent] = min(
+                    side.timed_call(self.reference.sample, [0], self._timing.call_timeout_s)
+                    for _ in range(CALIBRATING_CALLS)
+                )
+        return known[self.incumbent]

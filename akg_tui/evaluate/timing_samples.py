@@ -7,7 +7,7 @@ kernel's memory. The clock is the judge's.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import itertools
 import math
 import os
 import random
@@ -19,18 +19,19 @@ from dataclasses import KW_ONLY, dataclass, field
 import msgspec
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate import correctness
 from akg_tui.evaluate.child import tensor_layout as layouts
-from akg_tui.evaluate.child.protocol import REPORT_BYTES, Plan
-from akg_tui.evaluate.child.tensor_layout import Layout, TensorSlot
+from akg_tui.evaluate.child.protocol import REPORT_BYTES, Layout, Op, Plan
 from akg_tui.evaluate.correctness import Bound
 from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.child_pool import ChildPool, blamed_on
 from akg_tui.evaluate.processes.shared_memory import SharedMemory, SharedMemoryPool
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 from akg_tui.evaluate.reference import Draw
+from akg_tui.evaluate.statistics import SingleCalls
 from akg_tui.evaluate.targets.cpu import processors
 
 SAMPLE_S = 0.002
@@ -60,125 +61,106 @@ FIXED_SAMPLES = 15
 FIXED_SHARE = 0.5
 FIXED_LASTS_S = 30.0
 EQUAL_CALLS_UP_TO = 4.0
+CHANGED_INPUTS = "the kernel changed its inputs"
 
 
-def calls_per_sample(call_s: float, item_bytes: int) -> int:
-    """Return how many calls make a sample long enough to time, within the pool's bound."""
-    wanted = math.ceil(SAMPLE_S / max(call_s, 1e-9))
-    fitting = POOL_BYTES // (max(item_bytes, 1) * (WARMUPS + PAIRS_LEAST))
-    return max(1, min(wanted, CALLS_LIMIT, fitting))
+def sample_sizes(
+    baseline_s: float, candidate_s: float, item_bytes: int
+) -> tuple[tuple[int, int], int]:
+    """Return the calls in a sample of either side, and the sample pairs in a cluster.
 
-
-def calls_of_both(seconds: tuple[float, float], item_bytes: int) -> tuple[int, int]:
-    """Return the calls in a sample of either side.
-
-    Both get the same number if their times are near enough, because the number of inputs in a
-    sample decides how much of them a cache can hold.
+    A sample is long enough to time, within the pool's bound. Both sides get the same number of
+    calls if their times are near enough, because the number of inputs in a sample decides how much
+    of them a cache can hold.
     """
+    seconds = (baseline_s, candidate_s)
     slow, fast = max(seconds), max(min(seconds), 1e-9)
     if slow / fast <= EQUAL_CALLS_UP_TO:
         seconds = (fast, fast)
-    first, second = (calls_per_sample(value, item_bytes) for value in seconds)
-    return first, second
+    items = POOL_BYTES // max(item_bytes, 1)
+    fitting = min(CALLS_LIMIT, items // (WARMUPS + PAIRS_LEAST))
+    baseline, candidate = (
+        max(1, min(math.ceil(SAMPLE_S / max(call_s, 1e-9)), fitting)) for call_s in seconds
+    )
+    pair_s = max(baseline_s * baseline + candidate_s * candidate, 1e-9)
+    pairs = min(PAIRS, int(CLUSTER_S / pair_s), items // max(baseline, candidate) - WARMUPS_MOST)
+    return (baseline, candidate), max(PAIRS_LEAST, pairs)
 
 
-def pairs_per_cluster(sample_s: float, calls: int, item_bytes: int) -> int:
-    """Return how many sample pairs a cluster has; `sample_s` is what one pair takes."""
-    fitting = POOL_BYTES // (max(item_bytes, 1) * calls) - WARMUPS_MOST
-    return max(PAIRS_LEAST, min(PAIRS, int(CLUSTER_S / max(sample_s, 1e-9)), fitting))
-
-
-@dataclass
 class Side:
-    """One of the two kernels: its plan, the calls in a sample, and its memory.
+    """One of the two kernels: its plan, the calls in a sample, and memory for their arguments.
 
     `fault` is the kind of error that a failure of this side is: None for the candidate, whose
     failure is the result of the evaluation.
     """
 
-    name: str
-    plan: Plan
-    calls: int
-    report: SharedMemory
-    inputs: SharedMemory
-    addresses: SharedMemory
-    results: Results
-    fault: FailureKind | None = None
+    def __init__(
+        self, name: str, plan: Plan, calls: int = 1, fault: FailureKind | None = None
+    ) -> None:
+        if plan.inputs is None or plan.outputs is None:
+            raise ValueError("a plan without arguments can't be called")
+        self.name = name
+        self.plan = msgspec.structs.replace(plan, slots=calls)
+        self.calls = calls
+        self._fault = fault
+        self._results = Results(plan.outputs, plan.strides)
+        self._report = SharedMemory(REPORT_BYTES if plan.kind == "reference" else 0)
+        self._inputs = SharedMemory(calls * plan.inputs.size)
+        self._addresses = SharedMemory(calls * layouts.address_format(plan.outputs).size)
+        self.worker: Worker
+        """The child that has the plan."""
 
-    @contextlib.contextmanager
-    def blamed(self) -> Iterator[None]:
+    def blamed(self) -> contextlib.AbstractContextManager[None]:
         """Attribute a failure inside the block to this side."""
-        with contextlib.ExitStack() as stack:
-            if self.fault is not None:
-                stack.enter_context(blamed_on(self.fault, self.name))
-            yield
+        return blamed_on(self._fault, self.name) if self._fault else contextlib.nullcontext()
+
+    def send_plan(self, worker: Worker, state: SharedMemory, op: Op = Op.LOAD) -> None:
+        """Send the plan to a child, without waiting for it to be loaded."""
+        self.worker = worker
+        worker.send_content(op, self.plan, self._report, state, self._inputs, self._addresses)
+
+    def fill(self, slot: int, draw: Draw, item: int) -> None:
+        """Copy an item's arguments into a slot, while the child is stopped."""
+        self._slot(slot, draw)[:] = draw.input_bytes(item)
+
+    def kept_arguments(self, slot: int, draw: Draw, item: int) -> bool:
+        """Return whether a call left its arguments unchanged."""
+        return np.array_equal(self._slot(slot, draw), draw.input_bytes(item))
+
+    def results(self, slot: int = 0) -> list[torch.Tensor]:
+        """Return the results of a call of the stopped child, valid until others are read.
+
+        Their shapes and dtypes are the reference's.
+        """
+        return self._results.read(self.worker, self._addresses, slot)
+
+    def timed_call(self, draw: Draw, items: Sequence[int], timeout_s: float) -> float:
+        """Call the kernel on items, `timeout_s` each at most; return seconds, fixed cost included.
+
+        The child is stopped afterwards.
+        """
+        for slot, item in enumerate(items):
+            self.fill(slot, draw, item)
+        nanoseconds = self.worker.timed_call(len(items), len(items) * timeout_s)
+        self.worker.await_stop()
+        return nanoseconds / 1e9
 
     def move(self, memory_pool: SharedMemoryPool) -> None:
         """Take other memory, because its addresses can favour one side."""
         self.close()
         # A new process must not see what the last one left in these.
-        self.report = SharedMemory(self.report.size)
-        self.addresses = SharedMemory(self.addresses.size)
-        self.inputs = memory_pool.take(self.inputs.size)
+        self._report = SharedMemory(self._report.size)
+        self._addresses = SharedMemory(self._addresses.size)
+        self._inputs = memory_pool.take(self._inputs.size)
 
     def close(self) -> None:
         """Give the memory back."""
-        for block in (self.report, self.inputs, self.addresses):
+        for block in (self._report, self._inputs, self._addresses):
             block.close()
 
-
-def make_side(name: str, plan: Plan, calls: int, fault: FailureKind | None = None) -> Side:
-    """Return a side whose memory holds the arguments of one sample."""
-    outputs = plan.outputs
-    if plan.inputs is None or outputs is None:
-        raise ValueError("a plan without arguments can't be called")
-    report = SharedMemory(REPORT_BYTES if plan.kind == "reference" else 0)
-    inputs = SharedMemory(calls * plan.inputs.size)
-    addresses = SharedMemory(calls * layouts.address_format(outputs).size)
-    plan = msgspec.structs.replace(plan, slots=calls)
-    return Side(name, plan, calls, report, inputs, addresses, Results(outputs, plan.strides), fault)
-
-
-def load_side(pool: ChildPool, worker: Worker, side: Side, state: SharedMemory) -> None:
-    """Send a side's plan to its child, without waiting for it to be loaded."""
-    pool.send_plan(worker, side.plan, side.report, state, side.inputs, side.addresses)
-
-
-def fill(side: Side, slot: int, draw: Draw, item: int) -> None:
-    """Copy an item's arguments into a slot of a side whose process is stopped."""
-    size = draw.description.inputs.size
-    side.inputs.bytes[slot * size : (slot + 1) * size] = draw.inputs.bytes[
-        item * size : (item + 1) * size
-    ]
-
-
-def results(side: Side, worker: Worker, slot: int) -> list[torch.Tensor]:
-    """Return the results of a call of a stopped side, valid until others are read.
-
-    Their shapes and dtypes are the reference's.
-    """
-    return side.results.read(worker, side.addresses, slot)
-
-
-def call_once(side: Side, worker: Worker, draw: Draw, item: int, limit_s: float) -> float:
-    """Call a side on one item; return seconds, fixed cost included."""
-    fill(side, 0, draw, item)
-    nanoseconds = worker.timed_call(1, limit_s)
-    worker.await_stop()
-    return nanoseconds / 1e9
-
-
-def keeps_arguments(side: Side, slot: int, draw: Draw, item: int) -> bool:
-    """Return whether a call left its arguments unchanged."""
-    size = draw.description.inputs.size
-    given = draw.inputs.bytes[item * size : (item + 1) * size]
-    return np.array_equal(side.inputs.bytes[slot * size : (slot + 1) * size], given)
-
-
-def require_unchanged_arguments(*, kept: bool) -> None:
-    """Raise ChildFailed if a call changed its arguments."""
-    if not kept:
-        raise ChildFailed(FailureKind.WRONG, "the kernel changed its inputs")
+    def _slot(self, slot: int, draw: Draw) -> NDArray[np.uint8]:
+        size = draw.description.inputs.size
+        return self._inputs.bytes[slot * size : (slot + 1) * size]
 
 
 @contextlib.contextmanager
@@ -207,10 +189,19 @@ class Returned:
     item: int
     kept_arguments: bool
 
-    @property
-    def size(self) -> int:
-        """The size of the results in bytes."""
-        return sum(tensor.nbytes for tensor in self.results)
+
+@dataclass
+class RunningSide:
+    """A side in one cluster: the items left to call it on, and what its samples took.
+
+    From the turn `due` on, the next sample with a known result is checked.
+    """
+
+    side: Side
+    due: int
+    items: list[int]
+    samples_s: list[float] = field(default_factory=list)
+    single_calls_s: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -229,21 +220,6 @@ class Cluster:
     single_calls: SingleCalls | None = None
 
 
-@dataclass(frozen=True)
-class SingleCalls:
-    """Times of samples of one call, whose input is the only one in memory.
-
-    The inputs of a longer sample lie in memory together, so a kernel could compute all of them in
-    its first call, which gains nothing in single calls. `expected` is the log ratio of an honest
-    kernel: that of whole samples, less what the baseline takes longer in a single call.
-    """
-
-    log_ratio: float
-    expected: float
-    together: float
-    """The log ratio of the whole samples in the same processes."""
-
-
 @dataclass
 class Memory:
     """What a judge remembers from one comparison to the next: sizes, never results.
@@ -254,13 +230,6 @@ class Memory:
 
     fixed_s: dict[int, tuple[float, float]] = field(default_factory=dict)
     call_s: dict[str | None, float] = field(default_factory=dict)
-
-    def fixed(self, calls: int) -> float | None:
-        """Return a fixed cost in seconds; None if it was not measured lately."""
-        measured = self.fixed_s.get(calls)
-        if measured is None or time.monotonic() - measured[1] > FIXED_LASTS_S:
-            return None
-        return measured[0]
 
 
 @dataclass
@@ -299,24 +268,22 @@ class ClusterRunner:
 
         The cost depends on machine and data, not on the kernels, so a recent one is used again.
         """
-        wanted = {self.baseline.calls, self.candidate.calls} | (
-            {1} if self._single_calls else set()
-        )
-        wanted = {calls for calls in wanted if self.memory.fixed(calls) is None}
+        sizes = {self.baseline.calls, self.candidate.calls, *([1] if self._single_calls else [])}
+        oldest, never = time.monotonic() - FIXED_LASTS_S, (0.0, -math.inf)
+        wanted = {calls for calls in sizes if self.memory.fixed_s.get(calls, never)[1] < oldest}
         if not wanted:
             return
         wide = max(self.baseline, self.candidate, key=lambda side: side.calls)
         plan = msgspec.structs.replace(wide.plan, kind="idle", source="")
-        idle = dataclasses.replace(wide, name="idle process", plan=plan, fault=FailureKind.JUDGE)
-        with idle.blamed(), self.pool.child("") as worker:
-            load_side(self.pool, worker, idle, self.state)
+        idle = Side("idle process", plan, wide.calls, FailureKind.JUDGE)
+        with contextlib.closing(idle), idle.blamed(), self.pool.child("") as worker:
+            idle.send_plan(worker, self.state)
             self.pool.await_load(worker)
             self.pool.await_idle()
-            with self._pinned([worker]):
+            with pinned([worker], self._cpus()):
                 for calls in wanted:
-                    taken = [
-                        worker.timed_call(calls, self._limit_s(calls)) for _ in range(FIXED_SAMPLES)
-                    ]
+                    limit_s = calls * self._timeout_s
+                    taken = [worker.timed_call(calls, limit_s) for _ in range(FIXED_SAMPLES)]
                     median = statistics.median(taken[WARMUPS:]) / 1e9
                     self.memory.fixed_s[calls] = (median, time.monotonic())
 
@@ -327,109 +294,78 @@ class ClusterRunner:
         for side in sides:
             side.move(self.memory_pool)
         with self.pool.children([side.plan.source for side in sides]) as children:
-            workers = {side.name: child for side, child in zip(sides, children, strict=True)}
             # Both load at the same time; afterwards one runs at a time.
+            for side, worker in zip(sides, children, strict=True):
+                with side.blamed():
+                    side.send_plan(worker, self.state)
+            span = WARMUPS + self.pairs
+            both = [RunningSide(s, self._due(0, span), self._order(s.calls)) for s in sides]
             for side in sides:
                 with side.blamed():
-                    load_side(self.pool, workers[side.name], side, self.state)
-            orders = {side.name: self._order(side.calls) for side in sides}
-            for side in sides:
-                with side.blamed():
-                    self.pool.await_load(workers[side.name])
-            for side in sides:
-                with side.blamed():
-                    workers[side.name].await_stop()
+                    self.pool.await_load(side.worker)
+                    side.worker.await_stop()
             self.pool.await_idle()
-            with self._pinned(children):
+            with pinned(children, self._cpus()):
                 cpu_wait_s = -_cpu_wait_s(children)
-                taken, warm = self._alternate(sides, workers, orders)
-                single = self._time_single_calls(sides, workers, orders)
+                warm = self._time_pairs(both)
+                for _ in range(self._single_calls):
+                    self._take_turn(both, 0, single=True)
                 for side in sides:
                     with side.blamed():
-                        workers[side.name].check_stopped()
+                        side.worker.check_stopped()
                 cpu_wait_s += _cpu_wait_s(children)
         # Compared while the two processes end, for which the next pair would wait anyway.
         self._compare()
-        ours, theirs = taken[self.candidate.name][warm:], taken[self.baseline.name][warm:]
-        return self._summary(theirs, ours, cpu_wait_s, single)
+        candidate, baseline = sorted(both, key=lambda each: each.side is self.baseline)
+        return self._summary(baseline, candidate, warm, cpu_wait_s)
 
-    def _time_single_calls(
-        self, sides: list[Side], workers: dict[str, Worker], orders: dict[str, list[int]]
-    ) -> dict[str, list[float]]:
-        """Time single calls of both sides in turns; return what they took."""
-        taken: dict[str, list[float]] = {side.name: [] for side in sides}
-        for _ in range(self._single_calls):
-            self.rng.shuffle(sides)
-            for side in sides:
-                items = [orders[side.name].pop()]
-                with side.blamed():
-                    seconds = self._sample(side, workers[side.name], items, self._checkable(items))
-                taken[side.name].append(seconds)
-                self.sampled_s += seconds
-            self._compare(above=RETURNED_BYTES)
-        return taken
-
-    def _alternate(
-        self, sides: list[Side], workers: dict[str, Worker], orders: dict[str, list[int]]
-    ) -> tuple[dict[str, list[float]], int]:
-        """Time both sides in turns; return their samples and how many of them warmed up."""
-        taken: dict[str, list[float]] = {side.name: [] for side in sides}
-        # Without `strict` one sample of each side is checked, and a kernel can't know which. A
-        # KEEP needs a strict run as well, because a kernel can notice the time that a check takes.
-        due = {side.name: self._due(0, WARMUPS + self.pairs) for side in sides}
+    def _time_pairs(self, both: list[RunningSide]) -> int:
+        """Time both sides in turns; return how many of their samples warmed up."""
         turn = warm = 0
         while turn < warm + self.pairs:
-            self.rng.shuffle(sides)
-            for side in sides:
-                items = [orders[side.name].pop() for _ in range(side.calls)]
-                checked = self._checkable(items) if turn >= due[side.name] else None
-                if checked is not None and not self.strict:
-                    due[side.name] = self.draw.count
-                with side.blamed():
-                    seconds = self._sample(side, workers[side.name], items, checked)
-                taken[side.name].append(seconds)
-                self.sampled_s += seconds
-            self._compare(above=RETURNED_BYTES)
+            self._take_turn(both, turn)
             turn += 1
-            if turn == warm + 1 and warm < self._warmups and _is_warming(taken, turn):
+            if turn == warm + 1 and warm < self._warmups and _is_warming(both, turn):
                 warm = turn
                 # The check falls on a sample that counts, however long a kernel warms up.
-                due = {side.name: self._due(turn, self.pairs) for side in sides}
-        return taken, warm
+                for each in both:
+                    each.due = self._due(turn, self.pairs)
+        return warm
 
     def _due(self, turn: int, span: int) -> int:
-        """Return the turn from which on a sample of a side is checked."""
+        """Return the turn from which on a sample of a side is checked.
+
+        Without `strict` one sample of each side is checked, and a kernel can't know which. A KEEP
+        needs a strict run as well, because a kernel can notice the time that a check takes.
+        """
         return 0 if self.strict else turn + self.rng.randrange(span)
 
-    def _checkable(self, items: Sequence[int]) -> int | None:
-        """Return one of the slots whose results are known, or None."""
-        known = [slot for slot, item in enumerate(items) if item < self.draw.checkable]
-        return self.rng.choice(known) if known else None
+    def _take_turn(self, both: list[RunningSide], turn: int, *, single: bool = False) -> None:
+        """Time a sample of either side, or a `single` call, on items that are new to it.
 
-    def _sample(
-        self, side: Side, worker: Worker, items: Sequence[int], checked: int | None
-    ) -> float:
-        """Time one sample on items that this process has not seen; return seconds.
-
-        In the slot `checked` results and arguments are compared with what they must be. Nothing
-        marks that slot beforehand, or the child could compute for it alone.
+        In one slot results and arguments are compared with what they must be. Nothing marks that
+        slot beforehand, or the child could compute for it alone.
         """
-        for slot, item in enumerate(items):
-            fill(side, slot, self.draw, item)
-        nanoseconds = worker.timed_call(len(items), self._limit_s(len(items)))
-        worker.await_stop()
-        if checked is not None:
-            self._check(side, worker, checked, items[checked])
-        return nanoseconds / 1e9
-
-    def _check(self, side: Side, worker: Worker, slot: int, item: int) -> None:
-        ours = [tensor.clone() for tensor in results(side, worker, slot)]
-        kept = keeps_arguments(side, slot, self.draw, item)
-        self._returned.append(Returned(side, ours, item, kept))
+        self.rng.shuffle(both)
+        for each in both:
+            side = each.side
+            items = [each.items.pop() for _ in range(1 if single else side.calls)]
+            known = [slot for slot, item in enumerate(items) if item < self.draw.checkable]
+            with side.blamed():
+                seconds = side.timed_call(self.draw, items, self._timeout_s)
+                if known and turn >= each.due:
+                    slot = self.rng.choice(known)
+                    ours = [tensor.clone() for tensor in side.results(slot)]
+                    kept = side.kept_arguments(slot, self.draw, items[slot])
+                    self._returned.append(Returned(side, ours, items[slot], kept))
+                    each.due = 0 if self.strict else self.draw.count
+            (each.single_calls_s if single else each.samples_s).append(seconds)
+            self.sampled_s += seconds
+        self._compare(above=RETURNED_BYTES)
 
     def _compare(self, *, above: int = 0) -> None:
         """Compare the results kept since the last call, if they are more than `above` bytes."""
-        if sum(each.size for each in self._returned) <= above:
+        if sum(tensor.nbytes for each in self._returned for tensor in each.results) <= above:
             return
         returned, self._returned = self._returned, []
         for each in returned:
@@ -439,38 +375,33 @@ class ClusterRunner:
                 if found.message:
                     message = f"{found.message} (in a timed call)"
                     raise ChildFailed(FailureKind.WRONG, message, found.detail)
-                require_unchanged_arguments(kept=each.kept_arguments)
+                if not each.kept_arguments:
+                    raise ChildFailed(FailureKind.WRONG, CHANGED_INPUTS)
 
     def _summary(
-        self,
-        baseline: list[float],
-        candidate: list[float],
-        cpu_wait_s: float,
-        single: dict[str, list[float]],
+        self, baseline: RunningSide, candidate: RunningSide, warm: int, cpu_wait_s: float
     ) -> Cluster:
-        ours = [self._net_call_s(value, self.candidate.calls) for value in candidate]
-        theirs = [self._net_call_s(value, self.baseline.calls) for value in baseline]
-        logs = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
+        ours = self._net_call_s(candidate.samples_s[warm:], candidate.side.calls)
+        theirs = self._net_call_s(baseline.samples_s[warm:], baseline.side.calls)
         baseline_s, candidate_s = statistics.median(theirs), statistics.median(ours)
-        log_ratio, single_calls = statistics.median(logs), None
+        log_ratio, single_calls = _median_log_ratio(theirs, ours), None
         if self._single_calls:
-            ours, theirs = (
-                [self._net_call_s(value, 1) for value in single[side.name]]
-                for side in (self.candidate, self.baseline)
-            )
+            ours = self._net_call_s(candidate.single_calls_s, 1)
+            theirs = self._net_call_s(baseline.single_calls_s, 1)
             single_call_s = statistics.median(theirs)
             cold_s = max(single_call_s - baseline_s, COLD_S)
             honest_s = candidate_s + cold_s
             # At most FIXED_SHARE of a short sample is taken off as fixed cost.
-            honest_s = self._net_call_s(honest_s + self.memory.fixed_s[1][0], 1)
+            (honest_s,) = self._net_call_s([honest_s + self.memory.fixed_s[1][0]], 1)
             expected = math.log(max(single_call_s, baseline_s + cold_s) / honest_s)
-            ratios = [math.log(b / c) for b, c in zip(theirs, ours, strict=True)]
-            single_calls = SingleCalls(statistics.median(ratios), expected, log_ratio)
-        return Cluster(log_ratio, len(logs), baseline_s, candidate_s, cpu_wait_s, single_calls)
+            single_calls = SingleCalls(_median_log_ratio(theirs, ours), expected, log_ratio)
+        pairs = len(candidate.samples_s) - warm
+        return Cluster(log_ratio, pairs, baseline_s, candidate_s, cpu_wait_s, single_calls)
 
-    def _net_call_s(self, sample_s: float, calls: int) -> float:
-        fixed = min(self.memory.fixed_s[calls][0], FIXED_SHARE * sample_s)
-        return (sample_s - fixed) / calls
+    def _net_call_s(self, samples_s: Sequence[float], calls: int) -> list[float]:
+        """Return the seconds of a call in each sample, without the fixed cost."""
+        fixed_s = self.memory.fixed_s[calls][0]
+        return [(value - min(fixed_s, FIXED_SHARE * value)) / calls for value in samples_s]
 
     def _order(self, calls: int) -> list[int]:
         """Return the items in reversed order of use, in random order.
@@ -491,16 +422,14 @@ class ClusterRunner:
         self.rng.shuffle(grouped)
         return rest + [item for sample in grouped for item in sample]
 
-    @contextlib.contextmanager
-    def _pinned(self, workers: Sequence[Worker]) -> Iterator[None]:
-        """Pin children to random CPUs: the same for both sides, others for the next cluster."""
+    def _cpus(self) -> list[int]:
+        """Return random CPUs: the same for both sides, others for the next cluster."""
         usable = processors()
-        cpus = self.rng.sample(usable, min(self.pool.task.timing.threads, len(usable)))
-        with pinned(workers, cpus):
-            yield
+        return self.rng.sample(usable, min(self.pool.task.timing.threads, len(usable)))
 
-    def _limit_s(self, calls: int) -> float:
-        return calls * self.pool.task.timing.call_timeout_s
+    @property
+    def _timeout_s(self) -> float:
+        return self.pool.task.timing.call_timeout_s
 
 
 def _cpu_wait_s(workers: Sequence[Worker]) -> float:
@@ -508,11 +437,15 @@ def _cpu_wait_s(workers: Sequence[Worker]) -> float:
     return sum(worker.cpu_wait_s() for worker in workers) + process_watch.cpu_wait_s("thread-self")
 
 
-def _is_warming(taken: dict[str, list[float]], turn: int) -> bool:
+def _is_warming(both: Sequence[RunningSide], turn: int) -> bool:
     """Return whether a side still becomes faster from sample to sample, after `turn` samples."""
-    if turn <= WARMUPS:
-        return True
-    return any(samples[-1] < (1 - WARMING) * min(samples[:-1]) for samples in taken.values())
+    return turn <= WARMUPS or any(
+        each.samples_s[-1] < (1 - WARMING) * min(each.samples_s[:-1]) for each in both
+    )
+
+
+def _median_log_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> float:
+    return statistics.median(math.log(b / c) for b, c in zip(baseline, candidate, strict=True))
 
 
 class Results:
@@ -536,30 +469,20 @@ class Results:
             The address can't be read, the strides have gaps or overlaps, or the stride class is
             worse than allowed (the check in a kernel's own process can't be trusted).
         """
-        claimed = self._address_format.unpack_from(addresses.map, slot * self._address_format.size)
+        at = slot * self._address_format.size
+        claimed = iter(self._address_format.unpack_from(addresses.map, at))
         found: list[torch.Tensor] = []
-        position = 0
         for index, tensor in enumerate(self._outputs.tensors):
-            address, *strides = claimed[position : position + 1 + len(tensor.shape)]
-            position += 1 + len(tensor.shape)
-            self._check(index, strides)
-            found.append(self._one(worker, tensor, address, strides))
+            address, *strides = itertools.islice(claimed, 1 + len(tensor.shape))
+            if tensor.bytes and not layouts.is_dense(tensor.shape, strides):
+                raise ChildFailed(FailureKind.WRONG, "a result has strides that have no meaning")
+            worst = self._worst[index]
+            if lies := layouts.worse_stride_class(tensor.shape, strides, worst):
+                raise ChildFailed(FailureKind.WRONG, layouts.stride_complaint(index, lies, worst))
+            worker.copy_out(address, self._read.data[tensor.offset :][: tensor.bytes])
+            # An axis of one element may have any stride.
+            steps = zip(tensor.shape, strides, strict=True)
+            known = tuple(stride if extent > 1 else 1 for extent, stride in steps)
+            lying = msgspec.structs.replace(tensor, stride=known) if tensor.bytes else tensor
+            found.append(layouts.view(lying, self._read, 0))
         return found
-
-    def _check(self, index: int, strides: Sequence[int]) -> None:
-        tensor, worst = self._outputs.tensors[index], self._worst[index]
-        if tensor.bytes and not layouts.is_dense(tensor.shape, strides):
-            raise ChildFailed(FailureKind.WRONG, "a result has strides that have no meaning")
-        if lies := layouts.worse_stride_class(tensor.shape, strides, worst):
-            raise ChildFailed(FailureKind.WRONG, layouts.stride_complaint(index, lies, worst))
-
-    def _one(
-        self, worker: Worker, tensor: TensorSlot, address: int, strides: Sequence[int]
-    ) -> torch.Tensor:
-        if not tensor.bytes:
-            return layouts.view(tensor, self._read, 0)
-        worker.copy_out(address, self._read.data[tensor.offset :][: tensor.bytes])
-        # An axis of one element may have any stride.
-        steps = zip(tensor.shape, strides, strict=True)
-        lies = tuple(stride if extent > 1 else 1 for extent, stride in steps)
-        return layouts.view(msgspec.structs.replace(tensor, stride=lies), self._read, 0)

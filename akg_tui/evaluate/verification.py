@@ -22,7 +22,7 @@ from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.targets.cpu import processors
-from akg_tui.evaluate.timing_samples import Side
+from akg_tui.evaluate.timing_samples import CHANGED_INPUTS, Side
 from akg_tui.evaluate.verification_inputs import Group, VerificationInput, VerificationInputs
 
 DRAWN = "as drawn"
@@ -89,6 +89,8 @@ class Verification:
     def __post_init__(self) -> None:
         self._rules = self.pool.task.correctness
         self._first: list[torch.Tensor] = []
+        self._names_inputs = False
+        """Whether a failure names the input."""
 
     def build(self, *, meanwhile: Callable[[], None]) -> None:
         """Load the candidate and call it once on the sample, with time for a compiler.
@@ -96,10 +98,10 @@ class Verification:
         `meanwhile` is called during that call.
         """
         # Memory is poisoned here only, because that takes time where calls are timed.
-        with self._loaded(builds=True) as (worker, side):
-            self._begin(worker, side, self._sample)
+        with self._loaded(builds=True) as side:
+            self._begin(side, self._sample)
             meanwhile()
-            returned = self._finish(worker, side, self._sample, compiles=True)
+            returned = self._finish(side, self._sample, compiles=True)
             self._compare(returned)
             self._first = [result.clone() for result in returned.results]
 
@@ -109,14 +111,15 @@ class Verification:
         self.held = correctness.widest([given.held for given in ordinary])
         for name, why in drawn.skipped.items():
             self.errors.skip(name, why)
-        with self._loaded() as (worker, side):
+        with self._loaded() as side:
             self.meanwhile()
-            self._try_each(worker, side, ordinary)
+            self._try_each(side, ordinary)
             self.stage("verify", len(ordinary), drawn.count)
-            taken = self._repeat(worker, side, ordinary[0])
+            taken = self._repeat(side, ordinary[0])
             done = len(ordinary)
+            self._names_inputs = True
             for group in drawn.unusual:
-                self._try_group(worker, group)
+                self._try_group(side.worker, group)
                 done += len(group.inputs)
                 self.stage("verify", done, drawn.count)
         return min(taken)
@@ -125,28 +128,25 @@ class Verification:
     def _sample(self) -> VerificationInput:
         return VerificationInput(DRAWN, self.reference.sample, 0, self.reference.sample_held)
 
-    def _repeat(self, worker: Worker, side: Side, given: VerificationInput) -> list[float]:
+    def _repeat(self, side: Side, given: VerificationInput) -> list[float]:
         """Repeat the sample, first tried in another process, and an input of this process."""
         taken = []
         sample = self._sample
         for where in ("in another process", "at the next call"):
-            taken.append(self._call(worker, side, sample))
-            self._check_bits(self._check_again(worker, sample, side, where), where)
-        taken.append(self._call(worker, side, given))
-        self._check_again(worker, given, side, "after other inputs")
-        taken += [self._call(worker, side, given) for _ in range(self.warmups - len(taken))]
+            taken.append(self._call(side, sample))
+            self._check_bits(self._check_again(side, sample, where), where)
+        taken.append(self._call(side, given))
+        self._check_again(side, given, "after other inputs")
+        taken += [self._call(side, given) for _ in range(self.warmups - len(taken))]
         return taken
 
-    def _check_again(
-        self, worker: Worker, given: VerificationInput, side: Side, where: str
-    ) -> list[torch.Tensor]:
+    def _check_again(self, side: Side, given: VerificationInput, where: str) -> list[torch.Tensor]:
         """Compare a repeated result with the reference, and return it.
 
         Its bits may differ, as the order of a sum may, but it must be within the tolerance.
         """
-        results = timing_samples.results(side, worker, 0)
-        exact = given.draw.exact_results(given.item)
-        found = correctness.compare(results, given.draw.results(given.item), exact, given.held)
+        results = side.results()
+        found = given.compare(results)
         self.errors.add(AGAIN, found)
         if found.message:
             what = "a moving result, probably a race or memory that was not written"
@@ -159,7 +159,8 @@ class Verification:
         if not self._rules.deterministic:
             return
         for result, first in zip(results, self._first, strict=True):
-            if not _same_bits(result, first):
+            bits = (t.contiguous().reshape(-1).view(torch.uint8) for t in (result, first))
+            if not torch.equal(*bits):
                 moved = correctness.compare([result], [first], None, [Bound(0.0)])
                 what = "not deterministic, which this task demands: the same input gave other bits"
                 message = f"{what} {where} ({moved.message})"
@@ -177,105 +178,80 @@ class Verification:
             strides=known.strides if self.plan.strides else (),
             poisoned=True,
         )
-        side = timing_samples.make_side("candidate", plan, 1)
-        with contextlib.closing(side):
-            blocks = (side.report, self.reference.state, side.inputs, side.addresses)
-            self.pool.send_plan(worker, side.plan, *blocks, op=Op.BIND)
+        with contextlib.closing(Side("candidate", plan)) as side:
+            side.send_plan(worker, self.reference.state, Op.BIND)
             worker.answer(self.pool.task.timing.call_timeout_s, "taking other shapes")
-            self._try_each(worker, side, group.inputs, names=True)
+            self._try_each(side, group.inputs, compiles=True)
 
     def _try_each(
-        self,
-        worker: Worker,
-        side: Side,
-        inputs: Sequence[VerificationInput],
-        *,
-        names: bool = False,
+        self, side: Side, inputs: Sequence[VerificationInput], *, compiles: bool = False
     ) -> None:
-        """Call the candidate on each input; compare each result during the next call.
-
-        With `names` the inputs have other shapes, for which the candidate may compile, and a
-        failure names the input.
-        """
+        """Call the candidate on each input; compare each result during the next call."""
         returned: Returned | None = None
         for given in inputs:
-            with _named(given.name if names else ""):
-                self._begin(worker, side, given)
+            with self._named(given):
+                self._begin(side, given)
             if returned is not None:
-                self._compare(returned, names=names)
-            with _named(given.name if names else ""):
-                returned = self._finish(worker, side, given, compiles=names)
+                self._compare(returned)
+            with self._named(given):
+                returned = self._finish(side, given, compiles=compiles)
         if returned is not None:
-            self._compare(returned, names=names)
+            self._compare(returned)
 
-    def _begin(self, worker: Worker, side: Side, given: VerificationInput) -> None:
+    def _begin(self, side: Side, given: VerificationInput) -> None:
         """Start a call of the candidate, without waiting for it."""
-        timing_samples.fill(side, 0, given.draw, given.item)
-        worker.send(Op.CALL, count=1)
+        side.fill(0, given.draw, given.item)
+        side.worker.send(Op.CALL, count=1)
 
-    def _finish(
-        self, worker: Worker, side: Side, given: VerificationInput, *, compiles: bool
-    ) -> Returned:
+    def _finish(self, side: Side, given: VerificationInput, *, compiles: bool) -> Returned:
         """Wait for the call, with time for a compiler if it `compiles`.
 
         The results are valid until those of another call are read.
         """
         limits = self.pool.task.timing
         compile_s = limits.build_timeout_s if compiles else 0.0
-        worker.answer(limits.call_timeout_s, "being called", compile_s=compile_s)
-        worker.await_stop()
-        results = timing_samples.results(side, worker, 0)
-        return Returned(
-            given, results, timing_samples.keeps_arguments(side, 0, given.draw, given.item)
-        )
+        side.worker.answer(limits.call_timeout_s, "being called", compile_s=compile_s)
+        side.worker.await_stop()
+        kept = side.kept_arguments(0, given.draw, given.item)
+        return Returned(given, side.results(), kept)
 
-    def _compare(self, returned: Returned, *, names: bool = False) -> None:
+    def _compare(self, returned: Returned) -> None:
         """Raise ChildFailed if results do not match, or arguments were changed."""
         given = returned.given
-        expected, exact = given.draw.results(given.item), given.draw.exact_results(given.item)
-        found = correctness.compare(returned.results, expected, exact, given.held)
+        found = given.compare(returned.results)
         self.errors.add(given.name, found)
-        with _named(given.name if names else ""):
+        with self._named(given):
             if found.message:
                 raise ChildFailed(FailureKind.WRONG, found.message, found.detail)
-            timing_samples.require_unchanged_arguments(kept=returned.kept_arguments)
+            if not returned.kept_arguments:
+                raise ChildFailed(FailureKind.WRONG, CHANGED_INPUTS)
 
-    def _call(self, worker: Worker, side: Side, given: VerificationInput) -> float:
-        timing_samples.fill(side, 0, given.draw, given.item)
-        nanoseconds = worker.timed_call(1, self.pool.task.timing.call_timeout_s)
-        worker.await_stop()
-        return nanoseconds / 1e9
+    def _call(self, side: Side, given: VerificationInput) -> float:
+        return side.timed_call(given.draw, [given.item], self.pool.task.timing.call_timeout_s)
 
     @contextlib.contextmanager
-    def _loaded(self, *, builds: bool = False) -> Iterator[tuple[Worker, Side]]:
-        plan = msgspec.structs.replace(self.plan, poisoned=builds)
-        side = timing_samples.make_side("candidate", plan, 1)
+    def _loaded(self, *, builds: bool = False) -> Iterator[Side]:
+        side = Side("candidate", msgspec.structs.replace(self.plan, poisoned=builds))
         child = self.pool.child(self.plan.source, builds=builds)
         with contextlib.closing(side), child as worker:
             self.sandbox = worker.sandbox
-            timing_samples.load_side(self.pool, worker, side, self.reference.state)
+            side.send_plan(worker, self.reference.state)
             self.pool.await_load(worker)
             usable = processors()
             if builds or len(usable) <= self.pool.task.timing.threads:
-                yield worker, side
+                yield side
                 return
             # The judge compares results on one CPU while the candidate computes on the others.
             with timing_samples.pinned([worker], usable[1:]):
-                yield worker, side
+                yield side
 
-
-@contextlib.contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Add the name of the input, if there is one, to a failure inside the block."""
-    try:
-        yield
-    except ChildFailed as failed:
-        if not name:
-            raise
-        message = f"{failed.message} (inputs: {name})"
-        raise ChildFailed(failed.kind, message, failed.detail) from failed
-
-
-def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    plain = (t.contiguous().reshape(-1).view(torch.uint8) for t in (one, other))
-    return torch.equal(*plain)
+    @contextlib.contextmanager
+    def _named(self, given: VerificationInput) -> Iterator[None]:
+        """Add the name of the input, if wanted, to a failure inside the block."""
+        try:
+            yield
+        except ChildFailed as failed:
+            if not self._names_inputs:
+                raise
+            message = f"{failed.message} (inputs: {given.name})"
+            raise ChildFailed(failed.kind, message, failed.detail) from failed

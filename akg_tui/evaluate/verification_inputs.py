@@ -7,7 +7,6 @@ candidate. Draws them from a child of the reference.
 from __future__ import annotations
 
 import random
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,17 +15,14 @@ import torch
 from akg_tui.evaluate import correctness
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
-from akg_tui.evaluate.child.protocol import KIND_SHIFT, Description, Op, Variation, Want
+from akg_tui.evaluate.child.protocol import KIND_SHIFT, Description, Variation, Want
 from akg_tui.evaluate.child.tensor_layout import DTYPES
 from akg_tui.evaluate.child.unusual_values import SPECIAL, ValueKind
-from akg_tui.evaluate.correctness import Bound
+from akg_tui.evaluate.correctness import Bound, Comparison
 from akg_tui.evaluate.hidden_shapes import hidden_shapes
 from akg_tui.evaluate.processes.process_watch import CpuDeadline
 from akg_tui.evaluate.processes.worker import ChildFailed
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
-
-DRAW_S = 1.0
-"""The seconds that drawing inputs may take; with fewer inputs a cluster has fewer samples."""
 
 UNUSUAL_CPU_S = 0.5
 """While an evaluation waits, unusual inputs are drawn until each thread of the reference has used
@@ -51,6 +47,11 @@ class VerificationInput:
     draw: Draw
     item: int
     held: list[Bound]
+
+    def compare(self, results: Sequence[torch.Tensor]) -> Comparison:
+        """Compare a candidate's results with those of the reference."""
+        expected, exact = self.draw.results(self.item), self.draw.exact_results(self.item)
+        return correctness.compare(results, expected, exact, self.held)
 
 
 @dataclass
@@ -102,12 +103,7 @@ def draw(
     """
     rules = reference.rules
     ordinary = reference.draw_from(
-        loaded,
-        rules.trials,
-        exact=True,
-        checkable=rules.trials,
-        seconds=DRAW_S,
-        at_least=rules.trials,
+        loaded, rules.trials, exact=True, checkable=rules.trials, at_least=rules.trials
     )
     held = [
         correctness.bounds(ordinary.results(item), ordinary.exact_results(item), rules.tolerance)
@@ -129,17 +125,17 @@ def _plan(
     possible = unusual_values.possible(reference.rules.values, dtypes)
     values = [kind for kind in possible if kind not in reference.excluded_kinds]
     rng.shuffle(values)
-    hidden = hidden_shapes(reference.shapes, reference.free_dimensions, rng)
+    hidden = hidden_shapes(reference.description.shapes, reference.free_dimensions, rng)
     plan: list[tuple[Variation | None, list[ValueKind]]] = []
     if reference.rules.noncontiguous:
-        at = hidden[0] if hidden else reference.shapes
+        at = hidden[0] if hidden else reference.description.shapes
         plan.append((Variation(at, strided=True), [ValueKind.DRAWN]))
     if hidden:
         plan += [(Variation(other), [ValueKind.DRAWN]) for other in hidden[1:]]
         # The first hidden shape is small, so all kinds of values are tried on it.
         plan.append((Variation(hidden[0]), [ValueKind.DRAWN, *values]))
         if declared := _at_declared(reference, values, rng):
-            plan.append((Variation(reference.shapes), declared))
+            plan.append((Variation(reference.description.shapes), declared))
     elif values:
         plan.append((None, values))
     return plan
@@ -186,8 +182,7 @@ class _Unusual:
         try:
             known: Description | None = self._loaded.description
             if variation is not None:
-                seed = secrets.randbits(63)
-                known = self._loaded.vary(variation, seed, reference.call_s)
+                known = self._loaded.vary(variation)
             if known is None:
                 skipped[self._name(kind, variation)] = "the reference refuses this shape"
                 return
@@ -199,7 +194,10 @@ class _Unusual:
                 if self._skip(variation, wanted[item:]):
                     return
                 name = self._name(kind, variation)
-                made = self._draw_batch(drawn, item, kind, fds)
+                bits = Want.OUTPUT | (Want.EXACT if drawn.exact is not None else 0)
+                bits |= kind << KIND_SHIFT
+                activity = "drawing unusual inputs"
+                made = self._loaded.draw(item, 1, bits, fds, activity)
                 fds = ()
                 held = self._fair(drawn, item, kind, made)
                 if isinstance(held, str):
@@ -222,19 +220,6 @@ class _Unusual:
             self._inputs.skipped = dict.fromkeys(names, why) | self._inputs.skipped
         return bool(why)
 
-    def _draw_batch(self, drawn: Draw, item: int, kind: ValueKind, fds: tuple[int, ...]) -> int:
-        wanted = Want.OUTPUT | (Want.EXACT if drawn.exact is not None else 0)
-        self._loaded.worker.send(
-            Op.DRAW,
-            count=1,
-            seed=secrets.randbits(63),
-            item=item,
-            wanted=wanted | kind << KIND_SHIFT,
-            fds=fds,
-        )
-        deadline_s = self._reference.call_s
-        return self._loaded.worker.answer(deadline_s, "drawing unusual inputs", stop=False)
-
     def _fair(self, drawn: TwiceExact, item: int, kind: ValueKind, made: int) -> list[Bound] | str:
         """Return the bounds for a candidate, or why this input would be unfair to it."""
         if not made:
@@ -255,6 +240,6 @@ class _Unusual:
         words = [] if kind is ValueKind.DRAWN else [kind.label]
         if variation.strided:
             words.append("not contiguous")
-        if variation.shapes != self._reference.shapes:
+        if variation.shapes != self._reference.description.shapes:
             words.append("shape " + ", ".join(str(list(shape)) for shape in variation.shapes))
         return ", ".join(words)

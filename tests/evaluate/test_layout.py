@@ -13,13 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from akg_tui.evaluate.child import tensor_layout as layouts
-from akg_tui.evaluate.child.tensor_layout import (
-    ConstantSlot,
-    Layout,
-    ScalarSlot,
-    TensorSlot,
-    Unsupported,
-)
+from akg_tui.evaluate.child.protocol import ConstantSlot, Layout, ScalarSlot, TensorSlot
+from akg_tui.evaluate.child.tensor_layout import Unsupported
 
 tensors = hnp.arrays(
     st.sampled_from([np.float32, np.float64, np.int64, np.int8, np.bool_]),

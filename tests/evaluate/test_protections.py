@@ -152,12 +152,12 @@ def test_without_namespaces_the_other_walls_hold(tmp_path: Path) -> None:
 async def test_a_process_that_lacks_what_was_offered_is_an_error(tmp_path: Path) -> None:
     from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
     from akg_tui.evaluate.processes.worker import Interrupts, Zygote
-    from akg_tui.evaluate.targets.cpu import kernel_environment
+    from akg_tui.evaluate.targets import TARGETS
 
     ours, theirs = socket.socketpair()
     with ours, theirs:
         interrupts = Interrupts(ours.fileno(), lambda: None)
-        zygote = Zygote(kernel_environment(1, tmp_path), interrupts, "cpu", "cpp")
+        zygote = Zygote(TARGETS["cpu"].zygote_environment(1, tmp_path), interrupts, "cpu", "cpp")
         try:
             claimed = (*offered(), Protection("drawbridge", held=True))
             pool = ChildPool(Task(op="x"), tmp_path, zygote, claimed)
@@ -206,7 +206,7 @@ asyncio.run(main())
 
 async def test_a_judge_that_holds_another_reference_refuses(tmp_path: Path) -> None:
     async with Judge(quick_task(), REFERENCE, tmp_path) as judge:
-        judge._reference = REFERENCE + "\n# tampered with\n"
+        judge._begin = msgspec.structs.replace(judge._begin, reference=f"{REFERENCE}# tampered")
         found = await judge.evaluate(PLAIN)
     assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE)
     assert "another task or reference" in found.message

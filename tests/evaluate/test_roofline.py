@@ -95,7 +95,7 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(
 
 
 def test_the_fingerprint_names_what_a_reader_must_know() -> None:
-    known = cpu.describe("2.13", 3)
+    known = cpu.ADAPTER.fingerprint("2.13", 3)
     assert {"cpu", "cpus", "kernel", "python", "compiler", "load", "torch", "threads"} <= set(known)
     assert (known["torch"], known["threads"]) == ("2.13", "3")
     assert all(value for value in known.values())

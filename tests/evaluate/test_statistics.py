@@ -22,6 +22,7 @@ from akg_tui.evaluate.statistics import (
     TOTAL_ALPHA,
     Look,
     Schedule,
+    SingleCalls,
     Standing,
 )
 
@@ -103,7 +104,8 @@ def keeps_when_time_ends(noise: Noise, gain: float, clusters: int, confirming: i
     if not statistics.is_faster_so_far(seen, 0.01):
         return False
     again = [mean + noise() for _ in range(confirming)]
-    return statistics.confirms(again, CONFIRMING.final(confirming)) is Standing.FASTER
+    look = CONFIRMING.final(confirming)
+    return statistics.standing(again, look, 0.0, CONFIRMING) is Standing.FASTER
 
 
 @given(values, alphas)
@@ -342,8 +344,8 @@ def single_calls(
 ) -> Standing:
     """Return what single calls show, if they keep this share of a gain."""
     found = [kept * math.log1p(gain) + rng.gauss(0, deviation) for _ in range(clusters)]
-    whole = [math.log1p(gain)] * clusters
-    return statistics.single_call_standing(found, whole, whole)
+    whole = math.log1p(gain)
+    return statistics.single_call_standing([SingleCalls(each, whole, whole) for each in found])
 
 
 @pytest.mark.parametrize("gain", [0.2, 1.0, 9.0])
@@ -368,12 +370,9 @@ def test_such_a_gain_is_shown_at_no_look_of_a_noisy_confirmation(deviation: floa
 
 def single_calls_at(look: Look, found: list[float], expected: float, together: float) -> Standing:
     """Return what single calls show at a look, of a gain that is `together` in whole samples."""
-    return statistics.single_call_standing(
-        found[: look.clusters],
-        [math.log1p(expected)] * look.clusters,
-        [math.log1p(together)] * look.clusters,
-        look.alpha,
-    )
+    logs = math.log1p(expected), math.log1p(together)
+    clusters = [SingleCalls(each, *logs) for each in found[: look.clusters]]
+    return statistics.single_call_standing(clusters, look.alpha)
 
 
 def test_a_gain_that_a_disturbed_machine_hides_in_single_calls_must_be_shown_all_the_same() -> None:
@@ -395,14 +394,10 @@ def test_a_small_gain_that_looks_like_a_loss_one_at_a_time_is_not_confirmed_at_o
     assert look is not None
     kept = lost = 0
     for _ in range(1000):
-        lost += (
-            single_calls_at(look, [rng.gauss(-0.2, 0.1) for _ in range(4)], 0.05, 0.05)
-            is Standing.FASTER
-        )
-        kept += (
-            single_calls_at(look, [rng.gauss(0.05, 0.1) for _ in range(4)], 0.05, 0.05)
-            is Standing.FASTER
-        )
+        found = [rng.gauss(-0.2, 0.1) for _ in range(4)]
+        lost += single_calls_at(look, found, 0.05, 0.05) is Standing.FASTER
+        found = [rng.gauss(0.05, 0.1) for _ in range(4)]
+        kept += single_calls_at(look, found, 0.05, 0.05) is Standing.FASTER
     assert lost <= 50
     assert kept >= 900
 
@@ -417,4 +412,4 @@ def test_an_honest_gain_is_one_input_at_a_time_too(gain: float) -> None:
 
 
 def test_where_samples_are_single_calls_there_is_nothing_to_compare() -> None:
-    assert statistics.single_call_standing([], [], []) is Standing.FASTER
+    assert statistics.single_call_standing([]) is Standing.FASTER

@@ -14,9 +14,9 @@ from akg_tui.core.task import Task, Timing
 from akg_tui.evaluate.prefetch import Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.reference import Reference
-from akg_tui.evaluate.statistics import Standing
-from akg_tui.evaluate.timing import UNSHOWN, KernelPair, TimingResult, TimingStage
-from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Memory, SingleCalls
+from akg_tui.evaluate.statistics import SingleCalls, Standing
+from akg_tui.evaluate.timing import UNSHOWN, TimingResult, TimingStage
+from akg_tui.evaluate.timing_samples import Cluster, ClusterRunner, Memory
 
 Report = Callable[[str, int, int, Interval | None], None]
 
@@ -51,8 +51,11 @@ def stage_of(found: TimingResult, report: Report = lambda *_: None) -> TimingSta
         cast("ChildPool", IdlePool()),
         cast("Reference", None),
         cast("Prefetched", None),
-        KernelPair("", None, (), 1e-3),
         found,
+        kernel="",
+        incumbent=None,
+        held=(),
+        call_s=1e-3,
         levels=(),
         report=report,
         precise=None,

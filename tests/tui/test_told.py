@@ -104,7 +104,7 @@ UNSEEN = {
     "evaluate/task_lint:_hint": "the beginning of a sentence that is there whole",
     "evaluate/targets/cuda:": "names of figures",
     "evaluate/targets/cpu:_lasting": "names of figures",
-    "evaluate/dsls/torch:": "code",
+    "evaluate/dsls/adapter:": "code",
     "view/controls/keymap:as_toml": "a file",
     "view/controls/keymap:value": "a file",
     "view/controls/settings_file:_with_line_first": "patterns; its sentence is there all the same",

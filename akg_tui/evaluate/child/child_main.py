@@ -6,7 +6,6 @@ Afterwards the judge trusts nothing of it: it takes no times and no verdicts fro
 
 from __future__ import annotations
 
-import importlib
 import mmap
 import os
 import random
@@ -14,7 +13,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn
 
 import msgspec
@@ -63,65 +61,34 @@ SERVERS: dict[str, type[Server]] = {
 }
 
 
-def preload(more: tuple[str, ...] = ()) -> None:
-    """Import what children will need, in the zygote."""
-    for name in (*PRELOADED, *more):
-        importlib.import_module(name)
-
-
-@dataclass(frozen=True)
-class ChildSetup:
-    """What all children of a zygote have in common: parent, namespace, readable paths."""
-
-    parent: int
-    own_pid_namespace: bool
-    programs: tuple[str, ...]
-    data: tuple[str, ...]
-    devices: tuple[str, ...] = ()
-    bounds_address_space: bool = True
-
-
-def run(request: protocol.Fork, setup: ChildSetup, *, channel: int, output: int) -> NoReturn:
+def run(wanted: Confinement, threads: int, *, parent: int, channel: int, output: int) -> NoReturn:
     """Become the child: never returns to the zygote's code."""
     status = 70
     try:
         _take_descriptors(channel, output)
-        wanted = Confinement(
-            folder=request.folder,
-            programs=setup.programs,
-            data=setup.data,
-            devices=setup.devices,
-            bounds_address_space=setup.bounds_address_space,
-            memory_bytes=request.memory_bytes,
-            cpu_seconds=request.cpu_seconds,
-            own_pid_namespace=setup.own_pid_namespace,
-        )
-        prepared = confinement.prepare(wanted, parent=setup.parent)
-        torch.set_num_threads(request.threads)
+        prepared = confinement.prepare(wanted, parent=parent)
+        torch.set_num_threads(threads)
         heap_blocks = shake_heap(random.SystemRandom())
         touch_pages()
         with socket.socket(fileno=CHANNEL) as judge:
             if assignment := _await_kernel(judge, prepared.memory):
-                cache = CoveredFolder(assignment.cache)
-                confinement.complete(_with_folders(wanted, assignment, cache), prepared)
-                os.chdir(request.folder)
+                cache, builds = CoveredFolder(assignment.cache), assignment.builds
+                whole = msgspec.structs.replace(
+                    wanted,
+                    writable=(assignment.cache,) if builds else (),
+                    covered=() if builds else (assignment.cache,),
+                    # The covered folder has no other path; this one ends with the descriptor.
+                    uncovered=() if builds else (cache.path,),
+                )
+                confinement.complete(whole, prepared)
+                os.chdir(wanted.folder)
                 os.environ.update(assignment.environment)
-                copied = not assignment.builds and not prepared.tried["private_cache"]
+                copied = not builds and not prepared.tried["private_cache"]
                 status = _serve(judge, prepared.tried, lambda: cache.uncover(copied=copied))
         del heap_blocks
     finally:
         # Not sys.exit: the zygote's own frames lie above this one.
         os._exit(status)
-
-
-def _with_folders(
-    wanted: Confinement, assignment: protocol.Assignment, cache: CoveredFolder
-) -> Confinement:
-    """Return `wanted` with the build cache of a kernel."""
-    if assignment.builds:
-        return msgspec.structs.replace(wanted, writable=(assignment.cache,))
-    # The covered folder has no other path, and this one ends with the descriptor.
-    return msgspec.structs.replace(wanted, covered=(assignment.cache,), uncovered=(cache.path,))
 
 
 def shake_heap(rng: random.Random) -> list[bytearray]:

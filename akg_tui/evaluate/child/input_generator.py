@@ -30,13 +30,13 @@ from akg_tui.evaluate.child.protocol import (
     KIND_SHIFT,
     REPORT_BYTES,
     Description,
+    Layout,
     Op,
     Plan,
     Status,
     Variation,
     Want,
 )
-from akg_tui.evaluate.child.tensor_layout import Layout
 from akg_tui.evaluate.child.unusual_values import ValueKind
 
 TRAINED_SHARE = 0.25
@@ -67,8 +67,8 @@ class ReferenceServer(Server):
         self.model = self.construct("Model", copy.deepcopy(self._given))
         if isinstance(self.model, torch.nn.Module):
             self._trained = perturb_constant_parameters(self.model, self.plan.seed)
-        state = self.model.state_dict() if isinstance(self.model, torch.nn.Module) else {}
-        self._weights = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
+            state = self.model.state_dict()
+            self._weights = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
         seed_all(self.plan.seed)
         inputs = self._ask("get_inputs")
         results = self._as_tensors(self._run(inputs))
@@ -152,22 +152,15 @@ class ReferenceServer(Server):
         if not self._base_inputs:
             seed_all(seed)
             self._base_inputs.append(self._ask("get_inputs"))
-        shapes = iter(variation.shapes)
-        wanted = [
-            next(shapes) if isinstance(v, torch.Tensor) else None for v in self._base_inputs[0]
-        ]
-        for index, shape in enumerate(wanted):
-            value = self._base_inputs[0][index]
-            if isinstance(value, torch.Tensor) and shape is not None:
-                times = [-(-n // max(m, 1)) for n, m in zip(shape, value.shape, strict=True)]
-                while len(self._base_inputs) < max(times, default=1):
-                    self._base_inputs.append(self._ask("get_inputs"))
-        return [
-            _cut([drawn[index] for drawn in self._base_inputs], shape, rng)
-            if shape is not None
-            else self._base_inputs[0][index]
-            for index, shape in enumerate(wanted)
-        ]
+        inputs = list(self._base_inputs[0])
+        tensors = {i: value for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)}
+        for value, shape in zip(tensors.values(), variation.shapes, strict=True):
+            times = [-(-n // max(m, 1)) for n, m in zip(shape, value.shape, strict=True)]
+            while len(self._base_inputs) < max(times, default=1):
+                self._base_inputs.append(self._ask("get_inputs"))
+        for index, shape in zip(tensors, variation.shapes, strict=True):
+            inputs[index] = _cut([drawn[index] for drawn in self._base_inputs], shape, rng)
+        return inputs
 
     def _draw_unusual(self, kind: ValueKind, item: int, seed: int, wanted: int) -> int:
         """Draw inputs of a kind of values or of other shapes, as `_draw` does.
@@ -240,11 +233,9 @@ class ReferenceServer(Server):
             seed_all(seed)
             wide_inputs = [_widened(value) for value in inputs]
             if nudge:
-                pairs = zip(wide_inputs, inputs, strict=True)
-                wide_inputs = [unusual_values.nudged(value, native) for value, native in pairs]
+                wide_inputs = list(map(unusual_values.nudged, wide_inputs, inputs))
                 seed_all(seed)
-            result = self._exact(*wide_inputs)
-            self._keep(result, "exact", wide, item, convert=True)
+            self._keep(self._exact(*wide_inputs), "exact", wide, item, convert=True)
         except Exception:  # noqa: BLE001 (code written for one dtype may fail in any way)
             # Without the EXACT flag the judge uses bounds that need no exact results.
             self._exact = None
@@ -364,8 +355,8 @@ def _cut(drawn: Sequence[object], shape: tuple[int, ...], rng: random.Random) ->
 
 
 def _widened(value: object) -> object:
-    if isinstance(value, torch.Tensor):
-        if value.is_floating_point():
-            return value.double()
-        return value.to(torch.complex128) if value.is_complex() else value.clone()
-    return value
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.is_floating_point():
+        return value.double()
+    return value.to(torch.complex128) if value.is_complex() else value.clone()

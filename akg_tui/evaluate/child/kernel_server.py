@@ -65,7 +65,8 @@ class Server:
         self._results: list[list[torch.Tensor]] = []
         """The results of a sample's calls, alive until the next sample for the judge to read."""
         self._copying = False
-        self._numbers: list[tuple[int, layouts.ScalarSlot]] = []
+        self._numbers: list[list[tuple[int, torch.Tensor]]] = []
+        """By slot, the position and a view of each number among the arguments."""
         self._module = types.ModuleType("kernel")
         torch.set_grad_enabled(False)
 
@@ -96,8 +97,8 @@ class Server:
     def _call_each(self, count: int) -> None:
         for slot in range(count):
             arguments = self._arguments[slot]
-            if self._numbers:
-                self._read_numbers(slot, arguments)
+            for position, number in self._numbers[slot]:
+                arguments[position] = number.item()
             try:
                 result = self.model(*arguments)
             except BaseException as error:
@@ -113,7 +114,6 @@ class Server:
         if plan.poisoned:
             poison()
         self.memory = memory
-        self._arguments.clear()
         self._results.clear()
         self.bind()
 
@@ -122,15 +122,15 @@ class Server:
         plan = self.plan
         if plan.inputs is None or plan.outputs is None:
             return
-        for slot in range(plan.slots):
-            inputs = slot * plan.inputs.size
-            self._arguments.append(layouts.load(plan.inputs, self.memory["inputs"], inputs))
+        places = [slot * plan.inputs.size for slot in range(plan.slots)]
+        inputs = self.memory["inputs"]
+        self._arguments = [layouts.load(plan.inputs, inputs, place) for place in places]
+        self._numbers = [layouts.numbers(plan.inputs, inputs, place) for place in places]
         self._result_forms = tuple(
             ResultForm(torch.Size(slot.shape), layouts.DTYPES[slot.dtype])
             for slot in plan.outputs.tensors
         )
         self._address_format = layouts.address_format(plan.outputs)
-        self._numbers = layouts.scalars(plan.inputs)
 
     def fault(self, error: BaseException, status: Status, function: object = None) -> Fault:
         """Return the fault for what the file's code raised.
@@ -175,13 +175,6 @@ class Server:
         called: Callable[..., object] = model
         return called
 
-    def _read_numbers(self, slot: int, arguments: list[object]) -> None:
-        if self.plan.inputs is None:
-            return
-        base = slot * self.plan.inputs.size
-        for position, number in self._numbers:
-            arguments[position] = layouts.read_scalar(number, self.memory["inputs"], base)
-
 
 class KernelServer(Server):
     """Serves `ModelNew`, with the reference's constructor arguments and weights."""
@@ -204,17 +197,15 @@ class KernelServer(Server):
         wanted = dict(zip(self.plan.weights.names, stored, strict=True))
         lacking = _copy_weights(self.model, wanted)
         if lacking and self.plan.trained:
-            raise Fault(Status.BUILD, self._complaint(lacking, wanted[lacking]))
+            shape, dtype = list(wanted[lacking].shape), wanted[lacking].dtype
+            what = (
+                f"ModelNew has no parameter {lacking!r} of shape {shape} and {dtype}, "
+                "so it can't be given the reference's weights"
+            )
+            line = first_line(self.named("ModelNew"))
+            raise Fault(Status.BUILD, located(self.plan.filename, line, what))
         self.bind()
         return 0
-
-    def _complaint(self, name: str, weight: torch.Tensor) -> str:
-        shape, dtype = list(weight.shape), weight.dtype
-        what = (
-            f"ModelNew has no parameter {name!r} of shape {shape} and {dtype}, "
-            "so it can't be given the reference's weights"
-        )
-        return located(self.plan.filename, first_line(self.named("ModelNew")), what)
 
 
 class IdleServer(Server):
@@ -265,17 +256,15 @@ def checked_results(
             what = f"wrong result: output {index} is {value.layout}, expected torch.strided"
             raise Fault(Status.WRONG, what)
         worst = strides[index] if strides else layouts.STRIDE_CLASSES[-1]
-        dense = value if value.is_contiguous() else _dense(index, value, worst)
+        dense = value
+        if not value.is_contiguous():
+            if lies := layouts.worse_stride_class(value.shape, value.stride(), worst):
+                raise Fault(Status.WRONG, layouts.stride_complaint(index, lies, worst))
+            if not layouts.is_dense(value.shape, value.stride()):
+                dense = value.contiguous()
         # A lazily conjugated or negated tensor does not have its values in memory yet.
         tensors.append(dense.resolve_conj().resolve_neg())
     return tensors
-
-
-def _dense(index: int, value: torch.Tensor, worst: str) -> torch.Tensor:
-    """Return a tensor without gaps; Fault(WRONG) if its stride class is worse than `worst`."""
-    if lies := layouts.worse_stride_class(value.shape, value.stride(), worst):
-        raise Fault(Status.WRONG, layouts.stride_complaint(index, lies, worst))
-    return value if layouts.is_dense(value.shape, value.stride()) else value.contiguous()
 
 
 def _overlap(results: Sequence[Sequence[torch.Tensor]]) -> bool:

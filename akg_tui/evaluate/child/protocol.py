@@ -1,8 +1,9 @@
-"""The messages between judge, zygote and children.
+"""The messages between judge, zygote and children, and how values lie in shared memory.
 
 Judge and child use fixed binary headers, because the child is untrusted: nothing it sends is parsed
 beyond the header, and text that follows is only shown. Judge and zygote are trusted and use JSON.
-All sockets are SOCK_SEQPACKET: one message a send.
+All sockets are SOCK_SEQPACKET: one message a send. Must not import torch, which the judge and the
+zygote load at the same time.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from __future__ import annotations
 import socket
 import struct
 from enum import IntEnum
+from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
-
-from akg_tui.evaluate.child.tensor_layout import Layout
 
 MESSAGE_LIMIT = 65_536
 TEXT_LIMIT = 16_384
@@ -44,7 +44,6 @@ class Want(IntEnum):
     OUTPUT = 1
     EXACT = 2
     TWICE = 4
-    NUDGED = 8  # exact results for inputs changed by one rounding; twice as many exact items
 
 
 KIND_SHIFT = 8
@@ -60,6 +59,81 @@ class Status(IntEnum):
     WRONG = 3  # a result of another type, number, shape or dtype
     TOOLCHAIN = 4  # no compiler
     REFERENCE = 5  # the reference's contract is not kept
+
+
+ALIGNMENT = 64
+SIZE_LIMIT = 16 << 30
+ITEM_BYTES = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
+}  # fmt: skip
+"""The size of an element, by the dtype's name in torch. Only these dtypes can be passed."""
+
+
+class TensorSlot(Struct, frozen=True, tag="tensor"):
+    """A tensor at `offset` bytes into its item; `stride` in elements."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes from the first to the last element."""
+        if 0 in self.shape:
+            return 0
+        last = sum((n - 1) * step for n, step in zip(self.shape, self.stride, strict=True))
+        return (last + 1) * ITEM_BYTES[self.dtype]
+
+
+class ScalarSlot(Struct, frozen=True, tag="scalar"):
+    """A Python number that may differ between items, eight bytes wide."""
+
+    kind: Literal["int", "float", "bool"]
+    offset: int
+    bytes: ClassVar[int] = 8
+
+
+class ConstantSlot(Struct, frozen=True, tag="constant"):
+    """A value that is the same in every item, as JSON text."""
+
+    text: str
+
+
+Slot: TypeAlias = TensorSlot | ScalarSlot | ConstantSlot
+
+
+class Layout(Struct, frozen=True):
+    """The slots of one item and its size in bytes, a multiple of `ALIGNMENT`."""
+
+    slots: tuple[Slot, ...]
+    size: int
+    names: tuple[str, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[TensorSlot, ...]:
+        """The tensor slots, in order."""
+        return tuple(slot for slot in self.slots if isinstance(slot, TensorSlot))
+
+    def check(self) -> None:
+        """Raise ValueError unless every slot lies inside the item."""
+        if not 0 <= self.size <= SIZE_LIMIT or self.size % ALIGNMENT:
+            raise ValueError(f"an item of {self.size} bytes is not allowed")
+        for slot in self.slots:
+            if isinstance(slot, ConstantSlot):
+                continue
+            if isinstance(slot, TensorSlot) and (
+                slot.dtype not in ITEM_BYTES
+                or len(slot.shape) != len(slot.stride)
+                or min((*slot.shape, *slot.stride), default=0) < 0
+            ):
+                raise ValueError(f"not a tensor's description: {slot}")
+            if slot.offset < 0 or slot.offset % 8 or slot.offset + slot.bytes > self.size:
+                raise ValueError("a value lies outside of its item")
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -104,6 +178,11 @@ class Description(Struct, frozen=True, kw_only=True):
     strides: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
     """Parameters that were changed from what a model begins with."""
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the tensors that a kernel is called with."""
+        return tuple(slot.shape for slot in self.inputs.tensors)
 
 
 class Fork(Struct, frozen=True, tag=True, kw_only=True):

@@ -1,7 +1,7 @@
-"""Layouts: how arguments and results lie in shared memory.
+"""Moves values between Python and the layouts in which they lie in shared memory.
 
-A layout is plain data that the judge checks and forwards; the bytes are never unpickled. Judge and
-child use the same functions, so shapes and dtypes are the layout's, whatever a child claims.
+Judge and child use the same functions, so shapes and dtypes are the layout's, whatever a child
+claims; the bytes are never unpickled.
 """
 
 from __future__ import annotations
@@ -9,102 +9,28 @@ from __future__ import annotations
 import json
 import mmap
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
+import msgspec
 import numpy as np
 import torch
-from msgspec import Struct
 from numpy.typing import NDArray
 
-ALIGNMENT = 64
-SIZE_LIMIT = 16 << 30
+from akg_tui.evaluate.child.protocol import (
+    ALIGNMENT,
+    ITEM_BYTES,
+    ConstantSlot,
+    Layout,
+    ScalarSlot,
+    Slot,
+    TensorSlot,
+)
 
-DTYPES: dict[str, torch.dtype] = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (
-        torch.float64,
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.complex64,
-        torch.complex128,
-        torch.int64,
-        torch.int32,
-        torch.int16,
-        torch.int8,
-        torch.uint8,
-        torch.bool,
-    )
-}
+DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in ITEM_BYTES}
 
-
-class TensorSlot(Struct, frozen=True, tag="tensor"):
-    """A tensor at `offset` bytes into its item; `stride` in elements."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    offset: int
-
-    def __str__(self) -> str:
-        return f"{self.dtype}{list(self.shape)}"
-
-    @property
-    def bytes(self) -> int:
-        """Bytes from the first to the last element."""
-        if 0 in self.shape:
-            return 0
-        last = sum((n - 1) * step for n, step in zip(self.shape, self.stride, strict=True))
-        return (last + 1) * DTYPES[self.dtype].itemsize
-
-
-class ScalarSlot(Struct, frozen=True, tag="scalar"):
-    """A Python number that may differ between items, eight bytes wide."""
-
-    kind: Literal["int", "float", "bool"]
-    offset: int
-
-
-class ConstantSlot(Struct, frozen=True, tag="constant"):
-    """A value that is the same in every item, as JSON text."""
-
-    text: str
-
-
-Slot: TypeAlias = TensorSlot | ScalarSlot | ConstantSlot
 Value: TypeAlias = object
 Buffer: TypeAlias = mmap.mmap | NDArray[np.uint8]
-
-
-class Layout(Struct, frozen=True):
-    """The slots of one item and its size in bytes, a multiple of `ALIGNMENT`."""
-
-    slots: tuple[Slot, ...]
-    size: int
-    names: tuple[str, ...] = ()
-
-    @property
-    def tensors(self) -> tuple[TensorSlot, ...]:
-        """The tensor slots, in order."""
-        return tuple(slot for slot in self.slots if isinstance(slot, TensorSlot))
-
-    def check(self) -> None:
-        """Raise ValueError unless every slot lies inside the item."""
-        if not 0 <= self.size <= SIZE_LIMIT or self.size % ALIGNMENT:
-            raise ValueError(f"an item of {self.size} bytes is not allowed")
-        for slot in self.slots:
-            if isinstance(slot, ConstantSlot):
-                continue
-            if isinstance(slot, TensorSlot) and (
-                slot.dtype not in DTYPES
-                or len(slot.shape) != len(slot.stride)
-                or min((*slot.shape, *slot.stride), default=0) < 0
-            ):
-                raise ValueError(f"not a tensor's description: {slot}")
-            width = slot.bytes if isinstance(slot, TensorSlot) else 8
-            if slot.offset < 0 or slot.offset % 8 or slot.offset + width > self.size:
-                raise ValueError("a value lies outside of its item")
 
 
 class Unsupported(TypeError):
@@ -120,39 +46,32 @@ def lay_out(values: Sequence[Value], names: Sequence[str] = ()) -> Layout:
         A value of another type, or a tensor that is not dense and on the CPU.
     """
     slots: list[Slot] = []
-    offset = 0
     for index, value in enumerate(values):
         if isinstance(value, torch.Tensor):
-            slot = _tensor_slot(value, offset, index)
-            slots.append(slot)
-            offset += _aligned(slot.bytes)
+            slots.append(_tensor_slot(value, index))
         elif isinstance(value, bool | int | float):
             kind: Literal["int", "float", "bool"] = "float"
             if isinstance(value, bool):
                 kind = "bool"
             elif isinstance(value, int):
                 kind = "int"
-            slots.append(ScalarSlot(kind, offset))
-            offset += ALIGNMENT
+            slots.append(ScalarSlot(kind, 0))
         else:
             slots.append(ConstantSlot(json.dumps(_to_plain(value, index))))
-    return Layout(tuple(slots), offset, tuple(names))
+    return _in_a_row(slots, names)
 
 
 def result_layout(layout: Layout, *, exact: bool = False) -> Layout:
     """Return the layout of results like these tensors: contiguous, with `exact` in 64 bits."""
     slots: list[Slot] = []
-    offset = 0
     for tensor in layout.tensors:
         dtype = tensor.dtype
         if exact and DTYPES[dtype].is_floating_point:
             dtype = "float64"
         elif exact and DTYPES[dtype].is_complex:
             dtype = "complex128"
-        slot = TensorSlot(dtype, tensor.shape, _dense(tensor.shape), offset)
-        slots.append(slot)
-        offset += _aligned(slot.bytes)
-    return Layout(tuple(slots), offset)
+        slots.append(TensorSlot(dtype, tensor.shape, _dense(tensor.shape), 0))
+    return _in_a_row(slots)
 
 
 def address_format(outputs: Layout) -> struct.Struct:
@@ -203,22 +122,14 @@ def strided(layout: Layout) -> Layout:
 
     Every second tensor also has a gap after each element.
     """
-    slots: list[Slot] = []
-    offset = 0
-    for index, slot in enumerate(layout.slots):
+    slots = list(layout.slots)
+    for index, slot in enumerate(slots):
         if isinstance(slot, TensorSlot):
             gap = 2 if index % 2 or len(slot.shape) < 2 else 1
             backwards = _dense(tuple(reversed(slot.shape)))
             strides = tuple(gap * step for step in reversed(backwards))
-            tensor = TensorSlot(slot.dtype, slot.shape, strides, offset)
-            slots.append(tensor)
-            offset += _aligned(tensor.bytes)
-        elif isinstance(slot, ScalarSlot):
-            slots.append(ScalarSlot(slot.kind, offset))
-            offset += ALIGNMENT
-        else:
-            slots.append(slot)
-    return Layout(tuple(slots), offset, layout.names)
+            slots[index] = msgspec.structs.replace(slot, stride=strides)
+    return _in_a_row(slots, layout.names)
 
 
 def views(layout: Layout, buffer: Buffer, base: int) -> list[torch.Tensor]:
@@ -239,14 +150,10 @@ def load(layout: Layout, buffer: Buffer, base: int) -> list[Value]:
     return values
 
 
-def scalars(layout: Layout) -> list[tuple[int, ScalarSlot]]:
-    """Return the positions of the numbers that must be read afresh for every call."""
-    return [(i, slot) for i, slot in enumerate(layout.slots) if isinstance(slot, ScalarSlot)]
-
-
-def read_scalar(slot: ScalarSlot, buffer: Buffer, base: int) -> Value:
-    """Return the number in `slot` of the item at `base`."""
-    return _scalar(slot, buffer, base).item()
+def numbers(layout: Layout, buffer: Buffer, base: int) -> list[tuple[int, torch.Tensor]]:
+    """Return the position and a view of each number, which must be read afresh for every call."""
+    slots = enumerate(layout.slots)
+    return [(i, _scalar(slot, buffer, base)) for i, slot in slots if isinstance(slot, ScalarSlot)]
 
 
 def store(layout: Layout, values: Sequence[Value], buffer: Buffer, base: int) -> None:
@@ -258,8 +165,17 @@ def store(layout: Layout, values: Sequence[Value], buffer: Buffer, base: int) ->
             _scalar(slot, buffer, base).fill_(value)
 
 
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+def _in_a_row(slots: Iterable[Slot], names: Sequence[str] = ()) -> Layout:
+    """Return a layout of these slots, each at the next aligned offset."""
+    placed: list[Slot] = []
+    offset = 0
+    for slot in slots:
+        if isinstance(slot, ConstantSlot):
+            placed.append(slot)
+        else:
+            placed.append(msgspec.structs.replace(slot, offset=offset))
+            offset += -(-slot.bytes // ALIGNMENT) * ALIGNMENT
+    return Layout(tuple(placed), offset, tuple(names))
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:
@@ -271,17 +187,17 @@ def _dense(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _tensor_slot(tensor: torch.Tensor, offset: int, index: int) -> TensorSlot:
+def _tensor_slot(tensor: torch.Tensor, index: int) -> TensorSlot:
     name = str(tensor.dtype).removeprefix("torch.")
     if name not in DTYPES:
         raise Unsupported(f"value {index} is a tensor of dtype {name}, which is not supported")
     if tensor.device.type != "cpu" or tensor.layout != torch.strided:
         raise Unsupported(f"value {index} is a tensor that is not dense and on the CPU")
     shape, stride = tuple(tensor.shape), tuple(tensor.stride())
-    slot = TensorSlot(name, shape, stride, offset)
+    slot = TensorSlot(name, shape, stride, 0)
     # An order of dimensions is kept; gaps and overlaps (slices, expand) are not.
     if slot.bytes != tensor.numel() * tensor.element_size():
-        slot = TensorSlot(name, shape, _dense(shape), offset)
+        return TensorSlot(name, shape, _dense(shape), 0)
     return slot
 
 

@@ -69,13 +69,14 @@ def apply(kind: ValueKind, inputs: Sequence[object], rng: torch.Generator) -> li
     if kind is ValueKind.DRAWN:
         return list(inputs)
     wanted: Callable[[torch.dtype], bool] = _is_integer if kind is ValueKind.EDGES else _is_inexact
-    tensors = [i for i, v in enumerate(inputs) if isinstance(v, torch.Tensor) and wanted(v.dtype)]
+    tensors = {
+        index: value
+        for index, value in enumerate(inputs)
+        if isinstance(value, torch.Tensor) and wanted(value.dtype) and value.numel()
+    }
     changed = list(inputs)
-    largest = max(tensors, key=lambda i: _count(inputs[i]), default=None)
-    for index in tensors:
-        value = inputs[index]
-        if not isinstance(value, torch.Tensor) or value.numel() == 0:
-            continue
+    largest = max(tensors, key=lambda index: tensors[index].numel(), default=None)
+    for index, value in tensors.items():
         if index == largest or _chance(rng, 2):
             changed[index] = _changed(kind, value, rng)
     return changed
@@ -118,15 +119,12 @@ def _denormal(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
 
 
 def _constant(value: torch.Tensor, _: torch.Generator) -> torch.Tensor:
-    if value.dim() == 0:
-        return value
-    return value[..., :1].expand_as(value).contiguous()
+    rows = _as_rows(value)
+    return rows[:, :1].expand_as(rows).reshape(value.shape)
 
 
 def _sorted(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    if value.dim() == 0:
-        return value
-    return value.sort(dim=-1, descending=_chance(rng, 2)).values
+    return _as_rows(value).sort(dim=-1, descending=_chance(rng, 2)).values.view_as(value)
 
 
 def _outliers(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
@@ -203,17 +201,12 @@ _CHANGES: dict[ValueKind, Callable[[torch.Tensor, torch.Generator], torch.Tensor
 }
 _PATCHES = (
     _raised,
-    *(
-        _CHANGES[kind]
-        for kind in (
-            ValueKind.TINY,
-            ValueKind.ZEROS,
-            ValueKind.NEGATIVE,
-            ValueKind.SORTED,
-            ValueKind.OUTLIERS,
-            ValueKind.SIGNS,
-        )
-    ),
+    _tiny,
+    _CHANGES[ValueKind.ZEROS],
+    _CHANGES[ValueKind.NEGATIVE],
+    _sorted,
+    _outliers,
+    _signs,
 )
 
 
@@ -228,10 +221,6 @@ def _is_integer(dtype: torch.dtype) -> bool:
 
 def _is_inexact(dtype: torch.dtype) -> bool:
     return dtype.is_floating_point or dtype.is_complex
-
-
-def _count(value: object) -> int:
-    return value.numel() if isinstance(value, torch.Tensor) else 0
 
 
 def _chance(rng: torch.Generator, of: int) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 import platform
 import select
@@ -24,12 +25,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from akg_tui.evaluate.child import child_main, protocol
-from akg_tui.evaluate.child.child_main import ChildSetup
-from akg_tui.evaluate.dsls import dsl_named
+from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.sandbox import confinement, namespaces, seccomp
+from akg_tui.evaluate.sandbox.confinement import Confinement
 from akg_tui.evaluate.sandbox.namespaces import PidNamespaceForker
-from akg_tui.evaluate.targets import Target, target_named
+from akg_tui.evaluate.targets import TARGETS, Target
 
 OUTPUT_LIMIT = 8_192
 PIPE_BYTES = 65_536
@@ -78,14 +79,17 @@ class Zygote:
     ) -> None:
         self._control = control
         self._forker = forker
-        self._setup = ChildSetup(
-            parent=os.getpid(),
+        self._confinement = Confinement(
+            folder="",
+            memory_bytes=0,
             own_pid_namespace=forker is not None,
             programs=confinement.programs(),
-            data=(*confinement.data(), *target.readable()),
+            data=(*confinement.DATA, *target.readable()),
             devices=target.devices(),
             bounds_address_space=target.bounds_address_space,
         )
+        """That of all children, but for a child's folder and limits."""
+        self._pid = os.getpid()
         self._captures: dict[int, Capture] = {}
         self._ending: dict[int, int] = {}
         """Children that were killed, by their pidfd."""
@@ -97,18 +101,17 @@ class Zygote:
         while True:
             for fd, _ in self._poll.poll():
                 if fd == self._control.fileno():
-                    if not self._serve_request():
-                        self._end_all()
-                        return
+                    is_served = self._serve_request()
+                elif fd in self._ending:
+                    is_served = self._reply(self._reap(fd))
+                else:
+                    capture = next((c for c in self._captures.values() if c.fd == fd), None)
+                    if capture is not None and not capture.drain():
+                        self._poll.unregister(fd)
                     continue
-                if fd in self._ending:
-                    if not self._reply(self._reap(fd)):
-                        self._end_all()
-                        return
-                    continue
-                capture = next((c for c in self._captures.values() if c.fd == fd), None)
-                if capture is not None and not capture.drain():
-                    self._poll.unregister(fd)
+                if not is_served:
+                    self._end_all()
+                    return
 
     def _serve_request(self) -> bool:
         try:
@@ -159,7 +162,14 @@ class Zygote:
             os.close(writing)
             raise
         if pid == 0:
-            child_main.run(request, self._setup, channel=channel, output=writing)
+            wanted = msgspec.structs.replace(
+                self._confinement,
+                folder=request.folder,
+                memory_bytes=request.memory_bytes,
+                cpu_seconds=request.cpu_seconds,
+            )
+            parent, threads = self._pid, request.threads
+            child_main.run(wanted, threads, parent=parent, channel=channel, output=writing)
         os.close(writing)
         self._captures[pid] = Capture(reading)
         self._poll.register(reading, select.POLLIN)
@@ -205,11 +215,12 @@ class Zygote:
 def main(arguments: list[str]) -> None:
     """Serve on the inherited socket: its descriptor, the target and the DSL are the arguments."""
     control = socket.socket(fileno=int(arguments[0]))
-    target, dsl = target_named(arguments[1]), dsl_named(arguments[2])
+    target, dsl = TARGETS[arguments[1]], DSLS[arguments[2]]
     forker = None if namespaces.enter_pid_namespace(control.fileno()) else PidNamespaceForker()
     confinement.adopt_orphans()
     confinement.hide_memory()
-    child_main.preload(dsl.preloaded(target.name))
+    for name in (*child_main.PRELOADED, *dsl.preloaded(target.name)):
+        importlib.import_module(name)
     if seccomp.supported():
         seccomp.encoded(platform.machine())
     gc.collect()

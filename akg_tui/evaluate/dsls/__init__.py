@@ -12,13 +12,8 @@ from typing import get_args
 from akg_tui.core import task
 from akg_tui.evaluate.dsls.adapter import CompilerReport, Dsl
 
-__all__ = ["DSLS", "CompilerReport", "Dsl", "dsl_named"]
+__all__ = ["DSLS", "CompilerReport", "Dsl"]
 
 DSLS: dict[str, Dsl] = {
     name: import_module(f"{__name__}.{name}").ADAPTER for name in get_args(task.Dsl)
 }
-
-
-def dsl_named(name: str) -> Dsl:
-    """Return the DSL that `task.toml` calls `name`."""
-    return DSLS[name]

@@ -7,13 +7,17 @@ must import neither torch nor the DSL itself.
 from __future__ import annotations
 
 import ast
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from akg_tui import dsl
+from akg_tui.evaluate import kernel_text as tables
 from akg_tui.evaluate.kernel_text import Function, Kernel, Remark
+
+# The system is readable anyway.
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/gnu/store")
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,12 @@ class CompilerReport:
     output: str = ""
 
 
-class Dsl(ABC):
-    """One DSL of `task.toml`. `target` is always a target's name."""
+class Dsl:
+    """One DSL of `task.toml`. `target` is always a target's name.
+
+    What a method does here holds for kernels that call PyTorch and may compile C++ with
+    `akg_tui.dsl`, as no task forbids it.
+    """
 
     name: str
 
@@ -65,29 +73,67 @@ class Dsl(ABC):
         """
         yield from ()
 
-    @abstractmethod
     def caches(self, folder: Path) -> dict[str, str]:
         """Return the environment that keeps what is built for one kernel in `folder`."""
+        return {"AKG_CACHE_DIR": str(folder), "TORCH_EXTENSIONS_DIR": str(folder / "torch")}
 
-    @abstractmethod
     def readable(self) -> tuple[str, ...]:
-        """Return what a kernel must read and run, besides system, Python and packages."""
+        """Return what a kernel must read and run, besides system, Python and packages.
 
-    @abstractmethod
+        Here: the folder that a compiler outside the system was installed to.
+        """
+        command = dsl.find_compiler()
+        if not command:
+            return ()
+        compiler = Path(command[0])
+        real = compiler.resolve()
+        if any(real.is_relative_to(parent) for parent in SYSTEM):
+            return ()
+        in_bin = real.parent.name == "bin"
+        return (str(real.parent.parent if in_bin else real.parent), str(compiler.parent))
+
     def toolchain_lacking(self) -> bool:
         """Return whether the compiler is missing, found out without trusting a kernel."""
+        return not dsl.find_compiler()
 
-    @abstractmethod
     def report(self, error: BaseException) -> CompilerReport | None:
         """Return what the DSL's compiler says; None for an error that is not its own."""
+        if isinstance(error, dsl.CompilerMissing):
+            return CompilerReport("toolchain", str(error), error)
+        if isinstance(error, dsl.CompileError):
+            return CompilerReport("build", str(error), error, error.output)
+        return None
 
-    @abstractmethod
     def built(self, kernel: Kernel) -> set[str]:
         """Return the names in a kernel's text that hold what the DSL's compiler made."""
+        return {name for node in ast.walk(kernel.tree) for name in _built(kernel, node)}
 
-    @abstractmethod
     def is_own(self, function: Function, kernel: Kernel) -> bool:
-        """Return whether a function is written in the DSL, and so no use of the framework."""
+        """Return whether a function is written in the DSL, and so no use of the framework.
+
+        None is where the DSL's text is in a string.
+        """
+        return False
+
+
+def _built(kernel: Kernel, node: ast.AST) -> Iterator[str]:
+    """Yield the names that hold a compiled library or a function of one."""
+    if not isinstance(node, ast.Assign | ast.FunctionDef | ast.AnnAssign):
+        return
+    part = node if isinstance(node, ast.FunctionDef) else node.value
+    if part is None or not any(
+        name.rpartition(".")[2] in tables.BUILDERS for _, name in kernel.calls(part)
+    ):
+        return
+    if isinstance(node, ast.FunctionDef):
+        yield node.name
+        return
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        for inner in ast.walk(target):
+            if isinstance(inner, ast.Attribute):
+                yield inner.attr
+            elif isinstance(inner, ast.Name) and inner.id != "self":
+                yield inner.id
 
 
 def first_line(kernel: Kernel) -> int:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from akg_tui.evaluate.dsls.adapter import first_line, used_names
-from akg_tui.evaluate.dsls.torch import Torch
+from akg_tui.evaluate.dsls.adapter import Dsl, first_line, used_names
 from akg_tui.evaluate.kernel_text import Kernel, Remark
 
 
-class Cpp(Torch):
+class Cpp(Dsl):
     """Kernels whose work is done by C++ that they hold in a string."""
 
     name = "cpp"

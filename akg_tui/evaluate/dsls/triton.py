@@ -13,8 +13,7 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
-from akg_tui.evaluate.dsls.adapter import CompilerReport, first_line
-from akg_tui.evaluate.dsls.torch import Torch
+from akg_tui.evaluate.dsls.adapter import CompilerReport, Dsl, first_line
 from akg_tui.evaluate.kernel_text import Function, Kernel, Remark
 
 INTERPRETED = "verified only: Triton's interpreter says nothing about time"
@@ -25,7 +24,7 @@ REFUSALS = frozenset(
 """What Triton's compiler raises for code that it does not take."""
 
 
-class Triton(Torch):
+class Triton(Dsl):
     """Kernels whose work is done by functions that `triton.jit` decorates."""
 
     name = "triton"

@@ -97,12 +97,10 @@ class BuildCaches:
         return folder
 
     def restore(self, source: str, *, builds: bool) -> None:
-        """Restore a folder for the next process; no process may use it now.
+        """Restore a folder that is not covered for the next process; no process may use it now.
 
         Raises `CopyFailed` if what was built can't be kept.
         """
-        if self.covered:
-            return
         key, folder = _key(source), self.folder(source)
         kept = self._home / "kept" / key
         if key in self._modified:

@@ -13,19 +13,15 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-
-import msgspec
 
 from akg_tui.core.measurement import FailureKind
 from akg_tui.core.task import Task
-from akg_tui.evaluate.child.protocol import Assignment, Fork, Op, Plan
-from akg_tui.evaluate.dsls import dsl_named
+from akg_tui.evaluate.child.protocol import Assignment, Fork
+from akg_tui.evaluate.dsls import DSLS
 from akg_tui.evaluate.processes.build_cache import BuildCaches, CopyFailed
 from akg_tui.evaluate.processes.process_watch import ResourceLimits
-from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
-from akg_tui.evaluate.processes.worker import ChildFailed, Worker, Zygote
+from akg_tui.evaluate.processes.worker import ChildFailed, EvaluationFailure, Worker, Zygote
 from akg_tui.evaluate.sandbox.protections import Protection
 
 START_S = 60.0
@@ -36,16 +32,6 @@ follows from it: deadlines end a child long before, but one that escapes them st
 
 MEMORY_SHARE = 0.5
 """The share of the machine's memory that one child may use: two are alive while they are timed."""
-
-
-@dataclass
-class AssignedChild:
-    """A child that has one kernel's folders and build cache, and has not seen its text."""
-
-    folder: Path
-    worker: Worker
-    limits: ResourceLimits
-    confined: bool = False
 
 
 class ChildPool:
@@ -59,12 +45,10 @@ class ChildPool:
         self._scratch = scratch
         self._zygote = zygote
         self._numbers = itertools.count(1)
-        self._spare_folders: deque[Path] = deque()
-        """The folders of the spares, in the order in which these were requested."""
         held = {protection.name for protection in offered if protection.held}
         self._private_folders = "private_folder" in held
         self._caches = BuildCaches(scratch / "cache", covered="private_cache" in held)
-        self._reserved: dict[tuple[str, bool], deque[AssignedChild]] = {}
+        self._reserved: dict[tuple[str, bool], deque[Worker]] = {}
         """Children prepared ahead, by the kernel's text and whether they build it."""
         self._vacated: list[Path] = []
         """The folders of children that are ending."""
@@ -96,12 +80,10 @@ class ChildPool:
         """
         if reserved:
             count -= sum(len(children) for children in self._reserved.values())
-        while len(self._spare_folders) < count:
-            folder = self._new_folder()
-            self._spare_folders.append(folder)
+        while self._zygote.spare_count < count:
             self._zygote.request_child(
                 Fork(
-                    folder=str(folder),
+                    folder=str(self._new_folder()),
                     threads=self.task.timing.threads,
                     memory_bytes=self._memory_bytes,
                     cpu_seconds=self._cpu_seconds,
@@ -114,9 +96,9 @@ class ChildPool:
         A fork can't be cancelled, and a request that arrives would wait for all: so this can be
         interrupted between two.
         """
-        while len(self._spare_folders) < count:
-            self._zygote.check_engine()
-            self.fork_spares(len(self._spare_folders) + 1)
+        while self._zygote.spare_count < count:
+            self._zygote.interrupts.check_within()
+            self.fork_spares(self._zygote.spare_count + 1)
             self._zygote.wait_idle()
 
     def reserve(self, sources: Sequence[str], *, builds: bool = False) -> None:
@@ -153,9 +135,7 @@ class ChildPool:
     def release_reserved(self) -> None:
         """Begin to end the children that were reserved and not needed."""
         for child in itertools.chain.from_iterable(self._reserved.values()):
-            if not child.worker.ended:
-                child.worker.release()
-            self._vacated.append(child.folder)
+            self._release(child)
         self._reserved.clear()
 
     def clear(self) -> None:
@@ -164,9 +144,7 @@ class ChildPool:
         self.await_gone()
         self._zygote.wait_idle()
         while self._zygote.spares:
-            self._zygote.take().release()
-        self._vacated += self._spare_folders
-        self._spare_folders.clear()
+            self._release(self._zygote.take())
         self._zygote.wait_idle()
         self._reuse_folders()
 
@@ -184,7 +162,7 @@ class ChildPool:
     def children(self, sources: Sequence[str], *, builds: bool = False) -> Iterator[list[Worker]]:
         """Yield a child for each source, started together; they are killed as the block ends."""
         self._restore_caches(sources, builds=builds)
-        children: list[AssignedChild] = []
+        children: list[Worker] = []
         try:
             # Until a kernel is loaded only our code runs, so a failure is not a kernel's.
             with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
@@ -196,12 +174,10 @@ class ChildPool:
                     children.append(reserved or self._assigned(source, builds=builds))
                 for child in children:
                     self._await_confined(child)
-            yield [child.worker for child in children]
+            yield children
         finally:
             for child in children:
-                if not child.worker.ended:
-                    child.worker.release()
-                self._vacated.append(child.folder)
+                self._release(child)
 
     def _restore_caches(self, sources: Sequence[str], *, builds: bool) -> None:
         """Restore build caches as their building child left them, if children can't cover them.
@@ -217,55 +193,50 @@ class ChildPool:
             except CopyFailed as error:
                 raise ChildFailed(FailureKind.BUILD, str(error)) from error
 
-    def _reserved_for(self, source: str, *, builds: bool) -> AssignedChild | None:
+    def _reserved_for(self, source: str, *, builds: bool) -> Worker | None:
         children = self._reserved.get((source, builds))
         while children:
             child = children.popleft()
-            if child.worker.is_alive:
+            if child.is_alive:
                 return child
-            child.worker.release()
-            self._vacated.append(child.folder)
+            self._release(child)
         return None
 
-    def _assigned(self, source: str, *, builds: bool) -> AssignedChild:
+    def _assigned(self, source: str, *, builds: bool) -> Worker:
         """Return a spare that was given the folders of `source`; `_await_confined` must follow."""
-        folder, worker = self._take_spare()
-        try:
-            return AssignedChild(
-                folder, worker, self._assign(worker, source, folder, builds=builds)
-            )
-        except BaseException:
-            if not worker.ended:
-                worker.release()
-            self._vacated.append(folder)
-            raise
-
-    def _await_confined(self, child: AssignedChild) -> None:
-        if not child.confined:
-            child.worker.await_confined(START_S, child.limits)
-            self._check_sandbox(child.worker)
-            child.confined = True
-
-    def _take_spare(self) -> tuple[Path, Worker]:
-        """Return a live spare: one may have been killed for want of memory while it waited."""
-        while True:
+        self.fork_spares(1)
+        worker = self._zygote.take()
+        # One may have been killed for want of memory while it waited.
+        while not worker.is_alive:
+            self._release(worker)
             self.fork_spares(1)
-            folder, worker = self._spare_folders.popleft(), self._zygote.take()
-            if worker.is_alive:
-                return folder, worker
-            worker.release()
-            self._vacated.append(folder)
+            worker = self._zygote.take()
+        try:
+            cache, folder = self._caches.folder(source), str(worker.folder)
+            environment = {"HOME": folder, "TMPDIR": folder}
+            environment |= DSLS[self.task.target.dsl].caches(cache)
+            limits = ResourceLimits(self._memory_bytes, (worker.folder, cache))
+            worker.assign(Assignment(str(cache), environment, builds), limits)
+        except BaseException:
+            self._release(worker)
+            raise
+        return worker
 
-    def _assign(self, worker: Worker, source: str, folder: Path, *, builds: bool) -> ResourceLimits:
-        """Tell a spare a kernel's folders; return the limits of its use of them."""
-        cache = self._caches.folder(source)
-        environment = {
-            "HOME": str(folder),
-            "TMPDIR": str(folder),
-            **dsl_named(self.task.target.dsl).caches(cache),
-        }
-        worker.assign(Assignment(str(cache), environment, builds))
-        return ResourceLimits(self._memory_bytes, (folder, cache))
+    def _await_confined(self, worker: Worker) -> None:
+        """Wait for a child; raise unless it has all protections that this machine offers."""
+        if worker.protections:
+            return
+        worker.await_confined(START_S)
+        tried = worker.protections
+        lost = [p.name for p in self._offered if p.held and tried.get(p.name) != ""]
+        if lost:
+            why = "; ".join(f"{name}: {tried.get(name, 'not tried')}" for name in lost)
+            raise EvaluationError(FailureKind.JUDGE, f"the sandbox could not be set up: {why}")
+
+    def _release(self, worker: Worker) -> None:
+        if not worker.ended:
+            worker.release()
+        self._vacated.append(worker.folder)
 
     def _reuse_folders(self) -> None:
         """Reuse the folders of children that have ended; delete those that hold files."""
@@ -285,36 +256,13 @@ class ChildPool:
         folder.mkdir(parents=True)
         return folder
 
-    def _check_sandbox(self, worker: Worker) -> None:
-        """Raise unless a child has all protections that this machine offers."""
-        lost = [p.name for p in self._offered if p.held and p.name not in worker.sandbox]
-        if lost:
-            why = "; ".join(f"{name}: {worker.lacking.get(name, 'not tried')}" for name in lost)
-            raise EvaluationError(FailureKind.JUDGE, f"the sandbox could not be set up: {why}")
-
-    def send_plan(
-        self, worker: Worker, plan: Plan, *blocks: SharedMemory, op: Op = Op.LOAD
-    ) -> None:
-        """Send a plan with the shared memory for report, state, inputs and addresses."""
-        blob = shared_memory_of(msgspec.json.encode(plan))
-        try:
-            worker.send(op, fds=(blob.fd, *(block.fd for block in blocks)))
-        finally:
-            blob.close()
-
     def await_load(self, worker: Worker) -> int:
         """Wait until the plan is loaded; return the size of its report."""
         return worker.answer(self.task.timing.build_timeout_s, "loading")
 
 
-class EvaluationError(Exception):
+class EvaluationError(EvaluationFailure):
     """The evaluation failed, through no fault of the candidate."""
-
-    def __init__(self, kind: FailureKind, message: str, detail: str = "") -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
-        self.detail = detail
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ process that is not the caller's own child.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -19,16 +20,10 @@ STOPPED_STATES = frozenset({b"T", b"t", b"Z", b"X"})
 def parents() -> dict[int, int]:
     """Return the parent of every process that can be seen, by process id."""
     found: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            text = (entry / "stat").read_text("utf-8", "replace")
-        except OSError:  # it ended while we looked
-            continue
-        # The name in brackets may hold spaces and brackets of its own.
-        fields = text.rpartition(")")[2].split()
-        found[int(entry.name)] = int(fields[1])
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit() and (text := _read(f"/proc/{name}/stat")):
+            # The name in brackets may hold spaces and brackets of its own.
+            found[int(name)] = int(text.rpartition(b")")[2].split()[1])
     return found
 
 
@@ -98,17 +93,12 @@ def cpu_wait_s(thread: str) -> float:
     The second figure of `schedstat`, in nanoseconds (Linux, `sched-stats.rst`); 0 where the
     kernel does not count.
     """
-    return _schedstat(thread, 1) / 1e9
+    return _schedstat(_read(f"/proc/{thread}/schedstat"), 1) / 1e9
 
 
-def timeslices(thread: str) -> int:
-    """Return how many times a thread was given a CPU in its life: the third figure."""
-    return _schedstat(thread, 2)
-
-
-def _schedstat(thread: str, figure: int) -> int:
+def _schedstat(text: bytes, figure: int) -> int:
     try:
-        return int(_read(f"/proc/{thread}/schedstat").split()[figure])
+        return int(text.split()[figure])
     except IndexError:
         return 0
 
@@ -121,18 +111,15 @@ def _is_stopped(path: str) -> bool:
 
 def _read(path: str) -> bytes:
     """Return a file's text, empty where the process is gone; without pathlib, for speed."""
-    text = b""
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123
-            while more := file.read(4096):  # a page at a time, however much is asked for
-                text += more
+            # A page at a time, however much is asked for.
+            return b"".join(iter(lambda: file.read(4096), b""))
     except OSError:
         return b""
-    return text
 
 
 _STATE, _THREAD_COUNT = 0, 17  # fields of `stat` after the name in brackets (proc(5))
-_TIMESLICES = 2
 _READ_BYTES = 4096
 
 
@@ -165,9 +152,9 @@ class ProcessWatch:
         have begun without it.
         """
         if not self._is_single_thread:
-            return sum(timeslices(f"{self.pid}/task/{thread}") for thread in threads(self.pid))
-        figures = self._read("schedstat").split()
-        return int(figures[_TIMESLICES]) if len(figures) > _TIMESLICES else 0
+            paths = [f"/proc/{self.pid}/task/{each}/schedstat" for each in threads(self.pid)]
+            return sum(_schedstat(_read(path), 2) for path in paths)
+        return _schedstat(self._read("schedstat"), 2)
 
     def close(self) -> None:
         """Close its files."""
@@ -241,14 +228,8 @@ _CPUCLOCK_SCHED = 2
 _PROCESS_BITS = 3
 
 
-def cpu_time_s(pid: int) -> float | None:
-    """Return the CPU time of a process in seconds; None if it is gone."""
-    used = cpu_time_ns(pid)
-    return None if used is None else used / 1e9
-
-
 def cpu_time_ns(pid: int) -> int | None:
-    """Return the same in nanoseconds, threads that have ended included.
+    """Return the CPU time of a process, threads that have ended included; None if it is gone.
 
     The clock's number is composed as clock_getcpuclockid(3) does, which Python does not offer.
     """
@@ -264,22 +245,22 @@ class CpuDeadline:
     def __init__(self, pid: int, cpu_s: float) -> None:
         self._pid = pid
         self._cpu_s = cpu_s
-        self._before = cpu_time_s(pid)
+        self._before = cpu_time_ns(pid)
         self._limit = time.monotonic() + WALL_CLOCK_FACTOR * cpu_s
 
     def exceeded(self) -> str:
         """Return in words why the process has had its time, or nothing."""
         if time.monotonic() >= self._limit:
             return f"no time left after {WALL_CLOCK_FACTOR * self._cpu_s:.3g} s"
-        now = cpu_time_s(self._pid)
-        if now is None or self._before is None or now - self._before < self._cpu_s:
+        now = cpu_time_ns(self._pid)
+        if now is None or self._before is None or now - self._before < self._cpu_s * 1e9:
             return ""
         return f"no time left after {self._cpu_s:.3g} s of the reference's work"
 
 
 DISK_BYTES = 4 << 30
 _GIB = 1 << 30
-_COUNTED = ("RssAnon:", "RssShmem:")
+_COUNTED = (b"RssAnon:", b"RssShmem:")
 
 
 class ResourceLimits:
@@ -299,7 +280,7 @@ class ResourceLimits:
         """Measure the child as it is now; what it adds from now on counts."""
         self._pid = pid
         self._base_bytes = _memory(pid)
-        self._free_bytes = _free_bytes(self._folders[0])
+        self._free_bytes = shutil.disk_usage(self._folders[0]).free
 
     def excess(self) -> str:
         """Return in words which limit is exceeded, or nothing."""
@@ -312,7 +293,7 @@ class ResourceLimits:
                 f"{used / _GIB:.1f} GiB, more than {self._memory_bytes / _GIB:.1f}"
             )
         # Adding up files takes long, so only when something takes much of the disk.
-        if self._free_bytes - _free_bytes(self._folders[0]) > DISK_BYTES:
+        if self._free_bytes - shutil.disk_usage(self._folders[0]).free > DISK_BYTES:
             written = sum(map(_bytes_below, self._folders))
             if written > DISK_BYTES:
                 return f"the process was ended: it wrote {written / _GIB:.1f} GiB to the disk"
@@ -321,17 +302,8 @@ class ResourceLimits:
 
 def _memory(pid: int) -> int:
     """Return the bytes of memory that are a process's own, or shared memory it has touched."""
-    try:
-        text = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
-    except OSError:
-        return 0
-    fields = (line.split() for line in text.splitlines())
+    fields = (line.split() for line in _read(f"/proc/{pid}/status").splitlines())
     return sum(int(words[1]) << 10 for words in fields if words and words[0] in _COUNTED)
-
-
-def _free_bytes(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
 
 
 def _bytes_below(folder: Path) -> int:

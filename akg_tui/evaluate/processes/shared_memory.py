@@ -34,11 +34,6 @@ class SharedMemory:
         self.map = mmap.mmap(self.fd, self.size)
         self.bytes: NDArray[np.uint8] = np.frombuffer(self.map, dtype=np.uint8)
 
-    def populate(self) -> None:
-        """Allocate all pages at once, which is faster than page by page on first use."""
-        with contextlib.suppress(OSError):  # an older kernel allocates them on first use
-            self.map.madvise(MADV_POPULATE_WRITE)
-
     def map_in(self) -> None:
         """Map all pages that other processes have written, for reading."""
         with contextlib.suppress(OSError):
@@ -105,15 +100,12 @@ class SharedMemoryPool:
             while len(ready) < count:
                 ready.append(_populated(size))
 
-    @property
-    def ready_bytes(self) -> int:
-        """The bytes of all blocks that wait."""
-        return sum(block.size for ready in self._ready.values() for block in ready)
-
 
 def _populated(size: int) -> SharedMemory:
     block = SharedMemory(size)
-    block.populate()
+    # All pages at once, which is faster than page by page on first use, as in older kernels.
+    with contextlib.suppress(OSError):
+        block.map.madvise(MADV_POPULATE_WRITE)
     return block
 
 

@@ -18,6 +18,8 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -25,16 +27,13 @@ from akg_tui.core.measurement import FailureKind
 from akg_tui.core.sanitize import strip_escapes, strip_to_line
 from akg_tui.evaluate.child import protocol
 from akg_tui.evaluate.child.faults import SEPARATOR
-from akg_tui.evaluate.child.protocol import Op, Status
+from akg_tui.evaluate.child.protocol import Op, Plan, Status, Variation
 from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.process_watch import ProcessWatch, ResourceLimits, StopCheck
+from akg_tui.evaluate.processes.shared_memory import SharedMemory, shared_memory_of
 
-FAILURES = {
-    Status.BUILD: FailureKind.BUILD,
-    Status.CALL: FailureKind.CALL,
-    Status.WRONG: FailureKind.WRONG,
-    Status.TOOLCHAIN: FailureKind.TOOLCHAIN,
-    Status.REFERENCE: FailureKind.REFERENCE,
+FAILURES: dict[int, FailureKind] = {
+    status: FailureKind[status.name] for status in Status if status is not Status.OK
 }
 
 _ZYGOTE = (sys.executable, "-P", "-m", "akg_tui.evaluate.child.zygote")
@@ -49,8 +48,8 @@ STOP_LIMIT_S = 2.0
 """A stop takes microseconds, but on a busy machine each thread waits for a CPU first."""
 
 
-class ChildFailed(Exception):
-    """The code in a child failed; `detail` is cleaned but came from that code."""
+class EvaluationFailure(Exception):
+    """An evaluation ended early; `detail` is cleaned but may come from untrusted code."""
 
     def __init__(self, kind: FailureKind, message: str, detail: str = "") -> None:
         super().__init__(message)
@@ -59,17 +58,26 @@ class ChildFailed(Exception):
         self.detail = detail
 
 
+class ChildFailed(EvaluationFailure):
+    """The code in a child failed."""
+
+
 class ZygoteLost(Exception):
     """The fork server is gone or refused; the judge can't go on."""
 
 
+@dataclass(frozen=True)
 class Interrupts:
     """The engine's socket, watched during every wait."""
 
-    def __init__(self, fd: int, check: Callable[[], None]) -> None:
-        self.fd = fd
-        self.check = check
-        """Reads the engine's messages; raises if the engine cancelled or is gone."""
+    fd: int
+    check: Callable[[], None]
+    """Reads the engine's messages; raises if the engine cancelled or is gone."""
+
+    def check_within(self, seconds: float = 0.0) -> None:
+        """Call `check` if the engine has sent something, or does within `seconds`."""
+        if select.select([self.fd], [], [], seconds)[0]:
+            self.check()
 
 
 class Zygote:
@@ -90,7 +98,7 @@ class Zygote:
                 start_new_session=True,
             )
         self._ready = False
-        self._requested: deque[socket.socket] = deque()
+        self._requested: deque[tuple[socket.socket, Path]] = deque()
         self._spare_workers: deque[Worker] = deque()
         self._ending: set[int] = set()
         self._ended_children: dict[int, protocol.Ended] = {}
@@ -102,7 +110,7 @@ class Zygote:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._send(request, theirs.fileno())
-        self._requested.append(ours)
+        self._requested.append((ours, Path(request.folder)))
 
     def take(self) -> Worker:
         """Return the child that was requested first, as soon as it is forked."""
@@ -116,6 +124,11 @@ class Zygote:
         while self._requested and select.select([self._control], [], [], 0)[0]:
             self._receive()
         return self._spare_workers
+
+    @property
+    def spare_count(self) -> int:
+        """The number of children that were requested and not taken, forked or not."""
+        return len(self._requested) + len(self._spare_workers)
 
     def end(self, number: int) -> protocol.Ended:
         """Kill a child with all its descendants; return its exit status and output."""
@@ -142,11 +155,6 @@ class Zygote:
             self._receive()
         self.await_gone()
 
-    def check_engine(self) -> None:
-        """Read what the engine has sent, without waiting; raises what `Interrupts.check` raises."""
-        if select.select([self.interrupts.fd], [], [], 0)[0]:
-            self.interrupts.check()
-
     def await_gone(self) -> None:
         """Wait until all released children are gone."""
         while self._ending - self._ended_children.keys():
@@ -163,22 +171,25 @@ class Zygote:
 
     def _receive(self) -> None:
         """Receive one reply. Forks are answered in the order of their requests."""
-        reply, fds = self._reply()
+        # Not interruptible: replies take milliseconds, and none may be lost.
+        data, fds = protocol.receive(self._control, 1)
+        if not data:
+            raise ZygoteLost("the fork server is gone")
+        reply = msgspec.json.decode(data, type=protocol.Reply)
         if isinstance(reply, protocol.Ended):
             self._ended_children[reply.number] = reply
         elif isinstance(reply, protocol.Output):
             self._outputs[reply.number] = reply.output
         elif isinstance(reply, protocol.Forked):
-            self._spare_workers.append(
-                Worker(reply.number, fds[0], self._requested.popleft(), self)
-            )
+            channel, folder = self._requested.popleft()
+            self._spare_workers.append(Worker(reply.number, fds[0], channel, folder, self))
         else:
             raise ZygoteLost(f"the fork server answered {reply}")
 
     def close(self) -> None:
         """End the zygote, which first kills its children."""
         self._control.close()
-        for channel in self._requested:
+        for channel, _ in self._requested:
             channel.close()
         try:
             self._process.wait(10)
@@ -205,22 +216,20 @@ class Zygote:
             if left <= 0:
                 raise ZygoteLost(f"the fork server did not start within {ZYGOTE_START_S:.0f} s")
 
-    def _reply(self) -> tuple[protocol.Reply, list[int]]:
-        # Not interruptible: replies take milliseconds, and none may be lost.
-        data, fds = protocol.receive(self._control, 1)
-        if not data:
-            raise ZygoteLost("the fork server is gone")
-        return msgspec.json.decode(data, type=protocol.Reply), fds
-
 
 class Worker:
-    """One child."""
+    """One child, to which `folder` belongs."""
 
-    def __init__(self, number: int, pidfd: int, channel: socket.socket, zygote: Zygote) -> None:
+    def __init__(
+        self, number: int, pidfd: int, channel: socket.socket, folder: Path, zygote: Zygote
+    ) -> None:
         # The zygote reaps only when the judge asks, so until then no other process has this id.
         self.pid = process_watch.pid_of(pidfd)
-        self.sandbox: tuple[str, ...] = ()
-        self.lacking: dict[str, str] = {}
+        self.folder = folder
+        self.protections: dict[str, str] = {}
+        """Each protection with the reason why it does not hold, or nothing; once confined."""
+        self.ended = False
+        """Whether it was killed."""
         self._number = number
         self._channel = channel
         self._zygote = zygote
@@ -232,40 +241,41 @@ class Worker:
         self._poll.register(zygote.interrupts.fd, select.POLLIN)
         self._nonce = 0
         self._activity = "starting"
-        self._ended = False
-        self._prepared = False
         self._memory = -1
         self._watch = ProcessWatch(self.pid)
         self._stop_check = StopCheck(self._watch)
 
     def await_prepared(self, deadline_s: float) -> None:
         """Wait until the child is prepared and waits for a kernel."""
-        if not self._prepared:
+        if self._memory < 0:
             self._await_answer(deadline_s, "starting")
             data, fds = protocol.receive(self._channel, 1)
             if not data or not fds:
                 raise self._died(self._activity)
             self._memory = fds[0]
-            self._prepared = True
 
-    def assign(self, assignment: protocol.Assignment) -> None:
+    def assign(self, assignment: protocol.Assignment, limits: ResourceLimits) -> None:
         """Tell the child its folders, without waiting; `await_confined` must follow."""
+        self._limits = limits
         try:
             self._channel.send(msgspec.json.encode(assignment))
         except OSError as error:
             raise self._died("starting") from error
 
-    def await_confined(self, deadline_s: float, limits: ResourceLimits) -> None:
-        """Wait for the child's list of protections that hold; it still runs our code only."""
+    def await_confined(self, deadline_s: float) -> None:
+        """Wait for the child's list of protections; it still runs our code only."""
         self.await_prepared(deadline_s)
         self._await_answer(deadline_s, "starting")
         _, text, _ = self._read()
-        tried = dict(line.split("\t", 1) for line in text.splitlines())
-        self.sandbox = tuple(name for name, why in tried.items() if not why)
-        self.lacking = {name: why for name, why in tried.items() if why}
-        limits.begin(self.pid)
-        self._limits = limits
+        self.protections = dict(line.split("\t", 1) for line in text.splitlines())
+        if self._limits is not None:
+            self._limits.begin(self.pid)
         self.freeze()
+
+    @property
+    def sandbox(self) -> tuple[str, ...]:
+        """The protections that hold."""
+        return tuple(name for name, why in self.protections.items() if not why)
 
     def send(
         self,
@@ -278,14 +288,15 @@ class Worker:
         fds: tuple[int, ...] = (),
     ) -> None:
         """Continue the child and send it a request."""
-        self.check_stopped()
-        self._nonce = secrets.randbits(64)
-        message = protocol.REQUEST.pack(op, count, self._nonce, seed, item, wanted)
-        os.killpg(self.pid, signal.SIGCONT)
-        try:
-            socket.send_fds(self._channel, [message], list(fds))
-        except OSError as error:
-            raise self._died("waiting") from error
+        message = self._request(op, count, seed, item, wanted)
+        self._continue(message, "waiting", fds)
+
+    def send_content(
+        self, op: Op, content: Plan | Variation, *blocks: SharedMemory, seed: int = 0
+    ) -> None:
+        """Send a request with what it is about, and the memory that a plan needs."""
+        with contextlib.closing(shared_memory_of(msgspec.json.encode(content))) as blob:
+            self.send(op, seed=seed, fds=(blob.fd, *(block.fd for block in blocks)))
 
     def answer(
         self, deadline_s: float, activity: str, *, compile_s: float = 0.0, stop: bool = True
@@ -301,30 +312,16 @@ class Worker:
             It answered that its code failed, ended, answered out of turn, or took too long.
         """
         self._await_answer(deadline_s, activity, compile_s=compile_s)
-        status, text, value = self._read()
-        if stop:
-            self.freeze()
-        if status != Status.OK:
-            self._raise(status, text)
-        return value
+        return self._value(stop=stop)
 
     def timed_call(self, count: int, deadline_s: float) -> int:
         """Return the nanoseconds from continuing the child to its answer, on the judge's clock."""
-        self.check_stopped()
-        self._nonce = secrets.randbits(64)
-        message = protocol.REQUEST.pack(Op.CALL, count, self._nonce, 0, 0, 0)
+        message = self._request(Op.CALL, count)
         start = time.perf_counter_ns()
-        try:
-            os.killpg(self.pid, signal.SIGCONT)
-            self._channel.send(message)
-        except OSError as error:
-            raise self._died("being called") from error
+        self._continue(message, "being called")
         self._await_answer(deadline_s, "being called")
         taken = time.perf_counter_ns() - start
-        self.freeze()
-        status, text, _ = self._read()
-        if status != Status.OK:
-            self._raise(status, text)
+        self._value()
         return taken
 
     def freeze(self) -> None:
@@ -356,8 +353,7 @@ class Worker:
             if waits * STOP_WAIT_S > STOP_LIMIT_S:
                 raise self._not_stopped("did not stand still when it was stopped")
             waits += 1
-            if select.select([self._zygote.interrupts.fd], [], [], STOP_WAIT_S)[0]:
-                self._zygote.interrupts.check()
+            self._zygote.interrupts.check_within(STOP_WAIT_S)
         self._stop_check.begin(stopped)
         return stopped
 
@@ -411,7 +407,7 @@ class Worker:
         self._close()
 
     def _close(self) -> None:
-        self._ended = True
+        self.ended = True
         os.close(self._pidfd)
         self._channel.close()
         self._watch.close()
@@ -424,10 +420,23 @@ class Worker:
         """Whether it has not died by itself."""
         return not select.select([self._pidfd], [], [], 0)[0]
 
-    @property
-    def ended(self) -> bool:
-        """Whether it was killed."""
-        return self._ended
+    def _request(
+        self, op: Op, count: int = 0, seed: int = 0, item: int = 0, wanted: int = 0
+    ) -> bytes:
+        """Return a request with a new nonce, for a child that was stopped until now."""
+        self.check_stopped()
+        self._nonce = secrets.randbits(64)
+        return protocol.REQUEST.pack(op, count, self._nonce, seed, item, wanted)
+
+    def _continue(self, message: bytes, activity: str, fds: Sequence[int] = ()) -> None:
+        try:
+            os.killpg(self.pid, signal.SIGCONT)
+            if fds:
+                socket.send_fds(self._channel, [message], fds)
+            else:
+                self._channel.send(message)
+        except OSError as error:
+            raise self._died(activity) from error
 
     def _await_answer(self, deadline_s: float, activity: str, *, compile_s: float = 0.0) -> None:
         self._activity = activity
@@ -439,7 +448,8 @@ class Worker:
         while True:
             now = time.monotonic()
             if now >= limit:
-                raise self._timed_out(activity, limit - start)
+                message = f"no answer after {round(limit - start, 1):g} s of {activity}"
+                raise self._killed(message, FailureKind.TIMEOUT)
             ready = {fd for fd, _ in self._poll.poll(min(step, limit - now) * 1000 + 1)}
             if self._channel.fileno() in ready:
                 return
@@ -448,8 +458,7 @@ class Worker:
             if self._pidfd in ready:
                 raise self._died(activity)
             if not ready and self._limits and (excess := self._limits.excess()):
-                printed = self.end().output
-                raise ChildFailed(FailureKind.CRASH, excess, _joined("", printed))
+                raise self._killed(excess)
             if compile_s and process_watch.children_of(self.pid):
                 limit = min(time.monotonic() + deadline_s, last)
 
@@ -466,8 +475,14 @@ class Worker:
         text = data[protocol.REPLY.size :][: min(length, protocol.TEXT_LIMIT)]
         return status, text.decode("utf-8", "replace"), value
 
-    def _raise(self, status: int, text: str) -> None:
-        kind = FAILURES.get(Status(status)) if status in list(Status) else None
+    def _value(self, *, stop: bool = True) -> int:
+        """Stop the child and return the value of its answer; raise ChildFailed if it failed."""
+        if stop:
+            self.freeze()
+        status, text, value = self._read()
+        if status == Status.OK:
+            return value
+        kind = FAILURES.get(status)
         if kind is None:
             raise ChildFailed(FailureKind.CRASH, "the process sent an answer that has no meaning")
         line, _, detail = text.partition(SEPARATOR)
@@ -476,13 +491,11 @@ class Worker:
         raise ChildFailed(kind, strip_to_line(line), _joined(detail, printed))
 
     def _not_stopped(self, what: str) -> ChildFailed:
-        printed = self.end().output
-        return ChildFailed(FailureKind.CRASH, f"the process {what}", _joined("", printed))
+        return self._killed(f"the process {what}")
 
-    def _timed_out(self, activity: str, seconds: float) -> ChildFailed:
-        printed = self.end().output
-        message = f"no answer after {round(seconds, 1):g} s of {activity}"
-        return ChildFailed(FailureKind.TIMEOUT, message, _joined("", printed))
+    def _killed(self, message: str, kind: FailureKind = FailureKind.CRASH) -> ChildFailed:
+        """Kill the child; return its failure, with what it has printed."""
+        return ChildFailed(kind, message, _joined("", self.end().output))
 
     def _died(self, activity: str) -> ChildFailed:
         # Its channel closes a moment before it is dead, unless the kernel closed the channel.

@@ -54,7 +54,6 @@ class Confinement(Struct, frozen=True, kw_only=True):
     memory_bytes: int
     cpu_seconds: int = 0
     bounds_address_space: bool = True
-    processes: int = PROCESSES
     own_pid_namespace: bool = False
     private_folder: bool = True
 
@@ -109,7 +108,7 @@ def prepare(wanted: Confinement, *, parent: int) -> Prepared:
     _isolate_mounts(wanted, tried)
     tried["rlimits"] = _limit_resources(wanted)
     memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-    tried["netns"] = _reason(namespaces.leave_network())
+    tried["netns"] = _reason(kernel.unshare(namespaces.NETWORK_AND_IPC))
     ruleset = _begin_landlock(wanted, tried)
     # It may be a while until `complete`, so the memory is hidden already.
     hide_memory()
@@ -124,11 +123,11 @@ def complete(wanted: Confinement, prepared: Prepared) -> None:
     """
     tried = prepared.tried
     writable = (wanted.folder, *wanted.writable, *wanted.covered)
+    no_mounts = "no mount namespace" if tried["mountns"] else ""
     if wanted.private_folder:
-        tried["private_cache"] = _cover(wanted) if not tried["mountns"] else "no mount namespace"
-    tried["read_only"] = (
-        _reason(namespaces.read_only(writable)) if not tried["mountns"] else "no mount namespace"
-    )
+        faults = (namespaces.own_folder(p, CACHE_BYTES, FOLDER_FILES) for p in wanted.covered)
+        tried["private_cache"] = no_mounts or _reason(next(filter(None, faults), 0))
+    tried["read_only"] = no_mounts or _reason(namespaces.read_only(writable))
     fault = namespaces.leave_user_namespace(network=bool(tried["netns"]))
     tried["netns"] = _reason(fault)
     tried["no_capabilities"] = _reason(kernel.drop_capabilities())
@@ -141,39 +140,6 @@ def complete(wanted: Confinement, prepared: Prepared) -> None:
         tried["seccomp"] = "the system calls of this machine are not known"
 
 
-def confine(
-    folder: str,
-    *,
-    writable: tuple[str, ...] = (),
-    readable_too: tuple[str, ...] = (),
-    memory_bytes: int,
-    parent: int,
-    own_pid_namespace: bool = False,
-) -> Tried:
-    """Confine this process like a kernel's, to run a script or tool that is not trusted.
-
-    Call it in a forked child with a single thread, before `exec`. The process and all that it
-    starts can read the system and `readable_too`, write to `folder` and `writable`, and not reach
-    the network.
-
-    Returns
-    -------
-    dict
-        Each protection by name: empty if it holds, or else the reason why not. The caller decides
-        whether that suffices (`akg_tui.evaluate.sandbox.protections.missing`).
-    """
-    wanted = Confinement(
-        folder=folder,
-        writable=writable,
-        programs=programs(),
-        data=(*data(), *readable_too),
-        memory_bytes=memory_bytes,
-        own_pid_namespace=own_pid_namespace,
-        private_folder=False,
-    )
-    return enter(wanted, parent=parent)
-
-
 def _isolate_mounts(wanted: Confinement, tried: Tried) -> None:
     """Take private mounts, `/proc` and folder, and limit the number of processes."""
     # A process that hides its memory may not write to its own files in /proc.
@@ -184,28 +150,17 @@ def _isolate_mounts(wanted: Confinement, tried: Tried) -> None:
     isolated = not fault and wanted.own_pid_namespace
     # Mounted now, because mounts can't be changed later.
     if wanted.private_folder:
-        tried["private_folder"] = (
-            _reason(namespaces.own_folder(wanted.folder, FOLDER_BYTES, FOLDER_FILES))
-            if not fault
-            else "no mount namespace"
-        )
+        own = fault or namespaces.own_folder(wanted.folder, FOLDER_BYTES, FOLDER_FILES)
+        tried["private_folder"] = "no mount namespace" if fault else _reason(own)
     tried["own_proc"] = _reason(namespaces.own_proc()) if isolated else "no namespace to show"
-    tried["process_limit"] = _limit_processes(wanted, own_proc=not tried["own_proc"])
+    tried["process_limit"] = _limit_processes(own_proc=not tried["own_proc"])
 
 
-def _cover(wanted: Confinement) -> str:
-    """Mount a tmpfs over each `covered` folder; return the reason for a failure."""
-    for path in wanted.covered:
-        if fault := namespaces.own_folder(path, CACHE_BYTES, FOLDER_FILES):
-            return _reason(fault)
-    return ""
-
-
-def _limit_processes(wanted: Confinement, *, own_proc: bool) -> str:
+def _limit_processes(*, own_proc: bool) -> str:
     """Limit the number of processes and threads; return the reason for a failure."""
     if os.getuid() != 0:
         # Counted in the user namespace that the process enters next, where it is alone.
-        return _set_rlimits([(resource.RLIMIT_NPROC, wanted.processes)])
+        return _set_rlimits([(resource.RLIMIT_NPROC, PROCESSES)])
     if not own_proc:
         return "root is exempt from RLIMIT_NPROC, and there is no pid namespace to bound"
     # Since Linux 6.14 each pid namespace has this limit for itself. Before, it is the
@@ -213,7 +168,7 @@ def _limit_processes(wanted: Confinement, *, own_proc: bool) -> str:
     release = tuple(int(part) for part in os.uname().release.split(".")[:2] if part.isdigit())
     if release < (6, 14):
         return "root is exempt from RLIMIT_NPROC, and Linux before 6.14 has no other way"
-    return _write("/proc/sys/kernel/pid_max", str(wanted.processes))
+    return _write("/proc/sys/kernel/pid_max", str(PROCESSES))
 
 
 def _limit_resources(wanted: Confinement) -> str:
@@ -313,7 +268,7 @@ ETC = (
 )  # fmt: skip
 DATA = (
     "/dev/urandom", "/dev/random", "/dev/zero", "/sys/devices/system",
-    "/sys/kernel/mm/transparent_hugepage",
+    "/sys/kernel/mm/transparent_hugepage", *(f"/etc/{name}" for name in ETC),
 )  # fmt: skip
 DEVICES = ("/dev/null", "/dev/full")
 PROC_WITHOUT_OTHERS = (
@@ -329,7 +284,9 @@ def programs() -> tuple[str, ...]:
     """Return the paths of what may be executed: system, Python, packages, compilers."""
     own = Path(package_path()).resolve()
     prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix]
-    found = [*SYSTEM, *prefixes, *_toolchains(), *_library_path()]
+    libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    found = [*SYSTEM, *prefixes, *(path for each in DSLS.values() for path in each.readable())]
+    found += [path for path in libraries if Path(path).is_absolute()]
     found += [str(entry) for entry in (own / "akg_tui").iterdir() if entry.name != _NOT_FOR_KERNELS]
     known = [*SYSTEM, *prefixes, str(own)]
     for module in list(sys.modules.values()):
@@ -343,17 +300,3 @@ def programs() -> tuple[str, ...]:
         if not any(home.is_relative_to(parent) for parent in known):
             found.append(str(home))
     return tuple(dict.fromkeys(found))
-
-
-def data() -> tuple[str, ...]:
-    """Return the paths of system data."""
-    return (*DATA, *(f"/etc/{name}" for name in ETC))
-
-
-def _toolchains() -> list[str]:
-    return [path for each in DSLS.values() for path in each.readable()]
-
-
-def _library_path() -> list[str]:
-    named = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-    return [path for path in named if Path(path).is_absolute()]

@@ -102,22 +102,15 @@ def _known(found: int) -> int:
 
 def _add(ruleset: int, rules: Rules, found: int) -> None:
     known = _known(found)
-    for rights, paths in rules:
-        for path in paths:
-            _allow(ruleset, rights & known, path)
-
-
-def _allow(ruleset: int, rights: int, path: str) -> None:
-    try:
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        if not stat.S_ISDIR(os.fstat(fd).st_mode):
-            rights &= _FOR_FILES
-        rule = struct.pack("<Qi", rights, fd)
-        kernel.syscall(
-            ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), rule, ctypes.c_uint32(0)
-        )
-    finally:
-        os.close(fd)
+    for wanted, path in ((rights & known, path) for rights, paths in rules for path in paths):
+        try:
+            fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            is_folder = stat.S_ISDIR(os.fstat(fd).st_mode)
+            rule = struct.pack("<Qi", wanted if is_folder else wanted & _FOR_FILES, fd)
+            beneath = ctypes.c_int(_PATH_BENEATH)
+            kernel.syscall(ADD_RULE, ctypes.c_int(ruleset), beneath, rule, ctypes.c_uint32(0))
+        finally:
+            os.close(fd)

@@ -32,10 +32,6 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class _CapabilityHeader(ctypes.Structure):
-    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
-
-
 def _fault(result: int) -> int:
     return ctypes.get_errno() if result != 0 else 0
 
@@ -77,8 +73,8 @@ def change_mounts(path: str, *, recursive: bool, read_only: bool) -> int:
 
 def drop_capabilities() -> int:
     """Give up all capabilities."""
-    header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
-    return _fault(_libc.capset(ctypes.byref(header), (ctypes.c_uint32 * 6)()))
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    return _fault(_libc.capset(header, (ctypes.c_uint32 * 6)()))
 
 
 def syscall(number: int, *arguments: object) -> int:

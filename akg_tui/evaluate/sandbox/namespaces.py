@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from akg_tui.evaluate.sandbox import linux_syscalls as kernel
 
+# The network and System V memory.
 NETWORK_AND_IPC = kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
 
 
@@ -113,11 +114,6 @@ def own_folder(path: str, size: int, files: int) -> int:
     """Mount a tmpfs of at most `size` bytes and `files` files at `path`; return the errno."""
     flags = kernel.MS_NOSUID | kernel.MS_NODEV
     return kernel.mount("tmpfs", path, "tmpfs", flags, f"size={size},nr_inodes={files},mode=700")
-
-
-def leave_network() -> int:
-    """Leave the network and System V memory; return the errno."""
-    return kernel.unshare(NETWORK_AND_IPC)
 
 
 def leave_user_namespace(*, network: bool) -> int:

@@ -83,15 +83,15 @@ class Protection(Struct, frozen=True):
 
 
 def offered() -> tuple[Protection, ...]:
-    """Try every protection in a throwaway process and return what held; takes milliseconds.
-
-    Must be called while this process has a single thread, as after a fork only that goes on.
-    """
+    """Return all protections, as far as they hold on this machine."""
     return named(tried())
 
 
 def tried() -> Tried:
-    """Return what `confinement` reports from a throwaway process; see `offered`."""
+    """Try every protection in a throwaway process and return what it reports; takes milliseconds.
+
+    Must be called while this process has a single thread, as after a fork only that goes on.
+    """
     before = process_watch.children_of(os.getpid())
     reading, writing = os.pipe()
     sys.stdout.flush()
@@ -153,7 +153,7 @@ def _probe(folder: str, writing: int) -> None:
                 folder=f"{folder}/own",
                 covered=(f"{folder}/cache",),
                 programs=confinement.SYSTEM,
-                data=confinement.data(),
+                data=confinement.DATA,
                 memory_bytes=4 << 30,
                 own_pid_namespace=isolated,
             )

@@ -10,7 +10,6 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 from akg_tui.evaluate.sandbox import confinement, namespaces
 from akg_tui.evaluate.sandbox.protections import missing, named
@@ -61,16 +60,19 @@ def main(arguments: list[str]) -> int:
         return _fail(f"{folder} is not a folder")
     isolated = not namespaces.enter_pid_namespace()
     parent = os.getpid()
-    if isolated:
-        _in_own_namespace()
-    tried = confinement.confine(
-        str(folder),
+    # In a namespace of its own; the caller waits, and ends as it ends.
+    if isolated and (pid := namespaces.PidNamespaceForker().fork()):
+        namespaces.wait_and_exit(pid)
+    confined = confinement.Confinement(
+        folder=str(folder),
         writable=tuple(str(path.absolute()) for path in wanted.write),
-        readable_too=tuple(str(path.absolute()) for path in wanted.read),
+        programs=confinement.programs(),
+        data=(*confinement.DATA, *(str(path.absolute()) for path in wanted.read)),
         memory_bytes=int(wanted.memory_gb * (1 << 30)),
-        parent=parent if isolated else os.getppid(),
         own_pid_namespace=isolated,
+        private_folder=False,
     )
+    tried = confinement.enter(confined, parent=parent if isolated else os.getppid())
     if wanted.require and (lost := missing(named(tried))):
         return _fail(f"not confined: {', '.join(map(str, lost))}")
     os.chdir(folder)
@@ -81,22 +83,10 @@ def main(arguments: list[str]) -> int:
         return _fail(f"{wanted.words[0]} can't be started: {error.strerror}")
 
 
-def _in_own_namespace() -> None:
-    """Go on as the first process of a namespace; the caller waits, and ends as it ends."""
-    pid = namespaces.PidNamespaceForker().fork()
-    if pid != 0:
-        namespaces.wait_and_exit(pid)
-
-
 def _fail(message: str) -> int:
     print(f"confined: {message}", file=sys.stderr)
     return NOT_STARTED
 
 
-def run() -> NoReturn:
-    """The entry of `python -m`."""
-    sys.exit(main(sys.argv[1:]))
-
-
 if __name__ == "__main__":
-    run()
+    sys.exit(main(sys.argv[1:]))

@@ -12,13 +12,8 @@ from typing import get_args
 from akg_tui.core.task import Backend
 from akg_tui.evaluate.targets.target import Target
 
-__all__ = ["TARGETS", "Target", "target_named"]
+__all__ = ["TARGETS", "Target"]
 
 TARGETS: dict[str, Target] = {
     name: import_module(f"{__name__}.{name}").ADAPTER for name in get_args(Backend)
 }
-
-
-def target_named(name: str) -> Target:
-    """Return the target that `task.toml` calls `name`."""
-    return TARGETS[name]

@@ -44,35 +44,9 @@ def base_environment() -> dict[str, str]:
     }
 
 
-def kernel_environment(threads: int, home: Path) -> dict[str, str]:
-    """Return the environment of the zygote, which every kernel process inherits.
-
-    Without fixed malloc thresholds page faults of temporaries, which depend on the history
-    of the process, move a large elementwise kernel by a factor of three; huge pages halve
-    the spread between processes near the limits of the last cache.
-    """
-    return {
-        **base_environment(),
-        "HOME": str(home),
-        "TMPDIR": str(home),
-        "OMP_NUM_THREADS": str(threads),
-        "MKL_NUM_THREADS": str(threads),
-        "OPENBLAS_NUM_THREADS": "1",
-        "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
-        "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
-        "MALLOC_TOP_PAD_": str(64 << 20),
-        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-    }
-
-
 def processors() -> list[int]:
     """Return the CPUs that this process may use."""
     return sorted(os.sched_getaffinity(0))
-
-
-def cache_folder() -> Path:
-    """Return the folder where measured bandwidths of this machine are kept."""
-    return Path.home() / ".cache" / "akg_tui"
 
 
 class Cpu(Target):
@@ -81,37 +55,48 @@ class Cpu(Target):
     name = "cpu"
 
     def zygote_environment(self, threads: int, home: Path) -> dict[str, str]:
-        """Return `kernel_environment`."""
-        return kernel_environment(threads, home)
+        """Return the environment of the zygote, which every kernel process inherits.
+
+        Without fixed malloc thresholds page faults of temporaries, which depend on the history
+        of the process, move a large elementwise kernel by a factor of three; huge pages halve
+        the spread between processes near the limits of the last cache.
+        """
+        return {
+            **base_environment(),
+            "HOME": str(home),
+            "TMPDIR": str(home),
+            "OMP_NUM_THREADS": str(threads),
+            "MKL_NUM_THREADS": str(threads),
+            "OPENBLAS_NUM_THREADS": "1",
+            "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
+            "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+            "MALLOC_TOP_PAD_": str(64 << 20),
+            "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+        }
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
-        """Return machine, settings and load."""
-        return describe(torch_version, threads)
+        """Return the fingerprint of this machine, its settings and its load now."""
+        varying = {
+            "governor": _text(CPU / "cpu0/cpufreq/scaling_governor"),
+            "turbo": _turbo(),
+            "load": f"{os.getloadavg()[0]:.2f}",
+        }
+        return {
+            **_lasting(),
+            "torch": torch_version,
+            "threads": str(threads),
+            **{name: value for name, value in varying.items() if value},
+        }
 
     def levels(self) -> list[Level]:
         """Return caches and memory, measured once on this machine."""
         from akg_tui.evaluate.targets import roofline
 
-        sizes, machine = caches(), machine_key()
-        return roofline.machine_levels(sizes, machine, cache_folder())
+        folder = Path.home() / ".cache" / "akg_tui"
+        return roofline.machine_levels(caches(), machine_key(), folder)
 
 
 CPU = Path("/sys/devices/system/cpu")
-
-
-def describe(torch_version: str, threads: int) -> dict[str, str]:
-    """Return the fingerprint of this machine, its settings and its load now."""
-    varying = {
-        "governor": _text(CPU / "cpu0/cpufreq/scaling_governor"),
-        "turbo": _turbo(),
-        "load": f"{os.getloadavg()[0]:.2f}",
-    }
-    return {
-        **_lasting(),
-        "torch": torch_version,
-        "threads": str(threads),
-        **{name: value for name, value in varying.items() if value},
-    }
 
 
 def machine_key() -> str:
@@ -138,6 +123,7 @@ def caches() -> dict[str, int]:
 @functools.cache
 def _lasting() -> dict[str, str]:
     sizes = ", ".join(f"{name} {size >> 10} KiB" for name, size in caches().items())
+    huge_pages = _text(Path("/sys/kernel/mm/transparent_hugepage/enabled"))
     known = {
         "cpu": _of_cpuinfo("model name") or platform.processor() or platform.machine(),
         "cpus": str(len(processors())),
@@ -146,7 +132,8 @@ def _lasting() -> dict[str, str]:
         "smt": {"0": "off", "1": "on"}.get(_text(CPU / "smt/active"), ""),
         "hypervisor": "yes" if " hypervisor" in _of_cpuinfo("flags") else "",
         "quota": _quota(),
-        "huge pages": _chosen(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
+        # The kernel marks the word that holds with brackets.
+        "huge pages": huge_pages.partition("[")[2].partition("]")[0],
         "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') >> 20} MiB",
         "kernel": f"{platform.system()} {platform.release()}",
         "libc": " ".join(platform.libc_ver()),
@@ -198,11 +185,6 @@ def _of_cpuinfo(field: str) -> str:
         if line.startswith(field):
             return line.partition(":")[2].strip()
     return ""
-
-
-def _chosen(path: Path) -> str:
-    """Return the word in brackets, as the kernel marks the one of several that holds."""
-    return _text(path).partition("[")[2].partition("]")[0]
 
 
 def _text(path: Path) -> str:

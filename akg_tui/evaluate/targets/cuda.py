@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from akg_tui.evaluate.targets.cpu import describe, kernel_environment
-from akg_tui.evaluate.targets.target import Target
+from akg_tui.evaluate.targets.cpu import Cpu
+
+if TYPE_CHECKING:
+    from akg_tui.evaluate.targets.roofline import Level
 
 DEVICES = Path("/dev")
 DRIVER = "/proc/driver/nvidia"
@@ -27,8 +30,8 @@ QUERY = {
 QUERY_S = 10.0
 
 
-class Cuda(Target):
-    """An NVIDIA GPU: the first that the process sees."""
+class Cuda(Cpu):
+    """An NVIDIA GPU, the first that the process sees, and the host's processors."""
 
     name = "cuda"
     # The driver reserves addresses for the memory of all devices and of the host, many times
@@ -53,7 +56,7 @@ class Cuda(Target):
     def zygote_environment(self, threads: int, home: Path) -> dict[str, str]:
         """Return the host's, with one GPU, numbered as `nvidia-smi` does, and modules lazy."""
         return {
-            **kernel_environment(threads, home),
+            **super().zygote_environment(threads, home),
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
             "CUDA_VISIBLE_DEVICES": "0",
             "CUDA_MODULE_LOADING": "LAZY",
@@ -72,7 +75,11 @@ class Cuda(Target):
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
         """Return the host's fingerprint, and what `nvidia-smi` reports of the GPU."""
-        return describe(torch_version, threads) | _queried()
+        return super().fingerprint(torch_version, threads) | _queried()
+
+    def levels(self) -> list[Level]:
+        """Return none: the memory of the host is not what a kernel moves."""
+        return []
 
 
 def _queried() -> dict[str, str]:

@@ -52,10 +52,7 @@ def floor_s(levels: Sequence[Level], *, must_move: int, threads: int) -> float:
     The fastest level that is at least as large counts, so what overlaps or stays in a nearer
     cache than expected is forgiven.
     """
-    fastest = max(level.bandwidth for level in levels)
-    level = level_for(levels, must_move)
-    # Deeper levels are never faster than nearer ones; noise while measuring may say so.
-    bandwidth = min(max(level.bandwidth, 0.0), fastest)
+    bandwidth = level_for(levels, must_move).bandwidth
     return must_move / (bandwidth * max(threads, 1) * MARGIN)
 
 
