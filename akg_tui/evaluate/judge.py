@@ -89,8 +89,16 @@ class EngineChannel:
         finally:
             self._idle = False
 
+    def begin(self, number: int) -> None:
+        """From now on raise `Cancelled` for a cancellation of this evaluation; at once if it waits."""
+        self.current = number
+        self._notice()
+
     def _check_messages(self) -> None:
         self._read()
+        self._notice()
+
+    def _notice(self) -> None:
         if self._idle and self._waiting:
             raise RequestArrived
         for message in self._waiting:
@@ -144,8 +152,6 @@ def _evaluate(
     started = time.monotonic()
     if request.task_sha256 != begin.sha256():
         return _refusal(begin, "the judge holds another task or reference than the run does")
-    channel.current = request.number
-
     sent_at: dict[str, float] = {}
 
     def report(progress: Progress) -> None:
@@ -158,6 +164,7 @@ def _evaluate(
         channel.answer(Step(request.number, progress))
 
     try:
+        channel.begin(request.number)
         found = evaluations.run(request, report, started)
     except Cancelled:
         evaluations.clean_up(keep=False)

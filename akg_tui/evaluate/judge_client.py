@@ -91,6 +91,7 @@ class Judge:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._current: int | None = None
+        self._ready = False  # whether the judge has sent a message since its start
 
     async def __aenter__(self) -> Judge:
         await self.prepare()
@@ -246,6 +247,7 @@ class Judge:
             sock=ours, limit=engine_protocol.LINE_LIMIT
         )
         self._writer.write(engine_protocol.encode(self._begin))
+        self._ready = False
 
     async def _ask(self, request: Evaluate) -> Measurement | None:
         if self._writer is None:
@@ -256,6 +258,10 @@ class Judge:
             await self._writer.drain()
             return await self._result(request.number)
         except asyncio.CancelledError:
+            # A judge that still imports torch has no children, and reads no message for seconds.
+            if not self._ready:
+                await self._discard()
+                raise
             # Wait until the judge's children are gone, or else end it too.
             try:
                 await self.cancel()
@@ -274,6 +280,7 @@ class Judge:
             while True:
                 text = await self._reader.readuntil(b"\n")
                 message = engine_protocol.decode_for_engine(text)
+                self._ready = True
                 if message.number != number:
                     continue
                 if isinstance(message, Result):

@@ -143,6 +143,30 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
     assert not running & process_watch.parents().keys()
 
 
+async def test_a_cancellation_that_comes_before_the_judge_is_ready_is_heeded(
+    tmp_path: Path,
+) -> None:
+    task = quick_task(call_timeout_s=100.0)
+    async with Judge(task, REFERENCE, tmp_path / "scratch") as judge:
+        first = judge.pid
+        asked = asyncio.create_task(judge.evaluate(hanging("akg-daemon-0")))
+        while judge._current is None:  # request and cancellation wait while it imports torch
+            await asyncio.sleep(0)
+        await judge.cancel()
+        with pytest.raises(EvaluationCancelled):
+            await asked
+        assert judge.pid == first
+    async with Judge(task, REFERENCE, tmp_path / "scratch") as judge:
+        asked = asyncio.create_task(judge.evaluate(hanging("akg-daemon-0")))
+        while judge._current is None:
+            await asyncio.sleep(0)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert judge.pid is None  # nobody waits for the import
+        assert (await judge.evaluate(PLAIN)).outcome is Outcome.CORRECT
+
+
 ENGINE = """
 import asyncio, sys
 from pathlib import Path
