@@ -90,7 +90,7 @@ class EngineChannel:
             self._idle = False
 
     def begin(self, number: int) -> None:
-        """From now on raise `Cancelled` for a cancellation of this evaluation; at once if it waits."""
+        """Raise `Cancelled` for a cancellation of this evaluation, now if one waits, or later."""
         self.current = number
         self._notice()
 
