@@ -123,11 +123,7 @@ class Context:
         self._invalid = why
 
     def begin(
-        self,
-        run: RunAccess,
-        *,
-        caller: Caller,
-        agents: Mapping[str, SubagentRunner],
+        self, run: RunAccess, *, caller: Caller, agents: Mapping[str, SubagentRunner]
     ) -> tuple[Conversation, ToolExecutor]:
         """The conversation for a visit that begins now, and the visit's own tools.
 

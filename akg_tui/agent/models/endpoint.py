@@ -38,14 +38,10 @@ class Endpoint:
     def __init__(self, model: str, base_url: str = "", key: str = "") -> None:
         self.model = model
         self.base_url = base_url.rstrip("/") or ANTHROPIC_URL
-        self._key = key
+        self.key = key
 
     def __repr__(self) -> str:
         return f"Endpoint({self.model!r}, {self.base_url!r})"
-
-    @property
-    def key(self) -> str:
-        return self._key
 
     @property
     def is_anthropic(self) -> bool:
@@ -57,7 +53,7 @@ class Endpoint:
 
     def scrub(self, text: str, width: int = 300) -> str:
         """`text` on one line, safe to print, without the key."""
-        return one_line(text.replace(self._key, "[key]") if self._key else text, width)
+        return one_line(text.replace(self.key, "[key]") if self.key else text, width)
 
 
 def endpoint_of(agent: Agent, environment: Mapping[str, str]) -> Endpoint:

@@ -37,9 +37,9 @@ def open_format(name: str, tagger: Tagger) -> EditFormat:
         case "str_replace lines":
             return StrReplace(whole_lines=True)
         case "apply_patch":
-            return PatchFormat(name, "patch", apply_patch_spans)
+            return PatchFormat("patch", apply_patch_spans)
         case "unified diff":
-            return PatchFormat(name, "diff", unified_diff_spans)
+            return PatchFormat("diff", unified_diff_spans)
     raise ValueError(f"no edit format {name!r}; there are: {', '.join(FORMATS)}")
 
 

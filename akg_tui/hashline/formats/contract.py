@@ -26,9 +26,6 @@ class EditFormat(Protocol):
     """A format that one reader uses on one file."""
 
     @property
-    def name(self) -> str: ...
-
-    @property
     def schema(self) -> dict[str, object]:
         """JSON schema of the call's arguments."""
         ...
@@ -103,7 +100,6 @@ class PatchFormat:
         Places a patch in a document; raises `BadPatch`.
     """
 
-    name: str
     argument: str
     spans: Callable[[Document, str], list[Span]]
 

@@ -24,10 +24,6 @@ class StrReplace:
     whole_lines: bool = False
 
     @property
-    def name(self) -> str:
-        return "str_replace lines" if self.whole_lines else "str_replace"
-
-    @property
     def schema(self) -> dict[str, object]:
         return object_schema(old={"type": "string", "minLength": 1}, new={"type": "string"})
 

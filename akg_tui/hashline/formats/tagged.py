@@ -15,8 +15,6 @@ from akg_tui.hashline.tags import Tagger
 class Hashline:
     """An `EditSession` for each reader. Implements `EditFormat` and `EditReader`."""
 
-    name = "hashline"
-
     def __init__(self, tagger: Tagger) -> None:
         self._tagger = tagger
         self._session: EditSession | None = None
