@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from akg_tui.view.code_rows import Texts
     from akg_tui.view.controls.time_travel import PastPosition
 
-AT_ONCE = 20_000  # events whose states are folded without a thread and a message
+LONG = 20_000  # events from which on the person is told that the past is being read
+SLICE = 500  # events that are folded before keys are heard again: 5 ms
 
 
 class TravelScreen(Protocol):
@@ -77,7 +78,7 @@ class TimeTravel:
             self._app.run_worker(self.enter(), name="read the past", exclusive=True)
 
     async def enter(self) -> None:
-        """Fold the states, in a thread when there are many, then show the last one."""
+        """Fold the states in slices, between which keys are heard; then show the last one."""
         from akg_tui.core.past_states import Past
         from akg_tui.view.controls.time_travel import PastPosition
 
@@ -87,9 +88,12 @@ class TimeTravel:
         place = self.place
         if place is None or place.past.records is not handle.records:
             place = PastPosition(getattr(handle, "past", None) or Past(handle.records))
-        if len(place.past) - place.past.folded > AT_ONCE:
+        past = place.past
+        if len(past) - past.folded > LONG:
             self._workbench.say(tr("reading the past …"))
-            await asyncio.to_thread(place.past.extend)
+        while len(past) - past.folded > SLICE:
+            past.extend(past.folded + SLICE)
+            await asyncio.sleep(0)
         self.place = place
         if handle is self._workbench.handle and (deck := self._deck()) is not None:
             self.action_past_go(place.last)

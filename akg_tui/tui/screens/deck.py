@@ -195,7 +195,7 @@ class Deck(InputScreen):
         self.header.take(seq, lambda: self.header.pull(snapshot))
         self.rail.take(seq, lambda: self.rail.pull(snapshot))
         self.timeline.pull(snapshot)
-        self.set_class(snapshot.past is not None, "-past")
+        self.body.set_class(snapshot.past is not None, "-past")
         self.card.pull(self.asks(snapshot), snapshot.now)
         for pane in self.panes.values():
             pane.attempt(partial(pane.see, snapshot))
