@@ -11,27 +11,26 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.actions import parse
-from textual.app import ComposeResult, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.app import ComposeResult
 from textual.command import CommandPalette
 from textual.events import DescendantFocus, Event, Key
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from akg_tui.core.sanitize import clean
 from akg_tui.tui.appearance import Appearance
-from akg_tui.tui.keyboard import APPS, Chords, place_of
+from akg_tui.tui.garbage_collection import Sweeper
+from akg_tui.tui.keyboard import Chords
 from akg_tui.tui.messages import Notices, exception_text
 from akg_tui.tui.pull_clock import PullClock
-from akg_tui.tui.run_actions import RunActions
 from akg_tui.tui.terminal_guard import GuardedApp
-from akg_tui.tui.textual_internals import merged_bindings, write_to_terminal
+from akg_tui.tui.textual_internals import write_to_terminal
 from akg_tui.tui.themes import Inked
-from akg_tui.tui.time_travel_actions import TimeTravel
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view.controls import keymap
 from akg_tui.view.controls.command_registry import at, way_to, within
@@ -40,8 +39,6 @@ from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import hang, line
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from textual.actions import ActionParseResult
     from textual.command import Provider
     from textual.dom import DOMNode
@@ -50,14 +47,16 @@ if TYPE_CHECKING:
 
     from akg_tui.core.commands import Command as RunCommand
     from akg_tui.engine.run_handle import RunHandle
-    from akg_tui.tui.garbage_collection import Sweeper
-    from akg_tui.tui.screens.command_line import CarryOut
+    from akg_tui.tui.screens.command_line import Offer
     from akg_tui.tui.screens.deck import Deck
+    from akg_tui.tui.screens.run_screen import RunScreen
+    from akg_tui.tui.screens.runs import Runs
     from akg_tui.tui.themes import Inks
     from akg_tui.tui.widgets.approval_card import Ident
     from akg_tui.view.controls.command_registry import Command
     from akg_tui.view.controls.preferences import Preferences
     from akg_tui.view.run_snapshot import RunSnapshot
+    from akg_tui.view.spans import Span
 
 OPENING, LISTING, CLOSING = "open the run", "list the runs", "close the run"
 
@@ -89,26 +88,10 @@ class WorkbenchApp(GuardedApp, Inked):
         Seconds since the epoch.
     """
 
-    CSS = """
-    #opening { padding: 1 2; height: 1fr; background: $background; }
-    CommandPalette.-preview { background: transparent; }
-    CommandPalette > Vertical { margin-top: 2; width: 76; max-width: 100%; background: $surface; }
-    CommandPalette #--input { background: $surface; border: round $ink-flame; padding: 0 1; }
-    CommandPalette #--results {
-        max-height: 20;
-        background: $surface;
-        border-bottom: hkey $ink-line;
-    }
-    CommandPalette SearchIcon { display: none; }
-    """
+    CSS_PATH = "styles/app.tcss"
     NEEDED_WORKERS = frozenset({OPENING, LISTING, CLOSING})
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     COMMAND_PALETTE_BINDING = "ctrl+p"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(",".join(c.keys), c.action, c.label, show=False, id=c.id)
-        for c in dict.fromkeys((*at("deck"), *at("past")))
-        if c.id in APPS
-    ]
 
     def __init__(
         self,
@@ -122,15 +105,13 @@ class WorkbenchApp(GuardedApp, Inked):
     ) -> None:
         super().__init__()
         self.title = "akg-tui"
-        self.clock = PullClock(
-            self, self._pull, time.monotonic, self._news, self._rest, between=self._between
-        )
+        self._sweeper = Sweeper()
+        self.clock = PullClock(self, self._pull, self._news, self._sweeper)
         self.appearance = Appearance(
             self, self.clock, theme, wanted, say=self.say, open_line=self.open_line
         )
         self.attention = WaitNotifier(lambda codes: write_to_terminal(self, codes), os.environ)
-        self.time_travel = TimeTravel(self, self, self._deck_in_front)
-        self._offer_actions(self.appearance, self.time_travel, RunActions(self, self))
+        self._offer_actions(self.appearance)
         self.chords = Chords()
         self.answerable: Ident | None = None
         """What could be answered when the last key was pressed that went to no dialog and went
@@ -145,13 +126,14 @@ class WorkbenchApp(GuardedApp, Inked):
         self._open_run = open_run
         self._browse = browse
         self._past_first = past
-        self._wall = clock
+        self.wall_clock = clock
         self._handle: RunHandle | None = None
         self._work: asyncio.Task[None] | None = None
         self._opening: Worker[None] | None = None
         self._released = False
         self._trouble = ""
-        self._sweeper: Sweeper | None = None
+        self._deck: Deck | None = None
+        self._runs: Runs | None = None
         self.notices = Notices()
 
     def _offer_actions(self, *owners: object) -> None:
@@ -173,18 +155,23 @@ class WorkbenchApp(GuardedApp, Inked):
 
     def on_mount(self) -> None:
         self.guard_terminal()
-        self._announce(((tr("opening the run …"), "muted"),))
+        self._announce((tr("opening the run …"), "muted"))
         self.appearance.watch_files()
         self.call_after_refresh(self._begin)
 
-    def _announce(self, *texts: tuple[tuple[str, str], ...]) -> None:
+    def _announce(self, *texts: Span) -> None:
         room = max(20, self.size.width - 4)
         rows = [line(("akg-tui", "brand")), ()]
-        for text, role in (span for spans in texts for span in spans):
+        for text, role in texts:
             rows += hang(clean(text), room, (), role)
         self.screen_stack[0].query_one("#opening", Rows).show(tuple(rows))
 
     def _begin(self) -> None:
+        from akg_tui.tui.run_actions import RunActions
+        from akg_tui.tui.time_travel_actions import TimeTravel
+
+        self.time_travel = TimeTravel(self, self, self._deck_in_front)
+        self._offer_actions(self.time_travel, RunActions(self, self))
         self.appearance.faults += self.appearance.read_all_themes()
         self.clock.start()
         if self._open_run is not None:
@@ -195,25 +182,15 @@ class WorkbenchApp(GuardedApp, Inked):
     async def _list(self, folder: Path) -> None:
         from akg_tui.tui.screens.runs import Runs
 
-        await self.push_screen(Runs(folder))
+        self._runs = Runs(folder)
+        await self.push_screen(self._runs)
         self.call_after_refresh(self._settle)
         self._tell_faults()
 
     def _settle(self) -> None:
         """The screen stands: what is in memory now stays there."""
-        from akg_tui.tui.garbage_collection import Sweeper
-
         if not self.is_headless:
-            self._sweeper = self._sweeper or Sweeper()
             self._sweeper.settle()
-
-    def _rest(self, seconds: float) -> None:
-        if self._sweeper is not None:
-            self._sweeper.rest(seconds)
-
-    def _between(self) -> None:
-        if self._sweeper is not None:
-            self._sweeper.between()
 
     def _tell_faults(self) -> None:
         if faults := self.appearance.faults:
@@ -235,18 +212,17 @@ class WorkbenchApp(GuardedApp, Inked):
                 self.say(trouble)
                 return
             self._trouble = trouble
-            self._announce(
-                ((self._trouble, "log.error"),),
-                ((tr("{key} leaves", key=way_to("app.quit")), "muted"),),
-            )
+            leaves = tr("{key} leaves", key=way_to("app.quit"))
+            self._announce((trouble, "log.error"), (leaves, "muted"))
             return
         from akg_tui.tui.screens.deck import Deck
 
         self._handle = opening.result()
         self._trouble, self._released = "", False
-        if not self._only_watched():
-            self.keep_stray_in(self._handle.path)
-        await self.push_screen(Deck())
+        if self.guard is not None and not self._only_watched():
+            self.guard.keep_in(Path(self._handle.path))
+        self._deck = Deck()
+        await self.push_screen(self._deck)
         self.call_after_refresh(self._settle)
         self._work = asyncio.create_task(self._handle.run(), name="run")
         self._work.add_done_callback(self._ended)
@@ -277,16 +253,13 @@ class WorkbenchApp(GuardedApp, Inked):
         from akg_tui.view.run_snapshot import snapshot_of
 
         assert self._handle is not None
-        return snapshot_of(self._handle, self._wall(), self._trouble)
+        return snapshot_of(self._handle, self.wall_clock(), self._trouble)
 
     def _only_watched(self) -> bool:
         """Whether somebody else works on the run, or nobody does."""
         from akg_tui.engine.follower import Followed
 
         return isinstance(self._handle, Followed)
-
-    def wall_clock(self) -> float:
-        return self._wall()
 
     @property
     def handle(self) -> RunHandle | None:
@@ -299,9 +272,13 @@ class WorkbenchApp(GuardedApp, Inked):
         return self.time_travel.in_past
 
     def _deck_in_front(self) -> Deck | None:
-        from akg_tui.tui.screens.deck import Deck
+        return self._deck if self.screen is self._deck else None
 
-        return self.screen if isinstance(self.screen, Deck) else None
+    def _run_screens(self) -> list[RunScreen]:
+        """The screens that show runs, the topmost first."""
+        from akg_tui.tui.screens.run_screen import RunScreen
+
+        return [each for each in reversed(self.screen_stack) if isinstance(each, RunScreen)]
 
     def pull_now(self) -> None:
         """Show what is true now, whatever the clock's pace."""
@@ -309,23 +286,19 @@ class WorkbenchApp(GuardedApp, Inked):
 
     def _news(self) -> object:
         """What tells, without a look at anything, whether a pull would show something new."""
-        handle, place = self._handle, self.time_travel.place
-        plays = time.monotonic() if place is not None and place.speed else 0.0
         top = self.screen_stack[-1] if self.screen_stack else None
         news = getattr(top, "news", 0)
-        if handle is None:
+        if (handle := self._handle) is None:
             return top, news
+        place = self.time_travel.place
+        plays = time.monotonic() if place is not None and place.speed else 0.0
         known = len(handle.records), handle.live.version, self._trouble, self.app_focus
         return top, news, id(handle.state), *known, plays
 
     def _pull(self) -> None:
-        from akg_tui.tui.screens.deck import Deck
-        from akg_tui.tui.screens.run_screen import RunScreen
-        from akg_tui.tui.screens.runs import Runs
-
-        top = self.screen_stack[-1] if self.screen_stack else None
-        if isinstance(top, Runs) and top.is_mounted:
-            top.pull_runs(self._wall())
+        runs = self._runs
+        if runs is not None and runs.is_mounted and runs is self.screen_stack[-1]:
+            runs.pull_runs(self.wall_clock())
         if self._handle is None or self._released:
             return
         if (place := self.time_travel.place) is not None:
@@ -334,15 +307,12 @@ class WorkbenchApp(GuardedApp, Inked):
             key = way_to("app.stray")
             self.say(tr("something was written past the screen: {key} shows it", key=key))
         snapshot = self.snapshot()
-        for screen in reversed(self.screen_stack):
-            if isinstance(screen, RunScreen) and screen.is_mounted:
+        for screen in self._run_screens()[:1]:
+            if screen.is_mounted:
                 screen.pull(snapshot)
-            if not isinstance(screen, ModalScreen):
-                break
-        deck = next((s for s in self.screen_stack if isinstance(s, Deck)), None)
-        if deck is not None:
+        if self._deck is not None:
             live = self.snapshot_now() if self.in_past else snapshot
-            self.attention.look(deck.asks(live), focused=self.app_focus)
+            self.attention.look(self._deck.asks(live), focused=self.app_focus)
 
     def steer(self, command: RunCommand, told: str) -> bool:
         """Send a command; say `told`, or why it was refused. True when it was taken."""
@@ -366,18 +336,15 @@ class WorkbenchApp(GuardedApp, Inked):
 
     def say(self, text: str) -> None:
         """Tell the person something, on the screen in front, and keep it."""
-        from akg_tui.tui.screens.deck import Deck
-        from akg_tui.tui.screens.run_screen import RunScreen
-
         self.notice(text)
-        for screen in self.screen_stack:
-            if isinstance(screen, RunScreen) and (screen.is_current or isinstance(screen, Deck)):
+        for screen in self._run_screens():
+            if screen.is_current or screen is self._deck:
                 screen.tell(text)
 
     def notice(self, text: str) -> None:
         """Keep what is told; the keys of a chord being typed are no notice."""
         if not self.chords.pending:
-            self.notices.keep(text, self._wall())
+            self.notices.keep(text, self.wall_clock())
 
     def report_fault(self, error: BaseException) -> None:
         """Tell what went wrong; a fault of the workbench itself leaves its traceback too, where
@@ -409,35 +376,31 @@ class WorkbenchApp(GuardedApp, Inked):
 
     def commands_here(self) -> tuple[Command, ...]:
         """The commands of the screen that a person looks at, dialogs left out."""
-        from akg_tui.tui.screens.run_screen import top_run_screen
-
-        screen = top_run_screen(self)
-        where = place_of(merged_bindings(screen)) if screen is not None else None
+        screens = self._run_screens()
+        where = screens[0].where if screens else None
         if where == "deck" and self.in_past:
             return tuple(dict.fromkeys((*at("past"), *at("deck"), *within("deck"))))
         return (*at(where or "everywhere"), *(within(where) if where else ()))
 
     async def carry_out(self, command: Command, argument: str = "") -> bool:
         """Do what a command says, on the screen that it belongs to; False if nobody can."""
-        from akg_tui.tui.screens.run_screen import top_run_screen
-
         namespace, name, parameters = parse(command.action)
         if argument:
             parameters = (*parameters, argument)
         self.vouched, self.typing = self.answerable, False
         try:
-            node = top_run_screen(self) or self
+            node = next(iter(self._run_screens()), self)
             return await self.run_action((namespace, name, parameters), node)
         finally:
             self.vouched = None
 
     def action_chord(self, key: str) -> None:
-        self.chords.begin(key, self._wall())
+        self.chords.begin(key, self.wall_clock())
         self.say(f"{keymap.shown(key)} …")
 
     async def _chord_key(self, event: Key) -> bool:
         """Whether a key went to the chord being typed."""
-        now = self._wall()
+        now = self.wall_clock()
         if not self.chords.waits(now):
             return False
         if isinstance(self.focused, Input) and "+" not in self.chords.pending:
@@ -481,15 +444,12 @@ class WorkbenchApp(GuardedApp, Inked):
         self, message: CommandPalette.OptionHighlighted
     ) -> None:
         chosen = getattr(message.highlighted_event.option, "hit", None)
-        theme = cast("CarryOut", chosen.command).theme if chosen is not None else ""
+        theme = cast("Offer", chosen.command).theme if chosen is not None else ""
         self.screen.set_class(bool(theme), "-preview")
         self.appearance.preview(theme)
 
     def on_command_palette_closed(self, message: CommandPalette.Closed) -> None:
         self.appearance.preview("")
-
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        return ()
 
     def action_keys(self) -> None:
         from akg_tui.tui.screens.dialogs import Help
@@ -498,24 +458,20 @@ class WorkbenchApp(GuardedApp, Inked):
             self.push_screen(Help())
 
     def action_strays(self) -> None:
-        from akg_tui.tui.screens.dialogs import Reading
-
-        if isinstance(self.screen, ModalScreen):
-            return
         guard = self.guard
-        text = guard.text() if guard else ""
         path = guard.path if guard else None
         where = f"{path.parent.name}/{path.name}" if path else ""
-        nothing = tr("Nothing was written past the screen.")
-        title = tr("written past the screen")
-        self.push_screen(Reading(title, text or nothing, where, follows=True))
+        text = (guard.text() if guard else "") or tr("Nothing was written past the screen.")
+        self._read_out(tr("written past the screen"), text, where)
 
     def action_messages(self) -> None:
+        self._read_out(tr("told so far"), self.notices.text() or tr("Nothing was told yet."))
+
+    def _read_out(self, title: str, text: str, where: str = "") -> None:
         from akg_tui.tui.screens.dialogs import Reading
 
         if not isinstance(self.screen, ModalScreen):
-            text = self.notices.text() or tr("Nothing was told yet.")
-            self.push_screen(Reading(tr("told so far"), text, follows=True))
+            self.push_screen(Reading(title, text, where, follows=True))
 
     def action_suspend_process(self) -> None:
         with self.batch_update():  # or a screen half drawn would wait for a writer that stops
@@ -540,21 +496,18 @@ class WorkbenchApp(GuardedApp, Inked):
         if self._browse is not None and self._handle is not None:
             self.run_worker(self._back_to_runs(), name=CLOSING)
         else:
-            self.run_worker(self._close_and_exit(), name=CLOSING)
+            self.run_worker(self.end_run(), name=CLOSING)
 
     async def _back_to_runs(self) -> None:
-        from akg_tui.tui.screens.runs import Runs
-
-        path = self._handle.path if self._handle is not None else ""
+        assert self._runs is not None
         await self._close()
         trouble, self._handle, self._trouble = self._trouble, None, ""
         self.time_travel.place = None
-        while not isinstance(self.screen, Runs):
+        while self.screen is not self._runs:
             await self.pop_screen()
-        self._work = None
-        if self._sweeper is not None:
-            self._sweeper.run_left()
-        self.screen.back_from(path)
+        self._work = self._deck = None
+        self._sweeper.run_left()
+        self._runs.come_back()
         if trouble:
             self.say(trouble)
 
@@ -570,27 +523,19 @@ class WorkbenchApp(GuardedApp, Inked):
     def _reached_for(self, event: Key) -> None:
         """Keep what could be answered before this key, unless it goes on with something."""
         self.typing = _types(event)
-        now = self._wall()
+        now = self.wall_clock()
         if not isinstance(self.screen, ModalScreen) and not self.chords.waits(now):
-            from akg_tui.tui.screens.run_screen import top_run_screen
-
-            here = top_run_screen(self) if self.handle is not None else None
-            self.answerable = here.answerable(now) if here is not None else None
+            here = self._run_screens() if self.handle is not None else []
+            self.answerable = here[0].answerable(now) if here else None
 
     def _heard(self, event: Key, *, any_key: bool = False) -> None:
         """A key was pressed that may be part of something written."""
         if self._handle is None or not (any_key or _types(event)):
             return
-        from akg_tui.tui.screens.run_screen import RunScreen
-
-        for screen in self.screen_stack:
-            if isinstance(screen, RunScreen):
-                screen.typed(self._wall(), event.key)
+        for screen in self._run_screens():
+            screen.typed(self.wall_clock(), event.key)
 
     async def end_run(self) -> None:
-        await self._close_and_exit()
-
-    async def _close_and_exit(self) -> None:
         await self._close()
         failed = bool(self._trouble)
         if self._handle is not None:

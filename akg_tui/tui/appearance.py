@@ -6,13 +6,13 @@ Writes the person's `config.toml` only on request, and only the settings that it
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from akg_tui import resources
-from akg_tui.tui.keyboard import Keyed, Reworded, apply_keymap, folders, rekey
+from akg_tui.tui.keyboard import apply_keymap, folders, rekey
 from akg_tui.tui.themes import (
     DEFAULT,
     AsciiOnly,
@@ -23,6 +23,7 @@ from akg_tui.tui.themes import (
     load_all,
     user_folder,
 )
+from akg_tui.tui.widgets.painted import FaultShowing
 from akg_tui.view import language
 from akg_tui.view.controls import keymap as km
 from akg_tui.view.controls.command_registry import KEYMAPS, LANGUAGES, THEMES, Argument, way_to
@@ -40,9 +41,10 @@ from akg_tui.view.controls.preferences import (
 from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from textual.app import App
+    from textual.dom import DOMNode
     from textual.filter import LineFilter
 
     from akg_tui.tui.pull_clock import PullClock
@@ -50,31 +52,28 @@ if TYPE_CHECKING:
 WATCH_S = 1.0
 
 
-class WatchedFiles:
-    """The files of settings, themes and keymaps, and whether one of them has changed."""
+DEFAULTS = {
+    "theme": DEFAULT,
+    "keymap": km.DEFAULT,
+    "lang": language.ENGLISH,
+    "glyphs": GLYPHS[0],
+    "motion": MOTIONS[0],
+    "layout": LAYOUTS[0],
+    "sort": SORTS[0],
+}
+"""The settings that can change, with what they are where nothing is preferred."""
 
-    def __init__(self) -> None:
-        self._seen = self._signature()
 
-    def changed(self) -> bool:
-        """Whether a file was written, came or went since the last time."""
-        now = self._signature()
-        changed, self._seen = now != self._seen, now
-        return changed
-
-    @staticmethod
-    def _signature() -> tuple[tuple[str, int, int], ...]:
-        config = config_folder()
-        found: list[tuple[str, int, int]] = []
-        folders_ = (resources.themes(), config / "themes", config / "keymaps")
-        paths: Iterable[Path] = [config / "config.toml"]
-        for path in (*paths, *(each for f in folders_ for each in f.glob("*.toml"))):
-            try:
-                status = path.stat()
-            except OSError:
-                continue
+def files_signature() -> tuple[tuple[str, int, int], ...]:
+    """The files of settings, themes and keymaps, each with its time and size."""
+    config = config_folder()
+    folders_ = (resources.themes(), config / "themes", config / "keymaps")
+    found: list[tuple[str, int, int]] = []
+    for path in (config / "config.toml", *(each for f in folders_ for each in f.glob("*.toml"))):
+        with contextlib.suppress(OSError):
+            status = path.stat()
             found.append((str(path), status.st_mtime_ns, status.st_size))
-        return tuple(found)
+    return tuple(found)
 
 
 class Appearance:
@@ -113,9 +112,6 @@ class Appearance:
         self.wanted = preferences() if wanted is None else wanted
         self._previewed = ""
         self.filters: list[LineFilter] = []
-        self.deck_layout = self.wanted.layout or LAYOUTS[0]
-        self.runs_sort = self.wanted.sort or SORTS[0]
-        clock.pace.reduced = self.wanted.motion == "reduced"
         faults = list(self.wanted.faults)
         self._asked_theme = theme or self.wanted.theme or DEFAULT
         first = find(self._asked_theme, _theme_folders()) or find(DEFAULT, _theme_folders())
@@ -124,16 +120,36 @@ class Appearance:
             raise BadTheme(f"the default theme {DEFAULT} cannot be used: {'; '.join(bad)}")
         self.themes = {first.name: first}
         self._app.register_theme(first.for_textual())
-        self.inks = Inks(first)
-        self._app.theme = first.name
-        language.speak(self.wanted.lang or language.ENGLISH)
-        self._set_filters(ascii_only=self.wanted.glyphs == "ascii")
-        if self.wanted.motion == "reduced":
-            self._app.animation_level = "none"
         km.use(km.Keymap(km.DEFAULT))
-        faults += self._apply_keymap(self.wanted.keymap or km.DEFAULT)
-        self.rekey()
+        for name, default in DEFAULTS.items():
+            value = first.name if name == "theme" else getattr(self.wanted, name) or default
+            faults += self._use(name, value)
         self.faults = faults
+
+    def _use(self, name: str, value: str) -> list[str]:
+        """Put a value of a setting in use. Returns what was wrong."""
+        match name:
+            case "theme":
+                self.apply_theme(value)
+            case "keymap":
+                places, wanted = folders(config_folder()), self.wanted
+                faults = apply_keymap(value, places, wanted.keys, wanted.config)
+                self.rekey()
+                return faults
+            case "lang":
+                language.speak(value)
+            case "glyphs":
+                self.filters = [NoColour()] if self.wanted.no_colour else []
+                if value == "ascii":
+                    self.filters.append(AsciiOnly())
+            case "motion" if (reduced := value == "reduced") != self._clock.pace.reduced:
+                self._clock.pace.reduced = reduced
+                self._app.animation_level = "none" if reduced else "full"
+            case "layout":
+                self.deck_layout = value
+            case "sort":
+                self.runs_sort = value
+        return []
 
     def read_all_themes(self) -> list[str]:
         """Read all themes; the first frame waited for one only. Returns what was wrong."""
@@ -156,40 +172,29 @@ class Appearance:
 
     def watch_files(self) -> None:
         """Look for changed files from now on. Called when the app runs."""
-        self._files = WatchedFiles()
+        self._files = files_signature()
         self._app.set_interval(WATCH_S, self.read_changed_files, name="settings files")
 
     def read_changed_files(self) -> None:
         """Apply what has changed on disk."""
-        if self._files.changed():
+        if self._files != files_signature():
             self.read_settings_again()
 
     def read_settings_again(self, told: str = "") -> None:
         """Apply what the person's files say now, and say `told`, or what is wrong in them."""
-        self._files.changed()
-        before = self.wanted
-        self.wanted = preferences(before.options)
-        faults = list(self.wanted.faults)
-        faults += self._read_themes()
-        name = self._app.theme
-        if self.wanted.theme != before.theme and self.wanted.theme in self.themes:
-            name = self.wanted.theme
-        self.apply_theme(name)
-        keys = km.current().name
-        if self.wanted.keymap and self.wanted.keymap != before.keymap:
-            keys = self.wanted.keymap
-        faults += self._apply_keymap(keys)
-        self.rekey()
-        if self.wanted.lang != before.lang:
-            language.speak(self.wanted.lang or language.ENGLISH)
-        if self.wanted.glyphs != before.glyphs:
-            self._set_filters(ascii_only=self.wanted.glyphs == "ascii")
-        if self.wanted.motion != before.motion:
-            self._set_motion(reduced=self.wanted.motion == "reduced")
-        if self.wanted.layout != before.layout:
-            self.deck_layout = self.wanted.layout or LAYOUTS[0]
-        if self.wanted.sort != before.sort:
-            self.runs_sort = self.wanted.sort or SORTS[0]
+        self._files = files_signature()
+        before, self.wanted = self.wanted, preferences(self.wanted.options)
+        faults = [*self.wanted.faults, *self._read_themes()]
+        # The files of the theme and of the keymap in use may have changed too.
+        in_use = {"theme": self._app.theme, "keymap": km.current().name}
+        for name, default in DEFAULTS.items():
+            asked = getattr(self.wanted, name)
+            changed = asked != getattr(before, name)
+            if name in in_use:
+                known = asked in self.themes if name == "theme" else bool(asked)
+                faults += self._use(name, asked if changed and known else in_use[name])
+            elif changed:
+                self._use(name, asked or default)
         self.reword()
         again = "; ".join(faults) if faults else tr("your settings were read again")
         self._say(told or again)
@@ -211,89 +216,56 @@ class Appearance:
             self.apply_theme(self._previewed)
             self._previewed = ""
 
-    def action_theme_named(self, name: str = "") -> None:
-        self._previewed = ""
-        if not name:
-            self._open_line("theme ")
-        elif name in self.themes:
-            self.apply_theme(name)
-            self._say(self.with_save_hint("theme", tr("theme {name}", name=name)))
+    def action_setting(self, name: str, value: str = "") -> None:
+        """Put another value of a setting in use; without one, ask for it on the ``:`` line."""
+        if name == "theme":
+            self._previewed = ""
+        fixed = {"glyphs": GLYPHS, "motion": MOTIONS}.get(name, (value,))
+        known = {"theme": sorted(self.themes), "lang": list(language.LANGUAGES)}.get(name, [value])
+        if not value or value not in fixed:
+            self._open_line("language " if name == "lang" else f"{name} ")
+        elif value not in known:
+            names = ", ".join(known)
+            self._say(
+                tr("there is no theme {name}; there are: {known}", name=value, known=names)
+                if name == "theme"
+                else tr("there is no language {name}; there are: {known}", name=value, known=names)
+            )
         else:
-            known = ", ".join(sorted(self.themes))
-            self._say(tr("there is no theme {name}; there are: {known}", name=name,
-                                known=known))  # fmt: skip
-
-    def action_keymap_named(self, name: str = "") -> None:
-        if not name:
-            self._open_line("keymap ")
-            return
-        faults = self._apply_keymap(name)
-        self.rekey()
-        self.reword()
-        told = self.with_save_hint("keymap", tr("keymap {name}", name=name))
-        self._say("; ".join(faults) if faults else told)
-
-    def action_language_named(self, name: str = "") -> None:
-        if not name:
-            self._open_line("language ")
-        elif name not in language.LANGUAGES:
-            known = ", ".join(language.LANGUAGES)
-            self._say(tr("there is no language {name}; there are: {known}", name=name,
-                                known=known))  # fmt: skip
-        else:
-            language.speak(name)
-            self._say(self.with_save_hint("lang", language.LANGUAGES[name]))
-            self.reword()
-
-    def action_glyphs_named(self, name: str = "") -> None:
-        if name not in ("unicode", "ascii"):
-            self._open_line("glyphs ")
-            return
-        self._set_filters(ascii_only=name == "ascii")
-        self._app.refresh_css(animate=False)
-        self._say(self.with_save_hint("glyphs", tr("signs: {name}", name=name)))
-
-    def action_motion_named(self, name: str = "") -> None:
-        if name not in ("full", "reduced"):
-            self._open_line("motion ")
-            return
-        self._set_motion(reduced=name == "reduced")
-        self._say(self.with_save_hint("motion", tr("motion: {name}", name=name)))
-
-    def _set_motion(self, *, reduced: bool) -> None:
-        self._app.animation_level = "none" if reduced else "full"
-        self._clock.pace.reduced = reduced
-
-    def _apply_keymap(self, name: str) -> list[str]:
-        return apply_keymap(name, folders(config_folder()), self.wanted.keys, self.wanted.config)
+            faults = self._use(name, value)
+            told = {
+                "theme": tr("theme {name}", name=value),
+                "keymap": tr("keymap {name}", name=value),
+                "lang": language.LANGUAGES.get(value, ""),
+                "glyphs": tr("signs: {name}", name=value),
+                "motion": tr("motion: {name}", name=value),
+            }[name]
+            if name in ("keymap", "lang", "glyphs"):
+                self.reword()
+            self._say("; ".join(faults) or self.with_save_hint(name, told))
 
     def rekey(self) -> None:
         """Bind the keys of the keymap of now, on the app and on every screen that has any."""
-        rekey(self._app)
-        if not self._app.is_running:
-            return
+        rekey(self._app, None)
+        if self._app.is_running:
+            for node in self._nodes():
+                if hasattr(node, "rekey"):
+                    node.rekey()
+            self._app.screen.refresh_bindings()
+
+    def _nodes(self) -> Iterator[DOMNode]:
+        """All screens, each with its widgets that have words or keys."""
         for screen in self._app.screen_stack:
-            rekey(screen)
-            for widget in screen.query("*"):
-                if isinstance(widget, Keyed):
-                    widget.rekey()
-        self._app.screen.refresh_bindings()
+            yield screen
+            yield from screen.walk_children(FaultShowing)
 
     def reword(self) -> None:
         """Every word on screen anew: in another language, or with other keys."""
-        for screen in self._app.screen_stack:
-            for node in (screen, *screen.walk_children()):
-                if isinstance(node, Reworded):
-                    node.reword()
+        for node in self._nodes():
+            if hasattr(node, "reword"):
+                node.reword()
         self._app.refresh_css(animate=False)
         self._clock.now()
-
-    def _set_filters(self, *, ascii_only: bool) -> None:
-        self.filters = []
-        if self.wanted.no_colour:
-            self.filters.append(NoColour())
-        if ascii_only:
-            self.filters.append(AsciiOnly())
 
     def choices(self, argument: Argument) -> list[str]:
         """What may stand for an argument, now."""
@@ -341,15 +313,12 @@ class Appearance:
 
     def _at_start(self, asked: Preferences) -> dict[str, str]:
         """The settings of a start with these preferences; a missing theme is the default one."""
-        keymaps = km.names(folders(config_folder()))
+        known = {"theme": self.themes, "keymap": km.names(folders(config_folder()))}
         return {
-            "theme": asked.theme if asked.theme in self.themes else DEFAULT,
-            "keymap": asked.keymap if asked.keymap in keymaps else km.DEFAULT,
-            "lang": asked.lang or language.ENGLISH,
-            "glyphs": asked.glyphs or GLYPHS[0],
-            "motion": asked.motion or MOTIONS[0],
-            "layout": asked.layout or LAYOUTS[0],
-            "sort": asked.sort or SORTS[0],
+            name: value
+            if (value := getattr(asked, name)) and value in known.get(name, (value,))
+            else default
+            for name, default in DEFAULTS.items()
         }
 
     def action_save_settings(self) -> None:
@@ -368,16 +337,12 @@ class Appearance:
         except NotWritten as error:
             self._say(tr("not kept: {why}", why=error))
             return
-        self.read_settings_again(_told(path, chosen))
-
-
-def _told(path: Path, chosen: dict[str, str]) -> str:
-    names = ", ".join(f"{name} {value}" for name, value in chosen.items())
-    told = tr("kept in {path}: {names}", path=path, names=names)
-    before = [VARIABLES[name] for name in chosen if os.environ.get(VARIABLES[name])]
-    if before:
-        told += f"; {tr('the environment goes before it ({names})', names=', '.join(before))}"
-    return told
+        names = ", ".join(f"{name} {value}" for name, value in chosen.items())
+        told = tr("kept in {path}: {names}", path=path, names=names)
+        before = [VARIABLES[name] for name in chosen if os.environ.get(VARIABLES[name])]
+        if before:
+            told += f"; {tr('the environment goes before it ({names})', names=', '.join(before))}"
+        self.read_settings_again(told)
 
 
 def _theme_folders() -> tuple[Path, ...]:

@@ -10,7 +10,7 @@ import asyncio
 import io
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,11 +153,12 @@ def write(folder: Path, name: str, suffix: str, content: str) -> Path:
     return path
 
 
-async def reported(run: Path) -> str:
-    """Make the report of a run; where it is, or why there is none.
+async def report(run: Path, name: str, say: Callable[[str], None]) -> None:
+    """Make the report of a run; say where it is, or why there is none.
 
     A process of its own: drawing a report takes seconds, which no screen may wait for.
     """
+    say(tr("making the report of {run} …", run=name))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "akg_tui", "report", str(run)),
         stdin=asyncio.subprocess.DEVNULL,
@@ -171,8 +172,5 @@ async def reported(run: Path) -> str:
             process.kill()
     last = (errors if process.returncode else out).decode(errors="replace").strip()
     told = last.replace("\n", ", ")
-    return (
-        tr("no report: {why}", why=retold(told))
-        if process.returncode
-        else tr("written: {path}", path=told)
-    )
+    failed = process.returncode
+    say(tr("no report: {why}", why=retold(told)) if failed else tr("written: {path}", path=told))

@@ -11,20 +11,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from akg_tui.core import commands as cmd
 from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import RunState
+from akg_tui.core.stopping.automation import QUEUE_EXHAUSTED
+from akg_tui.core.stopping.limits import stop_reasons
+from akg_tui.store.errors import StoreError
+from akg_tui.store.fork import fork_run
+from akg_tui.store.run_at_rest import command_at_rest
+from akg_tui.store.run_list import read_state
+from akg_tui.tui.screens.dialogs import AskLimits
+from akg_tui.tui.screens.run_screen import RunScreen
+from akg_tui.view.controls.command_reading import limited
 from akg_tui.view.language import retold, tr
 
 if TYPE_CHECKING:
     from textual.app import App
 
-    from akg_tui.core.state import RunState
-
 
 def why_at_once(state: RunState) -> str:
     """Why a run in this state would end at once, in words; "" where it would not."""
-    from akg_tui.core.stopping.automation import QUEUE_EXHAUSTED
-    from akg_tui.core.stopping.limits import stop_reasons
-
     stops = stop_reasons(state, time.time())
     # With another limit an empty queue is a new plan.
     told = [each for each in stops if each != QUEUE_EXHAUSTED] or stops
@@ -33,11 +39,6 @@ def why_at_once(state: RunState) -> str:
 
 async def fork(app: App[int], path: Path, number: int, tell: Callable[[str], None]) -> None:
     """Fork the run in `path` at the end of a round; to be called by a worker of the app."""
-    from akg_tui.store.errors import StoreError
-    from akg_tui.store.fork import fork_run
-    from akg_tui.tui.screens.dialogs import AskLimits
-    from akg_tui.tui.screens.run_screen import RunScreen
-
     try:
         made = await asyncio.to_thread(fork_run, path, number)
     except StoreError as error:
@@ -66,9 +67,4 @@ async def fork(app: App[int], path: Path, number: int, tell: Callable[[str], Non
 
 def limit(path: Path, text: str) -> None:
     """Give a run at rest other limits. Raises `StoreError`."""
-    from akg_tui.core import commands as cmd
-    from akg_tui.store.run_at_rest import command_at_rest
-    from akg_tui.store.run_list import read_state
-    from akg_tui.view.controls.command_reading import limited
-
     command_at_rest(path, cmd.ChangePolicy(limited(read_state(path).task.policy, text)))

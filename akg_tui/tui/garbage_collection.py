@@ -30,7 +30,7 @@ def hold() -> None:
 
 
 class Sweeper:
-    """Collects in pauses. Call `settle` first, when the first screen is complete."""
+    """Collects in pauses, once `settle` was called: when the first screen is complete."""
 
     def __init__(self) -> None:
         self._left = False
@@ -50,7 +50,7 @@ class Sweeper:
 
     def between(self) -> None:
         """The screen is drawn, and nothing is to be done for a moment."""
-        if gc.get_count()[2] >= OLDEST:
+        if self._modules and gc.get_count()[2] >= OLDEST:
             if len(sys.modules) != self._modules:
                 # Most of what is new is code, for the first of a kind of dialog: it stays. What
                 # is lost with it is at most what is on the screen, and that as often as code comes.
@@ -59,6 +59,8 @@ class Sweeper:
 
     def rest(self, seconds: float) -> None:
         """Nothing has changed for so long, and nobody has pressed a key."""
+        if not self._modules:
+            return
         if self._left:
             self._left = False
             gc.unfreeze()

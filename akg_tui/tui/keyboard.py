@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.dom import DOMNode
@@ -76,9 +75,9 @@ def _settle(stated: Mapping[str, Path | None]) -> list[str]:
     return told
 
 
-def bindings(where: Where) -> list[BindingType]:
-    """The bindings of a screen, from the registry, for the keymap in use."""
-    return _bound(at(where))
+def bindings(where: Where | None) -> list[BindingType]:
+    """The bindings of a screen, from the registry, for the keymap in use; the app's for None."""
+    return _bound([c for c in COMMANDS if c.id in APPS] if where is None else at(where))
 
 
 def _bound(commands: Sequence[Command]) -> list[BindingType]:
@@ -109,22 +108,6 @@ def _first(key: str) -> bool:
     return key.startswith(("ctrl+", "alt+")) and key not in _LINES_OWN
 
 
-@runtime_checkable
-class Keyed(Protocol):
-    """A screen, or a widget with keys of the registry while it has the focus."""
-
-    def rekey(self) -> None:
-        """Put on the keys of the keymap in use."""
-
-
-@runtime_checkable
-class Reworded(Protocol):
-    """A screen or widget with words of its own."""
-
-    def reword(self) -> None:
-        """Say them anew: in another language, or with other keys."""
-
-
 def bind_within(widget: DOMNode, where: Where) -> None:
     """Put the keys of a place within a screen on a widget of it: they count while it has the
     focus, and call the screen's actions.
@@ -146,40 +129,17 @@ _LINES_OWN = frozenset(
 CHORD_S = 3.0  # between two keys of a chord
 
 
-def place_of(bindings_map: BindingsMap | None) -> Where | None:
-    """The place all of whose commands these bindings are; None for the app's few."""
-    if bindings_map is None:
-        return None
-    commands = {command.id: command for command in COMMANDS}
-    for _, binding in bindings_map:
-        command = commands.get(binding.id or "")
-        if command is not None and command.where != "everywhere" and command.id not in APPS:
-            return command.where
-    return None
+def rekey(node: DOMNode, where: Where | None) -> None:
+    """Bind the keys of the keymap of now on the app, or on a screen or widget with commands.
 
-
-def rekey(node: DOMNode) -> None:
-    """Bind the keys of the keymap of now on the app, or on a screen or widget with commands."""
-    if (merged := merged_bindings(node)) is not None:
-        set_bindings(node, rekeyed(merged))
-
-
-def rekeyed(merged: BindingsMap) -> BindingsMap:
-    """The bindings of a screen with the registry's commands on their keys of now.
-
-    On the app itself only those of its own commands that it declares. Textual's own way to
-    quit is left out: it would leave a run without a question.
+    Textual's own way to quit is left out: it would leave a run without a question.
     """
-    ours = set(defaults()) | {_CHORD}
-    declared = {binding.id for _, binding in merged}
-    where = place_of(merged)
-    commands = [c for c in COMMANDS if c.id in declared] if where is None else at(where)
-    fresh = BindingsMap(_bound(commands))
-    for key, bound in merged.key_to_bindings.items():
-        foreign = [b for b in bound if b.id not in ours and b.action != "quit"]
-        if foreign:
+    fresh = BindingsMap(bindings(where))
+    merged = merged_bindings(node)
+    for key, bound in merged.key_to_bindings.items() if merged is not None else ():
+        if foreign := [each for each in bound if each.action != "quit"]:
             fresh.key_to_bindings.setdefault(key, []).extend(foreign)
-    return fresh
+    set_bindings(node, fresh)
 
 
 @dataclass

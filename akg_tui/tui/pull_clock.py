@@ -8,6 +8,7 @@ owner's business.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from akg_tui.tui.textual_internals import backlog
 
 if TYPE_CHECKING:
     from textual.app import App
+
+    from akg_tui.tui.garbage_collection import Sweeper
 
 TICK_S = 1 / 30
 SLOWEST = 8  # ticks between two pulls: about four pulls a second
@@ -51,7 +54,7 @@ class PullClock:
     """Calls `pull` as often as the event loop and the terminal keep up.
 
     `news` gives what stands for all that changes by itself, time left out: while it stays the
-    same the clock rests, and tells `rest` for how many seconds by now. `between` is called half
+    same the clock rests, and tells the sweeper for how many seconds by now. The sweeper works half
     way to the next tick where something has changed: what it does is no part of a pull.
     """
 
@@ -59,48 +62,43 @@ class PullClock:
         self,
         app: App[int],
         pull: Callable[[], None],
-        monotonic: Callable[[], float],
         news: Callable[[], object],
-        rest: Callable[[float], None],
-        *,
-        between: Callable[[], None],
+        sweeper: Sweeper,
     ) -> None:
         self._app = app
         self._pull = pull
-        self._monotonic = monotonic
         self._news = news
         self._told: object = None
-        self._rest = rest
-        self._between = between
+        self._sweeper = sweeper
         self._pulled = self._moved = 0.0
-        self._due = monotonic()
+        self._due = time.monotonic()
         self.pace = Pace()
         self.pulls = 0
 
     def start(self) -> None:
-        self._due = self._monotonic() + TICK_S
+        self._due = time.monotonic() + TICK_S
         self._app.set_interval(TICK_S, self._tick, name="pull clock")
 
     def _tick(self) -> None:
-        now = self._monotonic()
+        now = time.monotonic()
         lag = max(0.0, now - self._due)
         self._due = now + TICK_S
         if not self.pace.tick(lag, backlog(self._app)):
             return
         if self._news() != self._told:
             self.now()
-            asyncio.get_running_loop().call_later(TICK_S / 2, self._between)
+            asyncio.get_running_loop().call_later(TICK_S / 2, self._sweeper.between)
         elif now - self._pulled >= REST_S:
             self._show()
-            self._rest(now - self._moved)
+            self._sweeper.rest(now - self._moved)
 
     def now(self) -> None:
         """Pull at once, whatever the pace."""
-        self._moved = self._monotonic()
+        self._moved = time.monotonic()
         self._show()
 
     def _show(self) -> None:
         self.pulls += 1
-        self._pulled = self._monotonic()
+        self._pulled = time.monotonic()
         self._told = self._news()
         self._pull()

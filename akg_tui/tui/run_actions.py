@@ -12,15 +12,23 @@ from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
+from akg_tui.core import commands as cmd
+from akg_tui.core.events import PlanChange
+from akg_tui.core.phases import Mode
 from akg_tui.core.sanitize import one_line
+from akg_tui.store.errors import StoreError
+from akg_tui.tui import export
+from akg_tui.tui.screens.dialogs import Confirm
+from akg_tui.tui.screens.input_lines import InputScreen
+from akg_tui.tui.screens.run_screen import RunScreen, Workbench
+from akg_tui.view.controls.command_reading import BadLimit, limited
+from akg_tui.view.formatting import count
 from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
     from textual.app import App
 
-    from akg_tui.core.events import PlanChange
     from akg_tui.engine.run_handle import RunHandle
-    from akg_tui.tui.screens.run_screen import Workbench
 
 # Terminals cut or refuse longer OSC 52 sequences: 100,000 bytes in base64 is what most take.
 CLIPBOARD_BYTES = 74_994
@@ -46,52 +54,35 @@ class RunActions:
         self._workbench = workbench
 
     def action_mode_named(self, name: str = "") -> None:
-        from akg_tui.core import commands as cmd
-        from akg_tui.core.phases import Mode
-
         if not name:
             self._workbench.open_line("mode-to ")
-        elif self._run() is not None:
+        else:
             self._workbench.steer(cmd.SetMode(Mode(name)), tr("mode {name}", name=name))
 
     def action_tell(self, text: str = "") -> None:
-        from akg_tui.core import commands as cmd
-
         if not text:
             self._workbench.open_line("tell ")
         elif self._run() is not None:
+            deck = next(each for each in self._app.screen_stack if isinstance(each, InputScreen))
             try:
-                told = self._with_references(text)
+                told = deck.with_references(text)  # as its hint line sends it
             except ValueError as error:
                 self._workbench.say(str(error))
                 return
             self._workbench.steer(cmd.Hint(told), tr("the agent reads your hint next"))
 
-    def _with_references(self, text: str) -> str:
-        """As the hint line of the deck sends it."""
-        from akg_tui.tui.screens.input_lines import InputScreen
-
-        deck = next(screen for screen in self._app.screen_stack if isinstance(screen, InputScreen))
-        return deck.with_references(text)
-
     def action_revoke(self, rule: str = "") -> None:
-        from akg_tui.core import commands as cmd
-
         number = rule.strip()
         if not number:
             self._workbench.open_line("revoke ")
         elif not (number.isascii() and number.isdecimal() and len(number) < 10):
             self._workbench.say(tr("a rule is named by its number: revoke 1"))
-        elif self._run() is not None:
-            self._workbench.steer(
-                cmd.RevokeRule(int(number)), tr("rule {number} is ended", number=number)
-            )
+        else:
+            told = tr("rule {number} is ended", number=number)
+            self._workbench.steer(cmd.RevokeRule(int(number)), told)
 
     def action_limits(self, text: str = "") -> None:
         """Change the limits of the run; without any, write those of now on the line."""
-        from akg_tui.core import commands as cmd
-        from akg_tui.view.controls.command_reading import BadLimit, limited
-
         if self._run() is None:
             return
         policy = self._workbench.snapshot().state.task.policy
@@ -103,29 +94,19 @@ class RunActions:
         except BadLimit as error:
             self._workbench.say(str(error))
             return
-        self._workbench.steer(
-            cmd.ChangePolicy(changed), tr("limits from now on: {text}", text=text.strip())
-        )
+        told = tr("limits from now on: {text}", text=text.strip())
+        self._workbench.steer(cmd.ChangePolicy(changed), told)
 
     def action_demand(self, what: str, reason: str = "") -> None:
         """Call for a new plan or a diagnosis."""
-        from akg_tui.core import commands as cmd
-
-        if self._run() is None:
-            return
+        reason = reason.strip()
         if what == "replan":
-            self._workbench.steer(cmd.ForceReplan(reason.strip()), tr("a new plan is called for"))
+            self._workbench.steer(cmd.ForceReplan(reason), tr("a new plan is called for"))
         else:
-            self._workbench.steer(
-                cmd.ForceDiagnosis(reason.strip()), tr("a diagnosis is called for")
-            )
+            self._workbench.steer(cmd.ForceDiagnosis(reason), tr("a diagnosis is called for"))
 
     def action_adopt(self) -> None:
         """Take the newest hand edit of PLAN.md over, after a question that lists the changes."""
-        from akg_tui.core import commands as cmd
-        from akg_tui.store.errors import StoreError
-        from akg_tui.tui.screens.dialogs import Confirm
-
         if (handle := self._run()) is None:
             return
         state = self._workbench.snapshot().state
@@ -153,25 +134,15 @@ class RunActions:
         self._app.push_screen(Confirm(title, told, tr("take it over")), adopt)
 
     def action_stop_run(self) -> None:
-        from akg_tui.core import commands as cmd
-
-        if self._run() is not None:
-            self._workbench.steer(
-                cmd.Stop(), tr("the run ends as soon as what is under way is done")
-            )
+        told = tr("the run ends as soon as what is under way is done")
+        self._workbench.steer(cmd.Stop(), told)
 
     def action_report(self) -> None:
         """Write the run's report as it stands now, and say where it is."""
-        from akg_tui.tui.export import reported
-
-        async def report(run: Path) -> None:
-            self._workbench.say(await reported(run))
-
         if (handle := self._run()) is not None:
             run = Path(handle.path)
-            name = one_line(run.name)
-            self._workbench.say(tr("making the report of {run} …", run=name))
-            self._app.run_worker(report(run), name="report", group="report", exclusive=True)
+            work = export.report(run, one_line(run.name), self._workbench.say)
+            self._app.run_worker(work, name="report", group="report", exclusive=True)
 
     def _run(self) -> RunHandle | None:
         """The open run; where there is none, the person is told so."""
@@ -182,24 +153,16 @@ class RunActions:
 
     def _pane(self) -> Widget | None:
         """The pane that is meant: the focused one, else the first that is in sight."""
-        from akg_tui.tui.screens.run_screen import top_run_screen
-
-        if (screen := top_run_screen(self._app)) is None:
-            return None
-        return screen.focused or next(iter(screen.focus_chain), None)
+        screens = [each for each in self._app.screen_stack if isinstance(each, RunScreen)]
+        return next((s.focused or next(iter(s.focus_chain), None) for s in screens[-1:]), None)
 
     def action_copy(self, what: str = "view", more: str = "") -> None:
-        from akg_tui.tui import export
-        from akg_tui.view.formatting import count
-
         pane = self._pane()
         if pane is None:
             return
-        what = more or what
+        snapshot = self._workbench.snapshot() if self._workbench.handle else None
         try:
-            text = export.words_of(
-                pane, what, self._workbench.snapshot() if self._workbench.handle else None
-            )
+            text = export.words_of(pane, more or what, snapshot)
         except export.NothingThere as error:
             self._workbench.say(str(error))
             return
@@ -210,8 +173,6 @@ class RunActions:
         self._workbench.say(told)
 
     def action_export(self, what: str = "screen", form: str = "svg") -> None:
-        from akg_tui.tui import export
-
         pane = self._pane() if what == "pane" else None
         handle = self._run()
         if handle is None or (what == "pane" and pane is None):

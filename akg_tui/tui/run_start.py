@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from akg_tui.core.measurement import Measurement, Progress
     from akg_tui.engine.engine import Engine
     from akg_tui.engine.follower import Followed
+    from akg_tui.store.run_folder import RunFolder
     from akg_tui.store.task_folder import TaskFolder
 
 
@@ -34,19 +35,17 @@ async def watched(path: Path, *, steer: bool) -> Followed:
 
 async def resumed(path: Path) -> Engine:
     """A run at rest, taken up again. Raises what `run_service.resume` raises, and `Unfit`."""
-    try:
-        run = await asyncio.to_thread(run_service.resume, path)
-        return run_service.engine_for(run)
-    except RunFault as fault:
-        raise _at_field(fault) from fault
+    return await _opened(lambda: run_service.resume(path))
 
 
 async def begun(request: RunRequest) -> Engine:
     """A new run of a task. Raises what `run_service.prepare` raises, and `Unfit`."""
+    return await _opened(lambda: run_service.begin(run_service.prepare(request)))
+
+
+async def _opened(opening: Callable[[], RunFolder]) -> Engine:
     try:
-        prepared = await asyncio.to_thread(run_service.prepare, request)
-        run = await asyncio.to_thread(run_service.begin, prepared)
-        return run_service.engine_for(run)
+        return run_service.engine_for(await asyncio.to_thread(opening))
     except RunFault as fault:
         raise _at_field(fault) from fault
 

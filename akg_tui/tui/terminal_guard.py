@@ -97,13 +97,6 @@ class ScreenGuard:
     def _text(terminal: _Terminal) -> TextIO:
         return io.TextIOWrapper(io.BufferedWriter(terminal), encoding="utf-8", errors="replace")
 
-    @property
-    def terminal(self) -> TextIO:
-        """The terminal itself, for what has to be said on it when the screen is gone."""
-        stream = sys.__stderr__
-        assert stream is not None
-        return stream
-
     def take_prints(self) -> None:
         """Lead Python's own streams into the file too; for when the screen has begun."""
         assert self._log is not None
@@ -211,7 +204,7 @@ class GuardedApp(AppInternals[int]):
         """Run in the terminal. 128 and the signal's number when a signal ended it."""
         with ScreenGuard() as self.guard:
             # A crash is told on the terminal itself, once the screen is gone.
-            self.error_console = Console(file=self.guard.terminal, markup=False, highlight=False)
+            self.error_console = Console(file=sys.__stderr__, markup=False, highlight=False)
             code = super().run(**options)
         if self.ended_by is None and self.guard.hung_up:
             self.ended_by = signal.SIGHUP
@@ -236,10 +229,6 @@ class GuardedApp(AppInternals[int]):
         if measures_terminal_in_signal(self):
             size = Size(*shutil.get_terminal_size())
             self.post_message(Resize(size, size))
-
-    def keep_stray_in(self, folder: str) -> None:
-        if self.guard is not None:
-            self.guard.keep_in(Path(folder))
 
     def _end(self, by: signal.Signals) -> None:
         if self.ended_by is None:

@@ -10,19 +10,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
-from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import Compositor
 from textual.app import App
 from textual.binding import Binding, BindingsMap
 from textual.color import Color
 from textual.content import Content
-from textual.filter import LineFilter
 from textual.geometry import Region, Size
+from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar, ScrollBarRender
@@ -33,7 +31,7 @@ from textual.worker import WorkerFailed, active_worker
 if TYPE_CHECKING:
     from aiohttp import web
     from textual.dom import DOMNode
-    from textual.timer import Timer, TimerCallback
+    from textual.timer import TimerCallback
     from textual_serve.server import Server
 
 WRITTEN_AGAINST = "8.2.8"
@@ -300,22 +298,13 @@ class BandedScreen(Screen[T]):
         self._put_off = False
         self._unpainted = False
 
-    def set_timer(
-        self,
-        delay: float,
-        callback: TimerCallback | None = None,
-        *,
-        name: str | None = None,
-        pause: bool = False,
-    ) -> Timer:
-        """Call once after `delay` seconds, however late.
+    def after(self, seconds: float, callback: TimerCallback) -> None:
+        """Call once after a delay, however late.
 
         Textual skips what is overdue where it looks at the clock for the first time, even if
         nothing comes after it: a stall of a millisecond there, and no band was painted any more.
         """
-        timer = super().set_timer(delay, callback, name=name, pause=pause)
-        timer._skip = False
-        return timer
+        self.set_timer(seconds, callback)._skip = False
 
     def _screen_resized(self, size: Size) -> None:
         # Arranged before Textual lays out and paints for this size: else it would do both twice.
@@ -348,10 +337,10 @@ class BandedScreen(Screen[T]):
         elif self._has_to_wait():
             if not self._put_off:
                 self._put_off = True
-                self.set_timer(SLOW_PAUSE_S, self._try_again)
+                self.after(SLOW_PAUSE_S, self._try_again)
         elif self._compositor.size.region in dirty:
             if not self._bands:  # the first not in one go with the layout that came before it
-                self.set_timer(PAUSE_S, self._paint_band)
+                self.after(PAUSE_S, self._paint_band)
             self._begin_anew()
         else:
             super()._compositor_refresh()
@@ -418,10 +407,7 @@ class BandedScreen(Screen[T]):
                 super()._compositor_refresh()
         self._dirty_widgets |= later
         if self._bands:
-            self.set_timer(SLOW_PAUSE_S if wait else PAUSE_S, self._paint_band)
-
-
-_NO_STYLE = Style()
+            self.after(SLOW_PAUSE_S if wait else PAUSE_S, self._paint_band)
 
 
 class DimmingScreen(BandedScreen[T]):
@@ -432,12 +418,6 @@ class DimmingScreen(BandedScreen[T]):
         if below is None:
             return super().render_lines(crop)
         return dimmed(below, self.styles.background, crop)
-
-    def render_line(self, y: int) -> Strip:
-        below = self._seen_below()
-        if below is None:
-            return super().render_line(y)
-        return dimmed(below, self.styles.background, Region(0, y, self.size.width, 1))[0]
 
     def _seen_below(self) -> Compositor | None:
         stack = self.app.screen_stack
@@ -459,32 +439,10 @@ def dimmed(compositor: Compositor, colour: Color, crop: Region) -> list[Strip]:
             place for place, end in enumerate(cuts[1:]) if cuts[place] < crop.right and end > crop.x
         ]
         pieces = [
-            (rows[y][cuts[place]] or Strip.blank(cuts[place + 1] - cuts[place])).apply_filter(
-                _DIM, colour
-            )
-            for place in places
+            rows[y][cuts[place]] or Strip.blank(cuts[place + 1] - cuts[place]) for place in places
         ]
         left = cuts[places[0]] if places else crop.x
         row = Strip.join(pieces).crop(crop.x - left, crop.right - left)
+        row = Strip(BackgroundScreen.process_segments(row, colour), row.cell_length)
         strips.append(row.adjust_cell_length(crop.width))
     return strips
-
-
-class _Dim(LineFilter):
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [Segment(text, _under(background, ink or _NO_STYLE)) for text, ink, _ in segments]
-
-
-_DIM = _Dim()
-
-
-@lru_cache(maxsize=4096)
-def _under(colour: Color, style: Style) -> Style:
-    plain = style.clear_meta_and_links()
-    if colour.a == 0:
-        return plain
-    ink, paper = plain.color, plain.bgcolor
-    return plain + Style.from_color(
-        (Color.from_rich_color(ink) + colour).rich_color if ink is not None else None,
-        (Color.from_rich_color(paper) + colour).rich_color if paper is not None else None,
-    )

@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from rich.color import Color as RichColor
-from rich.color import ColorParseError
 from rich.errors import StyleSyntaxError
 from rich.segment import Segment
 from rich.style import Style
@@ -255,11 +254,7 @@ def contrast(foreground: str, background: str) -> float:
 
 
 def _luminance(colour: str) -> float:
-    try:
-        triplet = RichColor.parse(colour).get_truecolor()
-    except ColorParseError as error:
-        raise BadTheme(str(error)) from error
-    channels = [value / 255 for value in triplet]
+    channels = [value / 255 for value in RichColor.parse(colour).get_truecolor()]
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 

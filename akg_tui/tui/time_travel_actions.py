@@ -10,42 +10,38 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from akg_tui.core import commands as cmd
+from akg_tui.core.past_states import Mark, Past
 from akg_tui.core.sanitize import one_line
+from akg_tui.core.state import RunState
+from akg_tui.engine.follower import Followed
+from akg_tui.store.errors import StoreError
+from akg_tui.store.run_at_rest import command_at_rest
+from akg_tui.tui.fork_actions import fork, why_at_once
+from akg_tui.tui.screens.dialogs import Confirm
+from akg_tui.tui.screens.rounds import Rounds
+from akg_tui.tui.screens.run_screen import Workbench
 from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.controls.time_travel import PastPosition
+from akg_tui.view.formatting import attempt, count, times
 from akg_tui.view.language import tr
 
 if TYPE_CHECKING:
     from textual.app import App
-    from textual.widget import Widget
 
-    from akg_tui.core.past_states import Mark
-    from akg_tui.core.state import RunState
-    from akg_tui.tui.screens.run_screen import Workbench
-    from akg_tui.view.code_rows import Texts
-    from akg_tui.view.controls.time_travel import PastPosition
+    from akg_tui.tui.screens.deck import Deck
 
-AT_ONCE = 20_000  # events whose states are folded without a thread and a message
-
-
-class TravelScreen(Protocol):
-    """The screen on which the past is looked at."""
-
-    @property
-    def timeline(self) -> Widget: ...
-
-    @property
-    def texts(self) -> Texts: ...
-
-    def focus_active(self) -> None: ...
+LONG = 20_000  # events from which on the person is told that the past is being read
+SLICE = 500  # events that are folded before keys are heard again: 5 ms
 
 
 class TimeTravel:
     """`deck` gives the screen of the run where it is in front. `place` is None while live."""
 
     def __init__(
-        self, app: App[int], workbench: Workbench, deck: Callable[[], TravelScreen | None]
+        self, app: App[int], workbench: Workbench, deck: Callable[[], Deck | None]
     ) -> None:
         self._app = app
         self._workbench = workbench
@@ -56,7 +52,7 @@ class TimeTravel:
     def in_past(self) -> bool:
         return self.place is not None and self.place.cursor is not None
 
-    def _deck_in_front(self) -> TravelScreen | None:
+    def _deck_in_front(self) -> Deck | None:
         """The deck; where it is not in front, the person is told that a key is for it."""
         none = self._workbench.handle is None
         deck = None if none else self._deck()
@@ -77,19 +73,19 @@ class TimeTravel:
             self._app.run_worker(self.enter(), name="read the past", exclusive=True)
 
     async def enter(self) -> None:
-        """Fold the states, in a thread when there are many, then show the last one."""
-        from akg_tui.core.past_states import Past
-        from akg_tui.view.controls.time_travel import PastPosition
-
+        """Fold the states in slices, between which keys are heard; then show the last one."""
         handle = self._workbench.handle
         if handle is None:
             return
         place = self.place
         if place is None or place.past.records is not handle.records:
             place = PastPosition(getattr(handle, "past", None) or Past(handle.records))
-        if len(place.past) - place.past.folded > AT_ONCE:
+        past = place.past
+        if len(past) - past.folded > LONG:
             self._workbench.say(tr("reading the past …"))
-            await asyncio.to_thread(place.past.extend)
+        while len(past) - past.folded > SLICE:
+            past.extend(past.folded + SLICE)
+            await asyncio.sleep(0)
         self.place = place
         if handle is self._workbench.handle and (deck := self._deck()) is not None:
             self.action_past_go(place.last)
@@ -105,41 +101,35 @@ class TimeTravel:
         if (deck := self._deck()) is not None:
             deck.focus_active()
 
-    def _move(self, move: Callable[[PastPosition], object]) -> None:
-        if self.place is not None:
-            move(self.place)
-            self._workbench.pull_now()
-
     def action_past_go(self, seq: int) -> None:
         """Go to an event by its number, from 1."""
-        self._move(lambda place: place.go(seq))
+        if self.place is not None:
+            self.place.go(seq)
+            self._workbench.pull_now()
 
-    def action_past_event(self, step: int) -> None:
-        self._move(lambda place: place.step(step))
-
-    def action_past_page(self, step: int) -> None:
-        """A twentieth of the run."""
-        self._move(lambda place: place.step(step * max(1, place.last // 20)))
-
-    def action_past_edge(self, edge: str) -> None:
-        self._move(lambda place: place.go(1 if edge == "home" else place.last))
-
-    def action_past_round(self, step: int) -> None:
-        self._move(lambda place: place.to_round(step))
-
-    def action_past_play(self) -> None:
-        self._move(lambda place: place.play(time.monotonic()))
-
-    def action_past_speed(self, step: int) -> None:
-        def faster(place: PastPosition) -> None:
-            self._workbench.say(tr("plays at {speed}×", speed=place.faster(step)))
-
-        self._move(faster)
+    def action_past(self, what: str, step: int = 0) -> None:
+        """Move by events, by twentieths of the run (page), by rounds, or to an edge of it; play,
+        or change the speed.
+        """
+        if (place := self.place) is None:
+            return
+        match what:
+            case "event":
+                place.step(step)
+            case "page":
+                place.step(step * max(1, place.last // 20))
+            case "edge":
+                place.go(1 if step < 0 else place.last)
+            case "round":
+                place.to_round(step)
+            case "play":
+                place.play(time.monotonic())
+            case "speed":
+                self._workbench.say(tr("plays at {speed}×", speed=place.faster(step)))
+        self._workbench.pull_now()
 
     def action_rounds(self) -> None:
         """Compare two rounds: the best one, and the one that is looked at."""
-        from akg_tui.tui.screens.rounds import Rounds
-
         deck = self._deck_in_front()
         if deck is None:
             return
@@ -156,9 +146,6 @@ class TimeTravel:
 
     def action_undo(self) -> None:
         """Take the last KEEP back, after a question."""
-        from akg_tui.core import commands as cmd
-        from akg_tui.tui.screens.dialogs import Confirm
-
         if self._deck_in_front() is None:
             return
         state = self._workbench.snapshot_now().state
@@ -171,31 +158,19 @@ class TimeTravel:
                 return
             if self.place is not None:
                 self.place.live()  # what a command does is seen in the present
-            if self._at_rest():
-                self._app.run_worker(self._undo_at_rest(), name="undo")
+            handle = self._workbench.handle
+            if isinstance(handle, Followed) and handle.pid is None:
+                self._app.run_worker(self._undo_at_rest(Path(handle.path)), name="undo")
             else:
                 self._workbench.steer(cmd.UndoKeep(), tr("the KEEP is undone"))
 
-        self._app.push_screen(
-            Confirm(tr("undo the last KEEP?"), _undo_words(state), tr("undo")), undo
-        )
+        question = Confirm(tr("undo the last KEEP?"), _undo_words(state), tr("undo"))
+        self._app.push_screen(question, undo)
 
-    def _at_rest(self) -> bool:
-        from akg_tui.engine.follower import Followed
-
-        handle = self._workbench.handle
-        return isinstance(handle, Followed) and handle.pid is None
-
-    async def _undo_at_rest(self) -> None:
+    async def _undo_at_rest(self, path: Path) -> None:
         """As `akg-tui undo`; the follower of the journal sees it."""
-        from akg_tui.core import commands as cmd
-        from akg_tui.store.errors import StoreError
-        from akg_tui.store.run_at_rest import command_at_rest
-
-        handle = self._workbench.handle
-        assert handle is not None
         try:
-            await asyncio.to_thread(command_at_rest, Path(handle.path), cmd.UndoKeep())
+            await asyncio.to_thread(command_at_rest, path, cmd.UndoKeep())
         except StoreError as error:
             self._workbench.say(tr("not undone: {why}", why=error))
             return
@@ -203,8 +178,6 @@ class TimeTravel:
 
     def action_fork(self) -> None:
         """A new run from the round that is looked at, after a question."""
-        from akg_tui.tui.screens.dialogs import Confirm
-
         handle = self._workbench.handle
         if self._deck_in_front() is None or handle is None:
             return
@@ -215,34 +188,22 @@ class TimeTravel:
             return
         path, state = Path(handle.path), self._workbench.snapshot().state
 
-        def fork(yes: bool | None) -> None:
+        def answered(yes: bool | None) -> None:
             if yes:
-                from akg_tui.tui.fork_actions import fork as forked
+                forking = fork(self._app, path, mark.round, self._workbench.say)
+                self._app.run_worker(forking, name="fork")
 
-                self._app.run_worker(
-                    forked(self._app, path, mark.round, self._workbench.say), name="fork"
-                )
-
-        question = Confirm(
-            tr("fork at the end of round {number}?", number=mark.round),
-            (*_fork_words(path, mark, state), *self._stopped_words(mark)),
-            tr("fork"),
-        )
-        self._app.push_screen(question, fork)
-
-    def _stopped_words(self, mark: Mark) -> tuple[str, ...]:
-        """That the fork would end at once, where it would."""
-        from akg_tui.tui.fork_actions import why_at_once
-
-        assert self.place is not None
-        why = why_at_once(self.place.past.at(mark.seq))
-        ends = tr("It would end at once ({why}): you are asked for another limit.", why=why)
-        return (ends,) if why else ()
+        words = [*_fork_words(path, mark, state)]
+        if self.place and (why := why_at_once(self.place.past.at(mark.seq))):
+            words.append(
+                tr("It would end at once ({why}): you are asked for another limit.", why=why)
+            )
+        title = tr("fork at the end of round {number}?", number=mark.round)
+        question = Confirm(title, words, tr("fork"))
+        self._app.push_screen(question, answered)
 
 
 def _undo_words(state: RunState) -> tuple[str, ...]:
-    from akg_tui.view.formatting import attempt, times
-
     assert state.best is not None
     undone, after = state.best, state.former[-1]
     return (
@@ -255,8 +216,6 @@ def _undo_words(state: RunState) -> tuple[str, ...]:
 
 
 def _fork_words(path: Path, mark: Mark, state: RunState) -> tuple[str, ...]:
-    from akg_tui.view.formatting import attempt, count, times
-
     best = state.best
     kept = ""
     if best:

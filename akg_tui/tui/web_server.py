@@ -64,9 +64,6 @@ class _Page(Server):
     async def on_startup(self, app: web.Application) -> None:
         """Say nothing: the address has been told already."""
 
-    async def application(self) -> web.Application:
-        return await served_application(self)
-
 
 async def application(targets: Sequence[Target], port: int, token: str) -> web.Application:
     """All targets below ``/TOKEN/``; any other path is refused, whatever it is."""
@@ -95,7 +92,7 @@ async def application(targets: Sequence[Target], port: int, token: str) -> web.A
     app.on_response_prepare.append(add_headers)
     app.router.add_get(f"/{token}/", index)
     for number, target in enumerate(targets):
-        app.add_subapp(f"/{token}/{number}/", await _Page(target, port).application())
+        app.add_subapp(f"/{token}/{number}/", await served_application(_Page(target, port)))
     return app
 
 

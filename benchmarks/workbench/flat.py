@@ -171,7 +171,7 @@ async def _replay(folder: Path) -> dict[str, float]:
             jumps.append(time.thread_time() - begin)
             await pilot.pause()
         app.time_travel.action_past_go(len(handle.records) // 2)
-        app.time_travel.action_past_play()
+        app.time_travel.action_past("play")
         await asyncio.sleep(1.0)
         await pilot.press("L")
         after = _resident_mib()

@@ -107,7 +107,7 @@ async def walked(stage: Stage, *visits: Sequence[str]) -> None:
 
 
 async def in_chinese(stage: Stage) -> None:
-    stage.app.action_language_named("zh")
+    stage.app.action_setting("lang", "zh")
     stage.handle.now += 10
     await stage.arm()
 

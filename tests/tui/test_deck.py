@@ -380,7 +380,7 @@ def test_a_row_of_the_kernel_under_work_stands_beside_a_line_of_the_best() -> No
     pane = SourcePane("source", Colours(), Texts(), working=True)
     old, new = ["a", "b", "c", "d"], ["a", "x", "y", "c", "d"]
     pane.put(CodeRows(compare(old, new), b"k", old=None, new=None))
-    lines = [pane.best_line_of(index) for index in range(pane.searchable)]
+    lines = [pane.best_line_of(index) for index in range(len(pane.rows))]
     assert lines == sorted(lines)
     assert (lines[0], lines[-1]) == (1, 4)
     for line in range(1, 5):

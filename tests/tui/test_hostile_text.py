@@ -138,7 +138,7 @@ async def test_in_chinese_too(size: tuple[int, int]) -> None:
     handle = hostile()
     handle.work()
     async with on_stage(handle, size) as stage:
-        stage.app.action_language_named("zh")
+        stage.app.action_setting("lang", "zh")
         await stage.arm()
         await over_all_keys(stage, *"12345678", "r", "escape", "T", "L")
         assert "漢字" in stage.text()

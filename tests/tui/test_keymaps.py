@@ -286,8 +286,8 @@ async def test_a_keymap_put_on_reaches_the_past_and_so_do_chords_the_line_and_th
         assert before.seq < stage.deck.timeline.view.seq
         await stage.press("T", "colon", *"first", "enter")
         assert stage.deck.timeline.view.seq == 1
-        offered = {offer.run.command.id for offer in offers(stage.app)}
+        offered = {offer.command.id for offer in offers(stage.app)}
         assert {"past.play", "past.last", "pane.zoom"} <= offered
         await stage.press("f2")
         assert not stage.app.in_past
-        assert "past.play" not in {offer.run.command.id for offer in offers(stage.app)}
+        assert "past.play" not in {offer.command.id for offer in offers(stage.app)}

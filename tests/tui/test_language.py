@@ -163,7 +163,7 @@ async def walk(stage: Stage) -> list[str]:
 async def test_wide_letters_shift_no_column_on_any_screen(size: tuple[int, int]) -> None:
     async with on_stage(under_evaluation(), size) as stage:
         english = await walk(stage)
-        stage.app.action_language_named("zh")
+        stage.app.action_setting("lang", "zh")
         stage.handle.now += 10
         await stage.pull()
         chinese = await walk(stage)
@@ -177,7 +177,7 @@ async def test_the_review_is_in_line_too() -> None:
     handle = FakeHandle(mode=Mode.REVIEW)
     handle.work()
     async with on_stage(handle, (80, 24)) as stage:
-        stage.app.action_language_named("zh")
+        stage.app.action_setting("lang", "zh")
         await stage.arm()
         await stage.press("r")
         assert {cells(row) for row in stage.text().split("\n")} == {80}

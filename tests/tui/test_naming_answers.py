@@ -143,7 +143,7 @@ async def test_ctrl_g_and_a_letter_answer_as_alt_and_the_letter_do(
 ) -> None:
     handle = keeping()
     async with on_stage(handle) as stage:
-        stage.app.action_keymap_named(keymap)
+        stage.app.action_setting("keymap", keymap)
         await stage.press("ctrl+g", key)
         assert answered(handle) == []
         assert "not yet" in stage.text()

@@ -478,7 +478,7 @@ async def test_every_command_of_the_subagents_runs_is_found_and_has_its_key() ->
     async with on_stage(handle) as stage:
         own = within("deck")
         assert own
-        offered = {offer.run.command.id for offer in offers(stage.app)}
+        offered = {offer.command.id for offer in offers(stage.app)}
         for place_of_focus in ("7", "o"):
             await stage.press(place_of_focus)
             bound = stage.app.screen.active_bindings

@@ -148,7 +148,7 @@ async def test_a_refusal_in_the_footer_is_chinese(size: tuple[int, int]) -> None
     handle = FakeHandle(mode=Mode.REVIEW)
     handle.work()
     async with on_stage(handle, size) as stage:
-        stage.app.action_language_named("zh")
+        stage.app.action_setting("lang", "zh")
         await stage.arm()
         for command, told in (
             (cmd.Step(), "单步要在 step 模式或暂停时"),
@@ -171,7 +171,7 @@ async def test_what_the_guard_warns_of_is_chinese_on_the_card(size: tuple[int, i
     handle = FakeHandle(mode=Mode.REVIEW, plans=[tries])
     handle.work()
     async with on_stage(handle, size) as stage:
-        stage.app.action_language_named("zh")
+        stage.app.action_setting("lang", "zh")
         await stage.arm()
         await stage.press("z")
         flat = "".join(stage.text().split())
@@ -193,7 +193,7 @@ async def test_a_verdict_and_a_failure_are_chinese_in_the_log(size: tuple[int, i
     handle = FakeHandle(plans=[[*tries, *PLANS[0][2:3]]])
     handle.to_phase(Phase.EDIT, settled=2)
     async with on_stage(handle, size) as stage:
-        stage.app.action_language_named("zh")
+        stage.app.action_setting("lang", "zh")
         stage.handle.now += 10
         await stage.pull()
         await stage.press("4", "z")

@@ -177,7 +177,7 @@ def test_every_place_of_the_registry_has_its_test_above() -> None:
 def reached(app: WorkbenchApp, where: Where) -> None:
     """Every command of a place is in the palette there, and on its keys."""
     bound = app.screen.active_bindings
-    offered = {offer.run.command.id for offer in offers(app)}
+    offered = {offer.command.id for offer in offers(app)}
     for command in at(where):
         in_palette = command.id in offered or command.id == "app.palette"
         assert in_palette, f"{command.id} is not in the palette"

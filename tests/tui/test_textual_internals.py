@@ -403,7 +403,7 @@ def bar_of(stage: Stage) -> tuple[SourcePane, FastScrollBar]:
 async def test_every_row_is_textuals_own_in_letter_and_style(theme: str, glyphs: str) -> None:
     async with on_stage(scrolled_kernel()) as stage:
         stage.app.appearance.apply_theme(theme)
-        stage.app.action_glyphs_named(glyphs)
+        stage.app.action_setting("glyphs", glyphs)
         await stage.pull()
         pane, bar = bar_of(stage)
         for row in (0, 1, 7, 350, 699):

@@ -172,7 +172,7 @@ async def test_a_fork_needs_a_round_and_a_yes(monkeypatch: pytest.MonkeyPatch) -
         made.append((path, number))
         return Made
 
-    monkeypatch.setattr("akg_tui.store.fork.fork_run", fork)
+    monkeypatch.setattr("akg_tui.tui.fork_actions.fork_run", fork)
     handle = over()
     async with on_stage(handle) as stage:
         await stage.press("F")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from akg_tui.core.state import RunState
 from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.widgets.painted import Painted
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
@@ -14,14 +12,7 @@ from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line
 
 
-@dataclass(frozen=True, eq=False)
-class View:
-    state: RunState
-    now: float
-    past: bool
-
-
-class EvalPane(Painted[View | None], Pane, can_focus=True):
+class EvalPane(Painted[RunSnapshot | None], Pane, can_focus=True):
     def __init__(self) -> None:
         super().__init__("eval", None)
         self.narrowing = EstimateHistory()
@@ -43,12 +34,12 @@ class EvalPane(Painted[View | None], Pane, can_focus=True):
         past = snapshot.past is not None
         if not self.moved((*seen, snapshot.progress, seconds, past)):
             return
-        self.show(View(state, snapshot.now, past))
+        self.show(snapshot)
 
-    def paint(self, view: View | None, width: int, height: int) -> Sequence[Line]:
+    def paint(self, view: RunSnapshot | None, width: int, height: int) -> Sequence[Line]:
         if view is None:
             return ()
         # An evaluation that was under way then had told less than what is known of it now.
-        unknown = view.past and view.state.running is not None
+        unknown = view.past is not None and view.state.running is not None
         seen = EstimateHistory() if unknown else self.narrowing
         return eval_rows(view.state, seen, view.now, width, height)

@@ -55,13 +55,8 @@ class LogPane(LineView, Pane):
 
     def pull(self, snapshot: RunSnapshot) -> None:
         past = snapshot.past is not None
-        seen = (
-            past,
-            len(snapshot.records),
-            snapshot.live_version,
-            snapshot.state.open_calls,
-            self.room,
-        )
+        state, many = snapshot.state, len(snapshot.records)
+        seen = past, many, snapshot.live_version, state.open_calls, self.room
         if not self.moved(seen) and not self.agent_log.unwrapped:
             return
         rewound = self._rewind(snapshot)

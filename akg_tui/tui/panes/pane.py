@@ -5,7 +5,6 @@ A pane shows one projection of a run and holds none of its truth.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -22,20 +21,12 @@ if TYPE_CHECKING:
     from akg_tui.view.run_snapshot import RunSnapshot
 
 
-@dataclass(frozen=True)
-class Shared:
-    """What the panes of a deck share: each kernel version is split and coloured once."""
-
-    colours: Colours
-    texts: Texts
-
-
 class Pane(FaultShowing):
     """A pane of the deck; a base of the widget that draws it."""
 
     @classmethod
-    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
-        """The pane of a declaration."""
+    def declared(cls, declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Self:
+        """The pane of a declaration. The panes of a deck share `colours` and `texts`."""
         return cls()
 
     def entitle(self, title: str) -> None:
@@ -54,8 +45,8 @@ class Pane(FaultShowing):
         return False
 
 
-def make(declaration: PaneDeclaration, shared: Shared) -> Pane:
+def make(declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Pane:
     """The widget that a declaration names."""
     module, _, name = declaration.widget.partition(":")
     kind: type[Pane] = getattr(import_module(f"akg_tui.tui.panes.{module}"), name)
-    return kind.declared(declaration, shared)
+    return kind.declared(declaration, colours, texts)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.content import Content
 
 from akg_tui.core.sanitize import clean, one_line
 from akg_tui.core.state import RunState
-from akg_tui.tui.panes.pane import Pane, Shared
+from akg_tui.tui.panes.pane import Pane
 from akg_tui.tui.textual_internals import set_border
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view import formatting
@@ -33,7 +33,6 @@ from akg_tui.view.code_rows import (
 from akg_tui.view.controls.command_registry import key_of, named
 from akg_tui.view.diff import Compared, Row, compare, find_hunks, size, split_lines
 from akg_tui.view.language import tr
-from akg_tui.view.lazy_rows import SearchText
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Span
 
@@ -58,15 +57,12 @@ class SourcePane(LineView, Pane):
         self._changes: tuple[int, ...] = ()
         self._placed = 0
         self._at_change = (-1, -1)
-        self._searched: Compared | None = None
-        self._search_texts: dict[bool, SearchText] = {}
-        self.blaming = False
+        self.blaming = False  # whether the author of each line is shown
         self.entitle(tr("kernel") if working else tr("best"))
 
     @classmethod
-    def declared(cls, declaration: PaneDeclaration, shared: Shared) -> Self:
-        working = declaration.id == "source"
-        return cls(declaration.id, shared.colours, shared.texts, working=working)
+    def declared(cls, declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Self:
+        return cls(declaration.id, colours, texts, working=declaration.id == "source")
 
     def pull(self, snapshot: RunSnapshot) -> None:
         state = snapshot.state
@@ -126,11 +122,6 @@ class SourcePane(LineView, Pane):
     def _origins(self, versions: tuple[Version, ...]) -> Origins:
         return Origins([_label(version) for version in versions], self._blamed[versions])
 
-    def toggle_blame(self) -> bool:
-        """Show who wrote each line, or stop doing so. True when it is shown now."""
-        self.blaming = not self.blaming
-        return self.blaming
-
     def _show_change(self) -> None:
         self.reveal(self._changes[0] if self._changes else 0)
         self._placed = self.top
@@ -156,40 +147,22 @@ class SourcePane(LineView, Pane):
     def _compared(self) -> Sequence[Row]:
         return self.rows.compared if isinstance(self.rows, CodeRows) else ()
 
-    def row_text(self, index: int) -> str:
-        return clean(self._compared[index].text)
-
-    def seek(self, needle: str, start: int, step: int) -> int | None:
-        compared, exact = self._compared, needle != needle.lower()
-        if not isinstance(compared, Compared):
-            return None
-        if self._searched is not compared:
-            self._searched, self._search_texts = compared, {}
-        if exact not in self._search_texts:
-            self._search_texts[exact] = SearchText(map(clean, compared.texts()), exact=exact)
-        return self._search_texts[exact].seek(needle, start, step)
-
-    @property
-    def searchable(self) -> int:
-        return len(self._compared)
+    def texts(self) -> Iterable[str]:
+        compared = self._compared
+        return map(clean, compared.texts() if isinstance(compared, Compared) else ())
 
     def to_change(self, step: int) -> str:
         """Go to the next change against the best, or with -1 the one before; where it is."""
         if not self._changes:
             return tr("no line differs from the best kernel")
-        here = self._here
+        # Counted from the change gone to last, unless somebody scrolled away from it.
+        here = self._at_change[0] if self._at_change[1] == self.top else self.top
         later = [n for n, row in enumerate(self._changes) if row > here]
         earlier = [n for n, row in enumerate(self._changes) if row < here]
         number = (later or [0])[0] if step > 0 else (earlier or [len(self._changes) - 1])[-1]
         self.to_row(max(0, self._changes[number] - self.page // 3))
         self._at_change = self._changes[number], self.top
         return tr("change {number} of {many}", number=number + 1, many=len(self._changes))
-
-    @property
-    def _here(self) -> int:
-        """The row that "next" counts from: the change gone to last, unless scrolled away."""
-        row, top = self._at_change
-        return row if self.top == top else self.top
 
     def best_line_of(self, index: int) -> int:
         """The line of the best kernel that stands beside a row, or before it."""
@@ -200,14 +173,7 @@ class SourcePane(LineView, Pane):
 
     def row_of_best(self, line: int) -> int:
         """The row that a line of the best kernel stands beside."""
-        low, high = 0, len(self._compared)
-        while low < high:
-            middle = (low + high) // 2
-            if self.best_line_of(middle) < line:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_left(range(len(self._compared)), line, key=self.best_line_of)
 
     def to_line(self, number: int) -> str:
         """Go to a line by its number in this file; what is there to tell about it."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from textual.events import Click
 
-from akg_tui.tui.keyboard import bindings, rekey
+from akg_tui.tui.keyboard import rekey
 from akg_tui.tui.widgets.painted import Painted
 from akg_tui.view.controls.time_travel import TimelineRows, event_at
 from akg_tui.view.run_snapshot import Moment, RunSnapshot
@@ -17,20 +17,13 @@ from akg_tui.view.spans import Line
 
 
 class Timeline(Painted[Moment | None], can_focus=True):
-    DEFAULT_CSS = """
-    Timeline { display: none; height: 3; padding: 0 1; background: $ink-gold-deep; }
-    Timeline.-one { height: 1; }
-    """
-    BINDINGS = bindings("past")
-
     def __init__(self) -> None:
         super().__init__("timeline", None)
         self._row_maker = TimelineRows()
         self.rekey()
 
     def rekey(self) -> None:
-        """Bind the keys that the keymap of now gives to the commands of the past."""
-        rekey(self)
+        rekey(self, "past")
 
     def pull(self, snapshot: RunSnapshot) -> None:
         self.display = snapshot.past is not None

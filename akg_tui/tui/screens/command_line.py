@@ -78,10 +78,11 @@ class CommandLine(ModalScreen[None], DimmingScreen[None]):
         self._preview(event.value)
 
     def _show(self, text: str) -> None:
-        self._reading = read(
-            text, self.workbench.commands_here(), self.workbench.appearance.choices
-        )
+        self._reading = self._read(text)
         self._paint()
+
+    def _read(self, text: str) -> Reading:
+        return read(text, self.workbench.commands_here(), self.workbench.appearance.choices)
 
     def _paint(self) -> None:
         room = max(20, self.app.size.width - 4)
@@ -103,13 +104,10 @@ class CommandLine(ModalScreen[None], DimmingScreen[None]):
 
     def _preview(self, text: str) -> None:
         """Show a theme while its name stands on the line."""
-        reading = read(text, self.workbench.commands_here(), self.workbench.appearance.choices)
+        reading = self._read(text)
         command = reading.command
-        themes = command is not None and command.argument is not None
-        if themes and command is not None and command.argument == Argument("name", (THEMES,)):
-            self.workbench.appearance.preview(reading.argument)
-        else:
-            self.workbench.appearance.preview("")
+        themes = command is not None and command.argument == Argument("name", (THEMES,))
+        self.workbench.appearance.preview(reading.argument if themes else "")
 
     def action_complete(self, step: int) -> None:
         offers = self._reading.offers
@@ -141,7 +139,7 @@ class CommandLine(ModalScreen[None], DimmingScreen[None]):
     async def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         text = event.value.strip()
-        reading = read(text, self.workbench.commands_here(), self.workbench.appearance.choices)
+        reading = self._read(text)
         self.workbench.appearance.preview("")
         if not text:
             self.dismiss()
@@ -159,17 +157,19 @@ class CommandLine(ModalScreen[None], DimmingScreen[None]):
         self.app.call_later(self.workbench.carry_out, command, argument)
 
 
-_SELF = ("app.palette",)
-
-
 class Palette(CommandPalette, DimmingScreen[None]):
     """Textual's palette over our screens."""
 
 
 @dataclass(frozen=True)
-class CarryOut:
-    """What a row of the palette does. `theme` is the one to be seen while it is chosen."""
+class Offer:
+    """A row of the palette, and what it does. `aliases` are what it is found by besides its name;
+    `theme` is the one to be seen while it is chosen.
+    """
 
+    name: str
+    about: str
+    aliases: tuple[str, ...]
     workbench: Workbench
     command: Command
     argument: str = ""
@@ -179,40 +179,24 @@ class CarryOut:
         await self.workbench.carry_out(self.command, self.argument)
 
 
-@dataclass(frozen=True)
-class Offer:
-    """A row. `aliases` are what it is found by besides its name."""
-
-    name: str
-    about: str
-    run: CarryOut
-    aliases: tuple[str, ...]
-
-
 def offers(workbench: Workbench) -> Iterator[Offer]:
     """All that can be done on the screen of now, each argument that can be listed a row."""
     for command in workbench.commands_here():
-        if command.id in _SELF:
+        if command.id == "app.palette":
             continue
         name = f"{tr(command.group).lower()}: {tr(command.label)}"
         english = f"{command.group.lower()}: {command.label}"
         keys = f"  ({command.shown_key})" if command.keys_now else ""
         argument = command.argument
         about = tr(command.help)
-        aliases = (english, about, command.help, command.id)
         if argument is None or argument.free or command.keys_now:
-            yield Offer(name + keys, about, CarryOut(workbench, command), aliases)
-        if argument is None:
-            continue
-        for word in workbench.appearance.choices(argument):
-            theme = word if argument.choices == (THEMES,) else ""
+            known_by = (english, about, command.help, command.id)
+            yield Offer(name + keys, about, known_by, workbench, command)
+        for word in workbench.appearance.choices(argument) if argument is not None else ():
+            theme = word if argument is not None and argument.choices == (THEMES,) else ""
             told = one_line(workbench.appearance.themes[theme].about) if theme else about
-            yield Offer(
-                f"{name} {clean(word)}",
-                told,
-                CarryOut(workbench, command, word, theme),
-                (f"{english} {word}", f"{command.label}: {word}", told),
-            )
+            aliases = (f"{english} {word}", f"{command.label}: {word}", told)
+            yield Offer(f"{name} {clean(word)}", told, aliases, workbench, command, word, theme)
 
 
 class Commands(Provider):
@@ -224,7 +208,7 @@ class Commands(Provider):
     async def discover(self) -> Hits:
         for offer in self._offers():
             yield DiscoveryHit(
-                Content(offer.name), offer.run, text=offer.name, help=escape(offer.about)
+                Content(offer.name), offer, text=offer.name, help=escape(offer.about)
             )
 
     async def search(self, query: str) -> Hits:
@@ -234,7 +218,7 @@ class Commands(Provider):
             score = max(score_of(offer.name), *(0.8 * score_of(each) for each in offer.aliases))
             if score > 0:
                 shown = _marked(offer.name, matcher)
-                yield Hit(score, shown, offer.run, text=offer.name, help=escape(offer.about))
+                yield Hit(score, shown, offer, text=offer.name, help=escape(offer.about))
 
 
 def _marked(name: str, matcher: Matcher) -> Content:

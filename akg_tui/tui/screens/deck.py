@@ -14,11 +14,10 @@ from textual.events import DescendantFocus
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import Mode
-from akg_tui.tui.keyboard import bindings
 from akg_tui.tui.panes.agents import AgentsPane
 from akg_tui.tui.panes.attempts import AttemptsPane
 from akg_tui.tui.panes.log import LogPane
-from akg_tui.tui.panes.pane import Pane, Shared, make
+from akg_tui.tui.panes.pane import Pane, make
 from akg_tui.tui.panes.plan import PlanPane
 from akg_tui.tui.panes.source import LinkedScroll, SourcePane
 from akg_tui.tui.panes.status_rows import Header, Rail
@@ -35,7 +34,7 @@ from akg_tui.tui.widgets.footer import told_line
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.tiles import TabRow, Tiles
-from akg_tui.view.code_rows import Colours, Texts
+from akg_tui.view.code_rows import Colours
 from akg_tui.view.controls.approvals import Request, requests
 from akg_tui.view.controls.command_registry import Where, footer, way_to
 from akg_tui.view.controls.deck_layout import (
@@ -68,7 +67,7 @@ class Deck(InputScreen):
     """All panes of one run, the card that asks, and the lines to write on."""
 
     CSS_PATH = "../styles/deck.tcss"
-    BINDINGS = bindings("deck")
+    where: Where = "deck"
     PAINTS_AFTER_RESIZE = True
 
     def __init__(self) -> None:
@@ -76,19 +75,19 @@ class Deck(InputScreen):
         self.active = "source"
         self.zoomed = False
         self.hidden: set[str] = set()
-        self.colours, texts = Colours(), self.texts
+        self.colours = Colours()
         self.header = Header("header")
         self.rail = Rail("rail")
         self.timeline = Timeline()
         self.tab_row = TabRow()
-        shared = Shared(self.colours, texts)
         declared = sorted(PANES, key=lambda pane: pane.order)
         # In the order in which tab goes through them; popouts come after.
-        self.panes = {each.id: make(each, shared) for each in declared}
+        self.panes = {each.id: make(each, self.colours, self.texts) for each in declared}
         self.plan = self._pane("plan", PlanPane)
         self.log_pane = self._pane("log", LogPane)
         self.attempts = self._pane("attempts", AttemptsPane)
         self.agents = self._pane("agents", AgentsPane)
+        self.plan_editing = PlanEditing(self, self.plan)
         self.popouts = SubagentPopouts(self, self.agents)
         best, working = (self._pane(name, SourcePane) for name in ("best", "source"))
         self.linked = LinkedScroll(best, working)
@@ -96,7 +95,7 @@ class Deck(InputScreen):
         self.spark = Rows("spark")
         self.card = AskCard()
         self.note = Rows("note")
-        self._changed: tuple[tuple[str, str], tuple[int, int] | None] | None = None
+        self._changed: dict[tuple[str, str], tuple[int, int]] = {}
         self._arranged: tuple[object, ...] = ()
 
     def _pane(self, name: str, kind: type[P]) -> P:
@@ -115,23 +114,10 @@ class Deck(InputScreen):
             self.arrange_panes()  # the layout may be another too
 
     def compose(self) -> ComposeResult:
-        yield self.header
-        yield self.rail
-        yield self.timeline
-        yield self.tab_row
-        yield self.body
-        yield self.spark
-        yield self.card
-        yield self.hint
-        yield self.reply
-        yield self.prompt
-        yield self.note
-        yield self.footer
+        yield from (self.header, self.rail, self.timeline, self.tab_row, self.body, self.spark)
+        yield from (self.card, self.hint, self.reply, self.prompt, self.note, self.footer)
 
     def on_mount(self) -> None:
-        self.plan_editing = PlanEditing(
-            self.workbench, self.plan, self.ask_for, self.say, self.app.push_screen
-        )
         self.arrange_panes()
         self.focus_active()
 
@@ -174,7 +160,8 @@ class Deck(InputScreen):
         self.call_after_refresh(self.card.fit_height)
         shape = self.shape
         shown = self.shown
-        self.call_after_refresh(self._pull_soon)
+        # Pull what has come into sight, but not in one go with what was laid out and painted.
+        self.call_after_refresh(self.after, PAUSE_S, self.workbench.pull_now)
         popouts = self.popouts.standing
         arranged = (shape, tuple(shown), popouts, self.preset, self.zoomed, self.app.size)
         if arranged == self._arranged:
@@ -186,21 +173,17 @@ class Deck(InputScreen):
                 pane.display = name in shown
         self.body.rearrange()
 
-    def _pull_soon(self) -> None:
-        """Pull what has come into sight; not in one go with what was laid out and painted."""
-        self.set_timer(PAUSE_S, self.workbench.pull_now)
-
     def pull(self, snapshot: RunSnapshot) -> None:
         seq = snapshot.state.seq
         self.header.take(seq, lambda: self.header.pull(snapshot))
         self.rail.take(seq, lambda: self.rail.pull(snapshot))
         self.timeline.pull(snapshot)
-        self.set_class(snapshot.past is not None, "-past")
+        self.body.set_class(snapshot.past is not None, "-past")
         self.card.pull(self.asks(snapshot), snapshot.now)
         for pane in self.panes.values():
             pane.attempt(partial(pane.see, snapshot))
             if pane.display:
-                self._pull_pane(pane, snapshot)
+                pane.take(seq, partial(pane.pull, snapshot))
         self.linked.follow(self.active)
         room = self.app.size.width - 2
         shape = self.shape
@@ -224,9 +207,6 @@ class Deck(InputScreen):
             told = told_line(self.footer.told, columns)
             self.note.show((told if self.footer.told else too_small(columns, rows),))
 
-    def _pull_pane(self, pane: Pane, snapshot: RunSnapshot) -> None:
-        pane.take(snapshot.state.seq, lambda: pane.pull(snapshot))
-
     def asks(self, snapshot: RunSnapshot) -> tuple[Request, ...]:
         """Everything that waits for the person, the oldest first; in the past nothing does."""
         state = snapshot.state
@@ -248,9 +228,13 @@ class Deck(InputScreen):
         if best is None:
             return 0, 0
         blobs = best.blob, snapshot.state.work_blob
-        if self._changed is None or self._changed[0] != blobs or self._changed[1] is None:
-            self._changed = blobs, _changed(snapshot, self.texts, *blobs)
-        return self._changed[1]
+        if blobs not in self._changed:
+            try:
+                before, after = (self.texts.of(blob, snapshot.kernel)[0] for blob in blobs)
+            except Exception:  # noqa: BLE001 - told by the pane that shows the kernel
+                return None
+            self._changed = {blobs: size(compare(before, after))}
+        return self._changed[blobs]
 
     def action_pause(self) -> None:
         state = self.workbench.snapshot().state
@@ -383,9 +367,9 @@ class Deck(InputScreen):
     def action_blame(self) -> None:
         pane = self.panes[self.active]
         source = pane if isinstance(pane, SourcePane) else self._pane("source", SourcePane)
-        on = source.toggle_blame()
+        source.blaming = not source.blaming
         about = tr("blame: the item that wrote each line, and its gain")
-        self.say(about if on else tr("no blame"))
+        self.say(about if source.blaming else tr("no blame"))
         self.workbench.pull_now()
 
     def action_plan(self, what: str) -> None:
@@ -491,12 +475,3 @@ class Deck(InputScreen):
         if not self.panes[self.active].cycle():
             self.panes["chart"].cycle()
         self.workbench.pull_now()
-
-
-def _changed(snapshot: RunSnapshot, texts: Texts, old: str, new: str) -> tuple[int, int] | None:
-    """Lines added and removed; None where a kernel cannot be read."""
-    try:
-        before, after = (texts.of(blob, snapshot.kernel)[0] for blob in (old, new))
-    except Exception:  # noqa: BLE001 - told by the pane that shows the kernel
-        return None
-    return size(compare(before, after))

@@ -62,7 +62,7 @@ class Search:
         if self._at is None:
             return tr("not found: {text}", text=self._text)
         return tr("row {number} of {many}: enter next, up before, esc leaves",
-                  number=self._at + 1, many=self._pane.searchable)  # fmt: skip
+                  number=self._at + 1, many=len(self._pane.rows))  # fmt: skip
 
     def end(self) -> None:
         self._pane.search("", 0)

@@ -100,13 +100,8 @@ class ChooseStart(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | Non
         self._show()
 
     def _offers(self) -> list[tuple[str, str, RunRequest | None]]:
-        offers: list[tuple[str, str, RunRequest | None]] = [
-            (
-                tr("a kernel of yours …"),
-                tr("a reference and a kernel; both are checked first"),
-                None,
-            )
-        ]
+        mine = tr("a kernel of yours …"), tr("a reference and a kernel; both are checked first")
+        offers: list[tuple[str, str, RunRequest | None]] = [(*mine, None)]
         for path in self._tasks:
             offers.append((one_line(str(path)), tr("task"), RunRequest(path, mode=self.mode)))
         for name in self._samples:
@@ -137,25 +132,20 @@ class ChooseStart(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | Non
         self._show()
 
     def action_choose(self) -> None:
-        _, _, start = self._offers()[self.cursor]
-        if start is not None:
-            self.dismiss(start)
-            return
-
         def made(start: RunRequest | None) -> None:
             if start is not None:
                 self.dismiss(start)
 
-        self.app.push_screen(Wizard(self.folder, self.mode), made)
+        _, _, start = self._offers()[self.cursor]
+        if start is None:
+            self.app.push_screen(Wizard(self.folder, self.mode), made)
+        made(start)
 
 
 class _Choices(LineView):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "step(-1)", show=False),
-        Binding("down", "step(1)", show=False),
-    ]
+    picks = True
 
-    def action_step(self, step: int) -> None:
+    def pick_step(self, step: int) -> None:
         screen = self.screen
         assert isinstance(screen, ChooseStart)
         screen.move(step)
@@ -209,7 +199,7 @@ FIELDS = (
     Field("cost", marked("cost"), marked("USD at most; empty: no limit"), for_model=True),
     Field("rounds", marked("rounds"), marked("when to stop"), "20"),
     Field("mode", marked("mode"), marked("what waits for you"), "auto",
-          words=("auto", "review", "step"), only=True),
+          words=MODES, only=True),
 )  # fmt: skip
 _BY_NAME = {field.name: field for field in FIELDS}
 # Where a setting of the agent is written, and what would be right there.

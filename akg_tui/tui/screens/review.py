@@ -13,7 +13,6 @@ from textual.widgets import Input
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
-from akg_tui.tui.keyboard import bindings
 from akg_tui.tui.screens.run_screen import RunScreen, waiting_line
 from akg_tui.tui.widgets.approval_card import ARM_S, Arming, Ident
 from akg_tui.tui.widgets.diff_view import DiffView
@@ -21,7 +20,7 @@ from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.text_line import OneLine
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import Colours, Texts
-from akg_tui.view.controls.command_registry import at, footer, way_to
+from akg_tui.view.controls.command_registry import Where, at, footer, way_to
 from akg_tui.view.controls.review_commands import Verdict, commands_of
 from akg_tui.view.glyphs import VERDICT
 from akg_tui.view.language import marked, retold, tr
@@ -44,34 +43,28 @@ class Review(RunScreen):
     """The review of the candidate in a snapshot."""
 
     CSS_PATH = "../styles/review.tcss"
-    BINDINGS = bindings("review")
+    where: Where = "review"
 
     def __init__(self, snapshot: RunSnapshot, colours: Colours, texts: Texts) -> None:
         super().__init__()
         state = snapshot.state
         assert state.best is not None
-        self._blob = state.work_blob
         self._attempt = state.next_attempt
         self._item = state.active or ""
-        self._best = state.best
         self._first = snapshot
         self.about = Rows("about")
-        self.diff = DiffView(snapshot, colours, texts, self._best.blob, self._blob)
+        self.diff = DiffView(snapshot, colours, texts, state.best.blob, state.work_blob)
         self.comment = OneLine("comment", "")
         self._arming = Arming()
         self._comment = ""
         self._letter: tuple[Verdict, int, float] | None = None  # the answer, its gate, when
 
     def compose(self) -> ComposeResult:
-        yield self.about
-        yield self.diff
-        yield self.comment
-        yield self.footer
+        yield from (self.about, self.diff, self.comment, self.footer)
 
     def on_mount(self) -> None:
-        diff = self.diff
         self.reword()
-        diff.focus()
+        self.diff.focus()
         self.pull(self._first)
 
     def reword(self) -> None:
@@ -114,10 +107,7 @@ class Review(RunScreen):
         return gate.gate if mine and gate is not None else None
 
     def _about(self, state: RunState) -> list[Line]:
-        text = ""
-        if self._item:
-            item = state.item(self._item)
-            text = one_line(item.text)
+        text = one_line(state.item(self._item).text) if self._item else ""
         head = line(
             (f"{tr('review of attempt {number}', number=self._attempt)}  ", "brand"),
             (f"{self._item} ", "accent"),
@@ -129,16 +119,12 @@ class Review(RunScreen):
             measured = state.measured
         if measured is None:
             return [head, line((tr("not measured yet"), "muted")), line(("", "text"))]
-        told = (
-            formatting.sure(measured.ratio)
-            if measured.ratio
-            else retold(one_line(measured.message))
-        )
+        ratio = measured.ratio
+        told = formatting.sure(ratio) if ratio else retold(one_line(measured.message))
         figures: list[str] = []
         if measured.candidate_ms is not None and measured.baseline_ms is not None:
-            before, after = map(
-                formatting.milliseconds, (measured.baseline_ms, measured.candidate_ms)
-            )
+            before = formatting.milliseconds(measured.baseline_ms)
+            after = formatting.milliseconds(measured.candidate_ms)
             figures.append(f"{before} → {tr('{time} a call', time=after)}")
         if measured.clusters:
             figures.append(formatting.count(measured.clusters, "pair"))
@@ -185,9 +171,8 @@ class Review(RunScreen):
             self._arming.armed(gate, snapshot.now) or gate == self.workbench.vouched
         )
         if self.workbench.typing:
-            self._arming.typed(
-                snapshot.now
-            )  # whatever comes of it, the next letter is a second one
+            # Whatever comes of it, the next letter is a second one.
+            self._arming.typed(snapshot.now)
         if gate is None:
             self.say(tr("no answer is asked for this candidate now"))
         elif not armed:
@@ -204,7 +189,7 @@ class Review(RunScreen):
             self.say(told)
         elif self.workbench.typing:
             self._letter = answer, gate, snapshot.now
-            self.set_timer(ARM_S, self._due)
+            self.after(ARM_S, self._due)
             self.workbench.pull_now()
         else:
             self._send(snapshot, answer)
@@ -213,7 +198,7 @@ class Review(RunScreen):
         """Look whether the letter has stood alone for long enough."""
         self.workbench.pull_now()
         if self._letter is not None:
-            self.set_timer(ARM_S / 10, self._due)
+            self.after(ARM_S / 10, self._due)
 
     def _take_letter(self, snapshot: RunSnapshot, gate: int | None) -> None:
         if self._letter is None:
@@ -274,6 +259,3 @@ class Review(RunScreen):
             self.say(tr("first take all hunks in again: another context may join or part them"))
         else:
             self.diff.more_context(by)
-
-    def action_close(self) -> None:
-        self.dismiss()

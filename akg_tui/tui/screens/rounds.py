@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 from textual.content import Content
 
-from akg_tui.tui.keyboard import bindings
 from akg_tui.tui.screens.run_screen import RunScreen, waiting_line
 from akg_tui.tui.textual_internals import drop_keys
 from akg_tui.tui.widgets.diff_view import without_colours
@@ -30,19 +29,10 @@ CONTEXT = 4
 SIDE_BY_SIDE = 100  # columns; with fewer, the two stand in one column
 
 
-class _View(LineView):
-    """Leaves the left and right arrows to the screen, which chooses another round."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        drop_keys(self, "left", "right")
-
-
 class Rounds(RunScreen):
     """Attempts `left` and `right` of the run in `snapshot`, or two fixed `sides`."""
 
     CSS_PATH = "../styles/rounds.tcss"
-    BINDINGS = bindings("rounds")
     where: Where = "rounds"
 
     def __init__(
@@ -62,19 +52,16 @@ class Rounds(RunScreen):
         self._tag_key = snapshot.tag_key if snapshot else tag_key
         self._colours, self._texts = Colours(), texts or Texts()
         self._compared: tuple[tuple[str, str], Compared] | None = None
-        self._missing: Sequence[Side] = ()
         self._whole = False
         self._shows = 0
         self._hunks: tuple[int, ...] = ()
         self.about = Rows("about")
-        self.view = _View("diff")
+        self.view = LineView("diff")
+        drop_keys(self.view, "left", "right")  # they choose another round
         self.waiting = Rows("call")
 
     def compose(self) -> ComposeResult:
-        yield self.about
-        yield self.view
-        yield self.waiting
-        yield self.footer
+        yield from (self.about, self.view, self.waiting, self.footer)
 
     def on_mount(self) -> None:
         self.view.focus()
@@ -103,9 +90,8 @@ class Rounds(RunScreen):
         snapshot = self._first
         assert snapshot is not None
         left, right = (snapshot.state.attempts[self._chosen[side]] for side in ("left", "right"))
-        return side_of(snapshot.state, left, snapshot.kernel), side_of(
-            snapshot.state, right, snapshot.kernel
-        )
+        state, kernel = snapshot.state, snapshot.kernel
+        return side_of(state, left, kernel), side_of(state, right, kernel)
 
     def _show(self) -> None:
         self._shows += 1
@@ -122,11 +108,9 @@ class Rounds(RunScreen):
 
     def _build(self) -> None:
         old, new = self.sides
-        room = self.view.room
-        wide = self.app.size.width >= SIDE_BY_SIDE
         half = (self.app.size.width - 3) // 2
         head = [old.title, *old.about], [new.title, *new.about]
-        if wide:
+        if self._wide:
             rows = [
                 (*filled(left, half), (" │ ", "phase.rule"), *fit(right, half))
                 for left, right in zip(*head, strict=True)
@@ -138,12 +122,15 @@ class Rounds(RunScreen):
                     fit((*new.about[0], ("   ", "text"), *new.about[1]), 2 * half)]  # fmt: skip
         self.about.styles.height = len(rows)
         self.about.show(tuple(rows))
-        self._draw(old, new, room, wide=wide)
+        self._draw(old, new)
         if missing := [s for s in (old, new) if self._colours.of(s.key) is None]:
-            self._missing = missing
-            self.run_worker(self._colour(), group="colour")
+            self.run_worker(self._colour(missing), group="colour")
 
-    def _draw(self, old: Side, new: Side, room: int, *, wide: bool) -> None:
+    @property
+    def _wide(self) -> bool:
+        return self.app.size.width >= SIDE_BY_SIDE
+
+    def _draw(self, old: Side, new: Side) -> None:
         (before, old_widest), (after, new_widest) = self._lines(old), self._lines(new)
         if self._compared is None or self._compared[0] != (old.key, new.key):
             self._compared = (old.key, new.key), compare(before, after)
@@ -154,13 +141,13 @@ class Rounds(RunScreen):
         changed = f"+{added} -{removed}" if added or removed else tr("no line differs")
         self.view.border_title = Content(tr("compare: {changed}", changed=changed))
         found = find_hunks(shown)
-        if wide:
+        if self._wide:
             pairs, key = SideBySide(shown, found), self._tag_key
             left, right = OneSideRows(shown, pairs, 0), OneSideRows(shown, pairs, 1)
             rows = SideRows(
                 HalfRows(left, key, old=old_ink, new=old_ink, widest=widest),
                 HalfRows(right, key, old=old_ink, new=new_ink, widest=widest),
-                room,
+                self.view.room,
             )
             self._hunks = tuple(pairs.starts)
             self.view.put(rows)
@@ -175,16 +162,15 @@ class Rounds(RunScreen):
     def _lines(self, side: Side) -> tuple[tuple[str, ...], int]:
         return self._texts.of(side.key, lambda _: side.text)
 
-    async def _colour(self) -> None:
+    async def _colour(self, missing: Sequence[Side]) -> None:
         try:
-            for side in self._missing:
+            for side in missing:
                 coloured = await asyncio.to_thread(self._colours.lex, side.text)
                 self._colours.keep(side.key, coloured)
         except Exception as error:  # noqa: BLE001 - a kernel without colours can be read too
             self.say(without_colours(error))
             return
-        wide = self.app.size.width >= SIDE_BY_SIDE
-        self.view.attempt(lambda: self._draw(*self.sides, self.view.room, wide=wide))
+        self.view.attempt(lambda: self._draw(*self.sides))
 
     def action_side(self, side: str, step: int) -> None:
         if self._first is None:
@@ -198,11 +184,8 @@ class Rounds(RunScreen):
         top = self.view.scroll_offset.y + 1
         found = [n for n in self._hunks if (n > top if step > 0 else n < top)]
         if found:
-            self.view.scroll_now(max(0, (found[0] if step > 0 else found[-1]) - 1))
+            self.view.to_row(max(0, (found[0] if step > 0 else found[-1]) - 1))
 
     def action_fold(self) -> None:
         self._whole = not self._whole
         self._show()
-
-    def action_close(self) -> None:
-        self.dismiss()

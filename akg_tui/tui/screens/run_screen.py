@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from akg_tui.tui.keyboard import rekey
 from akg_tui.tui.textual_internals import BandedScreen, bindings_of
 from akg_tui.tui.widgets.footer import Footer
 from akg_tui.tui.widgets.text_line import MOST
-from akg_tui.view.controls.command_registry import way_to
+from akg_tui.view.controls.command_registry import Where, way_to
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line, line
@@ -16,8 +16,6 @@ from akg_tui.view.spans import Line, line
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
-
-    from textual.app import App
 
     from akg_tui.core.commands import Command as RunCommand
     from akg_tui.engine.run_handle import RunHandle
@@ -36,10 +34,6 @@ class Workbench(Protocol):
     @property
     def handle(self) -> RunHandle | None:
         """The open run; None where there is none, or it is being closed."""
-
-    @property
-    def in_past(self) -> bool:
-        """Whether the person looks at the past of the run."""
 
     def snapshot(self) -> RunSnapshot:
         """The run as it is; as it was, while the person looks at the past."""
@@ -96,12 +90,17 @@ def waiting_line(snapshot: RunSnapshot | None, command: str) -> Line:
 
 
 class RunScreen(BandedScreen[None]):
-    """A screen that shows a run. `pull` is called whenever the clock finds it due."""
+    """A screen that shows a run. `pull` is called whenever the clock finds it due.
+
+    The keys are those of the commands of the place `where`.
+    """
+
+    where: Where
 
     def __init__(self) -> None:
         super().__init__()
         self.footer = Footer()
-        rekey(self)
+        self.rekey()
 
     @property
     def workbench(self) -> Workbench:
@@ -109,7 +108,7 @@ class RunScreen(BandedScreen[None]):
 
     def rekey(self) -> None:
         """Bind the keys of the keymap of now."""
-        rekey(self)
+        rekey(self, self.where)
 
     def come_to(self, path: Path) -> bool:
         """Select a run that was just made; False on a screen that lists no runs."""
@@ -147,10 +146,8 @@ class RunScreen(BandedScreen[None]):
         for binding in bindings_of(node, key) if node is not None else ():
             await self.app.run_action(binding.action, node)
 
+    def action_close(self) -> None:
+        self.dismiss()
+
     def on_resize(self) -> None:
         self.call_after_refresh(self.workbench.pull_now)
-
-
-def top_run_screen(app: App[Any]) -> RunScreen | None:
-    """The topmost screen that is no dialog."""
-    return next((s for s in reversed(app.screen_stack) if isinstance(s, RunScreen)), None)

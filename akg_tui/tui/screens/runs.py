@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from akg_tui.core.sanitize import one_line
+from akg_tui.engine.follower import Followed
+from akg_tui.engine.run_service import RunRequest
 from akg_tui.store.errors import StoreError
+from akg_tui.store.run_at_rest import discard_run
 from akg_tui.tui import run_start
-from akg_tui.tui.export import reported
-from akg_tui.tui.keyboard import bindings
+from akg_tui.tui.export import report
+from akg_tui.tui.fork_actions import fork
 from akg_tui.tui.screens.dialogs import Confirm
+from akg_tui.tui.screens.new_run import ChooseStart
+from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.run_screen import RunScreen
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.text_line import OneLine
+from akg_tui.view.comparison import Side, side_of
 from akg_tui.view.controls.command_registry import Where, footer, way_to
 from akg_tui.view.controls.preferences import SORTS
 from akg_tui.view.formatting import count
@@ -41,10 +46,7 @@ from akg_tui.view.run_rows import (
     run_details,
 )
 from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.spans import Line, fit, line, spread
-
-if TYPE_CHECKING:
-    from akg_tui.engine.run_service import RunRequest
+from akg_tui.view.spans import fit, line, spread
 
 SETTLE_S = 0.3  # between two orders of the list that nobody asked for
 
@@ -52,16 +54,15 @@ SETTLE_S = 0.3  # between two orders of the list that nobody asked for
 class RunsView(LineView):
     """The list with a cursor; what the keys do is its screen's."""
 
+    picks = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "step(-1)", show=False),
-        Binding("down", "step(1)", show=False),
         Binding("pageup", "page(-1)", show=False),
         Binding("pagedown", "page(1)", show=False),
         Binding("home", "step(-1000000)", show=False),
         Binding("end", "step(1000000)", show=False),
     ]
 
-    def action_step(self, step: int) -> None:
+    def pick_step(self, step: int) -> None:
         cast("Runs", self.screen).move(step)
 
     def action_page(self, step: int) -> None:
@@ -72,16 +73,13 @@ class RunsView(LineView):
         cast("Runs", self.screen).move_to(row)
 
     def show_row(self, row: int) -> None:
-        top = self.scroll_offset.y
-        if not top <= row < top + self.page:
-            self.scroll_now(max(0, row if row < top else row - self.page + 1))
+        self.bring(range(row, row + 1))
 
 
 class Runs(RunScreen):
     """The list of the runs below `folder`, with a filter and a cursor."""
 
     CSS_PATH = "../styles/runs.tcss"
-    BINDINGS = bindings("runs")
     where: Where = "runs"
 
     def __init__(self, folder: Path) -> None:
@@ -104,12 +102,7 @@ class Runs(RunScreen):
         self.reword()
 
     def compose(self) -> ComposeResult:
-        yield self.top
-        yield self.view
-        yield self.detail
-        yield self.filter
-        yield self.ask
-        yield self.footer
+        yield from (self.top, self.view, self.detail, self.filter, self.ask, self.footer)
 
     def on_mount(self) -> None:
         self.catalogue.start()
@@ -183,11 +176,9 @@ class Runs(RunScreen):
 
     def _tell(self, now: float) -> None:
         room = max(1, self.app.size.width - 2)
-        catalogue = self.catalogue
-        many = catalogue.many
-        unread = catalogue.unread
+        catalogue, unread = self.catalogue, self.catalogue.unread
         where = last_part(home_path(self.folder.absolute()), max(12, room - 52))
-        told = count(many, "run")
+        told = count(catalogue.many, "run")
         if self.filter.value:
             told = tr("{shown} of {runs}", shown=len(self.shown), runs=told)
         wanted = repr(one_line(self.filter.value))
@@ -204,19 +195,19 @@ class Runs(RunScreen):
             self.detail.show(tuple(run_details(here, now, room)))
             return
         trouble = retold(one_line(catalogue.trouble))
-        empty: list[Line] = [line((trouble, "log.error"))] if trouble else []
-        if not empty and not catalogue.searched:
+        if trouble:
+            empty = [line((trouble, "log.error"))]
+        elif not catalogue.searched:
             empty = [line((tr("looking for runs …"), "muted"))]
-        elif not empty and self.filter.value:
+        elif self.filter.value:
             key = way_to("runs.filter")
             empty = [line((tr("no run has these words; {key} changes them", key=key), "muted"))]
-        elif not empty:
+        else:
+            begins = tr("begins one: of a bundled sample, a task, or a kernel of yours")
             empty = [
                 line((tr("There is no run here yet."), "text")),
-                line((way_to("runs.new"), "key"),
-                     (f" {tr('begins one: of a bundled sample, a task, or a kernel of yours')}",
-                      "text")),
-            ]  # fmt: skip
+                line((way_to("runs.new"), "key"), (f" {begins}", "text")),
+            ]
         self.detail.show(tuple(fit(each, room) for each in empty))
 
     def move(self, step: int) -> None:
@@ -234,7 +225,7 @@ class Runs(RunScreen):
         self.catalogue.refresh()
         return True
 
-    def back_from(self, path: str) -> None:
+    def come_back(self) -> None:
         """A run was left: what is listed of it may be old."""
         self.catalogue.refresh()
         self.view.focus()
@@ -291,10 +282,6 @@ class Runs(RunScreen):
         self.run_worker(self._compare(*self.marked), name="compare", exclusive=True)
 
     async def _compare(self, one: Path, other: Path) -> None:
-        from akg_tui.engine.follower import Followed
-        from akg_tui.tui.screens.rounds import Rounds
-        from akg_tui.view.comparison import Side, side_of
-
         def side(path: Path) -> Side | None:
             run = Followed(path)
             state = run.state
@@ -338,13 +325,12 @@ class Runs(RunScreen):
             tr("It can be resumed at once; this run stays."),
         )  # fmt: skip
         title = tr("fork at the end of round {number}?", number=number)
-        question = Confirm(title, words, tr("fork"))
-        self.app.push_screen(question, lambda yes: self._forked(path, int(text)) if yes else None)
 
-    def _forked(self, path: Path, number: int) -> None:
-        from akg_tui.tui.fork_actions import fork
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.run_worker(fork(self.app, path, number, self.say), name="fork")
 
-        self.run_worker(fork(self.app, path, number, self.say), name="fork")
+        self.app.push_screen(Confirm(title, words, tr("fork")), answered)
 
     def action_discard(self) -> None:
         run = self._chosen()
@@ -360,44 +346,30 @@ class Runs(RunScreen):
             tr("and moving it back brings it back."),
         )
         path = run.path
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.run_worker(self._discard(path), name="discard")
+            else:
+                self.say(tr("nothing was discarded"))
+
         question = Confirm(tr("discard this run?"), words, tr("discard"), typed=path.name)
-        self.app.push_screen(question, lambda yes: self._discard(path, yes))
+        self.app.push_screen(question, answered)
 
-    def _discard(self, path: Path, yes: bool | None) -> None:
-        if not yes:
-            self.say(tr("nothing was discarded"))
-            return
-
-        def discard() -> str:
-            from akg_tui.store.run_at_rest import discard_run
-
-            return tr("it is now {path}", path=discard_run(path))
-
-        self._do(discard, "discard")
-
-    def _do(self, work: Callable[[], str], name: str) -> None:
-        async def do() -> None:
-            try:
-                told = await asyncio.to_thread(work)
-            except StoreError as error:
-                told = str(error)
-            self.say(told)
-            self.catalogue.refresh()
-
-        self.run_worker(do(), name=name)
+    async def _discard(self, path: Path) -> None:
+        try:
+            told = tr("it is now {path}", path=await asyncio.to_thread(discard_run, path))
+        except StoreError as error:
+            told = str(error)
+        self.say(told)
+        self.catalogue.refresh()
 
     def action_report(self) -> None:
         run = self._chosen()
         if run is not None:
-            self.say(tr("making the report of {run} …", run=run.name))
-            self.run_worker(self._report(run.path), name="report")
-
-    async def _report(self, path: Path) -> None:
-        self.say(await reported(path))
+            self.run_worker(report(run.path, run.name, self.say), name="report")
 
     def action_new(self) -> None:
-        from akg_tui.tui.screens.new_run import ChooseStart
-
         self.app.push_screen(ChooseStart(self.folder), self._begun)
 
     def _begun(self, request: RunRequest | None) -> None:

@@ -107,25 +107,29 @@ class SubagentPopouts:
     def _pop(self, agent: Agent, how: How) -> None:
         """Show it like this; already so, as it was before, or not at all."""
         there = next((each for each in self.open.values() if each.agent == agent.key), None)
+        anew = there is None or there.how is not how
+        if anew and how is How.TILE and self._tiles_are_full():
+            return
         if there is None:
-            if how is How.TILE and self._tiles_are_full():
-                return
             self._add(agent, how)
-        elif there.how is not how:
-            if how is How.TILE and self._tiles_are_full():
-                return
-            if how is How.DRAWER:
-                self._away(How.DRAWER)
+        elif anew:
+            if how is How.DRAWER and (drawer := self._drawer()) is not None:
+                self._remove(drawer, focus=False)  # there is one: what is in it makes room
             there.back = there.how if how is How.FULL else None
             there.how = how
             self._show(there)
         elif self._deck.active != there.pane and how is not How.DRAWER:
             self._show(there)
-        elif how is How.FULL and there.back is not None:
-            there.how, there.back = there.back, None
-            self._show(there)
         else:
-            self._remove(there)
+            self._put_back(there)
+
+    def _put_back(self, popout: Popout) -> None:
+        """One over the whole deck to where it was before; else it is closed."""
+        if popout.how is How.FULL and popout.back is not None:
+            popout.how, popout.back = popout.back, None
+            self._show(popout)
+        else:
+            self._remove(popout)
 
     def _tiles_are_full(self) -> bool:
         full = sum(each.how is How.TILE for each in self.open.values()) >= MOST_TILES
@@ -133,11 +137,6 @@ class SubagentPopouts:
             many = formatting.count(MOST_TILES, "tile")
             self._deck.say(tr("there is room for {many}: close one first", many=many))
         return full
-
-    def _away(self, how: How) -> None:
-        """There is one drawer: what is in it makes room."""
-        for each in [each for each in self.open.values() if each.how is how]:
-            self._remove(each, focus=False)
 
     def _add(self, agent: Agent, how: How) -> None:
         deck = self._deck
@@ -183,12 +182,8 @@ class SubagentPopouts:
         pane = self._deck.panes[popout.pane]
         if popout is self._here and isinstance(pane, SubagentPane) and pane.picked_any:
             pane.action_unpick()
-            return
-        if popout.how is How.FULL and popout.back is not None:
-            popout.how, popout.back = popout.back, None
-            self._show(popout)
-            return
-        self._remove(popout)
+        else:
+            self._put_back(popout)
 
     def _turn(self, step: int) -> None:
         """Another subagent: in the popout that has the focus, or picked in the list."""
@@ -213,33 +208,30 @@ class SubagentPopouts:
         pane.show(agent.key)
 
     def _message(self, agent: Agent) -> None:
-        name = agent.ident
+        who, name = one_line(agent.name), agent.ident
         if not name or not agent.at_work:
             state = state_told(agent)
-            who = one_line(agent.name)
             self._deck.say(tr("{who} is {state}: nobody is there to read", who=who, state=state))
             return
 
         def send(text: str) -> bool:
-            return not text.strip() or self._sent(name, text)
+            if not text.strip():
+                return True
+            try:
+                told = self._deck.with_references(text)
+            except NoSuchReference as error:
+                self._deck.say(str(error))
+                return False
+            sent = tr("{who} reads it with its next request", who=name)
+            return self._deck.workbench.steer(cmd.HintSubagent(name, told), sent)
 
-        asks = tr("a message to {who} alone: enter sends it", who=one_line(agent.name))
+        asks = tr("a message to {who} alone: enter sends it", who=who)
         self._deck.ask_for(asks, "", send, about=agent.key)
 
-    def _sent(self, name: str, text: str) -> bool:
-        """Send a subagent a message; else the person is told why not."""
-        try:
-            told = self._deck.with_references(text)
-        except NoSuchReference as error:
-            self._deck.say(str(error))
-            return False
-        sent = tr("{who} reads it with its next request", who=name)
-        return self._deck.workbench.steer(cmd.HintSubagent(name, told), sent)
-
     def _stop(self, agent: Agent) -> None:
-        name = agent.ident
+        who, name = one_line(agent.name), agent.ident
         if not name or not agent.at_work:
-            who, state = one_line(agent.name), state_told(agent)
+            state = state_told(agent)
             self._deck.say(tr("{who} is {state}: there is nothing to stop", who=who, state=state))
             return
 
@@ -247,8 +239,8 @@ class SubagentPopouts:
             if yes:
                 self._deck.workbench.steer(cmd.StopSubagent(name), tr("{who} is stopped", who=name))
 
-        title = tr("stop {who}?", who=one_line(agent.name))
-        self._deck.app.push_screen(Confirm(title, _stop_words(agent), tr("stop it")), stop)
+        question = Confirm(tr("stop {who}?", who=who), _stop_words(agent), tr("stop it"))
+        self._deck.app.push_screen(question, stop)
 
 
 def _stop_words(agent: Agent) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ class DiffView(LineView):
 
     def _reveal(self) -> None:
         if self.hunks:
-            self.scroll_now(max(0, self._starts[self.hunk] - 1))
+            self.to_row(max(0, self._starts[self.hunk] - 1))
 
     def leave_out(self) -> None:
         """Leave the hunk out, or take it in again."""

@@ -6,7 +6,7 @@ Owns scrolling, following the end, the picked rows, the searched words, and a ca
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -18,6 +18,7 @@ from textual.strip import Strip
 from akg_tui.tui.textual_internals import LinesView
 from akg_tui.tui.widgets.painted import FaultShowing, inks_of
 from akg_tui.view.language import tr
+from akg_tui.view.lazy_rows import SearchText
 from akg_tui.view.spans import Line, cells, plain
 
 CACHED_ROWS = 192  # a strip is some thirty objects for the garbage collector
@@ -47,6 +48,7 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         self._moving = False
         self._picked = range(0)
         self._needle = ""
+        self._searched: tuple[bool, SearchText] | None = None  # of these rows, exact or not
         self.follows = follows
         self.follow = follows
 
@@ -75,6 +77,7 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         `columns` is the longest row where rows may be longer than the screen, to scroll to.
         """
         self._rows = rows
+        self._searched = None
         if since:
             for index in [key for key in self._strips if key >= since]:
                 del self._strips[index]
@@ -93,20 +96,17 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         self.refresh()
 
     def to_end(self) -> None:
-        self.scroll_now(self.max_scroll_y)
-
-    def to_row(self, row: int) -> None:
-        """Scroll so that `row` is the first on screen, as far as there are rows below it."""
-        self.scroll_now(row)
+        self.to_row(self.max_scroll_y)
 
     def reveal(self, row: int) -> None:
         """Scroll so that `row` stands in the upper third, unless it is in sight already."""
         if not self.top <= row < self.top + self.page:
-            self.scroll_now(max(0, row - self.page // 3))
+            self.to_row(max(0, row - self.page // 3))
 
-    def scroll_now(self, y: float) -> None:
+    def to_row(self, row: float) -> None:
+        """Scroll so that `row` is the first on screen, as far as there are rows below it."""
         self._moving = True
-        self.scroll_to(y=y, animate=False, force=True)
+        self.scroll_to(y=row, animate=False, force=True)
         self._moving = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -126,12 +126,15 @@ class LineView(LinesView, FaultShowing, can_focus=True):
     def pick(self, rows: range) -> None:
         """Mark these rows as the ones that a key acts on, and bring them into sight."""
         self._picked = rows
-        if rows:
-            if rows.start < self.top or len(rows) >= self.page:
-                self.scroll_now(rows.start)
-            elif rows.stop > self.top + self.page:
-                self.scroll_now(rows.stop - self.page)
+        self.bring(rows)
         self.refresh()
+
+    def bring(self, rows: range) -> None:
+        """Scroll as little as brings these rows into sight."""
+        if rows and (rows.start < self.top or len(rows) >= self.page):
+            self.to_row(rows.start)
+        elif rows and rows.stop > self.top + self.page:
+            self.to_row(rows.stop - self.page)
 
     def pick_step(self, step: int) -> None:
         """Pick what comes `step` after what is picked now."""
@@ -146,28 +149,19 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         """Unfold, or fold again, what is picked. Why there is nothing to, where that is so."""
         return tr("there is nothing to unfold here")
 
-    def row_text(self, index: int) -> str:
-        """What a search looks at in a row."""
-        return plain(self._rows[index])
-
-    @property
-    def searchable(self) -> int:
-        """How many rows `row_text` can be asked for."""
-        return len(self._rows)
+    def texts(self) -> Iterable[str]:
+        """What a search looks at, row by row."""
+        return map(plain, self._rows)
 
     def seek(self, needle: str, start: int, step: int) -> int | None:
         """The row from `start` on, forwards or backwards and around, that holds `needle`.
 
         Small letters find capital ones; capitals only themselves.
         """
-        count = self.searchable
-        any_case = needle == needle.lower()
-        for offset in range(count):
-            index = (start + offset * step) % count
-            text = self.row_text(index)
-            if needle in (text.lower() if any_case else text):
-                return index
-        return None
+        exact = needle != needle.lower()
+        if self._searched is None or self._searched[0] != exact:
+            self._searched = exact, SearchText(self.texts(), exact=exact)
+        return self._searched[1].seek(needle, start, step)
 
     def search(self, needle: str, start: int, step: int = 1) -> int | None:
         """Light up `needle` and bring the next row that holds it into sight."""

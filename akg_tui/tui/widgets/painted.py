@@ -63,6 +63,9 @@ class FaultShowing(Widget):
         """Say its own words anew: in another language, or with other keys."""
         self.forget()
 
+    def rekey(self) -> None:
+        """Put on the keys of the keymap in use, where it has keys of its own."""
+
     def take(self, seq: int, pull: Callable[[], None]) -> None:
         """Pull what the run is after its event `seq`, and keep what goes wrong in this pane."""
         if self.broken:
