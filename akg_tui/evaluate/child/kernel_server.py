@@ -65,7 +65,7 @@ class Server:
         self._results: list[list[torch.Tensor]] = []
         """The results of a sample's calls, alive until the next sample for the judge to read."""
         self._copying = False
-        self._numbers: list[list[tuple[int, torch.Tensor]]] = []
+        self._numbers: tuple[list[tuple[int, torch.Tensor]], ...] = ()
         """By slot, the position and a view of each number among the arguments."""
         self._module = types.ModuleType("kernel")
         torch.set_grad_enabled(False)
@@ -125,7 +125,7 @@ class Server:
         places = [slot * plan.inputs.size for slot in range(plan.slots)]
         inputs = self.memory["inputs"]
         self._arguments = [layouts.load(plan.inputs, inputs, place) for place in places]
-        self._numbers = [layouts.numbers(plan.inputs, inputs, place) for place in places]
+        self._numbers = tuple(layouts.numbers(plan.inputs, inputs, place) for place in places)
         self._result_forms = tuple(
             ResultForm(torch.Size(slot.shape), layouts.DTYPES[slot.dtype])
             for slot in plan.outputs.tensors
