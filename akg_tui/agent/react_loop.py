@@ -207,7 +207,7 @@ async def _answers(
 
 
 async def _at_once(uses: Sequence[ToolUse], execute: Execute) -> list[ToolResult]:
-    """Run each call in a task of its own; an exception of one call cancels the others."""
+    """Run each call in a task; an exception of a call cancels the other calls and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(execute(use)) for use in uses]

@@ -149,7 +149,7 @@ def _is_touched(literal: ast.Constant, touched: Sequence[tuple[int, int]]) -> bo
 def _code_literals(tree: ast.Module) -> Iterator[tuple[tuple[str, int], ast.Constant]]:
     """Yield the string literals of several lines that may contain code, each with a stable key.
 
-    The key is the name that the literal is assigned to, and the number of earlier ones with it.
+    The key is the name that the literal is assigned to, and its index among literals of that name.
     """
     counts: dict[str, int] = {}
     waiting: list[tuple[str, ast.AST]] = [("", tree)]

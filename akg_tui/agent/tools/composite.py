@@ -2,7 +2,7 @@
 
 In a workflow's step the value `$name` is the workflow's argument of that name, unchanged. In a
 longer text `$2` is the trace folder of the second step, so that
-`read_json_file('$2/result.json')['output']` is that step's output. A step is gated and checked.
+`read_json_file('$2/result.json')['output']` is that step's output. Steps are gated like any call.
 """
 
 from __future__ import annotations

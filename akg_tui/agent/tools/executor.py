@@ -107,7 +107,7 @@ class ToolExecutor:
                 answer = Answer.error(str(fault))
             except StoreError:
                 raise
-            except Exception as broken:  # noqa: BLE001 - told to the model and kept with its trace
+            except Exception as broken:  # noqa: BLE001 - sent to the model and kept in the trace
                 captured.add(traceback.format_exc())
                 answer = Answer.error(f"{name} broke: {type(broken).__name__}: {broken}")
         answer = _settled(answer, captured)

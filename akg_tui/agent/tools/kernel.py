@@ -1,4 +1,4 @@
-"""The tools read_kernel and edit_kernel, in the run's edit format. Only these reach the kernel."""
+"""The tools read_kernel and edit_kernel, in the run's edit format; edits happen only here."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The patch envelope of Codex, for one file: context and changed lines without numbers.
 
-Follows the published matching rules: a chunk applies at the first place after the chunk before it
-where the file has its old lines: compared exactly, else without trailing blanks, else without
-blanks at either end, else with typographic characters replaced by ASCII.
+Follows the published matching rules: a chunk applies at the first place after the previous chunk
+where its old lines match exactly, else without trailing blanks, else without blanks at either
+end, else with typographic characters replaced by ASCII.
 """
 
 from __future__ import annotations
