@@ -65,7 +65,7 @@ def _argument(name: str, value: Any, reader: _Reader, how: How) -> Any:
 
 
 class _Reader:
-    """The JSON files of one call, each read once; at most `MAX_EXPRESSIONS` reads are allowed."""
+    """The JSON files of one call, each read once, for at most `MAX_EXPRESSIONS` expressions."""
 
     def __init__(self, read: Callable[[str], bytes]) -> None:
         self._read = read
