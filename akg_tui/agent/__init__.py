@@ -1,1 +1,1 @@
-"""The agent: a ReAct loop over a chat model, and the tools through which alone it acts."""
+"""The agent: a ReAct loop over a chat model, and the tools, its only means to change a run."""

@@ -1,4 +1,4 @@
-"""The interface of a chat model: a request in, one reply out, text streamed meanwhile.
+"""The interface of a chat model: one reply to each request, with its text streamed meanwhile.
 
 Owns the types of messages, tool calls, replies and failures; does no I/O.
 """
@@ -15,7 +15,7 @@ from akg_tui.core.model_info import Capabilities
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as a model is told about it; `parameters` is a JSON schema."""
+    """The description of a tool in a request; `parameters` is a JSON schema."""
 
     name: str
     description: str
@@ -23,9 +23,9 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ToolUse(Struct, frozen=True):
-    """A tool call that a model asks for. Untrusted until validated.
+    """A tool call in a model's reply. Untrusted until validated.
 
-    `fault` says why it must not be run at all: it was cut off, or its arguments are no JSON.
+    `fault` is the reason not to run the call: it was cut off or its arguments are not JSON.
     """
 
     id: str
@@ -35,7 +35,7 @@ class ToolUse(Struct, frozen=True):
 
 
 class ToolResult(Struct, frozen=True):
-    """The answer to a tool call: exactly a status, an output and an error text."""
+    """The answer to a tool call: a status ("success" or "error"), an output and an error text."""
 
     status: str
     output: str = ""
@@ -55,10 +55,10 @@ class UserMessage(Struct, frozen=True):
 
 
 class AssistantMessage(Struct, frozen=True):
-    """A reply as it goes back into the conversation.
+    """A reply of the model, as part of the next request.
 
-    `blocks` are the reply's content as the server sent it, thoughts included, for a
-    server that wants them back unchanged; empty for a model that sent none.
+    `blocks` are the content blocks of the reply, thoughts included, for a server that requires
+    them in the next request; empty for a model that sends none.
     """
 
     text: str
@@ -67,7 +67,7 @@ class AssistantMessage(Struct, frozen=True):
 
 
 class ToolMessage(Struct, frozen=True):
-    """All results of one assistant message, as (tool use id, result)."""
+    """All results of one assistant message, as pairs (tool use id, result)."""
 
     results: tuple[tuple[str, ToolResult], ...]
 
@@ -76,7 +76,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 class ChatRequest(Struct, frozen=True):
-    """`previous_id` is the id of the last reply in this conversation, for cache diagnostics."""
+    """A request; `previous_id` is the id of the last reply before it, for cache diagnostics."""
 
     system: str
     tools: tuple[ToolSpec, ...]
@@ -85,7 +85,7 @@ class ChatRequest(Struct, frozen=True):
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """Tokens of one call; the fields are those of `akg_tui.core.events.ModelReplied`."""
+    """The tokens of one call, in fields with the names of `akg_tui.core.events.ModelReplied`."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -99,7 +99,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class ChatReply(Spent, frozen=True):
-    """A whole reply. `tool_uses` with a fault are answered, never run."""
+    """A whole reply. A tool use with a fault gets an error result and is never run."""
 
     text: str
     tool_uses: tuple[ToolUse, ...] = ()
@@ -113,22 +113,22 @@ class ChatReply(Spent, frozen=True):
 
 
 class ModelFailed(RuntimeError):
-    """The model gave no usable reply; the message says why in one line."""
+    """The model gave no usable reply; the message is the reason in one line."""
 
 
 class ServerBusy(ModelFailed):
-    """No reply this time; the same request may have one later.
+    """The request got no reply, but may succeed when it is sent again later.
 
     Parameters
     ----------
     asked_s : float, optional
-        How long the server asked to wait.
+        Seconds that the server asked to wait.
     unreachable : bool
         No server answered at the address.
     garbled : bool
-        What came was no whole reply; waiting longer is not what helps.
+        The server sent something other than a whole reply; a longer wait does not help.
     spent : Spent
-        What the broken reply took, as far as it is known.
+        Tokens of the broken reply, as far as they are known.
     """
 
     def __init__(
@@ -148,37 +148,37 @@ class ServerBusy(ModelFailed):
 
 
 class PromptRefused(ModelFailed):
-    """The server takes no prompt like this one: a shorter, new conversation may pass."""
+    """The server refused the prompt; a new, shorter conversation may be accepted."""
 
 
 class ModelUnusable(ModelFailed):
-    """No request can succeed until a person changes something: key, address, model."""
+    """No request can succeed until a person changes the key, the address or the model."""
 
 
 class ChatModel(Protocol):
-    """Anything that can act as the agent: a served model, a search, a script of a test."""
+    """A model that can act as the agent: a served model, a search, a script of a test."""
 
     @property
     def name(self) -> str: ...
 
     async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
-        """One reply to `request`. Raises `ModelFailed`."""
+        """Return the reply to `request`, passing its text to `on_delta`. Raises `ModelFailed`."""
         ...
 
 
 @runtime_checkable
 class ServedModel(Protocol):
-    """A model behind a server: what its server can do is asked once, and a cut call costs."""
+    """A model behind a server, which is probed once and charges for cancelled calls."""
 
     @property
     def unfinished(self) -> Spent | None:
-        """What the call under way, or the one just cancelled, has taken so far."""
+        """Tokens of the call in progress or just cancelled; None if no reply had begun."""
         ...
 
     async def prepare(self, known: Capabilities | None) -> EndpointProbed | None:
-        """Get ready; what the server can do, where that was not `known`. Raises `ModelFailed`."""
+        """Probe the server unless it is `known`; return the probe's event. Raises `ModelFailed`."""
         ...
 
     async def close(self) -> None:
-        """Give the sockets back."""
+        """Close the sockets."""
         ...

@@ -1,8 +1,8 @@
-"""Context management: a conversation that only grows, and when a new one must begin.
+"""Context management: a conversation that only grows, and the rule for beginning a new one.
 
-Owns the messages. A message that was sent never changes: a request is a prefix of the next, so the
-server's prompt cache holds. When a prompt has grown beyond its budget, the next visit begins a new
-conversation from the plan and the kernel. Nothing here is on disk, so a restart does the same.
+Owns the messages. A sent message never changes: each request is a prefix of the next, so the
+server's prompt cache stays valid. After a prompt beyond the budget, the next visit begins a new
+conversation from the plan and the kernel. Nothing is on disk, so a restart begins one as well.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from akg_tui.core.task import Task
 
 
 class Conversation:
-    """Messages with one model, and the tools that go with them."""
+    """The messages exchanged with one model, and the tools that each request offers."""
 
     def __init__(self, system: str, tools: Sequence[ToolSpec]) -> None:
         self.system = system
@@ -47,16 +47,16 @@ class Conversation:
         self.prompt_tokens = 0
         self.hints_told = 0
         self.own_told = 0
-        self.shown: set[str] = set()  # the kernels, by SHA-256, that stand in it whole
+        self.shown: set[str] = set()  # SHA-256 of each kernel that a message contains whole
 
     @property
     def fresh(self) -> bool:
-        """Whether the model has not replied in it yet."""
+        """Whether the conversation has no reply of the model yet."""
         return not any(isinstance(message, AssistantMessage) for message in self.messages)
 
     @property
     def unread(self) -> int:
-        """Characters that the model has not been sent before; at first, all of them."""
+        """Number of characters added since the last reply; before the first reply, of all text."""
         total = 0
         for message in reversed(self.messages):
             if isinstance(message, AssistantMessage):
@@ -68,7 +68,7 @@ class Conversation:
         self.messages += (UserMessage(text),)
 
     def request(self, hints: Sequence[str], own: Sequence[str] = ()) -> ChatRequest:
-        """The next request; hints that it does not carry yet come last.
+        """Append the hints that no request has carried yet, and return the next request.
 
         `own` are a person's messages to this subagent alone.
         """
@@ -78,7 +78,7 @@ class Conversation:
         return ChatRequest(self.system, self.tools, self.messages, self._previous_id)
 
     def take(self, reply: ChatReply, results: Sequence[tuple[str, ToolResult]]) -> None:
-        """A reply with the answers to all of its calls: both or neither."""
+        """Append a reply and the results of all its calls together, so that no call lacks one."""
         self.messages += (AssistantMessage(reply.text, reply.tool_uses, reply.blocks),)
         if results:
             self.messages += (ToolMessage(tuple(results)),)
@@ -99,9 +99,9 @@ def _characters(message: Message) -> int:
 class Context:
     """The conversation of a run's agent over its visits. `budget` is in tokens of a prompt.
 
-    `rules` are the system text of a language model: its conversation goes on over phases and
-    rounds, and it is shown the kernel. A searcher has none: each visit stands alone, and its
-    prompt says everything.
+    `rules` are the system text of a language model: its conversation continues over phases and
+    rounds, and contains the kernel. A searcher has no rules: each of its visits has a new
+    conversation, with a prompt that is complete by itself.
     """
 
     def __init__(self, rules: str = "", *, budget: int = 0, host: Host | None = None) -> None:
@@ -113,7 +113,7 @@ class Context:
         self._of_subagent = False
 
     def for_subagent(self) -> Context:
-        """A context for a subagent's visit; its messages stay out of this one."""
+        """Return a context for a subagent's visit, with messages of its own."""
         context = Context(self._rules, budget=self._budget, host=self._host)
         context._of_subagent = True
         return context
@@ -125,16 +125,16 @@ class Context:
     def begin(
         self, run: RunAccess, *, caller: Caller, agents: Mapping[str, SubagentRunner]
     ) -> tuple[Conversation, ToolExecutor]:
-        """The conversation for a visit that begins now, and the visit's own tools.
+        """Return the conversation and the tools of a new visit.
 
-        The tools know no tag of an earlier visit: the kernel may be another one since.
-        `agents` play the subagents of the visit; a searcher has none.
+        The tools accept no tag of an earlier visit, because the kernel may have changed since.
+        `agents` run the subagents of the visit; a searcher has none.
         """
         if not self._rules:
             executor = ToolExecutor(run, self._host, caller)
             now = Conversation(SYSTEM, executor.specs)
             now.say(visit_prompt(run.state))
-            now.hints_told = len(run.state.hints)  # its prompt carries them
+            now.hints_told = len(run.state.hints)  # the prompt contains them
             return now, executor
         executor = ToolExecutor(run, Host(self._host.tools, agents), caller)
         old = self._conversation
@@ -155,7 +155,7 @@ class Context:
         return now, executor
 
     def _rebuild_reason(self, run: RunAccess, old: Conversation | None) -> str:
-        """Why a new conversation must begin; "" when the old one goes on or there is none."""
+        """Return the reason for a new conversation; "" if the old one continues or none is lost."""
         if old is None:
             return "a new session" if run.state.usage and not self._of_subagent else ""
         if self._invalid:
@@ -166,7 +166,7 @@ class Context:
 
 
 def _kernel(task: Task, conversation: Conversation, executor: ToolExecutor) -> str:
-    """The kernel for an edit. One that stands in the conversation already is only named."""
+    """Return the kernel's text for an edit, or a reference if a message already contains it."""
     sha = executor.kernel.sha256
     if sha in conversation.shown:
         document = executor.kernel.recall()

@@ -1,8 +1,8 @@
-"""Calls of a model: which may begin within the budgets, and retry with backoff when a server fails.
+"""Calls of a model: the budget check before each call, and retries with backoff.
 
-Owns the calls in flight of one run and the waits between requests; a request that is sent again
-is the same to the byte. Each wait is an event, each broken reply is charged in the journal. The
-rule of the budgets is in `akg_tui.core.stopping.limits`.
+Owns the calls in flight of one run and the waits between requests; a repeated request has equal
+bytes unless a hint arrived meanwhile. Each wait is an event, each broken reply is charged in the
+journal. The rule of the budgets is in `akg_tui.core.stopping.limits`.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from akg_tui.core.stopping.limits import no_room
 
 
 class WaitEnded(Exception):
-    """The wait was ended from outside: the run stops, or is paused."""
+    """The wait for a server was ended because the run or the visit stops, or is paused."""
 
 
 @dataclass
 class Retry:
-    """How long to wait for a server, in seconds.
+    """The retry policy of a run's calls. Times are in seconds.
 
-    Waits grow from `base_s` twofold to `cap_s`; `jitter(attempt)` in [0, 1) spreads them by a
-    quarter either way, alike in every run. What a server asks for is granted up to
-    `asked_cap_s`. The tries for one reply end `total_s` after the first that failed, waits and
-    tries together, as a server that stalls takes longer over a try than is waited between two;
-    broken replies in a row end at `broken`. A server that cannot be reached at all before it
-    ever answered is given up at once: the address is wrong. `now` is a clock that only runs.
+    Waits double from `base_s` up to `cap_s`; `jitter(attempt)` in [0, 1) varies each by up to a
+    quarter, equally in every run. A wait that the server asks for is granted up to `asked_cap_s`.
+    A request fails `total_s` after its first failed try, waits and tries included, because a try
+    at a stalled server takes longer than a wait. It also fails after `broken` broken replies in
+    a row. A server that is unreachable before its first reply is not retried: the address is
+    wrong. `now` is a monotonic clock.
     """
 
     base_s: float = 2.0
@@ -62,7 +62,7 @@ class Retry:
     answered: bool = field(default=False, init=False)
 
     def wait_for(self, attempt: int, asked_s: float | None) -> float:
-        """Seconds to wait before attempt number `attempt` + 1."""
+        """Return the seconds to wait before attempt number `attempt` + 1."""
         grown = min(self.cap_s, self.base_s * 2.0 ** min(attempt - 1, 30))
         wait = grown * (0.75 + 0.5 * self.jitter(attempt))
         return max(wait, min(asked_s, self.asked_cap_s)) if asked_s is not None else wait
@@ -78,11 +78,11 @@ class Retry:
         source: str = "",
         again: Callable[[], None] = lambda: None,
     ) -> ChatReply:
-        """A reply to the request of `make`, however often it must be sent.
+        """Send the request of `make` until it has a reply, and return the reply.
 
-        `source` is the subagent that asks, if one does. `again` is called before the request
-        is sent once more, and raises where it may not be.
-        Raises `ModelFailed` when no waiting helps, `WaitEnded` when the run stops first.
+        `source` is the name of the calling subagent, or "". `again` is called before each
+        repetition, and raises where the request must not be repeated. Raises `ModelFailed` when
+        a wait does not help, `WaitEnded` when the run or the visit ends during a wait.
         """
         since: float | None = None
         broken = 0
@@ -129,7 +129,7 @@ class Retry:
 
 
 def _charge(run: RunAccess, model: ChatModel, reason: str, spent: Spent, source: str) -> None:
-    """Journal what a reply that never came whole took, where it took anything."""
+    """Journal the tokens of an incomplete reply, unless there are none."""
     if spent != Spent():
         lost = ev.ReplyLost(
             phase=run.state.phase, model=model.name, reason=reason, source=source, **asdict(spent)
@@ -141,22 +141,22 @@ CHARACTERS_A_TOKEN = 4
 
 
 class NoRoom(RuntimeError):
-    """The call could break a budget and was not made; the message says which and by what."""
+    """The call could exceed a budget and was not made; the message names the budget."""
 
 
 class CallBudget:
-    """The calls of one run that were begun and have no reply yet."""
+    """The estimated tokens of the calls of one run that have no reply yet."""
 
     def __init__(self) -> None:
         self._in_flight: list[Usage] = []
 
     @contextmanager
     def call(self, state: RunState, estimate: Usage) -> Iterator[Callable[[RunState], None]]:
-        """Keep room for one call while it is under way. Raises `NoRoom`.
+        """Reserve `estimate` in the budgets while the block runs. Raises `NoRoom`.
 
-        Leave it when the reply is journaled: from there on the state counts it. What is given
-        raises `NoRoom` too: it is asked before the call is made again, since a reply that was
-        lost is paid for, and other calls have come to their ends.
+        Leave the block once the reply is journaled: the state counts it from then on. The block
+        gets a function that checks the budgets again and raises `NoRoom`. Call it before the
+        request is repeated, because a lost reply was paid for, and other calls have ended.
         """
         if full := no_room(state, (*self._in_flight, estimate)):
             raise NoRoom(full)
@@ -172,6 +172,6 @@ class CallBudget:
 
 
 def estimated(model: str, characters: int) -> Usage:
-    """The fewest tokens that a request of so many characters takes; the sweep takes none."""
+    """Return the fewest tokens that so many characters can have; 0 for a search."""
     tokens = 0 if model in SEARCHERS else -(-characters // CHARACTERS_A_TOKEN)
     return Usage(model, input=tokens)

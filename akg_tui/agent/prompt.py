@@ -1,7 +1,7 @@
-"""The texts of the prompts: rules and task once, and at every visit what is new.
+"""The texts of the prompts: rules and task once, and at every visit the news.
 
-Made from the state and the task's files alone, so a restart makes the same texts. A hint is told
-once, in the next request; answers and KEEPs that were undone are told at every visit.
+Made from the state and the task's files alone, so a restart makes equal texts. A hint is sent
+once, in the next request; answers and undone KEEPs are sent at every visit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DUTY = {
 
 
 def visit_prompt(state: RunState) -> str:
-    """The user message that opens a visit to the current agent phase."""
+    """Return the user message that opens a searcher's visit to the current agent phase."""
     policy = state.task.policy
     parts = [
         f"Phase {state.phase}. {_DUTY[state.phase]}",
@@ -92,7 +92,7 @@ def _is_tagged(task: Task) -> bool:
 
 
 def system_text(task: Task, reference: str) -> str:
-    """The rules and the task: the part of every prompt that never changes in a run."""
+    """Return the rules and the task: the part of every prompt that never changes in a run."""
     target = f"{task.target.backend} {task.target.arch}".strip()
     gain = f"{task.timing.min_gain:.1%}"
     about = (
@@ -109,7 +109,7 @@ def system_text(task: Task, reference: str) -> str:
 
 
 def _pages(task: Task) -> str:
-    """The titles of the knowledge that fits the target; by id, so the same in every session."""
+    """Return the titles of the pages for the task's target, in an order that never changes."""
     from akg_tui.knowledge import library
 
     target = task.target
@@ -122,7 +122,7 @@ def _pages(task: Task) -> str:
 
 
 def subagent_text(state: RunState) -> str:
-    """What a subagent is told beside its prompt."""
+    """Return the system text of a subagent's conversation."""
     task = state.task
     target = f"{task.target.backend} {task.target.arch}".strip()
     tools = ", ".join(tools_in(state.phase, subagent=True))
@@ -137,19 +137,19 @@ def subagent_text(state: RunState) -> str:
 
 
 def opening(state: RunState) -> str:
-    """What a new conversation begins with: the whole plan as it stands."""
+    """Return the beginning of a new conversation: the whole current plan."""
     return f"PLAN.md:\n\n{render_plan(state)}"
 
 
 def kernel_text(task: Task, view: str, sha256: str) -> str:
-    """The kernel in a prompt, in the run's edit format."""
+    """Return the paragraph with the kernel, shown as `view` in the run's edit format."""
     if _is_tagged(task):
         return f"The kernel as it stands; tags of other versions are void:\n\n{view}"
     return f"The kernel {task.files.editable} as it stands, sha={sha256[:8]}:\n\n{view}"
 
 
 def kernel_again(task: Task, revision: int, sha256: str) -> str:
-    """That the kernel is one that the conversation shows already."""
+    """Return the sentence for a kernel that an earlier message of the conversation contains."""
     if not _is_tagged(task):
         return f"The kernel is again the one shown above with sha={sha256[:8]}."
     return (
@@ -159,7 +159,7 @@ def kernel_again(task: Task, revision: int, sha256: str) -> str:
 
 
 def situation(state: RunState) -> str:
-    """What is new at this visit: phase, budget, the last verdict, what of the plan is open."""
+    """Return the news at this visit: phase, budget, the last verdict, the open plan items."""
     policy = state.task.policy
     tools = ", ".join(tools_in(state.phase))
     parts = [
@@ -212,12 +212,12 @@ WIDTH = 400
 
 
 def told_by_person(state: RunState) -> list[str]:
-    """Paragraphs for the prompt that opens a visit: hints, answers, and what was undone."""
+    """Return the paragraphs with a person's words: hints, answers, and undone KEEPs."""
     return [*hints_told(state.hints), *standing(state)]
 
 
 def standing(state: RunState) -> list[str]:
-    """Of these, what holds on: answers, and KEEPs that were undone."""
+    """Return the paragraphs that every visit repeats: the newest answers and undone KEEPs."""
     told = [_answer(question) for question in state.questions[-NEWEST:] if question.source]
     undone = [item for item in state.items if item.undone]
     told += [
@@ -229,7 +229,7 @@ def standing(state: RunState) -> list[str]:
 
 
 def hints_told(hints: Sequence[str], own: Sequence[str] = ()) -> list[str]:
-    """The hints, and messages to one subagent alone, each as a paragraph."""
+    """Return the hints, and the messages to one subagent alone, each as a paragraph."""
     told = [f"Hint from the person who watches: {hint}" for hint in hints]
     return told + [f"Message to you alone from the person who watches: {hint}" for hint in own]
 

@@ -1,7 +1,7 @@
 """The ReAct loop: ask the model, run its tool calls, answer them, until the work is done.
 
-Serves the conversation of the run's own agent and those of subagents. Holds in memory which
-subagents are at work, so that one of them can be stopped; core decides whether it may be.
+Serves the conversations of the run's own agent and of subagents. Keeps the subagents at work in
+memory, so that each can be stopped; core decides whether a stop is allowed.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ Execute = Callable[[ToolUse], Coroutine[Any, Any, ToolResult]]
 
 
 class Stopped(Exception):
-    """The subagent was stopped, and it alone."""
+    """One subagent was stopped, while its visit continues."""
 
 
 class Stops:
-    """Stops subagents at work, by name."""
+    """The subagents at work, by name, each of which can be stopped."""
 
     def __init__(self) -> None:
         self._at_work: dict[str, asyncio.Task[Any]] = {}
 
     def stop(self, subagent: str) -> None:
-        """Cancel its work at once; does nothing where it is not at work."""
+        """Cancel the work of `subagent` at once; do nothing if it is not at work."""
         if work := self._at_work.get(subagent):
             work.cancel()
 
     async def run(self, subagent: str, work: Coroutine[Any, Any, T]) -> T:
-        """Do `work` as that of `subagent`. Raises `Stopped` when it is stopped meanwhile.
+        """Run `work` under the name `subagent`. Raises `Stopped` if `stop` cancels it.
 
-        Cancelling the caller ends the work too, and is no stop.
+        Cancelling the caller cancels the work too, but raises `CancelledError`.
         """
         task = asyncio.create_task(work)
         self._at_work[subagent] = task
@@ -72,7 +72,7 @@ class Stops:
 
 
 class Streams(Protocol):
-    """Where the text of subagents is streamed to (`akg_tui.engine.live.SubagentStreams`)."""
+    """The receiver of subagents' streamed text (`akg_tui.engine.live.SubagentStreams`)."""
 
     def begin(self, subagent: str, agent: str, told: str) -> None: ...
 
@@ -83,10 +83,10 @@ class Streams(Protocol):
 
 @dataclass
 class LoopContext:
-    """What the loop needs beside a conversation, common to all conversations of a run.
+    """The means of the loop beside a conversation, shared by all conversations of a run.
 
     `source` is the name of the subagent, "" for the run's own agent. `inner`: the loop runs inside
-    a turn of the run's own agent, so it ends no turn and carries no hints.
+    a turn of the run's own agent, so it journals no end of a turn and sends no hints of the run.
     """
 
     run: RunAccess
@@ -102,7 +102,7 @@ class LoopContext:
 
 
 class Ended(Struct, frozen=True):
-    """How the loop ended. `failure` is "" when its work was done."""
+    """The end of the loop. `failure` is the reason why the work is not done, or ""."""
 
     reply: ChatReply | None = None
     failure: str = ""
@@ -122,17 +122,17 @@ async def run_loop(
 ) -> Ended:
     """Ask, run the calls, answer them, until `done` or `turns` replies.
 
-    `remind` is what a reply without a call is answered with, "" for nothing; neighbouring
-    calls that are `concurrent` are made at the same time. Raises `ModelFailed`, `NoRoom` and
-    `WaitEnded`; the conversation is then as it was before the last request.
+    `remind` returns the answer to a reply without a call, "" for none; neighbouring calls that
+    are `concurrent` run at the same time. Raises `ModelFailed`, `NoRoom` and `WaitEnded`, after
+    which the conversation lacks the reply, but contains the hints of the failed request.
     """
     trouble = ""
-    # The run's own agent keeps no transcript: it has the journal.
+    # The run's own agent needs no transcript, because its replies and calls are in the journal.
     keep = transcript.keep if transcript is not None else lambda messages: None
-    keep(conversation.messages)  # before it is sent: whatever the server does, this was asked
+    keep(conversation.messages)  # before the request, so that a failed request is recorded too
     for _ in range(turns):
         reply = await _asked(loop, conversation)
-        # Before its calls are made: one that is cut off in them has said this all the same.
+        # Kept before its calls run, so that the transcript has the reply if a call is cancelled.
         said = AssistantMessage(reply.text, reply.tool_uses, reply.blocks)
         keep((*conversation.messages, said))
         if reply.stop_reason == "refusal":
@@ -155,7 +155,7 @@ async def run_loop(
 
 
 def waiting(run: RunAccess, source: str) -> tuple[str, ...]:
-    """A person's messages to the subagent `source` that no request has carried yet."""
+    """Return a person's messages to the subagent `source` that no answered request contained."""
     one = at_work(run.state, source)
     return one.hints if one is not None else ()
 
@@ -194,7 +194,7 @@ async def _answers(
     execute: Execute,
     concurrent: Callable[[ToolUse], bool],
 ) -> tuple[tuple[str, ToolResult], ...]:
-    """The results of all calls, in the order of the calls."""
+    """Run the calls, and return their results in the order of the calls."""
     results: list[tuple[str, ToolResult]] = []
     for at_once, neighbours in groupby(uses, concurrent):
         group = list(neighbours)
@@ -207,7 +207,7 @@ async def _answers(
 
 
 async def _at_once(uses: Sequence[ToolUse], execute: Execute) -> list[ToolResult]:
-    """One task a call; when one cannot be made at all, or the visit is cut off, all end."""
+    """Run each call in a task; an exception of a call cancels the other calls and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(execute(use)) for use in uses]
@@ -233,7 +233,7 @@ def _replied(
 
 
 def _trouble(reply: ChatReply, results: tuple[tuple[str, ToolResult], ...]) -> str:
-    """What was wrong with a reply that did not do the work, for the reason of the visit's end."""
+    """Return the fault of a reply that did not do the work, for the reason of the visit's end."""
     errors = [result.error_information for _, result in results if result.status != "success"]
     if errors:
         return f"; the last call was refused: {one_line(errors[-1], 160)}"

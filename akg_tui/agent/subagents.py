@@ -1,4 +1,4 @@
-"""Subagents: one task in a conversation of its own, of which only the final text comes back.
+"""Subagents: each does one task in a conversation of its own and returns only its final text.
 
 Owns their bounds, their events in the journal and their transcripts. A subagent works in the phase
 in which it was started, under the run's budgets and gates, and cannot start another.
@@ -41,7 +41,7 @@ Status = Literal["done", "limit", "failed", "cancelled", "interrupted"]
 
 
 class Begun(Struct, frozen=True):
-    """A subagent that was just started: its name, its place on disk, its prompt on one line."""
+    """A started subagent: its name, its folder on disk, and its prompt on one line."""
 
     id: str
     node: Node
@@ -49,7 +49,7 @@ class Begun(Struct, frozen=True):
 
 
 def begin(run: RunAccess, agent: str, prompt: str, node: Node | None = None) -> Begun:
-    """Journal that `agent` starts; `node` is the place of the call that started it."""
+    """Journal the start of `agent`; `node` is the folder of the call that starts it, if any."""
     state = run.state
     name = f"s{state.subagents_started + 1}"
     place = node or node_for(Path(run.path), state.seq + 1, agent)
@@ -68,19 +68,19 @@ def begin(run: RunAccess, agent: str, prompt: str, node: Node | None = None) -> 
 
 
 def end(run: RunAccess, subagent: str, status: Status, reason: str = "") -> None:
-    """Journal how it ended, with what it took."""
+    """Journal the end of `subagent`, with the tokens of its calls."""
     one = next(each for each in run.state.subagents if each.id == subagent)
     run.send(cmd.Observe(subagent_ended(one, status, one_line(reason, 400))))
 
 
 def why_stopped(run: RunAccess, subagent: str) -> str:
-    """Why a person stopped it, in words; "" where no person did."""
+    """Return the sentence about a person's stop of `subagent`; "" if no person stopped it."""
     one = at_work(run.state, subagent)
     return stopped_words(one) if one is not None and one.stopped else ""
 
 
 class Subagents:
-    """Runs the subagents of one visit, at most `AT_ONCE` at a time and `A_VISIT` in all."""
+    """The subagents of one visit: at most `AT_ONCE` at a time and `A_VISIT` in all."""
 
     def __init__(self, loop: LoopContext) -> None:
         self._loop = loop
@@ -88,7 +88,7 @@ class Subagents:
         self._begun = 0
 
     async def run(self, call: SubagentCall) -> ToolResult:
-        """Run one to its end. A subagent that fails is an error result, never an exception."""
+        """Run a subagent to its end. Return its final text, or an error result if it fails."""
         prompt = _prompt(call.arguments)
         if not prompt:
             return ToolResult.error("the prompt is empty: a subagent knows only what it says")
@@ -119,7 +119,7 @@ class Subagents:
                     conversation,
                     toolbox.execute,
                     turns=MAX_CALLS,
-                    # A person's message that came too late for this reply is read with another.
+                    # A person's message that came after the request needs one more reply.
                     done=lambda reply: not (reply.tool_uses or waiting(run, begun.id)),
                     remind=lambda reply: "",
                     transcript=Transcript(begun.node),
@@ -156,7 +156,7 @@ def _status(ended: Ended) -> Status:
 
 
 def _told(ended: Ended) -> ToolResult:
-    """The result of the call that started it: the final text, or that there is none and why."""
+    """Return the result of the call that started the subagent: its final text or its failure."""
     if ended.failure:
         return ToolResult("error", NO_SUMMARY, f"the subagent came to no answer: {ended.failure}")
     text = ended.reply.text.strip() if ended.reply else ""
@@ -165,7 +165,7 @@ def _told(ended: Ended) -> ToolResult:
 
 
 def _prompt(arguments: Mapping[str, Any]) -> str:
-    """The prompt, and below it whatever else the tool's definition lets a caller say."""
+    """Return the prompt, followed by the other arguments that the tool's definition allows."""
     more = [
         f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for name, value in arguments.items()

@@ -1,7 +1,7 @@
 """A visit: the agent's work in one phase, by the run's own agent or in DIAGNOSE by a subagent.
 
-A visit ends when core finds the phase's work done, or when its turns run out; the model does not
-decide it. A failure of the model becomes an event, never an exception.
+A visit ends when core finds the phase's work done, or after `MAX_TURNS` replies; the model does
+not decide the end. A failure of the model becomes an event, never an exception.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ DIAGNOSIS = "diagnosis"
 async def visit(loop: LoopContext, context: Context) -> None:
     """Let the agent do the work of the current phase.
 
-    Ends with the phase's work done or waiting for a person, with `VisitFailed`, `ApiFailed`
-    or `CallRefused` in the journal, or with nothing when the visit is simply to begin again:
-    with a new conversation where an old one was refused, or after a pause.
+    Returns when the work is done or waits for a person, or after journaling `VisitFailed`,
+    `ApiFailed` or `CallRefused`. Returns without an event if the visit must only begin again:
+    after a pause, or with a new conversation because the server refused an old one.
     """
     if loop.run.state.phase is Phase.DIAGNOSE:
         await _diagnosis(loop, context.for_subagent())
@@ -42,7 +42,7 @@ async def visit(loop: LoopContext, context: Context) -> None:
 
 
 async def _diagnosis(loop: LoopContext, context: Context) -> None:
-    """A diagnosis in a new conversation: a subagent that has the whole visit."""
+    """Run a diagnosis in a new conversation, as a subagent that does the whole visit."""
     state = loop.run.state
     begun = begin(loop.run, DIAGNOSIS, f"{state.fail_streak} failures in a row")
     loop.streams.begin(begun.id, DIAGNOSIS, begun.told)
@@ -66,7 +66,7 @@ async def _diagnosis(loop: LoopContext, context: Context) -> None:
 async def _run_visit(
     loop: LoopContext, own: Context, caller: Caller, transcript: Transcript | None = None
 ) -> str:
-    """Run the loop until the phase is done; the answer is why it failed, or ""."""
+    """Run the loop until the phase is done; return the reason of a failure, or ""."""
     run, phase = loop.run, loop.run.state.phase
     agents = {SUBAGENT: Subagents(loop)}
     conversation, executor = own.begin(run, caller=caller, agents=agents)
@@ -92,8 +92,8 @@ async def _run_visit(
             why = f"the server takes no request of this run: {error}"
             run.send(cmd.Observe(ev.ApiFailed(reason=why)))
         elif fresh:
-            # A new conversation is what a refusal is mended with, and this one was new: were
-            # nothing counted, such a server would be asked and paid for without end.
+            # A refusal is repaired by a new conversation, but this one was new when the visit
+            # began. A visit that is not counted as failed would be repeated and paid for forever.
             run.send(cmd.Observe(ev.VisitFailed(phase=phase, reason=str(error))))
         own.invalidate(f"the server refused the prompt: {one_line(str(error), 120)}")
         return str(error)

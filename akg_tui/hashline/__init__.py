@@ -1,7 +1,7 @@
 """Hashline: a kernel file shown with a tag on every line, and edited by those tags.
 
-Owns every change to kernel text. It works on values in memory; its one effect is the
-final file swap in `file_swap`. It never guesses: a stale or doubtful edit changes nothing.
+Owns every change to kernel text. It works on values in memory; its only effect is the
+file swap in `file_swap`. It never guesses: a stale or ambiguous edit changes nothing.
 """
 
 from akg_tui.hashline.document import Document, NotText

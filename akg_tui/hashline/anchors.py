@@ -1,8 +1,8 @@
-"""Whether the lines that an operation names may be edited, and where they stand now.
+"""The check of an operation's anchors, and the current position of the lines that they name.
 
-Owns the check of anchors: the line was shown, its tag is right, and an exact line map leads to the
+An anchor is accepted if its line was shown, its tag is right, and an exact line map leads to the
 newest revision. A tag only proves that the model copied the anchor correctly; the lineage, never a
-tag, proves that a line is unchanged. It decides, and changes nothing.
+tag, proves that a line is unchanged. The module decides, and changes nothing.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _MAX_QUOTED = 60  # lines of one range quoted back in a rejection
 
 @dataclass(frozen=True, slots=True)
 class ShownRevision:
-    """One revision as its reader saw it, with the line map from it to the newest.
+    """One revision, the lines of it that its reader was shown, and its map to the newest.
 
     Attributes
     ----------
     document : Document
         The revision that the operations name.
     shown : set of int
-        Numbers of its lines that the reader was shown.
+        Numbers of the lines of `document` that the reader was shown.
     line_map : LineMap or None
-        To `newest`; None if another program changed the file in between.
+        The map to `newest`; None if another program changed the file in between.
     """
 
     document: Document
@@ -43,11 +43,11 @@ class ShownRevision:
     tagger: Tagger
 
     def has_anchors(self, op: Op) -> bool:
-        """Whether every anchor of the operation was shown with its tag."""
+        """Return whether every anchor of the operation was shown with its tag."""
         return all(self.is_shown(a.number, a.tag) for a in _anchors_of(op).values())
 
     def place(self, index: int, op: Op) -> tuple[list[Span], list[Problem]]:
-        """The lines of `newest` that the operation changes, or every problem with it."""
+        """Return the spans of `newest` that the operation changes, or every problem with it."""
         wrong = list(self._anchor_problems(index, op))
         if wrong:
             return [], wrong
@@ -57,7 +57,7 @@ class ShownRevision:
         return self._spans(index, op)
 
     def is_shown(self, number: int, tag: str) -> bool:
-        """Whether the reader was shown this line with this tag."""
+        """Return whether the reader was shown this line with this tag."""
         if number not in self.shown:
             return False
         return self.tagger.tag(number, self.document.lines[number - 1]) == tag
@@ -96,7 +96,7 @@ class ShownRevision:
         return Problem("never shown", where, detail, self._current([number]) or (number,))
 
     def _current(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """Current numbers of lines of this revision, as far as they can be followed."""
+        """Return the current numbers of surviving lines; without a map, the old numbers."""
         if self.line_map is None:
             return tuple(min(n, len(self.newest.lines)) for n in numbers[:_MAX_QUOTED])
         return tuple(filter(None, map(self.line_map.line, numbers[:_MAX_QUOTED])))
@@ -120,7 +120,7 @@ class ShownRevision:
         return None
 
     def _around_lost(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """The lines of `newest` from the last surviving line above to the first one below."""
+        """Return the lines of `newest` between the nearest surviving lines above and below."""
         assert self.line_map is not None
         to, top, bottom = self.line_map.to, numbers[0] - 1, numbers[-1] + 1
         while top >= 1 and not to[top - 1]:
@@ -133,7 +133,7 @@ class ShownRevision:
         return tuple(sorted(n for n in here if n >= 1)[:_MAX_QUOTED])
 
     def _drifted(self, label: str, op: Op) -> Problem:
-        """The problem of a file changed from outside, and where the same text stands now."""
+        """Return the problem of a file changed from outside, with the text's new position."""
         outside = f"somebody else changed the file since r{self.document.revision}"
         lines = _lines_of(op) or tuple(anchor.number for anchor in _anchors_of(op).values())
         if not lines:
@@ -153,7 +153,7 @@ class ShownRevision:
         return Problem("drift", label, detail, near)
 
     def _spans(self, index: int, op: Op) -> tuple[list[Span], list[Problem]]:
-        """The operation in line numbers of the newest revision, all its lines having survived."""
+        """Return the operation as spans of the newest revision; all its lines have survived."""
         gap = self._gap_of(op)
         at = self.line_map.gap(gap) or 0 if self.line_map and gap is not None else 0
         lines = _lines_of(op)
@@ -186,7 +186,7 @@ class ShownRevision:
         return [Span(at, at + 1, (changed,), index, self.newest.endings[at : at + 1])], []
 
     def _gap_of(self, op: Op) -> int | None:
-        """Number of lines of `document` above the place where the operation inserts lines."""
+        """Return the number of lines of `document` above the operation's insert, if it has one."""
         match op:
             case Insert(side, anchor) | Transfer(side=side, anchor=anchor):
                 return anchor.number if side == "after" else anchor.number - 1
@@ -212,7 +212,7 @@ def _label(op: Op) -> str:
 
 
 def _lines_of(op: Op) -> Sequence[int] | None:
-    """Numbers of the lines that the operation changes, removes, moves or copies."""
+    """Return the numbers of the lines that the operation changes, removes, moves or copies."""
     match op:
         case Replace(start, stop) | Delete(start, stop) | Transfer(_, start, stop):
             return range(start.number, stop.number + 1)
@@ -222,7 +222,7 @@ def _lines_of(op: Op) -> Sequence[int] | None:
 
 
 def _places(block: Sequence[str], lines: Sequence[str]) -> list[int]:
-    """Every position (from 0) at which `block` stands in `lines`."""
+    """Return every position (from 0) at which `block` occurs in `lines`."""
     count = len(block)
     return [
         at

@@ -1,7 +1,7 @@
-"""Checks of a batch whose anchors are right: conflicts, repeated boundary lines, no-ops.
+"""Checks of a batch whose anchors are right: conflicts, repeated boundary lines, copied tags.
 
 Owns the overlap of a batch's intervals, and two mistakes of models: a new line that repeats the
-line beside its range, and text that carries the tags of the view. Pure; it writes nothing.
+line beside its range, and text that contains the tags of the view. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PREFIX = re.compile(f"({NUMBER_PATTERN})({'|'.join(TAG_PATTERNS.values())})\\|"
 
 
 def conflicts(spans: Sequence[Span]) -> Iterator[Problem]:
-    """Ranges that share a line, inserts inside a range, and the same insert twice."""
+    """Yield ranges that share a line, inserts inside a range, and repeated inserts."""
     reach: Span | None = None  # the range that reaches furthest down so far
     inserts: dict[tuple[int, tuple[str, ...]], int] = {}
     for span in in_order(spans):
@@ -43,10 +43,10 @@ def conflicts(spans: Sequence[Span]) -> Iterator[Problem]:
 
 
 def boundary_echoes(document: Document, ops: Sequence[Op], spans: Sequence[Span]) -> list[Problem]:
-    """New lines that repeat the line beside their range, as if the range had included it.
+    """Return a problem for each new line that repeats the line beside its range.
 
     Lines without a letter or digit are left to the parse gate: correct edits repeat braces and
-    blank lines. A range whose old text already repeated that line may repeat it again.
+    blank lines. A range whose old text already repeated the line may repeat it again.
     """
     taken = {line for span in spans for line in range(span.start, span.stop)}
     return [
@@ -76,10 +76,10 @@ def _echo(document: Document, span: Span, beside: int, position: int) -> Problem
 
 
 def without_prefixes(op: Op, is_shown: Callable[[int, str], bool]) -> Op:
-    """The operation without tags that were copied from the view into its text.
+    """Return the operation without tags that were copied from the view into its text.
 
-    Unless every line that is not blank begins with the number and tag of a line that was shown,
-    the answer is `op` itself.
+    Unless every line that is not blank begins with the number and tag of a shown line, return
+    `op` itself.
     """
     if not isinstance(op, Replace | Insert | InsertAtEdge):
         return op

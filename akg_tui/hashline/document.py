@@ -1,7 +1,7 @@
 """A text file as an immutable value: its exact bytes, and its lines.
 
-Owns the splitting into lines and the way back. Only ``\\n`` ends a line, so form feeds,
-lone ``\\r`` and Unicode separators stay inside one. Touches no file.
+Owns the splitting into lines and their endings. Only ``\\n`` ends a line, so form feeds,
+lone ``\\r`` and Unicode separators stay inside a line. Opens no file.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Document:
     path : str
         The name shown to readers; never opened here.
     revision : int
-        Counts the changes made through `akg_tui.hashline.apply`.
+        The number of the revision, shown to readers; each applied edit adds one.
     data : bytes
-        The file, byte for byte.
+        The bytes of the file.
     text : str
-        `data` decoded, a byte order mark and line endings included.
+        `data` decoded, including a byte order mark and line endings.
     lines : tuple of str
         Content of each line, without its ending and without the byte order mark.
     endings : tuple of str
-        What ended each line: ``"\\n"``, ``"\\r\\n"`` or, on the last one only, ``""``.
+        The ending of each line: ``"\\n"``, ``"\\r\\n"`` or, on the last line only, ``""``.
     sha256 : str
         Hex digest of `data`.
     """
@@ -58,7 +58,7 @@ class Document:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, path: str, revision: int = 0) -> Document:
-        """Raises `NotText` where `data` is not UTF-8."""
+        """Return the document of `data`. Raises `NotText` if `data` is not UTF-8."""
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -68,7 +68,7 @@ class Document:
 
     @classmethod
     def from_text(cls, text: str, *, path: str, revision: int = 0) -> Document:
-        """Raises `NotText` where `text` holds a lone surrogate, which no UTF-8 file can."""
+        """Return the document of `text`. Raises `NotText` if `text` has a lone surrogate."""
         try:
             data = text.encode("utf-8")
         except UnicodeEncodeError as error:
@@ -82,13 +82,13 @@ class Document:
 
     @property
     def newline(self) -> str:
-        """The ending most lines have; ``"\\n"`` on a tie and in a file without any."""
+        """The most frequent line ending; ``"\\n"`` on a tie and in a file without endings."""
         windows = self.endings.count("\r\n")
         return "\r\n" if windows > self.endings.count("\n") else "\n"
 
     @property
     def ends_with_newline(self) -> bool:
-        """True for an empty file too: a line added to it gets a newline."""
+        """Whether the last line ends with a newline; True also for an empty file."""
         return not self.endings or self.endings[-1] != ""
 
 

@@ -1,7 +1,7 @@
 """Atomic replacement of a file's content: the only effect of hashline.
 
-Compares and swaps by the content's sha256 under a lock: of two writers that saw the same bytes one
-succeeds and the other gets `FileChanged`. A crash leaves the old file or the new one.
+Compares and swaps by the content's sha256 under a lock: of two writers that read equal bytes, one
+succeeds and one gets `FileChanged`. A crash leaves either the old content or the new content.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 
 class FileChanged(Exception):
-    """The file no longer holds the bytes the edit was made from; nothing was written."""
+    """The file's content differs from the base of the edit; nothing was written."""
 
     def __init__(self, path: Path, expected: str, found: str) -> None:
         super().__init__(
@@ -28,7 +28,7 @@ class FileChanged(Exception):
 
 
 def swap_file(path: Path, data: bytes, *, expected_sha256: str) -> None:
-    """Replace the content of an existing file, keeping its mode; a link is followed.
+    """Replace the content of an existing file and keep its mode; a link is followed.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def swap_file(path: Path, data: bytes, *, expected_sha256: str) -> None:
 
     Notes
     -----
-    The lock is advisory: it orders callers of this function, and no other program.
+    The lock is advisory: it orders callers of this function, but no other programs.
     """
     target = path.resolve(strict=True)
     with _locked(target) as descriptor:
@@ -54,8 +54,8 @@ def swap_file(path: Path, data: bytes, *, expected_sha256: str) -> None:
 def _locked(target: Path) -> Iterator[int]:
     """Hold the lock of the file that has this name now.
 
-    After a wait the lock may belong to a file that has been replaced meanwhile, so the name is
-    looked up again until both agree.
+    During the wait the locked file may be replaced, so the name is looked up again until it
+    leads to the locked file.
     """
     while True:
         descriptor = os.open(target, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)

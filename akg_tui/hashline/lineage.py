@@ -1,7 +1,7 @@
 """The revisions of a file, and the current number of each line of an older one.
 
-Owns the line maps and their composition. A map is exact or absent, never a guess: a revision that
-came from outside has no map from the revision before it. Pure.
+Owns the line maps and their composition. A map is exact or absent, never a guess: a revision made
+by another program has no map from the revision before it. Pure.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from akg_tui.hashline.splice import Span, in_order
 
 @dataclass(frozen=True, slots=True)
 class LineMap:
-    """From the line numbers of one revision to those of a later one.
+    """A map from the line numbers of one revision to those of a later revision.
 
     Attributes
     ----------
     to : tuple of int
-        For each line its number in the later revision, 0 if an edit named it.
+        For each line its number in the later revision, 0 if an edit changed or removed it.
     count : int
-        Lines of the later revision.
+        Number of lines of the later revision.
     """
 
     to: tuple[int, ...]
@@ -34,10 +34,10 @@ class LineMap:
 
     @classmethod
     def of_spans(cls, spans: Sequence[Span], count: int) -> LineMap:
-        """The map of an edit of `count` lines by disjoint `spans`.
+        """Return the map of an edit of `count` lines by disjoint `spans`.
 
-        A line that an edit named is lost even where the new text repeats it, because it can't be
-        known which of several equal lines it became. Moved lines are followed.
+        A line in a span is lost even if the new text repeats the line, because the match between
+        equal lines is ambiguous. Moved lines get their new numbers.
         """
         to = [0] * count
         done = written = 0
@@ -50,30 +50,30 @@ class LineMap:
                 to[here] = range(written + 1, written + len(span.lines) + 1)
             written += len(span.lines)
             done = span.stop
-            # The lines of this span are lost, unless a move has given them a new place already.
+            # The lines of this span are lost, unless a move has already set their new numbers.
         kept = count - done
         to[done:] = range(written + 1, written + kept + 1)
         return cls(tuple(to), written + kept)
 
     def then(self, later: LineMap) -> LineMap:
-        """The composition of this map and a later one."""
+        """Return the composition of this map and a later map."""
         follow = (0, *later.to)
         return LineMap(tuple(follow[number] for number in self.to), later.count)
 
     def line(self, number: int) -> int | None:
-        """The new number of a line; None if it was edited or removed."""
+        """Return the new number of a line; None if it was edited or removed."""
         return self.to[number - 1] or None
 
     def run(self, first: int, last: int) -> int | None:
-        """The new number of line `first`, if lines `first` to `last` survive and stay adjacent."""
+        """Return the new number of line `first` if lines `first` to `last` stay adjacent."""
         start = self.to[first - 1]
         whole = self.to[first - 1 : last] == tuple(range(start, start + last - first + 1))
         return start if start and whole else None
 
     def gap(self, above: int) -> int | None:
-        """The new number of lines above a gap, if the lines on its two sides are still adjacent.
+        """Return the new number of lines above a gap, if the lines beside it are still adjacent.
 
-        `above` counts the lines over the gap; the edges of the file count as lines.
+        `above` is the old number of lines above the gap; the edges of the file count as lines.
         """
         upper = self.to[above - 1] if above else 0
         lower = self.to[above] if above < len(self.to) else self.count + 1
@@ -83,7 +83,7 @@ class LineMap:
 
 
 class Lineage:
-    """Every revision that a reader can name, oldest first, and the maps between them."""
+    """The revisions that a reader can name, oldest first, and the maps between them."""
 
     def __init__(self, first: Document) -> None:
         self._documents = [first]
@@ -94,19 +94,19 @@ class Lineage:
         return self._documents[-1]
 
     def revision(self, number: int) -> Document | None:
-        """The revision of that number, None if there never was one."""
+        """Return the revision of that number; None if there is none."""
         position = number - self._documents[0].revision
         return self._documents[position] if 0 <= position < len(self._documents) else None
 
     def extend(self, document: Document, step: LineMap | None) -> Document:
-        """Make `document` the newest revision; `step` is None if it came from outside."""
+        """Append `document` as the newest revision; `step` is None for an outside change."""
         numbered = replace(document, revision=self.newest.revision + 1)
         self._documents.append(numbered)
         self._steps.append(step)
         return numbered
 
     def to_newest(self, number: int) -> LineMap | None:
-        """The map from a known revision to the newest; None if the file changed outside."""
+        """Return the map from a known revision to the newest; None after an outside change."""
         position = number - self._documents[0].revision
         whole = LineMap.unchanged(len(self._documents[position].lines))
         for step in self._steps[position:]:

@@ -1,7 +1,7 @@
-"""The edit operations: their values, the strict reading of their JSON form, its JSON schema.
+"""The edit operations: their values, the strict parser of their JSON form, its JSON schema.
 
-Owns the grammar only, and the words that a model sees beside each field. It looks at no file:
-`anchors` decides whether an anchor fits one. It never guesses, repairs or ignores a field.
+Owns only the grammar and the description of each field for a model. Reads no file: `anchors`
+decides whether an anchor fits a file. Never guesses, repairs or ignores a field.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _FIELDS: Final[dict[str, frozenset[str]]] = {
 
 
 class BadEdit(ValueError):
-    """The request is not in the grammar; no file was looked at.
+    """The request is not in the grammar; no file was read.
 
     Attributes
     ----------
     index : int or None
-        Position of the operation, from 0; None where the whole list is wrong.
+        Position of the operation, from 0; None if the whole list is wrong.
     field : str
-        The field at fault, empty where the operation as a whole is.
+        The field at fault, empty if the whole operation is wrong.
     """
 
     def __init__(self, index: int | None, field: str, message: str) -> None:
@@ -48,7 +48,7 @@ class BadEdit(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A line as a view names it: ``42sr``; in the hex notation the tag is ``:f1``."""
+    """The number and the tag of a line in a view: ``42sr``; in hex notation the tag is ``:f1``."""
 
     number: int
     tag: str
@@ -59,7 +59,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """`lines` replace lines `start` to `stop`, both included."""
+    """Replacement of lines `start` to `stop`, both included, by `lines`."""
 
     start: Anchor
     stop: Anchor
@@ -68,7 +68,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Lines `start` to `stop`, both included, are removed."""
+    """Removal of lines `start` to `stop`, both included."""
 
     start: Anchor
     stop: Anchor
@@ -76,7 +76,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """`lines` are inserted on one side of an anchor."""
+    """Insertion of `lines` on one side of an anchor."""
 
     side: Side
     anchor: Anchor
@@ -85,7 +85,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class InsertAtEdge:
-    """`lines` are inserted before the first line or after the last one."""
+    """Insertion of `lines` before the first line or after the last line."""
 
     edge: Literal["head", "tail"]
     lines: tuple[str, ...]
@@ -93,7 +93,7 @@ class InsertAtEdge:
 
 @dataclass(frozen=True, slots=True)
 class Sub:
-    """Within one line, `instead` replaces `find`, which must occur exactly once."""
+    """Replacement of `find`, which must occur exactly once in the line, by `instead`."""
 
     anchor: Anchor
     find: str
@@ -102,7 +102,7 @@ class Sub:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Lines `start` to `stop`, both included, are moved or copied to one side of an anchor."""
+    """Move or copy of lines `start` to `stop`, both included, to one side of an anchor."""
 
     kind: Literal["move", "copy"]
     start: Anchor
@@ -115,12 +115,12 @@ Op: TypeAlias = Replace | Delete | Insert | InsertAtEdge | Sub | Transfer
 
 
 def parse_ops(raw: object) -> tuple[Op, ...]:
-    """Read the JSON value that `edit_schema` describes.
+    """Return the operations of a JSON value that `edit_schema` describes.
 
     Raises
     ------
     BadEdit
-        Naming the operation and the field, at the first thing that does not fit.
+        At the first fault, with the operation and the field.
     """
     if not isinstance(raw, list) or not raw:
         raise BadEdit(None, "", f"a list of at least one operation, not {_quoted(raw)}")
@@ -219,7 +219,7 @@ def _parse_line(index: int, field: str, line: object) -> str:
 
 
 def _quoted(value: object) -> str:
-    """Short and printable, whatever a model sent."""
+    """Return a short, printable form of a value from a model."""
     text = ascii(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
@@ -243,7 +243,7 @@ _SUBSTITUTION: Final[dict[str, object]] = {
 
 
 def edit_schema(notation: Notation = "bigram") -> dict[str, object]:
-    """Schema of a list of operations whose anchors are in `notation`."""
+    """Return the schema of a list of operations with anchors in `notation`."""
     pattern = f"^{NUMBER_PATTERN}{TAG_PATTERNS[notation]}$"
 
     def anchor(description: str) -> dict[str, object]:
@@ -279,7 +279,7 @@ def edit_schema(notation: Notation = "bigram") -> dict[str, object]:
 
 
 def _shape(op: str, fields: dict[str, object]) -> dict[str, object]:
-    """The schema of one operation; all its fields but `to` are required."""
+    """Return the schema of one operation; all its fields but `to` are required."""
     return {
         "type": "object",
         "properties": {"op": {"const": op}, **fields},

@@ -1,8 +1,8 @@
 """The parse gate: a file that parsed before an edit must parse after it.
 
-Parses Python with Python's own parser, and C++ and CUDA, also C++ in the string literals of a
-Python file, with tree-sitter, imported when a file needs it. A file that did not parse before an
-edit may stay broken. It decides, and changes nothing.
+Parses Python with Python's own parser, and C++ and CUDA with tree-sitter, which is imported when
+needed; C++ includes string literals of a Python file. A file that did not parse before an edit may
+stay broken. The gate decides, and changes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LANGUAGES: Final[dict[str, Grammar]] = {
     **dict.fromkeys((".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp"), "cpp"),
     **dict.fromkeys((".cu", ".cuh"), "cuda"),
 }
-# A string literal counts as C++ if it parses and has one of these at its top level.
+# A string literal counts as C++ if it parses and has one of these nodes at its top level.
 _CPP_ITEMS: Final = frozenset(
     {
         "declaration",
@@ -41,7 +41,7 @@ _CPP_ITEMS: Final = frozenset(
         "template_declaration",
     }
 )
-_LONG_STRINGS: Final = ('"""', "'''", r"\n")  # without these no literal has several lines
+_LONG_STRINGS: Final = ('"""', "'''", r"\n")  # a literal of several lines contains one of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Fault:
 
 
 def language_of(path: str) -> Grammar | None:
-    """By the suffix of the file's name; None for a language without a parser here."""
+    """Return the language by the suffix of a file's name; None without a parser for it."""
     return _LANGUAGES.get(PurePath(path).suffix.lower())
 
 
 def newly_broken(before: Document, result: EditResult) -> Fault | None:
-    """What the edit broke; None if nothing, or if it was broken before."""
+    """Return the fault that the edit made; None if there is none, or if one existed before."""
     after = result.document
     language = language_of(before.path)
     if language is None:
@@ -72,7 +72,7 @@ def newly_broken(before: Document, result: EditResult) -> Fault | None:
 
 
 def fault_in(data: bytes, language: Grammar) -> Fault | None:
-    """The first syntax error of a whole file."""
+    """Return the first syntax error of a whole file, or None."""
     if language == "python":
         return _python_fault(data)
     root = _tree(data, language).root_node
@@ -81,19 +81,19 @@ def fault_in(data: bytes, language: Grammar) -> Fault | None:
 
 @functools.lru_cache(maxsize=4)
 def _tree(data: bytes, language: Grammar) -> Tree:
-    """The syntax tree; cached, because the next edit of a file starts from the same text."""
+    """Return the syntax tree; cached, because the next edit parses the current text again."""
     return parser_of(language).parse(data.removeprefix(BOM))
 
 
 def _still_parses(before: bytes, after: bytes, language: Grammar) -> bool:
-    """Parse only the changed part. After False, the caller must parse the whole file."""
+    """Parse only the changed part. If False, the caller must parse the whole file."""
     old, new = before.removeprefix(BOM), after.removeprefix(BOM)
     tree = edited(_tree(before, language), old, new)
     return not parser_of(language).parse(new, tree).root_node.has_error
 
 
 def _first_error(root: Node) -> Fault:
-    """The topmost fault in reading order. Walks without recursion: code may nest deeply."""
+    """Return the first fault in reading order. Not recursive, because code may nest deeply."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -106,9 +106,9 @@ def _first_error(root: Node) -> Fault:
 
 
 def _python_fault(data: bytes) -> Fault | None:
-    """Uses `symtable`, which parses without building a syntax tree or code for Python."""
+    """Return the first syntax error, from `symtable`, which builds neither a tree nor code."""
     try:
-        # The parser warns of odd escapes on stderr, which may be the workbench's screen.
+        # The parser warns about invalid escapes on stderr, which may be the workbench's screen.
         with warnings.catch_warnings(action="ignore"):
             symtable.symtable(data, "<kernel>", "exec")  # type: ignore[arg-type]  # takes bytes
     except SyntaxError as error:
@@ -121,7 +121,7 @@ def _python_fault(data: bytes) -> Fault | None:
 
 
 def _newly_broken_string(before: Document, result: EditResult) -> Fault | None:
-    """The fault of a string literal that was C++ and no longer parses."""
+    """Return the fault of a string literal that was C++ and no longer parses, or None."""
     after = result.document
     if not any(mark in after.text for mark in _LONG_STRINGS):
         return None
@@ -147,9 +147,9 @@ def _is_touched(literal: ast.Constant, touched: Sequence[tuple[int, int]]) -> bo
 
 
 def _code_literals(tree: ast.Module) -> Iterator[tuple[tuple[str, int], ast.Constant]]:
-    """String literals of several lines that may hold code, each with a key that edits keep.
+    """Yield the string literals of several lines that may contain code, each with a stable key.
 
-    The key is the name that the literal is assigned to, and how many of that name came before.
+    The key is the name that the literal is assigned to, and its index among literals of that name.
     """
     counts: dict[str, int] = {}
     waiting: list[tuple[str, ast.AST]] = [("", tree)]

@@ -1,7 +1,7 @@
 """The reasons and the text of a refused edit, written so that the next edit can succeed.
 
-Owns the wording. The first words say that nothing was written, because a weaker model reads
-"line changed" as a warning; the last lines can be used as anchors verbatim.
+Owns the wording. The text begins with the statement that nothing was written, because a weaker
+model takes "line changed" for a warning; the last lines can be used as anchors verbatim.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Reason: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One fault of an edit that is in the grammar.
+    """One fault of an edit that conforms to the grammar.
 
     Attributes
     ----------
     where : str
         The operation or anchor, such as ``ops[0].from 12sr``.
     detail : str
-        The rest of the sentence.
+        The fault in words, for the end of the message.
     near : tuple of int
         Numbers of current lines that the rejection quotes.
     """
@@ -57,7 +57,7 @@ class Problem:
 
 
 class EditRejected(Exception):
-    """No part of the edit was applied. The text quotes file content as it is."""
+    """No part of the edit was applied. The text quotes file content without sanitizing it."""
 
     def __init__(self, document: Document, tagger: Tagger, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)

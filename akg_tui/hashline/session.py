@@ -1,8 +1,8 @@
 """The edit session of one reader: lines shown, edits made, and the check of the next edit.
 
 Owns the record of lines shown, by revision, and the lineage. An edit names a revision: the
-session follows the reader's own earlier edits exactly, and refuses an edit after a change from
-outside, with fresh anchors. It holds text in memory and reads or writes no file.
+session maps it exactly through the reader's own later edits, and refuses it, with fresh anchors,
+after a change by another program. Keeps text in memory; reads and writes no file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from akg_tui.hashline.splice import EditResult, Span, Unwritable, splice
 from akg_tui.hashline.tagged_view import around, render, render_result, rendered, result_lines
 from akg_tui.hashline.tags import Tagger
 
-_NO_OPS_ALLOWED = 2  # in a row; a third identical one is a loop, and its refusal says so
+_NO_OPS_ALLOWED = 2  # in a row; the refusal of a third identical no-op tells the model to stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class EditRequest:
     ----------
     revision : int or None
         The revision whose numbers and tags the operations use. None if the call names none;
-        then every revision that the reader was shown must lead to the same edit.
+        then every shown revision that fits the anchors must lead to an equal edit.
     allow_dup : bool
         New lines may repeat the line beside their range.
     allow_broken : bool
@@ -49,8 +49,8 @@ class EditRequest:
 class Proposal:
     """A checked edit of the revision `base` that has not been made yet.
 
-    `step` maps the lines of `base` to those of the result; `notes` tell the model where the edit
-    differs from its request.
+    `step` maps the lines of `base` to those of the result; `notes` are sentences for the model
+    about differences between the edit and its request.
     """
 
     base: Document
@@ -60,14 +60,14 @@ class Proposal:
 
 
 class EditSession:
-    """The edits of one reader of one file. Not for use by several threads at once.
+    """The edits of one reader of one file. Not thread-safe.
 
     Parameters
     ----------
     document : Document
-        The file as it stands; nothing of it has been shown yet.
+        The current file; no line of it has been shown yet.
     tagger : Tagger
-        Its key should be this session's own: tags of other sessions are then refused.
+        The source of tags. A key of the session's own makes tags of other sessions invalid.
     """
 
     def __init__(self, document: Document, tagger: Tagger) -> None:
@@ -78,37 +78,37 @@ class EditSession:
 
     @property
     def document(self) -> Document:
-        """The newest revision known."""
+        """The newest revision of the lineage."""
         return self._lineage.newest
 
     def observe(self, current: Document) -> Document:
-        """Compare with the file as it stands; other bytes become a revision from outside."""
+        """Compare with the current file; if it differs, append it as a change from outside."""
         if current.sha256 == self.document.sha256:
             return self.document
         return self._lineage.extend(current, None)
 
     def view(self, *, first: int = 1, last: int | None = None) -> str:
-        """Render the newest revision and record what was shown. Raises `BadRange`."""
+        """Render the newest revision and record its lines as shown. Raises `BadRange`."""
         text = render(self.document, self._tagger, first=first, last=last)
         self._record_shown(rendered(self.document, first, last))
         return text
 
     def assume_shown(self) -> None:
-        """Record that the reader has seen the whole newest revision, by other means."""
+        """Record all lines of the newest revision as shown, without rendering them."""
         self._record_shown(range(1, len(self.document.lines) + 1))
 
     def check(self, request: EditRequest, *, current: Document | None = None) -> Proposal:
-        """Check an edit and compute its result; `accept` makes it.
+        """Check an edit and compute its result, which `accept` makes the newest revision.
 
         Parameters
         ----------
         current : Document, optional
-            The file as it stands, where other programs can write to it too.
+            The current file, if other programs can write to it too.
 
         Raises
         ------
         EditRejected
-            With every problem found. Lines that it quotes count as shown.
+            With every problem found. Lines quoted in the rejection count as shown.
         """
         if current is not None:
             self.observe(current)
@@ -135,7 +135,7 @@ class EditSession:
         return Proposal(self.document, result, step, notes)
 
     def accept(self, proposal: Proposal) -> str:
-        """Make the proposed revision the newest, and return the answer for the model."""
+        """Append the proposed revision as the newest, and return the answer for the model."""
         if proposal.base is not self.document:
             raise ValueError("the proposal was checked against an older revision")
         base = self._shown.get(self.document.revision, frozenset())
@@ -159,7 +159,7 @@ class EditSession:
         return ShownRevision(document, self._shown[revision], line_map, self.document, self._tagger)
 
     def _revision_for(self, request: EditRequest) -> tuple[list[Problem], ShownRevision | None]:
-        """The revision that the request refers to, or why it can't be determined."""
+        """Return the revision that the request refers to, or why it can't be determined."""
         if request.revision is not None:
             shown = self._shown_revision(request.revision)
             if shown is not None:
@@ -184,7 +184,7 @@ class EditSession:
         return [], (fitting or revisions)[0]
 
     def _no_op(self, request: EditRequest, spans: Sequence[Span]) -> Problem:
-        """The problem of an edit that leaves every byte of the file as it was."""
+        """Return the problem of an edit that changes no byte of the file."""
         last, times = self._last_no_op or (None, 0)
         times = times + 1 if last == request else 1
         self._last_no_op = (request, times)
@@ -214,7 +214,7 @@ def apply(
     allow_dup: bool = False,
     allow_broken: bool = False,
 ) -> EditResult:
-    """Apply `ops` to a document whose writer has seen all of it as it stands.
+    """Apply `ops` to a document whose writer has been shown all its lines.
 
     Raises
     ------
@@ -223,9 +223,9 @@ def apply(
 
     Notes
     -----
-    The operations all refer to the file before the edit, so disjoint ones may come in any
-    order. Inserts at one place keep theirs. Payload lines go in as given, with the file's
-    usual line ending; a missing final newline stays missing.
+    The operations all refer to the file before the edit, so disjoint operations may come in any
+    order. Inserts at one place keep their order. New lines are inserted unchanged, with the
+    file's usual line ending; a missing final newline stays missing.
     """
     session = EditSession(document, tagger)
     session.assume_shown()
@@ -241,7 +241,7 @@ def _place_all(ops: Sequence[Op], shown: ShownRevision) -> tuple[list[Span], lis
 def _without_copied_tags(
     request: EditRequest, shown: ShownRevision
 ) -> tuple[EditRequest, tuple[str, ...]]:
-    """The request without tags copied into its text, and a note for each such operation."""
+    """Return the request without tags copied into its text, and a note for each such operation."""
     bare = tuple(without_prefixes(op, shown.is_shown) for op in request.ops)
     notes = [
         f"ops[{index}].lines carried the tags of the view; they were taken off. Send the bare text."

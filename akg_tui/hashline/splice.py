@@ -1,7 +1,7 @@
-"""Applying checked spans to a document: the hunks and the bytes that result.
+"""Application of checked spans to a document: the resulting hunks and bytes.
 
-Owns the arithmetic of lines and line endings. It relies on `anchors` and `batch_checks` for
-whether an edit is allowed.
+Owns the arithmetic of lines and line endings. Relies on `anchors` and `batch_checks` to refuse
+edits that are not allowed.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from akg_tui.hashline.document import Document
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Lines ``start`` to ``stop`` (half open, from 0) are replaced by `lines`.
+    """A replacement of lines `start` to `stop` (half open, from 0) by `lines`.
 
     An empty span is a gap, with `start` lines above it.
 
     Attributes
     ----------
     index : int
-        Of the operation in its request.
+        Position of the operation in its request.
     endings : tuple of str
-        Of moved or copied lines; empty for the file's usual ending.
+        Endings of moved or copied lines; empty for the file's usual ending.
     moved_from : int or None
         Old position of the first line (from 0), for the half of a move that inserts.
     """
@@ -43,10 +43,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One run of changed lines, without lines that stayed the same.
+    """One run of changed lines, without unchanged lines at its edges.
 
     `old_start` and `new_start` are the numbers, from 1, of the first line removed and the first
-    line added; where there is none, of the line that follows the hunk.
+    line added; if there is no such line, of the line after the hunk.
     """
 
     old_start: int
@@ -57,7 +57,7 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class EditResult:
-    """The next revision, and how it differs; `added` and `removed` count lines."""
+    """The next revision and its differences; `added` and `removed` count lines."""
 
     document: Document
     hunks: tuple[Hunk, ...]
@@ -66,7 +66,7 @@ class EditResult:
 
 
 def in_order(spans: Iterable[Span]) -> list[Span]:
-    """Top to bottom. Inserts in one gap keep call order and precede a range that starts there."""
+    """Sort top to bottom. Inserts in one gap keep call order and precede a range after the gap."""
     return sorted(spans, key=lambda span: (span.start, not span.is_gap, span.index))
 
 
@@ -76,7 +76,7 @@ def splice(document: Document, spans: Sequence[Span]) -> EditResult:
     Raises
     ------
     Unwritable
-        If the bytes that result would be read back as other lines.
+        If the resulting bytes would be parsed into different lines.
     """
     pieces = _pieces(document, spans)
     hunks: list[Hunk] = []
@@ -94,11 +94,11 @@ def splice(document: Document, spans: Sequence[Span]) -> EditResult:
 
 
 class Unwritable(ValueError):
-    """The bytes that result would be read back as other lines."""
+    """The bytes that an edit makes would be parsed into different lines."""
 
 
 def _pieces(document: Document, spans: Sequence[Span]) -> list[Span]:
-    """The spans, joined where they touch and without lines that stay the same."""
+    """Return the spans, joined if they touch, and without unchanged lines at their edges."""
     joined: list[Span] = []
     for span in in_order(spans):
         whole = replace(span, endings=span.endings or (document.newline,) * len(span.lines))
@@ -120,7 +120,7 @@ def _pieces(document: Document, spans: Sequence[Span]) -> list[Span]:
 
 
 def _unchanged_edges(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """Numbers of equal lines at the top and at the bottom."""
+    """Return the numbers of equal lines at the top and at the bottom."""
     most = min(len(old), len(new))
     top = next((n for n in range(most) if old[n] != new[n]), most)
     left = most - top
@@ -128,7 +128,7 @@ def _unchanged_edges(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
 
 
 def _assemble(document: Document, pieces: Sequence[Span]) -> Document:
-    """Untouched lines keep their own endings; new ones get the file's usual one."""
+    """Return the next revision. Untouched lines keep their endings; pieces have their own."""
     lines: list[str] = []
     endings: list[str] = []
     done = 0
@@ -149,14 +149,14 @@ def _assemble(document: Document, pieces: Sequence[Span]) -> Document:
 
 
 def _ending_of(line: str, ending: str) -> str:
-    """The ending of a line; after a lone "\\r", "\\n" would form one ending with it."""
+    """Return the ending of a line; after a lone "\\r", "\\n" would become part of "\\r\\n"."""
     return "\r\n" if ending == "\n" and line.endswith("\r") else ending
 
 
 def _settle_last_ending(lines: list[str], endings: list[str], document: Document) -> None:
-    """Keep the presence or absence of the final newline, whichever line is the last now.
+    """Keep the presence or absence of the final newline, even if the last line is a new line.
 
-    An exception is an empty last line, which only exists by its newline.
+    An empty last line is an exception: without a newline it would not exist.
     """
     if document.ends_with_newline or not lines:
         return

@@ -1,7 +1,7 @@
-"""The tagged view: a document as text in which every line carries its anchor.
+"""The tagged view: a document as text in which every line begins with its anchor.
 
-Pure rendering. Content follows ``|`` exactly as it is in the file, tabs and control characters
-too: code that prints a view on a terminal must sanitize it first.
+Pure rendering. After ``|`` the content is exactly that of the file, including tabs and control
+characters: code that prints a view on a terminal must sanitize it first.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from akg_tui.hashline.tags import Tagger
 
 
 class BadRange(ValueError):
-    """The lines asked for do not exist."""
+    """The requested lines do not exist."""
 
 
 def render(document: Document, tagger: Tagger, *, first: int = 1, last: int | None = None) -> str:
-    """The view that a model reads: a header, then ``42sr|text`` a line.
+    """Return the view for a model: a header, then ``42sr|text`` for each line.
 
     Parameters
     ----------
     first, last : int
         Numbers of the first and last line to show, both included. A `last` beyond the end of
-        the file stands for its last line.
+        the file means its last line.
 
     Raises
     ------
     BadRange
-        Where no line lies between `first` and `last`. An empty file has its header only.
+        If no line is between `first` and `last`. The view of an empty file is its header.
     """
     count = len(document.lines)
     numbers = rendered(document, first, last)
@@ -40,7 +40,7 @@ def render(document: Document, tagger: Tagger, *, first: int = 1, last: int | No
 
 
 def rendered(document: Document, first: int, last: int | None) -> range:
-    """Numbers of the lines that `render` shows. Raises `BadRange` as `render` does."""
+    """Return the numbers of the lines that `render` shows. Raises `BadRange` as `render` does."""
     count = len(document.lines)
     end = count if last is None else min(last, count)
     if first < 1 or (end < first and (count or first > 1)):
@@ -50,7 +50,7 @@ def rendered(document: Document, first: int, last: int | None) -> range:
 
 
 def render_around(document: Document, tagger: Tagger, numbers: Iterable[int]) -> str:
-    """Tagged lines within two of `numbers`, with ``...`` where lines are left out."""
+    """Return the tagged lines within two of `numbers`, with ``...`` for omitted lines."""
     shown = around(document, numbers)
     rows: list[str] = []
     for previous, number in zip([None, *shown], shown, strict=False):
@@ -61,13 +61,13 @@ def render_around(document: Document, tagger: Tagger, numbers: Iterable[int]) ->
 
 
 def around(document: Document, numbers: Iterable[int]) -> list[int]:
-    """Numbers of the lines within two of `numbers`, in order."""
+    """Return the numbers of the lines within two of `numbers`, in order."""
     near = {number + step for number in numbers for step in range(-2, 3)}
     return sorted(number for number in near if 1 <= number <= len(document.lines))
 
 
 def render_result(result: EditResult, tagger: Tagger) -> str:
-    """The answer to an accepted edit: the changed lines and two on either side."""
+    """Return the answer to an accepted edit: the changed lines and two lines on either side."""
     document = result.document
     header = (
         f"OK {header_name(document)} sha={document.sha256[:8]} {_count(len(document.lines))}, "
@@ -78,7 +78,7 @@ def render_result(result: EditResult, tagger: Tagger) -> str:
 
 
 def result_lines(result: EditResult) -> list[int]:
-    """Numbers of the lines that `render_result` shows."""
+    """Return the numbers of the lines that `render_result` shows."""
     return around(result.document, _changed(result))
 
 
@@ -88,13 +88,13 @@ def _changed(result: EditResult) -> list[int]:
         for hunk in result.hunks
         for number in range(hunk.new_start, hunk.new_start + max(1, len(hunk.added)))
     ]
-    # A hunk that only removes lines has none to show: show the lines on both sides of it.
+    # For a hunk that only removes lines, the lines on both sides are shown.
     near += [hunk.new_start - 1 for hunk in result.hunks if not hunk.added]
     return near
 
 
 def header_name(document: Document) -> str:
-    """Path and revision on one line, whatever characters the path holds."""
+    """Return path and revision on one line, with unprintable characters escaped."""
     path = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in document.path)
     return f"{path} r{document.revision}"
 

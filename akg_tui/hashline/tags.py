@@ -1,7 +1,7 @@
 """The tag beside a line number, in one of three notations.
 
-A tag catches a wrong line number beside a right tag. It never proves that a line is unchanged: the
-line maps of `lineage` do.
+A tag detects a wrong line number beside a right tag. It never proves that a line is unchanged;
+the line maps of `lineage` prove that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 Notation: TypeAlias = Literal["bigram", "two bigrams", "hex"]
 
-# What follows the line number in each notation; an anchor has one of these forms.
+# The form of the tag after the line number, by notation.
 TAG_PATTERNS: Final[dict[Notation, str]] = {
     "bigram": "[a-z]{2}",
     "two bigrams": "[a-z]{4}",
@@ -20,8 +20,8 @@ TAG_PATTERNS: Final[dict[Notation, str]] = {
 }
 
 # These pairs cost two tokens between a line number and "|" in at least one of four published
-# vocabularies: cl100k (GPT-4), Qwen, DeepSeek and the public one of Claude 2. Each of the other
-# 600 pairs is one token in all four.
+# vocabularies: cl100k (GPT-4), Qwen, DeepSeek and the public vocabulary of Claude 2. Each of the
+# remaining 600 pairs is one token in all four.
 _TWO_TOKENS = (
     "bqbwfjfqfzgjgkgqgvgxhjhqhxjfjgjqjvjwjxjyjzkfkqkxkzlqlwlzmhmznqnwnzoqpjpzqfqg"
     "qjqkqoqyqzrjrqsxtjtquqvjvqvxvzwjwqwvwzxgxhxjxkxqxrxuxvxwyfyhyjyqyvzgzjzqzrzv"
@@ -38,18 +38,18 @@ class Tagger:
     Parameters
     ----------
     key : bytes
-        1 to 64 bytes, drawn once a run. The same key gives the same tags; without the key
-        a tag can't be computed, only copied from a view.
+        1 to 64 bytes, drawn once per run. Equal keys give equal tags; without the key a tag
+        can't be computed, only copied from a view.
     notation : Notation
         ``bigram`` shows ``2sr|``; ``two bigrams`` shows ``2srab|``, one of 360,000 tags, for about
-        one more token a line; ``hex`` shows ``2:f1|``, one of 256 tags, the form in which
+        one more token per line; ``hex`` shows ``2:f1|``, one of 256 tags, the form in which
         hashline was first published.
 
     Notes
     -----
-    The line number is hashed along with the text, so the many textual twins in a kernel
-    (``}``, blank lines, unrolled loops) carry different tags. Indent and trailing blanks
-    count. A wrong number has the same tag by chance once in 600 times.
+    The line number is hashed along with the text, so that the many equal lines in a kernel
+    (``}``, blank lines, unrolled loops) have different tags. Indent and trailing blanks are
+    hashed too. A wrong number has the right tag with a probability of 1 in 600.
     """
 
     __slots__ = ("_keyed", "notation")
@@ -61,7 +61,7 @@ class Tagger:
         self.notation: Notation = notation
 
     def tag(self, line_number: int, text: str) -> str:
-        """Tag of the line numbered from 1, `text` being its content without the ending."""
+        """Return the tag of a line, numbered from 1; `text` is its content without the ending."""
         keyed = self._keyed.copy()
         keyed.update(f"{line_number}\n{text}".encode("utf-8", "surrogatepass"))
         digest = int.from_bytes(keyed.digest(), "big")

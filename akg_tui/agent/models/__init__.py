@@ -1,1 +1,1 @@
-"""Models that can take the agent's part. Each is imported only when it is chosen."""
+"""Models that can act as the agent. Each is imported only when it is chosen."""

@@ -1,6 +1,6 @@
-"""A chat model behind a server that speaks the Anthropic Messages API, Anthropic's or another.
+"""A chat model behind Anthropic's server or another server with the Anthropic Messages API.
 
-Always streaming, one request for one reply; the caller decides when to ask again.
+Replies are always requested as streams. One call sends one request; the caller repeats it.
 The SDK is imported with the first request, off the event loop.
 """
 
@@ -35,7 +35,7 @@ SHORT_CACHE_S = 240.0  # turns further apart than this outlive a cache of five m
 
 
 class Claude:
-    """Implements `ServedModel`. `limits` are timeouts; by default the transport's own."""
+    """The `ServedModel` of an endpoint. `limits` are timeouts; by default the transport's own."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class Claude:
         self._clock = clock
         self._transport: Transport | None = None
         self._can: Capabilities | None = ANTHROPIC if endpoint.is_anthropic else None
-        # By task, as an agent and its subagents ask at the same time: the reply under way, or
-        # the one just cancelled.
+        # The reply in progress or just cancelled, by task, because an agent's subagents make
+        # their calls at the same time.
         self._under_way: dict[asyncio.Task[Any] | None, Assembly] = {}
         self._last_reply_at: float | None = None
         self._slow = False
@@ -64,12 +64,12 @@ class Claude:
     @property
     def unfinished(self) -> Spent | None:
         found = self._under_way.get(asyncio.current_task())
-        if found is None:  # asked from outside
+        if found is None:  # the current task has made no call
             found = next(iter(self._under_way.values()), None)
         return found.begun if found else None
 
     async def prepare(self, known: Capabilities | None) -> EndpointProbed | None:
-        """Ask the server what it can do, unless that is known. Raises `ModelFailed`."""
+        """Probe the server's abilities, unless they are `known`. Raises `ModelFailed`."""
         if self._can is None:
             self._can = known
         if self._can is not None:
@@ -85,7 +85,7 @@ class Claude:
         return EndpointProbed(base_url=self._endpoint.base_url, model=self.name, capabilities=can)
 
     async def complete(self, request: ChatRequest, on_delta: Callable[[str], None]) -> ChatReply:
-        """One whole reply. Raises `ModelFailed`; a cancel closes the socket at once."""
+        """Return one whole reply. Raises `ModelFailed`. Cancellation closes the socket at once."""
         task = asyncio.current_task()
         self._under_way.pop(task, None)
         if self._transport is None:
@@ -95,13 +95,13 @@ class Claude:
             self._slow = True
         body = body_of(request, self._agent, self._can or ANTHROPIC, slow=self._slow)
         assembly = Assembly(length(body))
-        # Only a task that runs asks what its call took.
+        # Entries of finished tasks are dropped: only a running task reads `unfinished`.
         self._under_way = {t: a for t, a in self._under_way.items() if t and not t.done()}
         self._under_way[task] = assembly
         try:
             request_id = await self._transport.receive(body, assembly, on_delta)
         except ModelFailed:
-            del self._under_way[task]  # the error says what was spent
+            del self._under_way[task]  # the error contains the tokens spent
             raise
         del self._under_way[task]
         self._last_reply_at = self._clock()
@@ -126,7 +126,7 @@ class Claude:
         )
 
     def _cut(self, stop_reason: str) -> str:
-        """Why no tool call of a reply with this stop reason may be run, or ""."""
+        """Return why no tool call of a reply with this stop reason may be run, or ""."""
         if stop_reason == "max_tokens":
             return (
                 f"not run: your reply was cut off at {self._agent.max_output_tokens} tokens, so "
@@ -135,7 +135,7 @@ class Claude:
         return f"not run: your reply ended with {stop_reason}" if stop_reason in UNFINISHED else ""
 
     async def close(self) -> None:
-        """Give the sockets back."""
+        """Close the sockets."""
         if self._transport is not None:
             await self._transport.close()
             self._transport = None

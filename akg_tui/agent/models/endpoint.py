@@ -1,7 +1,7 @@
 """The endpoint of a served model: its address, the model's name, and the key.
 
-Owns the key: it is read from a file or from the environment, goes into the request's headers, and
-is taken out of every message.
+Owns the key: reads it from a file or from the environment, for the headers of requests, and
+removes it from every message.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class KeyMissing(ValueError):
-    """There is no key, or it cannot be read; the message says where to put one."""
+    """There is no key, or the key is unusable; the message names its file or its variable."""
 
 
 class Endpoint:
-    """A model at a server. Printing it shows no key.
+    """A model at a server. Its `repr` omits the key.
 
     Parameters
     ----------
     base_url : str
-        Without the ``/v1/messages``; "" is Anthropic's own.
+        The address without ``/v1/messages``; "" for Anthropic's server.
     key : str
-        "" for a server that wants none.
+        The API key; "" for a server that requires none.
     """
 
     def __init__(self, model: str, base_url: str = "", key: str = "") -> None:
@@ -52,16 +52,16 @@ class Endpoint:
         return urlsplit(self.base_url).hostname in _LOOPBACK
 
     def scrub(self, text: str, width: int = 300) -> str:
-        """`text` on one line, safe to print, without the key."""
+        """Return `text` on one line, safe to print, with the key replaced by ``[key]``."""
         return one_line(text.replace(self.key, "[key]") if self.key else text, width)
 
 
 def endpoint_of(agent: Agent, environment: Mapping[str, str]) -> Endpoint:
-    """The endpoint that a task's agent names, with its key.
+    """Return the endpoint that a task's agent names, with its key.
 
-    The key's file goes before the environment. The environment's key is Anthropic's, so it
-    does not go over plain http to another machine; a key from a file does, being meant for
-    that server. Raises `KeyMissing`.
+    The key's file takes precedence over the environment. The environment's key is Anthropic's,
+    so it is not sent over plain http to another machine. A key from a file is, because a person
+    chose it for that server. Raises `KeyMissing`.
     """
     bare = Endpoint(agent.model, agent.base_url)
     if agent.api_key_file:
@@ -94,7 +94,7 @@ def _key_in(name: str) -> str:
 
 
 def _key_fault(key: str) -> str:
-    """Why `key` cannot be sent in a header. Never with the key in it."""
+    """Return why `key` cannot be sent in a header, or ""; the text never contains the key."""
     if len(key) > MAX_KEY:
         return f"a key has at most {MAX_KEY} characters"
     if key and not (key.isascii() and key.isprintable() and " " not in key):

@@ -1,9 +1,9 @@
-"""The Messages protocol, without I/O: a conversation as a request's body, events as a reply.
+"""The Messages protocol, without I/O: turns a conversation into a body, and events into a reply.
 
-The same request makes the same bytes. What was sent once never changes, so each body is a prefix
-of the next but for the cache marks, which move along with the end. A reply is put together without
-trust in any event: nothing of it may be used before `message_stop` with a stop reason, and no tool
-call whose arguments are not whole. Blocks of an unknown kind are kept as they came.
+Equal requests make equal bytes. Sent messages never change, so each body is a prefix of the next
+except for the cache marks, which move with the end. Every event of a reply is checked: no part of
+the reply may be used before `message_stop` with a stop reason, and no tool call may be used whose
+arguments are incomplete. Blocks of an unknown kind are kept unchanged.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Block = dict[str, Any]
 def body_of(
     request: ChatRequest, agent: Agent, can: Capabilities, *, slow: bool = False
 ) -> dict[str, Any]:
-    """The body for `request`, without what the server cannot take.
+    """Return the body for `request`, without the fields that the server does not accept.
 
-    `slow` says that turns are further apart than a short-lived cache lasts.
+    `slow`: the turns are further apart than the lifetime of a short cache.
     """
     messages = merged(request.messages)
     body: dict[str, Any] = {
@@ -65,7 +65,7 @@ def body_of(
 
 
 def merged(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """The messages with roles in turn; what follows one of its own role joins it."""
+    """Return messages with alternating roles; neighbours of one role become one message."""
     out: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if isinstance(message, AssistantMessage) else "user"
@@ -107,8 +107,8 @@ def _result(call: str, result: ToolResult) -> Block:
 def _mark(body: dict[str, Any], *, slow: bool) -> None:
     """Mark the ends of: tools and rules, the opening, the turn before the newest, the newest.
 
-    Four marks are the API's most. The turn before the newest is marked too because the
-    server looks for an earlier end only 20 blocks back from a mark.
+    The API allows at most four marks. The turn before the newest has a mark because the
+    server searches only 20 blocks back from a mark for an earlier end.
     """
     long = {"type": "ephemeral", "ttl": "1h"}
     short = long if slow else {"type": "ephemeral"}
@@ -119,16 +119,16 @@ def _mark(body: dict[str, Any], *, slow: bool) -> None:
 
 
 def length(body: dict[str, Any]) -> int:
-    """How many characters the prompt in `body` has."""
+    """Return the number of characters of the prompt in `body`, encoded as JSON."""
     return len(json.dumps([body["tools"], body["system"], body["messages"]], ensure_ascii=False))
 
 
-# Not run though they came whole: the reply they are part of was cut off or withdrawn.
+# Tool calls of a reply with one of these stop reasons are not run, even if they are whole.
 UNFINISHED = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 MAX_ARGUMENTS = 400_000  # characters of JSON
 MAX_DEPTH = 40
 MAX_BLOCKS = 256
-CHARS_PER_TOKEN = 4  # for counts that a server does not give
+CHARS_PER_TOKEN = 4  # for an estimate where a server sends no count
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -136,11 +136,11 @@ _LARGEST = 2**63 - 1
 
 
 class BrokenStream(ValueError):
-    """The events are not those of a reply; the message says which is not."""
+    """The events do not form a reply; the message names the event at fault."""
 
 
 class ReportedError(Exception):
-    """The server sent an `error` event. `kind` is its type, such as ``overloaded_error``."""
+    """The server sent an `error` event. `kind` is the error's type: ``overloaded_error``, …"""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -149,9 +149,9 @@ class ReportedError(Exception):
 
 
 class Assembly:
-    """The reply so far. `add` takes each event; `text` of a delta comes back for the screen.
+    """The reply so far, built by `add` from each event.
 
-    `prompt_chars` is the length of the prompt, for a server that counts no tokens.
+    `prompt_chars` is the length of the prompt, for a server that sends no token counts.
     """
 
     def __init__(self, prompt_chars: int = 0) -> None:
@@ -169,11 +169,11 @@ class Assembly:
 
     @property
     def whole(self) -> bool:
-        """Whether the reply may be used: it was ended, with a reason."""
+        """Whether the reply may be used: it has ended, with a stop reason."""
         return self.stopped and bool(self.stop_reason)
 
     def add(self, event: Mapping[str, Any]) -> str | None:
-        """Take one event. Its new text, "" for other progress, None for none at all.
+        """Add one event. Return its new text, "" for other progress, None for no progress.
 
         Raises `BrokenStream` and `ReportedError`.
         """
@@ -193,7 +193,7 @@ class Assembly:
             case "content_block_delta":
                 return self._grow(event.get("index"), event.get("delta"))
             case "content_block_stop":
-                pass  # the message's own end is what counts
+                pass  # only the end of the message is needed
             case "message_delta":
                 delta = _dict(event.get("delta"))
                 if isinstance(reason := delta.get("stop_reason"), str):
@@ -204,20 +204,20 @@ class Assembly:
             case "message_stop":
                 self.stopped = True
             case _:
-                return None  # a ping, or a kind of event from the future
+                return None  # a ping, or an event of an unknown kind
         return ""
 
     def _start(self, message: Mapping[str, Any]) -> None:
         if self._blocks or self.id:
             raise BrokenStream("a second message_start in one reply")
         self.id = _str(message.get("id"))[:200]
-        self.streamed = not message.get("content")  # a whole message comes with its content
+        self.streamed = not message.get("content")  # an unstreamed message contains its blocks
         self.diagnosed = "diagnostics" in message
         self._count(message.get("usage"))
         self._note_miss(message.get("diagnostics"))
 
     def _grow(self, index: object, delta: object) -> str:
-        """Add a delta to its block; its new text for the screen is the answer."""
+        """Add a delta to its block; return its new text for the screen."""
         known = isinstance(index, int) and 0 <= index < len(self._blocks)
         if not known or not isinstance(delta, dict):
             raise BrokenStream(f"content_block_delta for a block {index!r:.20} that did not start")
@@ -229,7 +229,7 @@ class Assembly:
                 part = _str(delta.get(field))
                 block[field] = _str(block.get(field)) + part
                 self._received += len(part)
-                # What is kept is mended as a whole.
+                # The block keeps the raw text, whose surrogates `content` replaces.
                 return str(sound_text(part)) if field == "text" else ""
             case "signature_delta":
                 block["signature"] = delta.get("signature", "")
@@ -244,7 +244,7 @@ class Assembly:
         return ""
 
     def _count(self, usage: object) -> None:
-        """Counts are totals so far: a later one takes the place of an earlier one."""
+        """Store the counts. Each is a total so far, so a later count replaces an earlier one."""
         self.usage.update({k: v for k, v in _dict(usage).items() if v is not None})
 
     def _note_miss(self, diagnostics: object) -> None:
@@ -256,10 +256,10 @@ class Assembly:
 
     @property
     def spent(self) -> Spent:
-        """What the reply took: the server's counts, or where it gives none, by length.
+        """The tokens of the reply: the server's counts, or estimates from lengths without them.
 
-        A cut reply's count of output is still the first event's, so the text that came
-        sets a floor.
+        The output count of an incomplete reply is still that of the first event, so the
+        received text sets a lower bound.
         """
         short = _tokens(_dict(self.usage.get("cache_creation")), "ephemeral_5m_input_tokens")
         written = _tokens(self.usage, "cache_creation_input_tokens")
@@ -278,24 +278,24 @@ class Assembly:
 
     @property
     def begun(self) -> Spent | None:
-        """What a reply that broke off took; None where the server had not begun one."""
+        """The tokens of an incomplete reply; None if the server had not begun one."""
         return self.spent if self.id or self.usage else None
 
     @property
     def counted(self) -> bool:
-        """Whether the server told what the reply took."""
+        """Whether the server sent the token counts of the reply."""
         return "input_tokens" in self.usage and "output_tokens" in self.usage
 
     def content(
         self, taken: set[str], cut: str
     ) -> tuple[tuple[dict[str, Any], ...], list[ToolUse]]:
-        """The reply's blocks, fit to be sent back, and its tool calls.
+        """Return the reply's blocks, valid for the next request, and its tool calls.
 
         Parameters
         ----------
         taken : set of str
-            Ids of earlier calls in the conversation; a call with one of them, or with an id
-            that no server would take back, gets a new one.
+            Ids of earlier calls in the conversation, extended by the new ones. A call with such
+            an id, or with an id that a server would refuse, gets a new id.
         cut : str
             Why no call of this reply may be run, or "".
         """
@@ -309,9 +309,9 @@ class Assembly:
                 uses.append(use)
                 block = {**block, "id": use.id, "name": use.name, "input": use.arguments}
             elif block.get("type") == "text" and not str(block.get("text", "")).strip():
-                continue  # the API takes no empty text back
+                continue  # the API refuses a request with an empty text
             elif block.get("type") == "thinking" and not block.get("signature"):
-                continue  # cut off, or from a server that signs none: not to be sent back
+                continue  # cut off or never signed: the API refuses an unsigned thought
             blocks.append(block)
         return tuple(blocks), uses
 
@@ -343,18 +343,18 @@ class Assembly:
 
     @property
     def thought(self) -> bool:
-        """Whether the reply holds a thought."""
+        """Whether the reply contains a thought."""
         return any(b.get("type") in ("thinking", "redacted_thinking") for b in self._blocks)
 
     @property
     def text(self) -> str:
-        """The reply's plain text."""
+        """The reply's plain text, valid as UTF-8."""
         texts = [_str(each.get("text")) for each in self._blocks if each.get("type") == "text"]
         return _SURROGATE.sub("�", "".join(texts))
 
 
 def sound_text(value: Any) -> Any:
-    """`value` with every lone surrogate replaced, so that it can be written as UTF-8."""
+    """Return `value` with every lone surrogate replaced, so that it can be written as UTF-8."""
     if isinstance(value, str):
         return _SURROGATE.sub("�", value)
     if isinstance(value, dict):
@@ -365,7 +365,7 @@ def sound_text(value: Any) -> Any:
 
 
 def _unfit(value: Any, depth: int = 0) -> str:
-    """Why a value cannot be journaled, or ""."""
+    """Return why a value cannot be journaled, or ""."""
     if depth > MAX_DEPTH:
         return "are nested too deeply"
     large = isinstance(value, int) and abs(value) > _LARGEST

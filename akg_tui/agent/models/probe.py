@@ -1,7 +1,7 @@
 """Capability probe of a server: a few small requests, each for one ability.
 
-Used by a run before its first request to a server that is not Anthropic's, and by the
-doctor. A server that refuses an ability lacks it; one that cannot be reached is an error.
+Used by a run before its first request to a server other than Anthropic's, and by the
+doctor. A server that refuses an ability lacks it; an unreachable server is an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from akg_tui.agent.models.transport import Limits, Transport
 
 PROBE_TOKENS = 2_000
-FIRST_S = 120.0  # until a reply to a small request begins
+FIRST_S = 120.0  # allowed until the reply to a small request begins
 _TOOL = {
     "name": "report_number",
     "description": "Report a number to the harness.",
@@ -34,7 +34,7 @@ _ASK = "Call the tool report_number with the number 7. Say nothing else."
 
 
 class Finding(Struct, frozen=True):
-    """One line of what was found. `ok`: usable as it is; `warn`: works, but at a cost."""
+    """One line of the findings. `ok`: usable; `warn`: works at a cost; `fail`: not usable."""
 
     name: str
     status: Literal["ok", "warn", "fail"]
@@ -42,14 +42,14 @@ class Finding(Struct, frozen=True):
 
 
 async def probe(endpoint: Endpoint, *, limits: Limits | None = None) -> Capabilities:
-    """Ask the server at `endpoint` what it can do.
+    """Return the abilities of the server at `endpoint`, as found by small requests.
 
     Raises
     ------
     ModelFailed
-        `ModelUnusable` when the key, the address or the model is refused, `ServerBusy`
-        when no server answers or the answer is no reply at all, `PromptRefused` when even the
-        plainest request is not taken.
+        `ModelUnusable` when the key, the address or the model is refused, `ServerBusy` when
+        no server answers or the answer is not a reply, `PromptRefused` when the server refuses
+        the plainest request.
     """
     transport = await asyncio.to_thread(connect, endpoint, limits, first_s=FIRST_S)
     try:
@@ -102,7 +102,7 @@ async def _ask(transport: Transport, body: dict[str, Any]) -> Assembly:
 async def _takes(
     transport: Transport, base: dict[str, Any], more: dict[str, Any]
 ) -> Assembly | None:
-    """The reply to `base` with `more` in it; None when the server does not take it."""
+    """Return the reply to `base` with the fields `more`; None if the server refuses them."""
     try:
         return await _ask(transport, {**base, **more})
     except (PromptRefused, ServerBusy):
@@ -143,11 +143,11 @@ _TOLD: tuple[tuple[str, str, str], ...] = (
     ("thinking", "takes a thinking budget", "takes no thinking budget: agent.thinking is left out"),
     ("diagnostics", "says why its cache was missed", "does not say why its cache was missed"),
 )
-"""Each ability in words, and for the doctor what it means to have it or to lack it."""
+"""The doctor's words: each ability, the sentence for its presence, and that for its absence."""
 
 
 def findings(can: Capabilities) -> list[Finding]:
-    """Capabilities as lines for a person; a run cannot do without the first, tools."""
+    """Return one line for each capability; only the absence of tools, the first, is a `fail`."""
     return [
         Finding(name, "ok", good)
         if getattr(can, name.replace(" ", "_"))
@@ -157,15 +157,15 @@ def findings(can: Capabilities) -> list[Finding]:
 
 
 def connect(endpoint: Endpoint, limits: Limits | None, *, first_s: float = 600.0) -> Transport:
-    """A transport to `endpoint`; no request is sent. Blocks, so call it off the event loop.
+    """Return a transport to `endpoint` without sending a request. Call it off the event loop.
 
-    Without `limits` the transport's own hold, with `first_s` seconds until a reply begins.
+    Without `limits` the transport's defaults apply, with `first_s` seconds until a reply begins.
 
     Raises
     ------
     ModelUnusable
-        If none can be made with what is installed and set here. The client reads proxies and
-        certificates from the environment, and raises whatever it likes about them.
+        If no transport can be made here. The client reads proxies and certificates from the
+        environment, and raises exceptions of any type about them.
     """
     try:
         from akg_tui.agent.models.transport import Limits, Transport

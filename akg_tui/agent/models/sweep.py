@@ -1,7 +1,7 @@
 """The sweep model: a search over the knobs that a kernel declares, through the agent's own tools.
 
-Not a language model. It reads the prompt that any model is sent (PLAN.md, the tagged kernel) and
-asks Optuna's TPE sampler what to try next; equal knobs, trials and seed give equal proposals.
+Not a language model. The sweep parses its prompt (PLAN.md, the tagged kernel) and takes the next
+settings from Optuna's TPE sampler; equal knobs, trials and seed give equal proposals.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from akg_tui.core.plan.knobs import (
 )
 from akg_tui.core.plan.plan_document import HEADING, read_tried
 
-BATCH = 4  # items a plan; small, so that results steer the next plan soon
+BATCH = 4  # items in a plan; small, so that the next plan uses their results soon
 
 _PHASE = re.compile(r"^Phase (\w+)\.", re.M)
 _ACTIVE = re.compile(r"^Active item: (p\d+): (.*)$", re.M)
@@ -51,9 +51,9 @@ _VIEW_LINE = re.compile(r"^(?P<anchor>\d+[a-z]+)\|(?P<text>.*)$")
 
 
 class Sweep:
-    """Plays PLAN, EDIT and DIAGNOSE by searching the kernel's declared knobs.
+    """A `ChatModel` that acts in PLAN, EDIT and DIAGNOSE by a search over the declared knobs.
 
-    `seed` fixes its choices: the same results lead to the same proposals.
+    `seed` fixes the choices: equal results lead to equal proposals.
     """
 
     name = "sweep"
@@ -91,7 +91,7 @@ class Sweep:
             return self._edit(request, prompt, kernel, knobs)
         if phase == "DIAGNOSE":
             return self._diagnose(request, prompt)
-        # Importing and running the sampler takes a moment: not on the event loop.
+        # In a thread, because the import and the run of the sampler would block the event loop.
         return await asyncio.to_thread(self._plan, request, prompt, knobs)
 
     def _plan(self, request: ChatRequest, prompt: str, knobs: Sequence[Knob]) -> ChatReply:
@@ -159,10 +159,10 @@ class Sweep:
 
 
 def read_trials(prompt: str) -> list[Trial]:
-    """The settled settings in a prompt, oldest first, each with its gain over the seed.
+    """Return the settled settings in a prompt, oldest first, each with its gain over the seed.
 
-    They are in the list of tried settings, when there is one, else in PLAN.md's table; a
-    row's ratio there is against the incumbent of its time, so kept rows multiply up.
+    Reads the list of tried settings if the prompt has one, else PLAN.md's table. A ratio in
+    the table is against the incumbent of its time, so the ratios of kept rows are multiplied.
     """
     _, heading, listed = prompt.rpartition(f"\n{HEADING}\n")
     tried = read_tried(listed.split("\n")) if heading else None
@@ -183,7 +183,7 @@ def read_trials(prompt: str) -> list[Trial]:
 
 
 def _shared_only_by_failures(trials: Sequence[Trial]) -> list[tuple[str, Value]]:
-    """Knob values that the failures since the last success share and no success has."""
+    """Return the knob values that all failures since the last success share and no success has."""
     latest = itertools.takewhile(lambda trial: trial.over_seed is None, reversed(trials))
     failed = [set(trial.setting.items()) for trial in latest]
     if not failed:
@@ -193,7 +193,7 @@ def _shared_only_by_failures(trials: Sequence[Trial]) -> list[tuple[str, Value]]
 
 
 def _kernel_view(request: ChatRequest) -> str | None:
-    """The newest answer of `read_kernel` in the conversation; None before it was read."""
+    """Return the newest answer of `read_kernel` in the conversation; None if there is none."""
     names = {
         use.id: use.name
         for message in request.messages
@@ -208,7 +208,7 @@ def _kernel_view(request: ChatRequest) -> str | None:
             if names.get(use_id) == "read_kernel" and result.status == "success":
                 view = result.output
             elif result.status == "error":
-                # Trying the same again would be refused the same: better to say so.
+                # The sweep would repeat the call and be refused again, so the visit fails.
                 raise ModelFailed(f"sweep: {names.get(use_id)}: {result.error_information}")
     return view
 
@@ -219,20 +219,20 @@ def _reply(request: ChatRequest, text: str, tool: str, arguments: dict[str, Any]
 
 
 FAILED_LOG_RATIO = -2.0  # a failure counts as a kernel e² times slower than the seed
-STARTUP_TRIALS = 4  # TPE samples at random until this many trials are known
-ASKS_PER_SETTING = 40  # TPE repeats itself in small discrete spaces; ask again, then enumerate
+STARTUP_TRIALS = 4  # TPE samples at random until it has this many trials
+ASKS_PER_SETTING = 40  # TPE repeats settings in small discrete spaces; then they are enumerated
 MAX_ENUMERATED = 20_000
 
 
 class Trial(Struct, frozen=True):
-    """A measured setting. `over_seed` is its speed over the seed's; None when it failed."""
+    """A measured setting. `over_seed` is its speed over the seed's; None after a failure."""
 
     setting: dict[str, Value]
     over_seed: float | None
 
 
 def settings_in_space(knobs: Sequence[Knob]) -> int:
-    """How many settings the knobs span."""
+    """Return the number of combinations of all knobs' choices."""
     return math.prod(len(knob.choices) for knob in knobs)
 
 
@@ -248,7 +248,7 @@ def propose_settings(
     count: int,
     seed: int,
 ) -> list[dict[str, Value]]:
-    """Up to `count` settings that were not tried and are not ruled out; fewer when none is left.
+    """Return up to `count` settings that were neither tried nor ruled out; fewer if none is left.
 
     The objective is the logarithm of the speed over the seed (Bergstra et al. 2011 for
     TPE; multivariate, because knobs interact).
@@ -301,7 +301,7 @@ def propose_settings(
 
 
 def _indices(knobs: Sequence[Knob], setting: Mapping[str, Value]) -> dict[str, int] | None:
-    """Each knob's choice as an index; None when the setting is from other declarations."""
+    """Return each knob's choice as an index; None if the setting does not fit the knobs."""
     try:
         return {knob.name: knob.choices.index(setting[knob.name]) for knob in knobs}
     except (KeyError, ValueError):

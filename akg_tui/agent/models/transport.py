@@ -1,7 +1,7 @@
-"""The only module that holds the SDK's client: a body goes out, raw events come back.
+"""The only module that uses the SDK's client: sends a body and reads raw events.
 
-Also says what an exception of the SDK or of its transport means for a run: by its type and the
-server's error type, never by the words of a message. Imported when a served model is first used.
+Also translates exceptions of the SDK and of its transport into `ModelFailed`, by their type and
+the server's error type, never by the words of a message. Imported with the first request.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 
 class Limits(Struct, frozen=True):
-    """Timeouts of one request, in seconds. A ping is no progress.
+    """Timeouts of one request, in seconds. A ping does not count as progress.
 
-    `first_s` is until a reply begins (a server of one's own reads a long prompt slowly),
-    `stall_s` between two parts of it, `total_s` for all of it.
+    `first_s` applies until a reply begins (a local server reads a long prompt slowly),
+    `stall_s` between two parts of the reply, `total_s` to all of it.
     """
 
     connect_s: float = 15.0
@@ -40,7 +40,7 @@ class Limits(Struct, frozen=True):
 
 
 class _Bounded:
-    """A response whose body may not go on for ever, as `AsyncStream.raw_events` takes it."""
+    """A response with a bounded body, in the form that `AsyncStream.raw_events` accepts."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._response = response
@@ -57,13 +57,13 @@ class _Bounded:
 
 
 class Transport:
-    """One server. `close` gives its sockets back."""
+    """The connection to one server. `close` closes its sockets."""
 
     def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
         self._endpoint = endpoint
         self._limits = limits
         timeout = httpx2.Timeout(limits.first_s, connect=limits.connect_s, read=None)
-        # The SDK sends the key as a bearer; other servers document `x-api-key`.
+        # The SDK sends the key only as a bearer token; other servers document `x-api-key`.
         key = endpoint.key or "none"
         headers = {} if endpoint.is_anthropic else {"x-api-key": key}
         self._http = httpx2.AsyncClient(
@@ -87,9 +87,9 @@ class Transport:
         assembly: Assembly,
         on_delta: Any,
     ) -> str:
-        """Send `body` and put the reply into `assembly`; the request's id is the answer.
+        """Send `body`, add the reply to `assembly`, and return the request's id.
 
-        Raises `ModelFailed`; nothing of `assembly` may then be used.
+        Raises `ModelFailed`; the content of `assembly` must not be used after that.
         """
         loop = asyncio.get_running_loop()
         limits = self._limits
@@ -123,7 +123,7 @@ class Transport:
         return request_id
 
     async def count_tokens(self, body: Mapping[str, Any]) -> int:
-        """How many tokens the prompt in `body` has. Raises `ModelFailed`."""
+        """Return the number of tokens of the prompt in `body`. Raises `ModelFailed`."""
         try:
             counted = await self._client.messages.count_tokens(**cast(Any, body))
             return int(counted.input_tokens)
@@ -132,7 +132,7 @@ class Transport:
 
 
 async def _events(response: httpx2.Response) -> AsyncIterator[Mapping[str, Any]]:
-    """The body's events as JSON objects, whatever form of reply it is."""
+    """Yield the events of a streamed or a whole reply as JSON objects. Raises `BrokenStream`."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         async for event in _whole_message(response):
@@ -147,7 +147,7 @@ async def _events(response: httpx2.Response) -> AsyncIterator[Mapping[str, Any]]
 
 
 async def _whole_message(response: httpx2.Response) -> AsyncIterator[Mapping[str, Any]]:
-    """A server that does not stream sends the whole message: told as the events it stands for."""
+    """Yield the events equivalent to the whole message of a server that does not stream."""
     parts = [chunk async for chunk in _Bounded(response).aiter_bytes()]
     message = _object(b"".join(parts).decode(errors="replace"), None)
     if message.get("type") == "error":
@@ -193,7 +193,7 @@ _KINDS = {
 
 
 def judged(error: Exception, endpoint: Endpoint, spent: Spent | None = None) -> ModelFailed:
-    """The failure that `error` stands for; `spent` is what the call took before it."""
+    """Return the `ModelFailed` for `error`; `spent` are the tokens of the call before it."""
     match error:
         case ModelFailed():
             return error
@@ -224,7 +224,7 @@ def judged(error: Exception, endpoint: Endpoint, spent: Spent | None = None) -> 
 
 
 def garbled(what: str, endpoint: Endpoint, spent: Spent | None = None) -> ServerBusy:
-    """The server answered with what is no whole reply."""
+    """Return the failure for an answer that is not a whole reply; `what` describes the fault."""
     why = endpoint.scrub(what, 200)
     return ServerBusy(f"a broken reply from {endpoint.base_url}: {why}", garbled=True, spent=spent)
 
@@ -258,7 +258,7 @@ def _by_kind(
 
 
 def asked_wait(headers: httpx2.Headers) -> float | None:
-    """How many seconds a server asks to wait: ``retry-after``, in seconds or as a date."""
+    """Return the wait in seconds that ``retry-after`` asks for, in seconds or as a date."""
     told = headers.get("retry-after", "")
     try:
         return max(0.0, float(told))

@@ -1,7 +1,7 @@
-"""The tools of the agent: what they are called, what they take, and what runs them.
+"""The tools of the agent: their declarations, the code that runs them, and their rules.
 
-The error for a bad definition stands here, so that the start of a run can catch it without loading
-pydantic and the YAML reader, which only a task with tool files needs.
+The error for a bad definition is defined here, so that the start of a run can catch it without
+loading pydantic and the YAML reader, which only a task with tool files needs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from akg_tui.core.sanitize import one_line
 
 
 class BadTools(ValueError):
-    """A definition that cannot be used, told as `FILE:LINE: field: what is wrong`."""
+    """A tool file has an unusable definition; the message is `FILE:LINE: field: fault`."""
 
     def __init__(self, path: Path, line: int | None, field: str, message: str) -> None:
         place = str(path) if line is None else f"{path}:{line}"

@@ -1,8 +1,8 @@
 """The trace of tool calls on disk, `trace/<node>/` in the run's folder, and subagents' transcripts.
 
 A node holds `request.json`, `result.json` (exactly status, output, error_information), `output.txt`
-and `captured_errors.log`. People and later calls read it; no decision rests on it, so it is written
-without fsync and a failure to write is only reported.
+and `captured_errors.log`, read by people and by later calls. No decision of a run depends on the
+trace, so files are written without fsync and a failure to write is only reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_KEPT = 16 << 20
 
 
 class Node:
-    """One call's place. `name` is its path inside the run, `call` the call in the journal."""
+    """One call's folder. `name` is its path inside the run, `call` the call's id in the journal."""
 
     def __init__(self, run: Path, name: str, call: str = "") -> None:
         self.name = name
@@ -31,12 +31,12 @@ class Node:
         self.fault = ""
 
     def child(self, step: str) -> Node:
-        """The place of a call made by this call."""
+        """Return the node of a call that this call makes, in a subfolder `step`."""
         run = self.path.parents[self.name.count("/")]
         return Node(run, f"{self.name}/{step}", self.call)
 
     def keep(self, name: str, data: bytes, mode: Literal["wb", "ab"] = "wb") -> None:
-        """Write one file of the node; what went wrong is in `fault`."""
+        """Write one file of the node; after an error, `fault` describes it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with (self.path / name).open(mode) as file:
@@ -45,12 +45,12 @@ class Node:
             self.fault = f"{self.name}/{name}: {error.strerror}"
 
     def begin(self, tool: str, arguments: dict[str, Any]) -> None:
-        """Keep what was asked for, before anything is done."""
+        """Write the request, before the call does any work."""
         request = {"tool": tool, "arguments": arguments}
         self.keep("request.json", msgspec.json.encode(request))
 
     def finish(self, result: ToolResult, captured: str) -> None:
-        """Keep what came of it."""
+        """Write the result and the captured log."""
         self.keep("result.json", msgspec.json.encode(result))
         if result.output:
             self.keep("output.txt", result.output.encode(errors="replace"))
@@ -59,13 +59,13 @@ class Node:
 
 
 def node_for(run: Path, seq: int, tool: str, *, call: str = "", inside: str = TRACE) -> Node:
-    """The place of the call that the journal has as event `seq`, in the folder `inside`."""
+    """Return the node, in the folder `inside`, of the call that is event `seq` of the journal."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", tool)[:40] or "unnamed"
     return Node(run, f"{inside}/{seq:06d}-{plain}", call)
 
 
 class Transcript:
-    """A subagent's conversation on disk: `messages.jsonl`, one message a line, as it was sent."""
+    """A subagent's conversation on disk: `messages.jsonl`, one message a line, in order."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -73,7 +73,7 @@ class Transcript:
         self._size = 0
 
     def keep(self, messages: Sequence[Message]) -> None:
-        """Write the messages that came since; what went wrong is in the node's `fault`."""
+        """Append the new messages; after an error, the node's `fault` describes it."""
         text = "".join(f"{json.dumps(_plain(each))}\n" for each in messages[self._kept :])
         self._kept = len(messages)
         self._size += len(text)
@@ -82,10 +82,10 @@ class Transcript:
 
 
 class TranscriptTail:
-    """Reads a subagent's conversation back, on from where it was: for one reader at a time.
+    """The content of a subagent's growing transcript, for one reader.
 
-    Holds what its calls were given and answered. `trace` comes from a journal: a place
-    outside the run's own trace is not read, and neither is a line that is no message.
+    Stores the arguments and the answers of the subagent's calls. `trace` comes from a journal: a
+    path outside the run's own trace is not read, and a line that is not a message is skipped.
     """
 
     def __init__(self, run: Path, trace: str) -> None:
@@ -98,15 +98,15 @@ class TranscriptTail:
         self._answers: dict[str, tuple[str, str]] = {}
 
     def arguments(self, call: str) -> dict[str, Any] | None:
-        """What a call was given, where it is known."""
+        """Return the arguments of a call, or None if the transcript does not have them yet."""
         return self._arguments.get(call)
 
     def answer(self, call: str) -> tuple[str, str] | None:
-        """The output of a call and its error text, where they are known."""
+        """Return the output and the error text of a call, or None if it has no answer yet."""
         return self._answers.get(call)
 
     def more(self) -> bool:
-        """Read the lines that came since; True when there were any. At most `MAX_KEPT` in all."""
+        """Read the new lines; return whether there were any. Reads at most `MAX_KEPT` bytes."""
         if self._path is None:
             return False
         try:

@@ -1,7 +1,7 @@
 """The tools check_python_code and check_markdown: autopep8 and PyMarkdown, each in its own process.
 
-Both are given the text on standard input and an empty folder to stand in, because both
-would load settings, and PyMarkdown plugins, from the folder that they are started in.
+Both read the text from standard input and start in an empty folder, because both load
+settings, and PyMarkdown loads plugins, from the folder in which they are started.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tools made of others: workflows, and calls of a subagent, among them the tool `task`.
 
-In a workflow's step `$name` is the workflow's own argument of that name, as it is; `$2` in a longer
-text is the trace folder of the second step, so that `read_json_file('$2/result.json')['output']` is
-what that step found. A step is gated and checked like any call.
+In a workflow's step the value `$name` is the workflow's argument of that name, unchanged. In a
+longer text `$2` is the trace folder of the second step, so that
+`read_json_file('$2/result.json')['output']` is that step's output. Steps are gated like any call.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from akg_tui.agent.tools.run_access import NO_SUMMARY, Answer, SubagentCall
 from akg_tui.core.phases import Phase
 
 SUBAGENT = "subagent"
-"""The agent of the tool `task`, and of a user's own tools that name it."""
+"""The name of the agent behind the tool `task`, and behind users' tools that name this agent."""
 
 _ARGUMENT = re.compile(r"\$([A-Za-z_]\w*)")
 _EARLIER = re.compile(r"\$(\d+)")
 
 
 async def run_workflow(call: ToolContext, arguments: Mapping[str, Any]) -> Answer:
-    """Run the steps in order; the first that fails ends it and is its failure."""
+    """Run the steps in order. The first failure ends the workflow and is its error."""
     outputs: dict[str, Any] = {}
     foreign = False
     places: list[str] = []
@@ -47,7 +47,7 @@ async def run_workflow(call: ToolContext, arguments: Mapping[str, Any]) -> Answe
 
 
 async def run_subagent(call: ToolContext, arguments: Mapping[str, Any]) -> Answer:
-    """Let the agent that the tool names answer the call."""
+    """Run the agent that the tool names, and return its final text as data."""
     runner = call.host.agents[call.tool.agent]
     asked = SubagentCall(call.tool.agent, arguments, call.node, call.toolbox)
     result = await runner.run(asked)
@@ -74,7 +74,7 @@ async def task(
 def _given(
     step: Step, arguments: Mapping[str, Any], places: list[str], read: Callable[[str], bytes]
 ) -> dict[str, Any]:
-    """A step's arguments. What came from the model is put in as it is and not read again."""
+    """Return a step's arguments. Values from the model are inserted without resolving them."""
     own: dict[str, Any] = {}
     passed: dict[str, Any] = {}
     for name, value in step.arguments.items():

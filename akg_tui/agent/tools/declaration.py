@@ -1,7 +1,7 @@
 """The declaration of a tool: its schema, gates, validation and dispatch follow from it.
 
-Owns the type `Tool`, the decorator `tool` that makes one from a function, and the check of a
-call's arguments. Knows no particular tool and runs none.
+Owns the type `Tool`, the decorator `tool` that makes a `Tool` from a function, and the check of a
+call's arguments. Names no particular tool and runs none.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Kind = Literal["basic_tool", "domain_tool", "call_agent", "call_workflow"]
 
 
 class BadArguments(ValueError):
-    """Arguments that a tool does not take, and what it takes."""
+    """A tool does not accept a call's arguments; the message names the fault."""
 
 
 class Arg(Struct, frozen=True):
-    """What a signature says of an argument beside its type, as in `Annotated[int, Arg("…")]`.
+    """The properties of an argument beside its type, as in `Annotated[int, Arg("…")]`.
 
-    `resolve` says where `read_json_file(…)` counts in it; `schema` is a JSON schema that stands
-    in the place of the one that follows from the type.
+    `resolve` states where `read_json_file(…)` is resolved in the argument; `schema` is a JSON
+    schema that replaces the schema derived from the type.
     """
 
     description: str = ""
@@ -44,18 +44,18 @@ class Arg(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """One call of a workflow. In its arguments `$name` stands for the workflow's argument of
-    that name, and `$1` for the trace folder of the first step."""
+    """One call of a workflow. In its arguments `$name` is replaced by the workflow's argument of
+    that name, and `$1` by the trace folder of the first step."""
 
     tool: str
     arguments: dict[str, Any] = {}
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):
-    """What a tool's function is given beside its arguments.
+    """The first argument of a tool's function: access to the run and to the call.
 
-    `node` is the call's place on disk. `run_step` runs another tool, with arguments that are
-    resolved already, in a place of its own; `toolbox` gives a subagent its tools.
+    `node` is the call's folder on disk. `run_step` runs another tool with resolved arguments in a
+    node of its own; `toolbox` returns the tools for the subagent of a name.
     """
 
     tool: Tool
@@ -70,13 +70,13 @@ class ToolContext(Struct, frozen=True, kw_only=True):
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """One tool, ours or a user's.
+    """One tool, built in or from a user's file.
 
-    `parameters` is the JSON schema that a model is told; `run` takes arguments that fit it.
-    `phases` are those in which it may be called: none for a workflow, which goes by its steps.
-    `main_agent_only` keeps it from subagents that a call started: it moves the run on, asks a
-    person, or starts a subagent. `gate` is where a person's leave may be needed before it acts.
-    `needs_host` names what the engine must lend for it to be offered.
+    `parameters` is the JSON schema sent to a model; `run` takes arguments that fit this schema.
+    `phases` are the phases in which the tool may be called; a workflow has none, because its
+    steps decide. `main_agent_only` withholds a tool from subagents that a call started, because
+    the tool advances the run, asks a person or starts a subagent. `gate` is the gate at which a
+    person may have to approve the call. The tool is offered only with the host tool `needs_host`.
     """
 
     name: str
@@ -103,11 +103,11 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as a model is told about it."""
+        """The description of the tool for a request."""
         return ToolSpec(self.name, self.description, self.parameters)
 
     def how(self, argument: str) -> How:
-        """Where read_json_file(…) counts in an argument."""
+        """Return where `read_json_file(…)` is resolved in an argument."""
         return self.resolve.get(argument, "always")
 
 
@@ -119,8 +119,8 @@ def tool(kind: Kind, phases: Iterable[Phase] = (), **more: Any) -> Callable[[Act
     """Declare a function as the tool of its name; `more` are other fields of `Tool`.
 
     The function's first parameter is the `ToolContext`, the others are the tool's arguments.
-    Its docstring is what a model is told. A default of None is not told: the argument may be
-    left out.
+    The docstring is the description sent to a model. The schema omits a default of None, which
+    makes the argument optional.
     """
 
     def declared(act: Act) -> Tool:
@@ -158,7 +158,7 @@ def tool(kind: Kind, phases: Iterable[Phase] = (), **more: Any) -> Callable[[Act
 
 
 def object_schema(properties: Mapping[str, Any], required: Iterable[str]) -> dict[str, Any]:
-    """The JSON schema of an object that has these properties and no others."""
+    """Return the JSON schema of an object that has these properties and no others."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -175,7 +175,7 @@ _TYPES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: 
 
 
 def _schema(hint: Any, default: Any = inspect.Parameter.empty) -> dict[str, Any]:
-    """The JSON schema of a type; the order of its keys is part of the prompt cache's prefix."""
+    """Return the JSON schema of a type. The order of its keys affects the prompt cache's prefix."""
     arg = _arg(hint)
     if arg.schema is not None:
         return arg.schema
@@ -203,7 +203,7 @@ def _schema_of_type(bare: Any) -> dict[str, Any]:
         return {"type": "string", "enum": parts}
     if get_origin(bare) in (list, tuple):
         return {"type": "array", "items": _schema(parts[0])}
-    (only,) = parts  # of `X | None`
+    (only,) = parts  # the `X` of `X | None`
     return _schema_of_type(only)
 
 
@@ -220,7 +220,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 def checked(known: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with the defaults of those left out. Raises `BadArguments`."""
+    """Return the arguments completed by defaults. Raises `BadArguments`."""
     for name in given:
         if name not in known.properties:
             takes = ", ".join(known.properties) or "no arguments"
@@ -240,7 +240,7 @@ def checked(known: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fault_in(value: Any, schema: Mapping[str, Any], depth: int = 0) -> str | None:
-    """What is wrong with a value, as the end of a sentence that begins with its name."""
+    """Return the fault of a value as the end of a sentence that begins with its name, or None."""
     if depth > MAX_DEPTH:
         return " is nested too deeply"
     kind = schema.get("type")

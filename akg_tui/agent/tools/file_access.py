@@ -1,7 +1,7 @@
-"""File access for tools: which files of a run they may read and write, and the only way to them.
+"""File access for tools: the only way to a run's files, with its rules for reading and writing.
 
 Paths come from a model and are never trusted: no link is followed at any step, and the file that
-was checked is the file that is opened, because each step goes by descriptor. Reads regular files
+was checked is the file that is opened, because each step uses a descriptor. Reads regular files
 of the visible folders of one run; writes under `notes/` alone, by replacing whole files.
 """
 
@@ -31,19 +31,19 @@ _LAST = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Refused(Exception):
-    """A path that a tool may not use, and why; nothing was read or written."""
+    """A tool must not use a path, for the reason in the message; nothing was read or written."""
 
 
 class FileAccess:
-    """The files of one run, as far as its tools may go.
+    """The files of one run that its tools may use.
 
     Parameters
     ----------
     root
-        The run's folder. Links on the way to it are the user's own and are followed;
-        below it none is.
+        The run's folder. Links in the path to this folder are the user's own and are followed;
+        links below it are not.
     kernel
-        The name of the editable file, which is read here but never written.
+        The name of the editable file, which may be read but never written.
     """
 
     def __init__(self, root: Path, kernel: str) -> None:
@@ -51,16 +51,16 @@ class FileAccess:
         self._kernel = kernel
 
     def relative(self, path: str) -> str:
-        """The path inside the run that `path` names, by its text alone. Raises `Refused`."""
+        """Return `path` relative to the run, without touching a file. Raises `Refused`."""
         return "/".join(self._parts(path))
 
     def is_folder(self, path: str) -> bool:
-        """Say whether `path` is a folder that may be seen. Raises `Refused`."""
+        """Return whether `path`, a visible path, is a folder. Raises `Refused`."""
         with self._reach(self._parts(path)) as found:
             return stat.S_ISDIR(os.fstat(found).st_mode)
 
     def read(self, path: str, limit: int = MAX_READ) -> bytes:
-        """The bytes of a regular file of at most `limit` bytes. Raises `Refused`."""
+        """Return the bytes of a regular file of at most `limit` bytes. Raises `Refused`."""
         with self._reach(self._parts(path)) as found:
             status = os.fstat(found)
             if not stat.S_ISREG(status.st_mode):
@@ -69,8 +69,8 @@ class FileAccess:
                 raise Refused(f"{path}: has another name elsewhere (a hard link)")
             if status.st_size > limit:
                 raise Refused(f"{path}: has {status.st_size} bytes; at most {limit} are read")
-            # The descriptor stands for the very file that was looked at, whatever its name
-            # has come to mean since; it is opened only now, so no device was touched.
+            # The descriptor refers to the checked file even if its name has a new file since.
+            # The file is opened for reading only after the checks, so no device is opened.
             with open(f"/proc/self/fd/{found}", "rb") as file:  # noqa: PTH123
                 data = file.read(limit + 1)
         if len(data) > limit:
@@ -78,7 +78,7 @@ class FileAccess:
         return data
 
     def listing(self, path: str) -> list[str]:
-        """The names in a folder, folders with a slash, at most `MAX_LISTED`. Raises `Refused`."""
+        """Return at most `MAX_LISTED` names in a folder, folders with a slash. Raises `Refused`."""
         with (
             self._reach(self._parts(path)) as found,
             os.scandir(f"/proc/self/fd/{found}") as entries,
@@ -88,15 +88,15 @@ class FileAccess:
         return names if more <= 0 else [*names[:MAX_LISTED], f"… and {more} more"]
 
     def write(self, path: str, data: bytes, *, overwrite: bool = True) -> str:
-        """Make a file under `notes/` hold `data`; its path inside the run is the answer.
+        """Write `data` to a file under `notes/`, and return its path inside the run.
 
-        The file is made beside its place and moved there, so that no link and no second
-        name of an older file is ever written through.
+        The data goes to a temporary file that is then renamed, so that nothing is written
+        through a link or through a second name of an older file.
 
         Raises
         ------
         Refused
-            If the path is not under `notes/`, is no regular file, or is too much.
+            If the path is not under `notes/` or not a regular file, or the data is too large.
         """
         parts = self._parts(path)
         if parts[0] != NOTES:
@@ -114,7 +114,7 @@ class FileAccess:
         return "/".join(parts)
 
     def unused(self, stem: str, extension: str) -> str:
-        """A path under `notes/` that names no file yet: `stem.ext`, `stem-2.ext`, …"""
+        """Return a path under `notes/` that names no file yet: `stem.ext`, `stem-2.ext`, …"""
         with self._reach((NOTES,), make=True) as folder:
             for number in range(1, MAX_NOTES_FILES + 2):
                 name = f"{stem}.{extension}" if number == 1 else f"{stem}-{number}.{extension}"
@@ -125,7 +125,7 @@ class FileAccess:
         raise Refused(f"{NOTES}/ holds too many files called {stem}")
 
     def _parts(self, path: str) -> tuple[str, ...]:
-        """The steps from the run's folder to the file; a path that may not be is refused."""
+        """Return the parts of the path below the run's folder. Raises `Refused`."""
         if not path or len(path) > MAX_PATH:
             raise Refused(f"a path has 1 to {MAX_PATH} characters, not {len(path)}")
         if not path.isprintable():
@@ -135,7 +135,7 @@ class FileAccess:
             pure = self._below_root(pure, path)
         parts = pure.parts
         for part in parts:
-            # A name that only looks like a step up or a separator is meant to deceive.
+            # Unicode variants of dots and separators are refused, because they imitate a step up.
             plain = unicodedata.normalize("NFKC", part)
             if plain in {".", ".."} or "/" in plain or "\\" in plain:
                 raise Refused(f"{path}: a path may not lead upwards")
@@ -160,9 +160,9 @@ class FileAccess:
 
     @contextlib.contextmanager
     def _reach(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
-        """A descriptor of what `parts` names, that can't read or write by itself.
+        """Yield an `O_PATH` descriptor of the file or folder `parts`, which can't read or write.
 
-        With `make`, `parts` is a folder, and what is missing of it is made.
+        With `make`, `parts` is a folder, and its missing parts are created.
         """
         with contextlib.ExitStack() as stack:
             try:

@@ -1,4 +1,4 @@
-"""The tools read_file and write_file: the run's files, as far as `file_access` lets them."""
+"""The tools read_file and write_file: the run's files, within the rules of `file_access`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENCODINGS = frozenset({"utf-8", "ascii", "iso8859-1", "cp1252", "gb18030", "gbk
 
 
 def read_text(files: FileAccess, path: str) -> str:
-    """The text of a file. Raises `Refused`."""
+    """Return the UTF-8 text of a file. Raises `Refused`."""
     data = files.read(path)
     try:
         return data.decode()

@@ -1,4 +1,4 @@
-"""The tools read_kernel and edit_kernel, in the run's edit format: the only way to change it."""
+"""The tools read_kernel and edit_kernel, in the run's edit format; edits happen only here."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _THEN: Final = (
 
 
 def in_format(known: Tools, form: str, path: str) -> Tools:
-    """The tools with `read_kernel` and `edit_kernel` in the words of the edit format `form`."""
+    """Return the tools, with `read_kernel` and `edit_kernel` described for the format `form`."""
     if form == "hashline" or "edit_kernel" not in known:
         return known
     schema: dict[str, Any] = open_format(form, Tagger(b"-")).schema

@@ -1,7 +1,7 @@
-"""The tools verify_kernel and profile_kernel: a draft examined by the judge, for information.
+"""The tools verify_kernel and profile_kernel: the judge examines a draft, for information.
 
-Makes no attempt and no verdict, and nothing that a KEEP could rest on. The reference is
-always the task's own, whatever a call says it is.
+Makes no attempt and no verdict, so no KEEP can depend on it. The reference is always the
+task's own; a call that gives another reference is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from akg_tui.core.phases import Phase
 
 PROFILE_S = 600
 PROBES_A_VISIT = 8
-"""Measurements by these tools in one visit; the harness's own are not counted."""
+"""The most measurements by these tools in one visit; the harness's own are not counted."""
 
 _REFERENCE = "The reference (class Model): the task's own, as text or as task/reference.py."
 _CODE = "The code to {} (class ModelNew), as text or as the path of a .py file of this run."
@@ -33,7 +33,7 @@ Device = Annotated[int, Arg(minimum=0)]
 Folder = Annotated[str, Arg("A folder under notes/ that gets a copy of the result.")]
 Framework = Literal["torch"]
 Target = tuple[int, str, str, str]
-"""Device, backend, arch and DSL, as a call names them."""
+"""Device, backend, arch and DSL in the arguments of a call."""
 
 
 @tool("domain_tool", (Phase.EDIT, Phase.DIAGNOSE))
@@ -142,7 +142,7 @@ async def verify_then_profile(
 def _kernel(
     call: ToolContext, task_code: str, generated_code: str, cur_path: str, target: Target
 ) -> str:
-    """The text to measure, once all that the call says fits this run. Raises `Refused`."""
+    """Check the arguments against the run, and return the text to measure. Raises `Refused`."""
     task, files, probes = call.run.state.task, call.files, call.caller.probes
     device_id, *parts = target
     for name, given in zip(("backend", "arch", "dsl"), parts, strict=True):
@@ -166,7 +166,7 @@ def _kernel(
 
 
 async def _examined(probe: Awaitable[Measurement], seconds: float) -> Measurement | Answer:
-    """The measurement of a correct kernel, or the answer that tells why there is none."""
+    """Return the measurement of a correct kernel, or an error answer with the reason."""
     try:
         async with asyncio.timeout(seconds):
             found = await probe

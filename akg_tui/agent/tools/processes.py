@@ -1,7 +1,7 @@
-"""Runs one process to its end, and captures what a tool's own code logs.
+"""Runs one process to its end, and captures the log records of a tool's own code.
 
-Output and time are bounded and nothing is left behind. Log records go by context, so tools that
-run at the same time keep theirs apart.
+Output and time are bounded, and no process of the group is left running. Log records are
+separated by context variable, so tools that run at the same time each get their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ END_S = 3.0
 
 
 class Finished(Struct, frozen=True):
-    """What a process did. `code` is negative for a signal; the texts were cut to a bound."""
+    """The result of a process. `code` is negative for a signal; the texts are cut to a bound."""
 
     code: int
     stdout: str
@@ -39,12 +39,12 @@ async def run_process(
     timeout_s: float,
     limit: int = MAX_OUTPUT,
 ) -> Finished:
-    """Run `command`; of each of its streams at most `limit` bytes are kept.
+    """Run `command`, and keep at most `limit` bytes of each of its output streams.
 
     Raises
     ------
     OSError
-        If it cannot be started.
+        If the process cannot be started.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -71,7 +71,7 @@ async def run_process(
         timed_out = True
     finally:
         await asyncio.shield(_end(process))
-        # A process that left the group may still hold a pipe open: its output is not awaited.
+        # A process that left the group may keep a pipe open: the wait for its output is bounded.
         _, late = await asyncio.wait(streams, timeout=END_S)
         for task in late:
             task.cancel()
@@ -81,7 +81,7 @@ async def run_process(
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the process if it runs, and whatever is left of its group."""
+    """Terminate the process, with `END_S` seconds to exit, then kill the rest of its group."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
@@ -94,7 +94,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 async def _collect(stream: asyncio.StreamReader, kept: bytearray, limit: int) -> None:
-    """Keep the first half of the bound and the last: a flood is read and forgotten."""
+    """Keep the first and the last `limit` / 2 bytes of a stream, and discard the rest."""
     half = limit // 2
     tail = bytearray()
     while data := await stream.read(1 << 16):
@@ -131,14 +131,14 @@ MAX_SUMMARY = 800
 
 
 class Captured:
-    """The lines captured so far; bounded."""
+    """The texts captured so far, at most `MAX_LOG` characters."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._size = 0
 
     def add(self, text: str) -> None:
-        """Keep a text, as long as there is room."""
+        """Append a text, cut to the room that is left."""
         room = MAX_LOG - self._size
         if text and room > 0:
             self._lines.append(text[:room])
@@ -150,7 +150,7 @@ class Captured:
 
     @property
     def summary(self) -> str:
-        """The text, or when it is long its beginning and its end."""
+        """The text, or if it is longer than `MAX_SUMMARY` its beginning and its end."""
         text = self.text.strip()
         if len(text) <= MAX_SUMMARY:
             return text
@@ -172,7 +172,7 @@ _handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
 
 @contextlib.contextmanager
 def capture() -> Iterator[Captured]:
-    """Collect what is logged inside the block, by this task and what it awaits."""
+    """Collect warnings logged inside the block by this task and by the tasks it starts."""
     captured = Captured()
     root = logging.getLogger()
     if _handler not in root.handlers:
@@ -185,7 +185,7 @@ def capture() -> Iterator[Captured]:
 
 
 def note(text: str) -> None:
-    """Add the stderr of a process to the call that runs now, if one does."""
+    """Add a text to the capture of the current context; without a capture, discard the text."""
     captured = _current.get()
     if captured is not None:
         captured.add(text)

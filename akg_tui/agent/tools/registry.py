@@ -1,7 +1,7 @@
-"""The list of our own tools, the tools that a run offers, and which may be called in a phase.
+"""The list of our own tools, the tools that a run offers, and the tools allowed in a phase.
 
-To add a tool, write its module in this folder and name the module in `MODULES`. The list told to a
-model is the same in every phase, because another list would cost the prompt cache.
+To add a tool, write its module in this folder and name the module in `MODULES`. The list sent to
+a model is constant over the phases, because a change would invalidate the prompt cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MODULES = ("checks", "composite", "files", "kernel", "measuring", "steering", "s
 
 @functools.lru_cache(maxsize=1)
 def own_tools() -> Tools:
-    """The tools that ship with the program, by name."""
+    """Return the tools that ship with the program, by name."""
     found: Tools = {}
     for name in MODULES:
         module = import_module(f"{__package__}.{name}")
@@ -38,7 +38,7 @@ def own_tools() -> Tools:
 
 
 def task_files(folder: Path, task: Task) -> tuple[tuple[Path, str], ...]:
-    """The tool files that a task folder, or a run's copy of one, brings along."""
+    """Return the tool files of a task folder, or of a run's copy of it, as (path, text)."""
     names = (task.agent.tools,) if task.agent.tools else TOOL_FILES
     paths = [folder / name for name in names]
     return tuple((path, path.read_text("utf-8", "replace")) for path in paths if path.is_file())
@@ -46,12 +46,12 @@ def task_files(folder: Path, task: Task) -> tuple[tuple[Path, str], ...]:
 
 @functools.lru_cache(maxsize=4)
 def tools_with(files: tuple[tuple[Path, str], ...]) -> Tools:
-    """Our tools with a user's files, as (path, text), merged over them in order.
+    """Return our tools with a user's files, as (path, text), merged over them in order.
 
     Raises
     ------
     akg_tui.agent.tools.tool_files.BadTools
-        If a file cannot be used; the message names file, line and field.
+        If a file is unusable; the message names file, line and field.
     """
     found = own_tools()
     if files:
@@ -63,7 +63,7 @@ def tools_with(files: tuple[tuple[Path, str], ...]) -> Tools:
 
 
 def offered(run: Path, task: Task, host: Host) -> Tools:
-    """The tools of a run, less those that need what `host` does not lend."""
+    """Return the tools of a run, without those that need a tool or an agent missing in `host`."""
     from akg_tui.agent.tools.kernel import in_format
 
     known = for_target(tools_with(task_files(run / TASK, task)), task.target)
@@ -72,7 +72,7 @@ def offered(run: Path, task: Task, host: Host) -> Tools:
 
 
 def for_target(found: Tools, target: Target) -> Tools:
-    """The tools with the defaults of this run's target in place of a bare call's."""
+    """Return the tools with the run's target as the defaults of backend, arch and dsl."""
     own = {"backend": target.backend, "arch": target.arch, "dsl": target.dsl}
     fitted: Tools = {}
     for name, tool in found.items():
@@ -87,7 +87,7 @@ def for_target(found: Tools, target: Target) -> Tools:
 
 
 def specs_of(tools: Tools) -> tuple[ToolSpec, ...]:
-    """The tools as a model is told about them: sorted, so that the list is always the same."""
+    """Return the tools' descriptions for a request, sorted so that equal tools give equal lists."""
     return tuple(tools[name].spec for name in sorted(tools))
 
 
@@ -100,7 +100,7 @@ def _can_work(tool: Tool, known: Tools, host: Host) -> bool:
 
 
 def tools_in(phase: Phase, *, subagent: bool = False) -> list[str]:
-    """The names of our tools that may be called in `phase`, sorted; workflows go by their steps."""
+    """Return the sorted names of our tools that may be called in `phase`, without workflows."""
     return sorted(
         tool.name
         for tool in own_tools().values()
@@ -109,10 +109,10 @@ def tools_in(phase: Phase, *, subagent: bool = False) -> list[str]:
 
 
 def refused(known: Tools, tool: Tool, phase: Phase, *, subagent: bool = False) -> str | None:
-    """Why `tool` may not be called in `phase`, and which tools may; None when it may.
+    """Return why `tool` must not be called in `phase`, with the allowed tools; None if it may be.
 
-    `subagent`: the caller is one that a call started. A user's tool that starts an agent goes by
-    the phases of our own.
+    `subagent`: the caller is a subagent that a call started. A workflow is allowed where all its
+    steps are. A user's tool that starts an agent has the phases of our tool `task`.
     """
     if tool.kind == "call_workflow":
         for step in tool.steps:

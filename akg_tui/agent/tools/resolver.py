@@ -1,8 +1,8 @@
 """Expressions in tool arguments: `read_json_file('path')['key'][0]['nested']`.
 
-An argument that is one expression becomes the value itself, of its own type; one inside a
-longer text becomes text. Files come through the reader that is passed in, so this reaches
-no further than that reader does. A failure is told, never passed on as literal text.
+An argument that is one expression becomes the value itself, of its own type; an expression
+inside a longer text becomes text. Only the reader that is passed in reads files, so the
+reader's rules apply. A failed expression raises, and is never passed on as literal text.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ MAX_EXPRESSIONS = 50
 MAX_RESOLVED = 4 << 20
 
 How = Literal["always", "whole", "never"]
-"""Where expressions of an argument count: anywhere, only as the whole value, or nowhere.
+"""Where expressions in an argument are resolved: anywhere, only as the whole value, or nowhere.
 
-`whole` is for code and prose, in which something that looks like an expression is text.
+`whole` is for code and prose, which may contain the text of an expression.
 """
 
 _STRING = r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\""""
@@ -31,7 +31,7 @@ _BEGINNING = re.compile(r"read_json_file\(\s*['\"]")
 
 
 class Unresolved(Exception):
-    """An expression without a value, and why."""
+    """An expression has no value, for the reason in the message."""
 
 
 def resolve(
@@ -39,15 +39,15 @@ def resolve(
     read: Callable[[str], bytes],
     how: Callable[[str], How],
 ) -> dict[str, Any]:
-    """The arguments with every expression replaced by what it stands for.
+    """Return the arguments with every expression replaced by its value.
 
-    Texts in lists count like texts; what lies deeper is data. `how` tells of each
-    argument where expressions count.
+    Texts in a list are resolved like an argument; values nested deeper are left unchanged.
+    `how` returns for each argument where expressions are resolved.
 
     Raises
     ------
     Unresolved
-        If a file can't be read, a key is not there, or an expression is malformed.
+        If a file can't be read, a key is missing, or an expression is malformed.
     """
     reader = _Reader(read)
     return {name: _argument(name, value, reader, how(name)) for name, value in arguments.items()}
@@ -65,7 +65,7 @@ def _argument(name: str, value: Any, reader: _Reader, how: How) -> Any:
 
 
 class _Reader:
-    """Reads each file once, and no more of them than a call may need."""
+    """The JSON files of one call, each read once, for at most `MAX_EXPRESSIONS` expressions."""
 
     def __init__(self, read: Callable[[str], bytes]) -> None:
         self._read = read
@@ -109,7 +109,7 @@ def _text(text: str, reader: _Reader, how: How) -> Any:
 
 
 def _expression(text: str, at: int, reader: _Reader) -> tuple[Any, int]:
-    """The value of the expression at `at`, and where it ends."""
+    """Return the value of the expression at `at`, and the position of its end."""
     call = _CALL.match(text, at)
     if call is None:
         raise Unresolved(f"{text[at : at + 60]!r} is not read_json_file('path') and keys")
@@ -132,7 +132,7 @@ def _literal(text: str) -> Any:
 
 
 def _step(value: Any, key: str | int, said: str) -> Any:
-    # A tool's output is a text that may hold JSON: its keys are reached like any other.
+    # A tool's output is a text that may contain JSON, whose keys an expression may name too.
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -1,4 +1,4 @@
-"""What a tool call may use of its run, on whose behalf it is made, and what it answers.
+"""The access of a tool call to its run, the caller of the call, and its answer.
 
 Owns the protocols between the tools and the engine, and one visit's session with the kernel.
 The run changes only through commands that core accepts; the kernel only through hashline.
@@ -21,11 +21,11 @@ from akg_tui.hashline import Document, Tagger
 from akg_tui.hashline.formats import Refusal, open_reader
 
 NO_SUMMARY = "(no summary)"
-"""The output of a call whose subagent ended without a text."""
+"""The output of a call if its subagent ended without a text."""
 
 
 class RunAccess(Protocol):
-    """A run, as tools see it."""
+    """The part of a run that tools may use."""
 
     @property
     def state(self) -> RunState: ...
@@ -43,22 +43,22 @@ class RunAccess(Protocol):
     def kernel(self, blob: str) -> str: ...
 
     def keep_text(self, text: str) -> str:
-        """Store kernel text durably; the blob id is the answer."""
+        """Store kernel text durably, and return its blob id."""
         ...
 
     async def measure(
         self, kernel: str, *, timed: bool, samples: int = 0, warmups: int = 0
     ) -> Measurement:
-        """Examine a kernel by the judge against the reference, for information only.
+        """Let the judge compare a kernel with the reference, for information only.
 
-        `samples` bounds the timed samples (0: the judge's own choice), `warmups` is how
-        many untimed calls come first. Nothing is journaled and nothing follows from it.
+        `samples` bounds the timed samples (0: the judge's own choice), `warmups` is the number
+        of untimed calls before them. Nothing is journaled, and no decision depends on it.
         """
         ...
 
 
 class Toolbox(Protocol):
-    """The tools that a conversation is offered, and what executes their calls."""
+    """The tools offered in a conversation, and the executor of their calls."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]: ...
@@ -67,10 +67,10 @@ class Toolbox(Protocol):
 
 
 class SubagentCall(Struct, frozen=True):
-    """A call of a tool of type `call_agent`, which a subagent is to answer.
+    """A call of a tool of type `call_agent`, which a subagent must answer.
 
-    `toolbox(subagent)` gives the tools for the subagent of that name; `node` is the call's
-    place on disk, and the subagent's too.
+    `toolbox(subagent)` returns the tools for the subagent of that name; `node` is the folder on
+    disk of the call and of the subagent.
     """
 
     agent: str
@@ -80,25 +80,25 @@ class SubagentCall(Struct, frozen=True):
 
 
 class SubagentRunner(Protocol):
-    """Runs a subagent to its end in a conversation of its own; only its last text comes back."""
+    """An object that runs subagents, each in a conversation of its own."""
 
     async def run(self, call: SubagentCall) -> ToolResult:
-        """The agent's final text, or why there is none."""
+        """Run a subagent to its end, and return its final text or the reason of its failure."""
         ...
 
 
 @dataclass
 class Probes:
-    """Measurements made by tools in one visit, by the agent and its subagents together."""
+    """The number of measurements by tools in one visit, of the agent and its subagents together."""
 
     made: int = 0
 
 
 class Caller(Struct, frozen=True):
-    """Whose tool calls these are: the run's own agent's, or a subagent's.
+    """The caller of tools: the run's own agent, or a subagent.
 
     `source` is the subagent's name in the journal, `place` the folder of its trace.
-    `restricted`: a tool call started the subagent, so it has no tool that is `main_agent_only`.
+    `restricted`: a tool call started the subagent, so its tools exclude `main_agent_only` ones.
     """
 
     source: str = ""
@@ -108,18 +108,18 @@ class Caller(Struct, frozen=True):
 
 
 HostTool = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
-"""A tool whose work belongs to the host of the agent, not to the agent."""
+"""A tool whose work is done by the engine that hosts the agent."""
 
 
 class Host(Struct, frozen=True):
-    """What the engine lends to the tools. A tool that needs what is not lent is not offered."""
+    """The engine's functions for tools. A tool that needs a missing function is not offered."""
 
     tools: Mapping[str, HostTool] = {}
     agents: Mapping[str, SubagentRunner] = {}
 
 
 class Answer(Struct, frozen=True):
-    """A result, and whether its text came from elsewhere: a file, a process, a kernel."""
+    """A result. `foreign`: its text comes from a file, a process or a kernel."""
 
     result: ToolResult
     foreign: bool = False
@@ -134,7 +134,7 @@ class Answer(Struct, frozen=True):
 
 
 class KernelSession:
-    """The kernel during one visit, in the run's edit format: remembers what the agent was shown."""
+    """The kernel during one visit, in the run's edit format, with a record of the lines shown."""
 
     def __init__(self, run: RunAccess) -> None:
         self._run = run
@@ -147,11 +147,11 @@ class KernelSession:
         return Document.from_text(text, path=path, revision=state.next_attempt - 1)
 
     def show(self) -> str:
-        """The kernel as it stands; what is shown may be edited."""
+        """Return the current kernel for the agent, and record its lines as shown."""
         return self._reader.render(self._document())
 
     def recall(self) -> Document:
-        """The kernel as it stands, which the agent was shown whole before: it may be edited."""
+        """Return the current kernel, and record it as shown, because an older message has it."""
         document = self._document()
         self._reader.assume_shown(document)
         return document
@@ -161,7 +161,7 @@ class KernelSession:
         return self._document().sha256
 
     def edit(self, arguments: Mapping[str, Any], note: str) -> Answer:
-        """Propose to the format, then to core, and only then is it the agent's newest."""
+        """Check an edit by the format, send it to core, and accept it if core does."""
         proposed = self._reader.propose(self._document(), arguments)
         if isinstance(proposed, Refusal):
             return Answer.error(proposed.message)

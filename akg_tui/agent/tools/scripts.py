@@ -1,7 +1,7 @@
-"""The tool execute_script: a script of `notes/`, in a confined process, where it is allowed to run.
+"""The tool execute_script: runs a script of `notes/` in a confined process, if it is allowed.
 
 A script is denied unless the task, a person or a rule of the run allows it. The text is read once,
-kept in the call's trace and run from there, so that the text asked about is the text that runs.
+written into the call's trace and run from there, so that the approved text is the text that runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOBODY_ASKED = (
 
 
 class Script(Struct, frozen=True):
-    """A script that wants to run: exactly this text is what runs when it may.
+    """A script of a call; exactly this text runs if it is allowed.
 
     `interpreter` is one of `core.approval_rules.INTERPRETERS`, `source` the subagent that calls.
     """
@@ -53,14 +53,14 @@ class Script(Struct, frozen=True):
 
     @property
     def told(self) -> str:
-        """What a person is shown before they let it run."""
+        """The text for the person who approves the script: the command line and the script."""
         return f"{shlex.join([self.path, *self.args])}\n{self.text}"
 
     @property
     def sha256(self) -> str:
-        """A digest of the text, its arguments and what runs it, for an answer that is remembered.
+        """A digest of the text, its arguments and its interpreter, as the key of an approval.
 
-        The same text is another program to another interpreter.
+        The interpreter is included because one text is a different program for each.
         """
         told = "\0".join((self.interpreter, self.text, *self.args))
         return hashlib.sha256(told.encode("utf-8", "replace")).hexdigest()
@@ -145,11 +145,11 @@ def _folder(call: ToolContext, wanted: str) -> Path:
 
 
 def script_refusal(run: RunAccess, script: Script, gate: Gate = Gate.SCRIPT) -> str:
-    """Why the script may not run now; "" when it may.
+    """Return why the script must not run now; "" if it may.
 
-    Where the gate is set and no person has answered for this script, a rule of the run lets it
-    pass, or a person is asked and the visit ends; approved, the same call made again passes.
-    Without the gate the task allows scripts, or a rule does, or they are refused.
+    If the gate is set and no person has answered for this script, a rule of the run approves it,
+    or a person is asked and the visit ends; after an approval, the repeated call is allowed.
+    Without the gate, the script is refused unless the task or a rule allows it.
     """
     gated = gate in run.state.gates
     if not gated and run.state.task.agent.allow_script:

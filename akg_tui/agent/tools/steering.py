@@ -1,8 +1,8 @@
 """The tools by which the agent steers its run: plan, diagnosis, questions, finish, report, search.
 
-Each sends a command to core, or looks something up. Nothing here waits: a question that waits for
-a person ends the turn, core holds the phase (overlay WAIT_USER), and the next visit is told the
-answer; so a question outlives the process that asked it.
+Each sends a command to core, or looks up a text. No tool waits: a question to a person ends the
+turn, core holds the phase (overlay WAIT_USER), and the next visit's prompt contains the answer.
+An open question therefore survives a restart of the process.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def ask_user(
 
 
 def answered(question: Question) -> str:
-    """What became of a question, in a sentence for the agent."""
+    """Return the outcome of a question in a clause for the agent."""
     match question.source:
         case "user":
             return f"the person answered: {one_line(question.answer or '', WIDTH)}"

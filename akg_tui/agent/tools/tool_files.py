@@ -1,7 +1,7 @@
-"""A user's tool files: YAML read into the same declarations as our own tools, and merged over them.
+"""A user's tool files: YAML read into declarations like those of our tools, and merged over them.
 
-Owns the shape of these files and the place (file, line, field) of whatever is wrong in one. It
-cannot add a function: a tool of ours is told in other words, workflows and subagents are new.
+Owns the shape of these files and the position (file, line, field) of a fault. A file cannot add a
+function: it can reword our own tools, and add workflows and subagents.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RESOLVE = "resolve"
 
 
 def _declaration(plain: Mapping[str, Any], known: Tools) -> Tool:
-    """A tool from the plain values of a file; one of our own keeps what runs and gates it."""
+    """Return a tool from the values of a file; a tool of ours keeps its function and its gates."""
     function = plain["function"]
     name, kind = function["name"], plain["type"]
     declared = function["parameters"].get("properties", {})
@@ -33,7 +33,7 @@ def _declaration(plain: Mapping[str, Any], known: Tools) -> Tool:
         for argument, schema in declared.items()
     }
     if ours is not None and ours.name == "edit_kernel" and "ops" in properties:
-        properties["ops"] = ours.properties["ops"]  # its items are hashline's to describe
+        properties["ops"] = ours.properties["ops"]  # the schema of the items is hashline's
     told: dict[str, Any] = {
         "description": " ".join(function["description"].split()),
         "parameters": object_schema(properties, function["parameters"].get("required", ())),
@@ -59,7 +59,7 @@ class _Shape(BaseModel):
 
 
 class Property(_Shape):
-    """One argument, in the words of JSON Schema, and where expressions count in it."""
+    """One argument in JSON Schema; `resolve` states where its expressions are resolved."""
 
     type: Type
     description: str = ""
@@ -116,13 +116,13 @@ class ToolEntry(_Shape):
 
 
 class ToolsFile(_Shape):
-    """A whole file."""
+    """The content of one tool file."""
 
     tools: Annotated[dict[Name, ToolEntry], Field(max_length=MAX_TOOLS)]
 
 
 def merged(known: Tools, path: Path, text: str) -> Tools:
-    """`known` with the definitions of a file over it. Raises `BadTools`."""
+    """Return `known` with the definitions of a file merged over it. Raises `BadTools`."""
     root = _composed(path, text)
 
     def bad(message: str, *where: str | int) -> BadTools:
@@ -155,7 +155,7 @@ def merged(known: Tools, path: Path, text: str) -> Tools:
 
 
 def _check_tool(new: Tool, known: Tools, bad: Callable[..., BadTools]) -> None:
-    """A tool that is a function of ours takes what the function takes, and no more."""
+    """Check defaults, and that a reworded tool of ours keeps its function's arguments."""
     old, here = known.get(new.name), ("tools", new.name)
     arguments = (*here, "function", "parameters", "properties")
     if old is not None and old.kind != new.kind:
@@ -185,7 +185,7 @@ def _check_tool(new: Tool, known: Tools, bad: Callable[..., BadTools]) -> None:
 
 
 def _composed(path: Path, text: str) -> yaml.Node | None:
-    """The file as nodes, which know their lines; aliases are counted, not unfolded."""
+    """Return the file as YAML nodes, which have line numbers. Raises `BadTools`."""
     try:
         root = yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -202,7 +202,7 @@ MAX_NODES = 20_000
 
 
 def _check_size(path: Path, root: yaml.Node | None) -> None:
-    """Refuse a file whose aliases would unfold to more than anybody has written."""
+    """Refuse a key given twice, and more than `MAX_NODES` values, counting aliases unfolded."""
     left = MAX_NODES
     stack = [root] if root is not None else []
     while stack:
@@ -222,7 +222,7 @@ def _check_size(path: Path, root: yaml.Node | None) -> None:
 
 
 def _line(root: yaml.Node | None, where: tuple[str | int, ...]) -> int:
-    """The line, from 1, of a field, or of the nearest part around it that there is."""
+    """Return the line, from 1, of a field, or of its nearest enclosing part that exists."""
     line = 1
     node = root
     for part in where:

@@ -1,7 +1,7 @@
-"""The edit formats a model may be given, each behind the same small interface.
+"""The edit formats that a model may use, all with one small interface.
 
-Hashline is the one that can't change the wrong line; the others are here for models that
-were trained on them, and to be measured against it.
+Hashline cannot change a wrong line. The other formats exist for models that were trained on
+them, and for comparison with hashline.
 """
 
 from akg_tui.hashline.formats.apply_patch import apply_patch_spans
@@ -22,12 +22,12 @@ FORMATS = ("hashline", "str_replace", "str_replace lines", "apply_patch", "unifi
 
 
 def open_format(name: str, tagger: Tagger) -> EditFormat:
-    """A format for one reader of one file.
+    """Return a format for one reader of one file.
 
     Raises
     ------
     ValueError
-        If there is no format of that name.
+        If `name` is not in `FORMATS`.
     """
     match name:
         case "hashline":
@@ -44,7 +44,7 @@ def open_format(name: str, tagger: Tagger) -> EditFormat:
 
 
 def open_reader(name: str, tagger: Tagger) -> EditReader:
-    """A format for one reader of a file that others change too. Raises as `open_format`."""
+    """Return a format for one reader of a file that others change too. Raises `ValueError`."""
     return Hashline(tagger) if name == "hashline" else Guarded(open_format(name, tagger))
 
 

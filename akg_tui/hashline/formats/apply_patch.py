@@ -1,8 +1,8 @@
 """The patch envelope of Codex, for one file: context and changed lines without numbers.
 
-Follows the published matching rules: each chunk goes to the first place at or after the chunk
-before it where its old lines stand exactly, else without trailing blanks, else without blanks at
-either end, else with typographic characters replaced by ASCII.
+Follows the published matching rules: a chunk applies at the first place after the previous chunk
+where its old lines match exactly, else without trailing blanks, else without blanks at either
+end, else with typographic characters replaced by ASCII.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Chunk:
 
 
 def apply_patch_spans(document: Document, patch: str) -> list[Span]:
-    """Where a patch changes the document; only ``Update File`` of this file is taken.
+    """Return the spans of a patch that has ``Update File`` of this document, and nothing else.
 
     Raises `BadPatch`.
     """
@@ -101,7 +101,7 @@ def _spans(lines: Sequence[str], chunks: Sequence[_Chunk]) -> list[Span]:
 
 
 def _seek(lines: Sequence[str], wanted: Sequence[str], first: int) -> int | None:
-    """The first place from `first` on, by the strictest reading that has one."""
+    """Return the first match from `first` on, in the strictest of `_READINGS` that has one."""
     for reading in _READINGS:
         block = [reading(line) for line in wanted]
         have = [reading(line) for line in lines]

@@ -1,7 +1,7 @@
-"""The interface of an edit format: a way to show a file, and a way to say a change to it.
+"""The interface of an edit format: the rendering of a file, and the description of an edit.
 
-Owns what the formats share: reading of plain arguments, application of a patch, and the rule that
-a file can be edited only in the state in which its reader was shown it.
+Owns the common parts of the formats: the parsing of plain arguments, the application of a patch,
+and the rule that only the shown state of a file can be edited.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from akg_tui.hashline.splice import Span, Unwritable, splice
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """No edit was made; the message is for its writer."""
+    """The refusal of an edit; the message is for the writer of the edit."""
 
     message: str
 
@@ -27,23 +27,23 @@ class EditFormat(Protocol):
 
     @property
     def schema(self) -> dict[str, object]:
-        """JSON schema of the call's arguments."""
+        """The JSON schema of the call's arguments."""
         ...
 
     def render(self, document: Document) -> str:
-        """The file as the reader is shown it."""
+        """Return the file in the form for its reader."""
         ...
 
     def apply(self, document: Document, call: Mapping[str, object]) -> Document | Refusal:
-        """The next revision, `document` being the file as it stands now."""
+        """Apply a call to the current file `document`, and return the next revision."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """An edit that may be made: the next revision, and lines added and removed.
+    """A checked edit: the next revision, and the numbers of lines added and removed.
 
-    `accept` makes it the reader's newest revision; the answer is for its writer.
+    `accept` records the reader's newest revision, and returns the answer for the reader.
     """
 
     document: Document
@@ -53,29 +53,29 @@ class Proposed:
 
 
 class EditReader(Protocol):
-    """A format as a run uses it: it records what its reader was shown, and proposes an edit."""
+    """The form of a format that a run uses: it records the shown file, and proposes edits."""
 
     def render(self, document: Document) -> str:
-        """The file as the reader is shown it now."""
+        """Return the current file in the form for its reader, and record it as shown."""
         ...
 
     def assume_shown(self, document: Document) -> None:
-        """Record that the reader was shown this document, whole, by other means."""
+        """Record the whole document as shown, without rendering it."""
         ...
 
     def propose(self, document: Document, call: Mapping[str, object]) -> Proposed | Refusal:
-        """The edit of a call, `document` being the file as it stands now."""
+        """Return the edit that a call makes of the current file `document`, or its refusal."""
         ...
 
 
 def text_argument(call: Mapping[str, object], name: str) -> str | Refusal:
-    """A string argument of a call, or why it is none."""
+    """Return a string argument of a call, or a refusal if it is not a string."""
     value = call.get(name)
     return value if isinstance(value, str) else Refusal(f"{name}: a string is needed")
 
 
 def object_schema(**properties: Mapping[str, object]) -> dict[str, object]:
-    """JSON schema of an object whose properties are all required."""
+    """Return the JSON schema of an object whose properties are all required."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -85,7 +85,7 @@ def object_schema(**properties: Mapping[str, object]) -> dict[str, object]:
 
 
 class BadPatch(ValueError):
-    """The text is no patch in this form, or a part of it fits nowhere in the file."""
+    """The text is not a patch of this form, or a part of the patch fits nowhere in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class PatchFormat:
     argument : str
         Name of the call's only argument.
     spans : callable
-        Places a patch in a document; raises `BadPatch`.
+        Returns the spans of a document that a patch changes; raises `BadPatch`.
     """
 
     argument: str
@@ -121,7 +121,7 @@ class PatchFormat:
 
 
 class Guarded:
-    """An `EditFormat` as an `EditReader`: it refuses a file that its reader was not shown."""
+    """An `EditReader` made of an `EditFormat`: it refuses edits of a file that was not shown."""
 
     def __init__(self, form: EditFormat) -> None:
         self._form = form
@@ -155,7 +155,7 @@ class Guarded:
 
 
 def _line_counts(before: Document, after: Document) -> tuple[int, int]:
-    """Lines added and lines removed."""
+    """Return the numbers of lines added and removed."""
     codes = SequenceMatcher(None, before.lines, after.lines, autojunk=False).get_opcodes()
     changed = [code for code in codes if code[0] != "equal"]
     return sum(j2 - j1 for *_, j1, j2 in changed), sum(i2 - i1 for _, i1, i2, *_ in changed)

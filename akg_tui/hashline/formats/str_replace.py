@@ -1,4 +1,4 @@
-"""Search and replace: the old text, which must stand in the file exactly once, and the new."""
+"""Search and replace: the old text must occur in the file exactly once."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from akg_tui.hashline.formats.contract import Refusal, object_schema, text_argum
 
 @dataclass(frozen=True)
 class StrReplace:
-    """Exact and unique, or refused.
+    """The replacement of a text that occurs exactly once; any other text is refused.
 
     Attributes
     ----------
     whole_lines : bool
         The old text must begin and end where lines do, so that ``x`` is not found
-        inside ``x_new``, nor a line inside the same line indented.
+        inside ``x_new``, nor a line inside an indented copy of the line.
     """
 
     whole_lines: bool = False

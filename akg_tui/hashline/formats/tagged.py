@@ -13,7 +13,7 @@ from akg_tui.hashline.tags import Tagger
 
 
 class Hashline:
-    """An `EditSession` for each reader. Implements `EditFormat` and `EditReader`."""
+    """The hashline format for one reader, in an `EditSession`: `EditFormat` and `EditReader`."""
 
     def __init__(self, tagger: Tagger) -> None:
         self._tagger = tagger

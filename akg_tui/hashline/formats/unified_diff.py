@@ -1,4 +1,4 @@
-"""The unified diff, applied as patch(1) does: near the line it names, with a little fuzz."""
+"""The unified diff, applied like patch(1): near the named line, with up to two lines of fuzz."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _HunkRows:
     rows: list[tuple[str, str]] = field(default_factory=list)
 
     def context(self) -> tuple[int, int]:
-        """Unchanged rows at the top and at the bottom."""
+        """Return the numbers of context rows at the top and at the bottom."""
         signs = [sign for sign, _ in self.rows]
         top = next((i for i, sign in enumerate(signs) if sign != " "), len(signs))
         bottom = next((i for i, sign in enumerate(reversed(signs)) if sign != " "), 0)
@@ -29,7 +29,7 @@ class _HunkRows:
 
 
 def unified_diff_spans(document: Document, diff: str) -> list[Span]:
-    """Where a unified diff changes the document. Raises `BadPatch`."""
+    """Return the spans of the document that a unified diff changes. Raises `BadPatch`."""
     spans: list[Span] = []
     offset = done = 0
     for hunk in _parse(diff):
@@ -47,7 +47,7 @@ def unified_diff_spans(document: Document, diff: str) -> list[Span]:
 def _find(
     lines: Sequence[str], hunk: _HunkRows, expected: int, done: int
 ) -> tuple[int, list[tuple[str, str]]] | None:
-    """The nearest place that fits, with as little fuzz as it takes."""
+    """Return the nearest place that fits with the least fuzz, and the rows without the fuzz."""
     top, bottom = hunk.context()
     for fuzz in range(_FUZZ + 1):
         skip, drop = min(fuzz, top), min(fuzz, bottom)
@@ -80,7 +80,7 @@ def _parse(diff: str) -> list[_HunkRows]:
 
 
 def _changes(rows: Sequence[tuple[str, str]], at: int, index: int) -> list[Span]:
-    """The runs of removed and added rows of a hunk that was found at `at`."""
+    """Return a span for each run of removed and added rows of a hunk that was found at `at`."""
     spans: list[Span] = []
     start, removed, added = at, 0, list[str]()
     for sign, text in (*rows, (" ", "")):
