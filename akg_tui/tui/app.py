@@ -315,7 +315,7 @@ class WorkbenchApp(GuardedApp, Inked):
             self.attention.look(self._deck.asks(live), focused=self.app_focus)
 
     def steer(self, command: RunCommand, told: str) -> bool:
-        """Send a command; say `told`, or why it was refused. Return True if it was accepted."""
+        """Send a command; show `told`, or why it was refused. Return True if it was accepted."""
         from akg_tui.store.errors import StoreError
 
         if self._handle is None or self._released:
@@ -370,7 +370,7 @@ class WorkbenchApp(GuardedApp, Inked):
     ) -> bool:
         try:
             return await super().run_action(action, default_namespace, namespaces)
-        except Exception as error:  # noqa: BLE001 - told to the person, and kept
+        except Exception as error:  # noqa: BLE001 - shown to the person, and stored
             self.report_fault(error)
             return True
 

@@ -181,7 +181,7 @@ class Appearance:
             self.read_settings_again()
 
     def read_settings_again(self, told: str = "") -> None:
-        """Apply the person's files again; say `told`, else the faults, else that it was done."""
+        """Apply the person's files again; show `told`, else the faults, else that it was done."""
         self._files = files_signature()
         before, self.wanted = self.wanted, preferences(self.wanted.options)
         faults = [*self.wanted.faults, *self._read_themes()]

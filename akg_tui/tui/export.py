@@ -55,7 +55,7 @@ def words_of(pane: Widget, what: str, snapshot: RunSnapshot | None) -> str:
 
 
 def _of_kernel(what: str, snapshot: RunSnapshot) -> str | None:
-    """Return the kernel, the best one or lines by number; None if `what` names none of them."""
+    """Return the kernel, the best one or lines by number; None for any other `what`."""
     if what == "kernel":
         return snapshot.kernel(snapshot.state.work_blob)
     if what == "best":
@@ -154,7 +154,7 @@ def write(folder: Path, name: str, suffix: str, content: str) -> Path:
 
 
 async def report(run: Path, name: str, say: Callable[[str], None]) -> None:
-    """Make the report of a run in a process of its own; say its path, or why there is none.
+    """Make the report of a run in a process of its own; show its path, or the fault.
 
     Drawing a report takes seconds, which would block the screens.
     """

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def why_at_once(state: RunState) -> str:
-    """Return why a run in this state would end at once; "" if it would go on."""
+    """Return the reasons why a run in this state would end at once; "" if it would go on."""
     stops = stop_reasons(state, time.time())
-    # A raised limit makes the run plan anew, so an empty queue is only a reason if alone.
+    # A raised limit makes the run plan again, so an empty queue is only a reason if alone.
     told = [each for each in stops if each != QUEUE_EXHAUSTED] or stops
     return "; ".join(retold(one_line(each)) for each in told)
 

@@ -23,7 +23,7 @@ HELD = 200_000  # more objects than a start creates
 
 
 def hold() -> None:
-    """Prevent collections until `Sweeper.settle`: what a start imports is not garbage, and
+    """Prevent collections until `Sweeper.settle`: imported code is not garbage, and
     collections then take a tenth of the time to the first frame.
     """
     gc.set_threshold(HELD)
@@ -43,7 +43,7 @@ class Sweeper:
         sys.setswitchinterval(TURN_S)
 
     def run_left(self) -> None:
-        """Plan a full collection for the next rest, because much of what was frozen is garbage now.
+        """Plan a full collection for the next rest, because many frozen objects are garbage now.
         That collection takes a tenth of a second; the surviving objects are frozen again.
         """
         self._left = True

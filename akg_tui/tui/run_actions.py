@@ -138,14 +138,14 @@ class RunActions:
         self._workbench.steer(cmd.Stop(), told)
 
     def action_report(self) -> None:
-        """Write the report of the run so far, and say its path."""
+        """Write the report of the run so far, and show its path."""
         if (handle := self._run()) is not None:
             run = Path(handle.path)
             work = export.report(run, one_line(run.name), self._workbench.say)
             self._app.run_worker(work, name="report", group="report", exclusive=True)
 
     def _run(self) -> RunHandle | None:
-        """Return the open run; if there is none, say so."""
+        """Return the open run; if there is none, show a message."""
         handle = self._workbench.handle
         if handle is None:
             self._workbench.say(tr("no run is open here"))

@@ -235,5 +235,5 @@ class GuardedApp(AppInternals[int]):
             self.run_worker(self.end_run(), name=f"ended by {by.name}", exit_on_error=False)
 
     async def end_run(self) -> None:
-        """Close what is open, then exit."""
+        """Close the open run, if any, then exit."""
         raise NotImplementedError

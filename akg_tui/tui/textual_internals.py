@@ -158,7 +158,7 @@ class AppInternals(App[T]):
     async def _refresh_css_in_parts(self) -> None:
         """Do Textual's `refresh_css` in parts; between parts keys are read and nothing is painted.
 
-        Textual's own version misses the app's own node and the screens below a modal screen.
+        Textual's own version misses a modal screen of the system, such as the command palette.
         """
         with self.batch_update():
             self.stylesheet.set_variables(self.get_css_variables())

@@ -279,8 +279,8 @@ class AsciiOnly(LineFilter):
 
 
 class NoColour(LineFilter):
-    """Removes colours (https://no-color.org). A background that stands out becomes reverse video;
-    weight, slant and underline stay.
+    """Removes colours (https://no-color.org). A background that differs clearly becomes reverse
+    video; weight, slant and underline stay.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:

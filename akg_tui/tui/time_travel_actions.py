@@ -53,7 +53,7 @@ class TimeTravel:
         return self.place is not None and self.place.cursor is not None
 
     def _deck_in_front(self) -> Deck | None:
-        """Return the deck; if it is not in front, say that the key belongs to the deck."""
+        """Return the deck; if it is not in front, show that the key belongs to it."""
         none = self._workbench.handle is None
         deck = None if none else self._deck()
         if deck is None:
@@ -142,9 +142,7 @@ class TimeTravel:
         best = now.state.best.attempt if now.state.best else 0
         left = best if best != right else max(0, right - 1)
         sides = min(left, right), max(left, right, 1)
-        self._app.push_screen(
-            Rounds(now, *sides, texts=deck.texts)
-        )  # `Texts` of the deck, whose kernels are split already
+        self._app.push_screen(Rounds(now, *sides, texts=deck.texts))  # kernels split already
 
     def action_undo(self) -> None:
         """Undo the last KEEP, after a question."""

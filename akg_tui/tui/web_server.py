@@ -62,7 +62,7 @@ class _Page(Server):
         )
 
     async def on_startup(self, app: web.Application) -> None:
-        """Print nothing: `serve` has already passed the address to `tell`."""
+        """Print nothing: `serve` passes the address to `tell`."""
 
 
 async def application(targets: Sequence[Target], port: int, token: str) -> web.Application:

@@ -39,7 +39,7 @@ class EvalPane(Painted[RunSnapshot | None], Pane, can_focus=True):
     def paint(self, view: RunSnapshot | None, width: int, height: int) -> Sequence[Line]:
         if view is None:
             return ()
-        # The history holds the estimates of now, not those known at that moment of the past.
+        # The history holds the current estimates, not those of that moment of the past.
         unknown = view.past is not None and view.state.running is not None
         seen = EstimateHistory() if unknown else self.narrowing
         return eval_rows(view.state, seen, view.now, width, height)

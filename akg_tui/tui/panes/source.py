@@ -52,8 +52,7 @@ class SourcePane(LineView, Pane):
         self._texts = texts
         self._shown: tuple[str, str] | None = None
         self._blamed: OrderedDict[tuple[Version, ...], tuple[int, ...]] = OrderedDict()
-        """The version that wrote each line, of the kernels shown last: a return from the past needs
-        no new comparison."""
+        """The authors of lines, of the kernels shown last: a return from the past is immediate."""
         self._changed = (0, 0)
         self._changes: tuple[int, ...] = ()
         self._placed = 0
