@@ -1,1 +1,1 @@
-"""The workbench: what a person sees of a run, and the keys they steer it with."""
+"""The workbench: the screens that show a run, and the keys that steer it."""

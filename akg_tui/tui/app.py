@@ -1,7 +1,7 @@
 """The workbench app: opens a run, runs it as a task, closes it; carries out commands and keys.
 
-Holds no state of the run: the screens pull it on a clock. Before the first frame only Textual is
-imported, so that the first frame comes early.
+Holds no state of the run: the screens pull it on a clock. Only Textual is imported before the
+first frame, so that the frame comes early.
 """
 
 from __future__ import annotations
@@ -68,24 +68,24 @@ def _palette() -> type[Provider]:
 
 
 class WorkbenchApp(GuardedApp, Inked):
-    """Returns 0; 2 when the run could not be opened, broke, or ended without having done its job.
+    """Exits with 0; with 2 if the run could not be opened, broke, or ended without success.
 
     Parameters
     ----------
     open_run : callable, optional
-        Gives the run. Awaited once the first frame is on screen. Without it the runs below
+        Returns the run. Awaited after the first frame is on screen. Without it the runs below
         `browse` are listed, to choose from.
     browse : Path, optional
         A folder with runs below it.
     past : bool
-        Open the run's past at once.
+        Open the past of the run at once.
     theme : str, optional
-        Name of a theme, over what is preferred; the default one where it is unknown.
+        Name of a theme; it overrides the preferred theme. An unknown name selects the default.
     wanted : Preferences, optional
-        How the workbench should look and which keys it has; read from the environment and the
-        person's files where it is None.
+        Look and keys of the workbench. If None, they are read from the environment and the
+        person's files.
     clock : callable
-        Seconds since the epoch.
+        Returns seconds since the epoch.
     """
 
     CSS_PATH = "styles/app.tcss"
@@ -114,15 +114,15 @@ class WorkbenchApp(GuardedApp, Inked):
         self._offer_actions(self.appearance)
         self.chords = Chords()
         self.answerable: Ident | None = None
-        """What could be answered when the last key was pressed that went to no dialog and went
-        on with no chord: a key that counts as typing had not counted yet.
+        """The question that could be answered at the last key press outside dialogs and chords.
+        The value is taken before that key counts as typing.
         """
         self.vouched: Ident | None = None
-        """While a command is carried out by its name or its chord: what was answerable when its
-        line, the palette or the chord was begun.
+        """The value of `answerable` while a command runs that was called by name or by chord: the
+        question that could be answered before the line, the palette or the chord was begun.
         """
         self.typing = False
-        """Whether the last key may be part of something written."""
+        """Whether the last key may be part of a text."""
         self._open_run = open_run
         self._browse = browse
         self._past_first = past
@@ -137,7 +137,7 @@ class WorkbenchApp(GuardedApp, Inked):
         self.notices = Notices()
 
     def _offer_actions(self, *owners: object) -> None:
-        """Let Textual find the `action_*` methods of each owner on the app."""
+        """Bind the `action_*` methods of each owner to the app, where Textual finds them."""
         for owner in owners:
             for name in dir(owner):
                 if name.startswith("action_"):
@@ -188,7 +188,7 @@ class WorkbenchApp(GuardedApp, Inked):
         self._tell_faults()
 
     def _settle(self) -> None:
-        """The screen stands: what is in memory now stays there."""
+        """Freeze the objects alive now, so that the garbage collector skips them."""
         if not self.is_headless:
             self._sweeper.settle()
 
@@ -242,28 +242,28 @@ class WorkbenchApp(GuardedApp, Inked):
             self.pull_now()
 
     def snapshot(self) -> RunSnapshot:
-        """The run as it is now; as it was, while the person looks at the past."""
+        """Return the current run, or the past run while the person looks at the past."""
         from akg_tui.view.controls.time_travel import past_snapshot
 
         now, place = self.snapshot_now(), self.time_travel.place
         return past_snapshot(now, place) if place is not None and self.in_past else now
 
     def snapshot_now(self) -> RunSnapshot:
-        """The run as it is now, wherever the person looks."""
+        """Return the current run, even while the person looks at the past."""
         from akg_tui.view.run_snapshot import snapshot_of
 
         assert self._handle is not None
         return snapshot_of(self._handle, self.wall_clock(), self._trouble)
 
     def _only_watched(self) -> bool:
-        """Whether somebody else works on the run, or nobody does."""
+        """Return whether the run is followed only: another process, or none, works on it."""
         from akg_tui.engine.follower import Followed
 
         return isinstance(self._handle, Followed)
 
     @property
     def handle(self) -> RunHandle | None:
-        """The open run; None where there is none, or it is being closed."""
+        """The open run; None if there is none, or while it is closed."""
         return None if self._released else self._handle
 
     @property
@@ -275,17 +275,17 @@ class WorkbenchApp(GuardedApp, Inked):
         return self._deck if self.screen is self._deck else None
 
     def _run_screens(self) -> list[RunScreen]:
-        """The screens that show runs, the topmost first."""
+        """Return the screens that show runs, the topmost first."""
         from akg_tui.tui.screens.run_screen import RunScreen
 
         return [each for each in reversed(self.screen_stack) if isinstance(each, RunScreen)]
 
     def pull_now(self) -> None:
-        """Show what is true now, whatever the clock's pace."""
+        """Pull at once, at any pace of the clock."""
         self.clock.now()
 
     def _news(self) -> object:
-        """What tells, without a look at anything, whether a pull would show something new."""
+        """Return a value that changes whenever a pull would show something new; reads no files."""
         top = self.screen_stack[-1] if self.screen_stack else None
         news = getattr(top, "news", 0)
         if (handle := self._handle) is None:
@@ -315,7 +315,7 @@ class WorkbenchApp(GuardedApp, Inked):
             self.attention.look(self._deck.asks(live), focused=self.app_focus)
 
     def steer(self, command: RunCommand, told: str) -> bool:
-        """Send a command; say `told`, or why it was refused. True when it was taken."""
+        """Send a command; show `told`, or why it was refused. Return True if it was accepted."""
         from akg_tui.store.errors import StoreError
 
         if self._handle is None or self._released:
@@ -327,7 +327,7 @@ class WorkbenchApp(GuardedApp, Inked):
             return False
         try:
             refused = self._handle.send(command)
-        except StoreError as error:  # a full disk, say: the run itself tells when it stops
+        except StoreError as error:  # e.g. a full disk: the run reports it when it stops
             self.say(tr("not done: {why}", why=exception_text(error)))
             return False
         self.say(refused.why if refused else told)
@@ -335,20 +335,20 @@ class WorkbenchApp(GuardedApp, Inked):
         return refused is None
 
     def say(self, text: str) -> None:
-        """Tell the person something, on the screen in front, and keep it."""
+        """Show a message on the screen in front and on the deck, and store it."""
         self.notice(text)
         for screen in self._run_screens():
             if screen.is_current or screen is self._deck:
                 screen.tell(text)
 
     def notice(self, text: str) -> None:
-        """Keep what is told; the keys of a chord being typed are no notice."""
+        """Store a message; the keys of a chord being typed are not stored."""
         if not self.chords.pending:
             self.notices.keep(text, self.wall_clock())
 
     def report_fault(self, error: BaseException) -> None:
-        """Tell what went wrong; a fault of the workbench itself leaves its traceback too, where
-        what is written past the screen goes.
+        """Show an exception; if it is a fault of the workbench, write its traceback to stderr,
+        which goes to the file of stray output.
         """
         from akg_tui.store.errors import StoreError
 
@@ -358,7 +358,7 @@ class WorkbenchApp(GuardedApp, Inked):
             return
         traceback.print_exception(error, file=sys.stderr)
         if self.guard is not None:
-            self.guard.news()  # told here, with the key that shows it
+            self.guard.news()  # marked as seen: the message below names the key that shows it
         key = way_to("app.stray")
         self.say(tr("not done: {why}; {key} shows where it went wrong", why=why, key=key))
 
@@ -370,12 +370,12 @@ class WorkbenchApp(GuardedApp, Inked):
     ) -> bool:
         try:
             return await super().run_action(action, default_namespace, namespaces)
-        except Exception as error:  # noqa: BLE001 - told to the person, and kept
+        except Exception as error:  # noqa: BLE001 - shown to the person, and stored
             self.report_fault(error)
             return True
 
     def commands_here(self) -> tuple[Command, ...]:
-        """The commands of the screen that a person looks at, dialogs left out."""
+        """Return the commands of the topmost screen of the run, dialogs left out."""
         screens = self._run_screens()
         where = screens[0].where if screens else None
         if where == "deck" and self.in_past:
@@ -383,7 +383,7 @@ class WorkbenchApp(GuardedApp, Inked):
         return (*at(where or "everywhere"), *(within(where) if where else ()))
 
     async def carry_out(self, command: Command, argument: str = "") -> bool:
-        """Do what a command says, on the screen that it belongs to; False if nobody can."""
+        """Run the action of a command on its screen; False if no action was found."""
         namespace, name, parameters = parse(command.action)
         if argument:
             parameters = (*parameters, argument)
@@ -399,12 +399,12 @@ class WorkbenchApp(GuardedApp, Inked):
         self.say(f"{keymap.shown(key)} …")
 
     async def _chord_key(self, event: Key) -> bool:
-        """Whether a key went to the chord being typed."""
+        """Return whether a key was used up by the chord being typed."""
         now = self.wall_clock()
         if not self.chords.waits(now):
             return False
         if isinstance(self.focused, Input) and "+" not in self.chords.pending:
-            self.chords.pending = ""  # a letter, and the line was opened by the mouse meanwhile
+            self.chords.pending = ""  # a letter, and the mouse opened the line meanwhile
             return False
         self.chords.since = now
         typed = keymap.shown(f"{self.chords.pending} {event.key}")
@@ -430,7 +430,7 @@ class WorkbenchApp(GuardedApp, Inked):
             self.push_screen(Palette(placeholder=asks, id="--command-palette"))
 
     def open_line(self, text: str) -> None:
-        """Open the ``:`` line with something written on it."""
+        """Open the ``:`` line with `text` on it."""
         from akg_tui.tui.screens.command_line import CommandLine
 
         if not isinstance(self.screen, ModalScreen):
@@ -474,7 +474,7 @@ class WorkbenchApp(GuardedApp, Inked):
             self.push_screen(Reading(title, text, where, follows=True))
 
     def action_suspend_process(self) -> None:
-        with self.batch_update():  # or a screen half drawn would wait for a writer that stops
+        with self.batch_update():  # else a half drawn screen would wait for a writer that stops
             super().action_suspend_process()
 
     def action_leave(self) -> None:
@@ -521,7 +521,7 @@ class WorkbenchApp(GuardedApp, Inked):
         await super().on_event(event)
 
     def _reached_for(self, event: Key) -> None:
-        """Keep what could be answered before this key, unless it goes on with something."""
+        """Store the question answerable before this key, unless a dialog or a chord is open."""
         self.typing = _types(event)
         now = self.wall_clock()
         if not isinstance(self.screen, ModalScreen) and not self.chords.waits(now):
@@ -529,7 +529,7 @@ class WorkbenchApp(GuardedApp, Inked):
             self.answerable = here[0].answerable(now) if here else None
 
     def _heard(self, event: Key, *, any_key: bool = False) -> None:
-        """A key was pressed that may be part of something written."""
+        """Report a key to the screens, if it may be part of a text or if `any_key`."""
         if self._handle is None or not (any_key or _types(event)):
             return
         for screen in self._run_screens():
@@ -544,7 +544,7 @@ class WorkbenchApp(GuardedApp, Inked):
         self.exit(code, return_code=code, message=clean(self._trouble) or None)
 
     async def _close(self) -> None:
-        """End the task, release the run. Told once, whatever calls it again."""
+        """End the task and release the run; a second call does nothing."""
         if self._released or self._handle is None:
             return
         self._released = True
@@ -562,7 +562,7 @@ class WorkbenchApp(GuardedApp, Inked):
 
 
 def _types(key: Key) -> bool:
-    """Whether this key is part of writing something, rather than of reading or answering."""
+    """Return whether a key may be part of a text, as opposed to a key that moves or answers."""
     return not key.key.startswith("alt+") and (
         key.is_printable or key.key in ("enter", "escape", "backspace", "tab")
     )

@@ -1,6 +1,6 @@
 """Settings that change while the workbench runs: theme, keys, language, signs, motion, layout.
 
-Writes the person's `config.toml` only on request, and only the settings that it lacks.
+Writes the person's `config.toml` only on request, and only settings that differ from it.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ DEFAULTS = {
     "layout": LAYOUTS[0],
     "sort": SORTS[0],
 }
-"""The settings that can change, with what they are where nothing is preferred."""
+"""The settings that can change, each with its value if no preference is set."""
 
 
 def files_signature() -> tuple[tuple[str, int, int], ...]:
-    """The files of settings, themes and keymaps, each with its time and size."""
+    """Return path, mtime in ns and size of the settings file and each theme and keymap file."""
     config = config_folder()
     folders_ = (resources.themes(), config / "themes", config / "keymaps")
     found: list[tuple[str, int, int]] = []
@@ -82,15 +82,15 @@ class Appearance:
     Parameters
     ----------
     app : App
-        Its colours, bindings and words are changed. It offers the `action_*` methods as its own.
+        The app whose colours, bindings and words change. It has the `action_*` methods as its own.
     clock : PullClock
-        Its pace follows the motion.
+        The clock; reduced motion slows its pace.
     theme : str, optional
-        Name of a theme, over the preferred one.
+        Name of a theme; it overrides the preferred theme.
     wanted : Preferences, optional
-        Read from the environment and the person's files where it is None.
+        If None, preferences are read from the environment and the person's files.
     say : callable
-        Tells the person something.
+        Shows a message to the person.
     open_line : callable
         Opens the ``:`` line with a text, to ask for an argument.
     """
@@ -127,7 +127,7 @@ class Appearance:
         self.faults = faults
 
     def _use(self, name: str, value: str) -> list[str]:
-        """Put a value of a setting in use. Returns what was wrong."""
+        """Apply a value of a setting. Return the faults."""
         match name:
             case "theme":
                 self.apply_theme(value)
@@ -152,17 +152,17 @@ class Appearance:
         return []
 
     def read_all_themes(self) -> list[str]:
-        """Read all themes; the first frame waited for one only. Returns what was wrong."""
+        """Read all themes; the first frame needed only one. Return the faults."""
         faults = self._read_themes()
         if self._asked_theme not in self.themes:
             known = ", ".join(sorted(self.themes))
             faults.append(f"there is no theme {self._asked_theme}; there are: {known}")
         elif self.themes[self._asked_theme] != self.inks.theme:
-            self.apply_theme(self._asked_theme)  # a file that calls itself otherwise
+            self.apply_theme(self._asked_theme)  # a file whose `name` differs from its file name
         return faults
 
     def _read_themes(self) -> list[str]:
-        """All themes of the folders anew; the one in use stays if its file is gone, or bad."""
+        """Read all themes again; keep the theme in use even if its file is gone or bad."""
         shown = self.inks.theme
         found, faults = load_all(_theme_folders())
         self.themes = {shown.name: shown, **found}
@@ -171,17 +171,17 @@ class Appearance:
         return faults
 
     def watch_files(self) -> None:
-        """Look for changed files from now on. Called when the app runs."""
+        """Check the files for changes every `WATCH_S` seconds. Call when the app runs."""
         self._files = files_signature()
         self._app.set_interval(WATCH_S, self.read_changed_files, name="settings files")
 
     def read_changed_files(self) -> None:
-        """Apply what has changed on disk."""
+        """Apply the files if any has changed on disk."""
         if self._files != files_signature():
             self.read_settings_again()
 
     def read_settings_again(self, told: str = "") -> None:
-        """Apply what the person's files say now, and say `told`, or what is wrong in them."""
+        """Apply the person's files again; show `told`, else the faults, else that it was done."""
         self._files = files_signature()
         before, self.wanted = self.wanted, preferences(self.wanted.options)
         faults = [*self.wanted.faults, *self._read_themes()]
@@ -208,7 +208,7 @@ class Appearance:
             self._app.refresh_css(animate=False)
 
     def preview(self, theme: str) -> None:
-        """Show a theme while it is selected in a list; ``""`` goes back to the one before."""
+        """Show a theme while it is selected in a list; ``""`` restores the theme in use before."""
         if theme and theme in self.themes:
             self._previewed = self._previewed or self._app.theme
             self.apply_theme(theme)
@@ -217,7 +217,7 @@ class Appearance:
             self._previewed = ""
 
     def action_setting(self, name: str, value: str = "") -> None:
-        """Put another value of a setting in use; without one, ask for it on the ``:`` line."""
+        """Apply a value of a setting; without `value`, ask for one on the ``:`` line."""
         if name == "theme":
             self._previewed = ""
         fixed = {"glyphs": GLYPHS, "motion": MOTIONS}.get(name, (value,))
@@ -245,7 +245,7 @@ class Appearance:
             self._say("; ".join(faults) or self.with_save_hint(name, told))
 
     def rekey(self) -> None:
-        """Bind the keys of the keymap of now, on the app and on every screen that has any."""
+        """Bind the keys of the current keymap, on the app and every screen and widget with keys."""
         rekey(self._app, None)
         if self._app.is_running:
             for node in self._nodes():
@@ -254,13 +254,13 @@ class Appearance:
             self._app.screen.refresh_bindings()
 
     def _nodes(self) -> Iterator[DOMNode]:
-        """All screens, each with its widgets that have words or keys."""
+        """Yield all screens, each with its widgets that have words or keys."""
         for screen in self._app.screen_stack:
             yield screen
             yield from screen.walk_children(FaultShowing)
 
     def reword(self) -> None:
-        """Every word on screen anew: in another language, or with other keys."""
+        """Rewrite every word on screen, in another language or with other keys."""
         for node in self._nodes():
             if hasattr(node, "reword"):
                 node.reword()
@@ -268,7 +268,7 @@ class Appearance:
         self._clock.now()
 
     def choices(self, argument: Argument) -> list[str]:
-        """What may stand for an argument, now."""
+        """Return the values that are allowed for an argument now."""
         match argument.choices:
             case (kind,) if kind == THEMES:
                 return sorted(self.themes)
@@ -280,7 +280,7 @@ class Appearance:
                 return list(words)
 
     def current_settings(self) -> dict[str, str]:
-        """The settings in use, as ``config.toml`` would say them."""
+        """Return the settings in use, with the names and values of ``config.toml``."""
         ascii_only = any(isinstance(each, AsciiOnly) for each in self.filters)
         return {
             "theme": self._previewed or self._app.theme,
@@ -293,17 +293,17 @@ class Appearance:
         }
 
     def with_save_hint(self, setting: str, told: str) -> str:
-        """`told`, and how the setting chosen just now is kept, where a start would lack it."""
+        """Return `told`, with the key that saves `setting` if the next start would not have it."""
         if self.current_settings()[setting] == self._at_start(self.wanted)[setting]:
             return told
         keeps = tr("{key} keeps it", key=way_to("look.save"))
         return f"{told}; {keeps}"
 
     def unsaved(self) -> dict[str, str]:
-        """The settings in use that the next start would not have."""
+        """Return the settings in use that the next start would not have."""
         environment = {k: v for k, v in os.environ.items() if k not in VARIABLES.values()}
         theirs = self._at_start(preferences(environment=environment))
-        # Signs and language of a terminal that cannot show others were not chosen.
+        # A terminal without UTF-8 forces these two settings: they were not chosen.
         forced = () if utf8_terminal(environment) else ("lang", "glyphs")
         return {
             name: value
@@ -312,7 +312,7 @@ class Appearance:
         }
 
     def _at_start(self, asked: Preferences) -> dict[str, str]:
-        """The settings of a start with these preferences; a missing theme is the default one."""
+        """Return the settings after a start with these preferences; defaults for unknown values."""
         known = {"theme": self.themes, "keymap": km.names(folders(config_folder()))}
         return {
             name: value

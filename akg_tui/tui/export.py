@@ -1,7 +1,7 @@
-"""What leaves the workbench: words for the clipboard, pictures as SVG or text, the report.
+"""Output of the workbench: text for the clipboard, pictures as SVG or text, the report.
 
-Words are the lines as they are in the kernel, without numbers, tags and change marks.
-Reads widgets; writes only where it is told to.
+Copied text is the lines of the kernel, without numbers, tags and change marks. Reads widgets;
+writes only to paths given by the caller.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 class NothingThere(ValueError):
-    """What was asked for does not exist; the message says so to a person."""
+    """Raised if the requested text does not exist; the message is for the person."""
 
 
 def words_of(pane: Widget, what: str, snapshot: RunSnapshot | None) -> str:
-    """What a person wants copied: ``view``, ``pane``, ``kernel``, ``best``, or lines of the
-    kernel by number (``12``, ``12-20``); without a run to look at the first two.
+    """Return the text to copy: ``view``, ``pane``, ``kernel``, ``best``, or lines of the kernel
+    by number (``12``, ``12-20``). If `snapshot` is None, only ``view`` and ``pane`` work.
     Raises `NothingThere`.
     """
     if snapshot is None and what not in ("view", "pane"):
@@ -55,7 +55,7 @@ def words_of(pane: Widget, what: str, snapshot: RunSnapshot | None) -> str:
 
 
 def _of_kernel(what: str, snapshot: RunSnapshot) -> str | None:
-    """The kernel, the best one or lines by number; None where none of these is meant."""
+    """Return the kernel, the best one or lines by number; None for any other `what`."""
     if what == "kernel":
         return snapshot.kernel(snapshot.state.work_blob)
     if what == "best":
@@ -87,7 +87,7 @@ def _rows(pane: Widget, *, whole: bool) -> list[str]:
 
 
 def _code(rows: Sequence[Row], *, diff: bool) -> list[str]:
-    """Lines as they are in the file; of a diff, each with its mark."""
+    """Return lines as they are in the file; those of a diff each with its mark."""
     compared = [row for row in rows if row.kind is not Kind.GAP]
     if diff:
         return [f"{row.kind.value}{row.text}" for row in compared]
@@ -95,7 +95,7 @@ def _code(rows: Sequence[Row], *, diff: bool) -> list[str]:
 
 
 def strips(app: App[Any], pane: Widget | None) -> list[Strip]:
-    """What is on screen now: all of it, or the rows of one pane with its border."""
+    """Return the rows on screen: all rows, or those of one pane with its border."""
     screen = pane.screen if pane is not None else app.screen
     drawn = screen_strips(screen)
     if pane is None:
@@ -105,12 +105,12 @@ def strips(app: App[Any], pane: Widget | None) -> list[Strip]:
 
 
 def text(app: App[Any], pane: Widget | None) -> str:
-    """The screen or a pane as plain text."""
+    """Return the screen or a pane as plain text."""
     return "\n".join(strip.text.rstrip() for strip in strips(app, pane)) + "\n"
 
 
 def picture(app: App[Any], pane: Widget | None) -> str:
-    """The screen or a pane as SVG, which needs nothing from the network."""
+    """Return the screen or a pane as SVG that loads nothing from the network."""
     from rich.console import Console
     from rich.segment import Segment, Segments
 
@@ -133,16 +133,16 @@ def picture(app: App[Any], pane: Widget | None) -> str:
 
 
 def _offline_format() -> str:
-    """Rich's frame for an SVG without the fonts that it would fetch."""
+    """Return Rich's SVG template without the web fonts."""
     frame = re.sub(r"@font-face \{\{.*?\}\}\s*", "", svg_frame(), flags=re.DOTALL)
-    frame = frame.replace("<svg ", '<svg xml:space="preserve" ', 1)  # some readers drop blanks
+    frame = frame.replace("<svg ", '<svg xml:space="preserve" ', 1)  # some viewers drop blanks
     return frame.replace(
         "font-family: Fira Code, monospace", "font-family: Fira Code, DejaVu Sans Mono, monospace"
     )
 
 
 def write(folder: Path, name: str, suffix: str, content: str) -> Path:
-    """Write to a new file; one that is there already is never overwritten."""
+    """Write to a new file and return its path; a number in the name avoids an existing file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.{suffix}"
     number = 1
@@ -154,9 +154,9 @@ def write(folder: Path, name: str, suffix: str, content: str) -> Path:
 
 
 async def report(run: Path, name: str, say: Callable[[str], None]) -> None:
-    """Make the report of a run; say where it is, or why there is none.
+    """Make the report of a run in a process of its own; show its path, or the fault.
 
-    A process of its own: drawing a report takes seconds, which no screen may wait for.
+    Drawing a report takes seconds, which would block the screens.
     """
     say(tr("making the report of {run} …", run=name))
     process = await asyncio.create_subprocess_exec(

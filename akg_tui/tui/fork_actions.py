@@ -1,4 +1,4 @@
-"""Forks a run from a screen, and asks for other limits where the fork would end at once.
+"""Forks a run from a screen, and asks for other limits if the fork would end at once.
 
 The store writes the fork, in a thread.
 """
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 def why_at_once(state: RunState) -> str:
-    """Why a run in this state would end at once, in words; "" where it would not."""
+    """Return the reasons why a run in this state would end at once; "" if it would go on."""
     stops = stop_reasons(state, time.time())
-    # With another limit an empty queue is a new plan.
+    # A raised limit makes the run plan again, so an empty queue is only a reason if alone.
     told = [each for each in stops if each != QUEUE_EXHAUSTED] or stops
     return "; ".join(retold(one_line(each)) for each in told)
 
 
 async def fork(app: App[int], path: Path, number: int, tell: Callable[[str], None]) -> None:
-    """Fork the run in `path` at the end of a round; to be called by a worker of the app."""
+    """Fork the run in `path` at the end of round `number`. Call from a worker of the app."""
     try:
         made = await asyncio.to_thread(fork_run, path, number)
     except StoreError as error:
@@ -66,5 +66,5 @@ async def fork(app: App[int], path: Path, number: int, tell: Callable[[str], Non
 
 
 def limit(path: Path, text: str) -> None:
-    """Give a run at rest other limits. Raises `StoreError`."""
+    """Set other limits for a run at rest. Raises `StoreError`."""
     command_at_rest(path, cmd.ChangePolicy(limited(read_state(path).task.policy, text)))

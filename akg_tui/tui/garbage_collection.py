@@ -1,9 +1,9 @@
 """Schedules the garbage collector: young objects between frames, all others while nothing changes.
 
-Dialogs and layouts leave cycles behind, so collections are needed. A full collection walks some
-200,000 objects, most of them code, and blocks the screen for a tenth of a second. Owns the settings
-of the collector and the thread switch interval. Only for the process of a workbench: frozen
-objects are never collected.
+Dialogs and layouts leave cycles behind, so collections are needed. A full collection walks about
+200,000 objects, most of them code, and blocks the screen for a tenth of a second. This module owns
+the settings of the collector and the thread switch interval. Use it only in a workbench process:
+frozen objects are never collected.
 """
 
 from __future__ import annotations
@@ -11,54 +11,54 @@ from __future__ import annotations
 import gc
 import sys
 
-YOUNG = 2_000  # new objects, less those freed, before a look at them: about 1 ms
-OLDER = 5  # such looks before one at what outlived one: 2 ms
-OLDEST = 24  # of those before one at all that was not frozen: 5 to 10 ms
-UNASKED = 128  # of those before Python looks at all by itself, in the midst of something
+YOUNG = 2_000  # new objects, less those freed, before a collection of generation 0: about 1 ms
+OLDER = 5  # collections of generation 0 before one of generation 1: 2 ms
+OLDEST = 24  # collections of generation 1 before a full one between frames: 5 to 10 ms
+UNASKED = 128  # collections of generation 1 before Python starts a full one at any moment
 LONG_REST_S = 5.0
 TURN_S = 0.001
-"""What a thread that colours a kernel or reads the past keeps Python for, while the screen waits;
-five times as long is Python's own wont."""
-HELD = 200_000  # more than a start makes
+"""Seconds that a thread which colours a kernel or reads the past holds the interpreter while the
+screen waits. Python's default is five times as long."""
+HELD = 200_000  # more objects than a start creates
 
 
 def hold() -> None:
-    """No look before the screen stands: what a start imports is not garbage, and the looks
-    at it take a tenth of the time to the first frame. `Sweeper.settle` ends it.
+    """Prevent collections until `Sweeper.settle`: imported code is not garbage, and
+    collections then take a tenth of the time to the first frame.
     """
     gc.set_threshold(HELD)
 
 
 class Sweeper:
-    """Collects in pauses, once `settle` was called: when the first screen is complete."""
+    """Collects in pauses, after `settle` was called with the first screen complete."""
 
     def __init__(self) -> None:
         self._left = False
         self._modules = 0
 
     def settle(self) -> None:
-        """Leave out of all later looks what is there now."""
+        """Exclude all objects alive now from later collections, and set the thresholds."""
         gc.set_threshold(YOUNG, OLDER, UNASKED)
         self._freeze()
         sys.setswitchinterval(TURN_S)
 
     def run_left(self) -> None:
-        """Much of what was frozen is garbage now: at the next rest everything is looked at once,
-        which takes a tenth of a second, and what is left is frozen again.
+        """Plan a full collection for the next rest, because many frozen objects are garbage now.
+        That collection takes a tenth of a second; the surviving objects are frozen again.
         """
         self._left = True
 
     def between(self) -> None:
-        """The screen is drawn, and nothing is to be done for a moment."""
+        """Collect after a frame is drawn, if a full collection is due."""
         if self._modules and gc.get_count()[2] >= OLDEST:
             if len(sys.modules) != self._modules:
-                # Most of what is new is code, for the first of a kind of dialog: it stays. What
-                # is lost with it is at most what is on the screen, and that as often as code comes.
+                # Most new objects are code for the first dialog of a kind: it stays alive. Garbage
+                # frozen with it is at most what is on the screen, once for each import of code.
                 self._freeze()
             gc.collect()
 
     def rest(self, seconds: float) -> None:
-        """Nothing has changed for so long, and nobody has pressed a key."""
+        """Collect after `seconds` without a change or a key press."""
         if not self._modules:
             return
         if self._left:

@@ -1,6 +1,6 @@
-"""Puts the registry's keys on screens: bindings for single keys, a small machine for chords.
+"""Puts the registry's keys on screens: bindings for single keys, a state machine for chords.
 
-Owns which command wins where two want one key. Draws nothing and carries out nothing.
+Decides which of two commands gets a key that both claim. Draws nothing, runs no command.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from akg_tui.view.controls import keymap as km
 from akg_tui.view.controls.command_registry import COMMANDS, Command, Where, at, clashes, defaults
 from akg_tui.view.controls.settings_file import line_of, read_toml
 
-# What the app binds itself: for when no screen of a run is there, and for the way to the past.
+# Commands that the app itself binds: some work without a run on screen, some open the past.
 APPS = (
     *("app.help", "app.palette", "app.quit", "app.stray", "app.suspend"),
     *("past.enter", "past.live", "past.fork", "past.compare", "run.undo"),
@@ -26,16 +26,16 @@ APPS = (
 
 
 def folders(config: Path) -> tuple[Path, ...]:
-    """Where keymaps lie; the person's own go before those that ship."""
+    """Return the folders of keymaps: the bundled ones, then the person's own, which win."""
     return km.BUNDLED, config / "keymaps"
 
 
 def apply_keymap(
     name: str, places: Sequence[Path], own: Mapping[str, object], config: Path | None
 ) -> list[str]:
-    """Use the keymap `name` with a person's `own` keys (of the file `config`) over it.
+    """Use the keymap `name`, with the person's `own` keys from the file `config` over it.
 
-    Returns what was wrong: bad lines, and every key that two commands wanted.
+    Return the faults: bad lines, and every key that two commands claim.
     """
     path = km.find(name, places)
     if path is None:
@@ -54,11 +54,11 @@ def apply_keymap(
 
 
 def _settle(stated: Mapping[str, Path | None]) -> list[str]:
-    """Take each key that two commands want from one of them: what a file says goes first."""
+    """Leave each key that two commands claim to one of them; keys from a file win."""
     told: list[str] = []
     for one, other, key in clashes():
         if not any(km.covers(key, their) for their in other.keys_now) or key not in one.keys_now:
-            continue  # settled with an earlier one
+            continue  # settled with an earlier clash
         winner, loser = (one, other) if one.id in stated or other.id not in stated else (other, one)
         path = stated.get(winner.id)
         where = ""
@@ -76,7 +76,7 @@ def _settle(stated: Mapping[str, Path | None]) -> list[str]:
 
 
 def bindings(where: Where | None) -> list[BindingType]:
-    """The bindings of a screen, from the registry, for the keymap in use; the app's for None."""
+    """Return the bindings of a screen for the keymap in use; those of the app for None."""
     return _bound([c for c in COMMANDS if c.id in APPS] if where is None else at(where))
 
 
@@ -102,15 +102,15 @@ def _bound(commands: Sequence[Command]) -> list[BindingType]:
 
 
 def _first(key: str) -> bool:
-    """Whether a chord that this key begins goes before what has the focus: where the key is of
-    no use on a line that is being written. What follows it in one burst is then heard too.
+    """Return whether a chord that starts with this key has priority over the focused widget: only
+    if the key does nothing on an input line. The rest of the chord is then read even in one burst.
     """
     return key.startswith(("ctrl+", "alt+")) and key not in _LINES_OWN
 
 
 def bind_within(widget: DOMNode, where: Where) -> None:
-    """Put the keys of a place within a screen on a widget of it: they count while it has the
-    focus, and call the screen's actions.
+    """Bind the keys of a place within a screen on a widget of that place. They work while the
+    widget has the focus, and call actions of the screen.
     """
     merged = merged_bindings(widget)
     keys = BindingsMap() if merged is None else merged.copy()
@@ -126,13 +126,13 @@ _CHORD = "keyboard.chord"
 _LINES_OWN = frozenset(
     key for each in Input.BINDINGS if isinstance(each, Binding) for key in each.key.split(",")
 )
-CHORD_S = 3.0  # between two keys of a chord
+CHORD_S = 3.0  # longest time between two keys of a chord
 
 
 def rekey(node: DOMNode, where: Where | None) -> None:
-    """Bind the keys of the keymap of now on the app, or on a screen or widget with commands.
+    """Bind the keys of the current keymap on the app, or on a screen or widget with commands.
 
-    Textual's own way to quit is left out: it would leave a run without a question.
+    Textual's own quit binding is left out: it would leave a run without a question.
     """
     fresh = BindingsMap(bindings(where))
     merged = merged_bindings(node)
@@ -144,8 +144,8 @@ def rekey(node: DOMNode, where: Where | None) -> None:
 
 @dataclass
 class Chords:
-    """The chord being typed. `feed` a key to learn what became of it. One that is not gone on
-    with for `CHORD_S` is forgotten: what is typed then is text again.
+    """The chord being typed. `feed` each key to get the command of a complete chord. A chord
+    without a next key for `CHORD_S` is dropped: later keys are plain text again.
     """
 
     pending: str = ""
@@ -155,14 +155,14 @@ class Chords:
         self.pending, self.since = key, now
 
     def waits(self, now: float) -> bool:
-        """Whether the next key belongs to a chord. `now`: in seconds."""
+        """Return whether the next key belongs to a chord; `now` in seconds."""
         if not 0 <= now - self.since <= CHORD_S:
             self.pending = ""
         return bool(self.pending)
 
     def feed(self, key: str, commands: Sequence[Command]) -> Command | None:
-        """The command that the chord calls with this key; None while it may go on, or when
-        it leads nowhere (then nothing is pending any more).
+        """Return the command of the chord with this key; None if the chord is incomplete or
+        unknown. After an unknown chord nothing is pending.
         """
         typed = f"{self.pending} {key}"
         for command in commands:

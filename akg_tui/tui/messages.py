@@ -1,4 +1,4 @@
-"""Messages to the person: the list of past notices, and the text for a fault.
+"""Messages to the person: the list of past notices, and the text of an exception.
 
 Keeps the newest notices in memory. Writes nothing to disk and shows nothing itself.
 """
@@ -12,11 +12,11 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.view.language import retold
 
 MOST = 200
-AGAIN_S = 6.0  # the footer shows a notice this long: repeated within it, it is kept once
+AGAIN_S = 6.0  # the footer shows a notice this long; a repetition within it is dropped
 
 
 class Notices:
-    """The newest `MOST` notices with their times, seconds since the epoch; the oldest first."""
+    """The newest `MOST` notices with their times in seconds since the epoch, oldest first."""
 
     def __init__(self) -> None:
         self._kept: deque[tuple[float, str]] = deque(maxlen=MOST)
@@ -28,13 +28,13 @@ class Notices:
             self._kept.append((now, text))
 
     def text(self) -> str:
-        """One line each, with the time of day."""
+        """Return one line for each notice, with the time of day."""
         return "\n".join(
             f"{time.strftime('%H:%M:%S', time.localtime(at))}  {text}" for at, text in self._kept
         )
 
 
 def exception_text(error: BaseException) -> str:
-    """The message of an exception; its class too where the message is short."""
+    """Return the message of an exception, with its class if the message has at most 20 letters."""
     text = " ".join(str(error).split())
     return retold(text) if len(text) > 20 else f"{type(error).__name__}: {text}".rstrip(": ")

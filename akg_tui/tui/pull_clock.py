@@ -1,8 +1,7 @@
 """The pull clock: how often the screens are redrawn from the run.
 
-Thirty times a second, down to four when the event loop lags or the terminal is slow to
-take what was written, or when nothing has changed. It only paces; what a pull does is its
-owner's business.
+Thirty times a second; down to four if the event loop lags, if the terminal accepts output slowly,
+or if nothing has changed. The module only schedules pulls; the owner defines them.
 """
 
 from __future__ import annotations
@@ -22,21 +21,22 @@ if TYPE_CHECKING:
 TICK_S = 1 / 30
 SLOWEST = 8  # ticks between two pulls: about four pulls a second
 LAG_S = 0.05
-REST_S = 0.25  # between two pulls while nothing changes: clocks on the screen go on
+REST_S = 0.25  # between two pulls while nothing changes, so that clocks on the screen advance
 
 
 class Pace:
-    """Says at each tick whether to pull. Halves its rate under strain, recovers step by step."""
+    """Decides at each tick whether to pull. Halves its rate under load, recovers step by step."""
 
     def __init__(self) -> None:
         self.stride = 1
-        self.reduced = False  # at the slowest rate always, for who wants little motion
+        self.reduced = False  # always at the slowest rate, for people who want little motion
         self._waited = 0
 
     def tick(self, lag: float, backlog: int) -> bool:
-        """`lag`: seconds that this tick came late; `backlog`: writes the terminal has not taken.
+        """Return whether to pull now.
 
-        Nothing is drawn while writes are waiting, up to the slowest rate.
+        `lag` is the seconds that this tick came late; `backlog` counts writes that wait for the
+        terminal. While writes wait, the rate falls step by step to the slowest.
         """
         self._waited += 1
         strained = lag > LAG_S or backlog > 0
@@ -53,9 +53,9 @@ class Pace:
 class PullClock:
     """Calls `pull` as often as the event loop and the terminal keep up.
 
-    `news` gives what stands for all that changes by itself, time left out: while it stays the
-    same the clock rests, and tells the sweeper for how many seconds by now. The sweeper works half
-    way to the next tick where something has changed: what it does is no part of a pull.
+    `news` returns a value for everything that changes by itself, except time. While that value is
+    constant, the clock pulls every `REST_S` seconds and calls `Sweeper.rest` with the seconds since
+    the last change. After a change, `Sweeper.between` runs half a tick after the pull, outside it.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class PullClock:
             self._sweeper.rest(now - self._moved)
 
     def now(self) -> None:
-        """Pull at once, whatever the pace."""
+        """Pull at once, at any pace."""
         self._moved = time.monotonic()
         self._show()
 

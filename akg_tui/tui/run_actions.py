@@ -1,8 +1,8 @@
-"""The app's actions on its run and on what is on screen: mode, hint, limits, stop, report,
+"""The app's actions on the open run and on the screen: mode, hint, limits, stop, report,
 copy, export.
 
-The app offers them as its own. Steers by commands that core accepts or refuses; writes only to the
-run's folder ``exports/``.
+The app has the `action_*` methods as its own. Sends commands, which core accepts or refuses;
+writes only to the run's folder ``exports/``.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
     from akg_tui.engine.run_handle import RunHandle
 
-# Terminals cut or refuse longer OSC 52 sequences: 100,000 bytes in base64 is what most take.
+# Terminals cut or refuse longer OSC 52 sequences; most accept 100,000 bytes of base64.
 CLIPBOARD_BYTES = 74_994
 
 
 def changes(change: PlanChange) -> list[str]:
-    """What a hand edit of PLAN.md comes to, a line for each item."""
+    """Return the changes of a hand edit of PLAN.md in words, one string for each change."""
     told = [tr("add {item} {text}", item=each.id, text=one_line(each.text, 100))
             for each in change.added]  # fmt: skip
     told += [tr("edit {item} {text}", item=each.id, text=one_line(each.text, 100))
@@ -47,7 +47,7 @@ def changes(change: PlanChange) -> list[str]:
 
 
 class RunActions:
-    """Actions of the app on its run and on what is on screen."""
+    """The actions of the app on the open run and on the screen."""
 
     def __init__(self, app: App[int], workbench: Workbench) -> None:
         self._app = app
@@ -65,7 +65,7 @@ class RunActions:
         elif self._run() is not None:
             deck = next(each for each in self._app.screen_stack if isinstance(each, InputScreen))
             try:
-                told = deck.with_references(text)  # as its hint line sends it
+                told = deck.with_references(text)  # as the hint line of the deck sends it
             except ValueError as error:
                 self._workbench.say(str(error))
                 return
@@ -82,7 +82,7 @@ class RunActions:
             self._workbench.steer(cmd.RevokeRule(int(number)), told)
 
     def action_limits(self, text: str = "") -> None:
-        """Change the limits of the run; without any, write those of now on the line."""
+        """Change the limits of the run; without `text`, put the current limit on the ``:`` line."""
         if self._run() is None:
             return
         policy = self._workbench.snapshot().state.task.policy
@@ -98,7 +98,7 @@ class RunActions:
         self._workbench.steer(cmd.ChangePolicy(changed), told)
 
     def action_demand(self, what: str, reason: str = "") -> None:
-        """Call for a new plan or a diagnosis."""
+        """Demand a new plan or a diagnosis."""
         reason = reason.strip()
         if what == "replan":
             self._workbench.steer(cmd.ForceReplan(reason), tr("a new plan is called for"))
@@ -106,7 +106,7 @@ class RunActions:
             self._workbench.steer(cmd.ForceDiagnosis(reason), tr("a diagnosis is called for"))
 
     def action_adopt(self) -> None:
-        """Take the newest hand edit of PLAN.md over, after a question that lists the changes."""
+        """Adopt the newest hand edit of PLAN.md, after a question that lists the changes."""
         if (handle := self._run()) is None:
             return
         state = self._workbench.snapshot().state
@@ -138,21 +138,21 @@ class RunActions:
         self._workbench.steer(cmd.Stop(), told)
 
     def action_report(self) -> None:
-        """Write the run's report as it stands now, and say where it is."""
+        """Write the report of the run so far, and show its path."""
         if (handle := self._run()) is not None:
             run = Path(handle.path)
             work = export.report(run, one_line(run.name), self._workbench.say)
             self._app.run_worker(work, name="report", group="report", exclusive=True)
 
     def _run(self) -> RunHandle | None:
-        """The open run; where there is none, the person is told so."""
+        """Return the open run; if there is none, show a message."""
         handle = self._workbench.handle
         if handle is None:
             self._workbench.say(tr("no run is open here"))
         return handle
 
     def _pane(self) -> Widget | None:
-        """The pane that is meant: the focused one, else the first that is in sight."""
+        """Return the focused pane, else the first pane in the order of focus."""
         screens = [each for each in self._app.screen_stack if isinstance(each, RunScreen)]
         return next((s.focused or next(iter(s.focus_chain), None) for s in screens[-1:]), None)
 

@@ -1,7 +1,7 @@
-"""How a run comes to be on the screen: looked at, resumed, begun, or described in the wizard.
+"""Opens runs for the screen: watches, resumes or begins one, or makes the draft of the wizard.
 
-Runs are begun and resumed by `akg_tui.engine.run_service`; here a fault of a request becomes words
-at a field of the wizard. Each is awaited by the app, which shows what went wrong. Draws nothing.
+`akg_tui.engine.run_service` begins and resumes runs; this module turns a fault of a request into
+an error at a field of the wizard. The app awaits each function and shows the error. Draws nothing.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 
 async def watched(path: Path, *, steer: bool) -> Followed:
-    """A run that this process does not work on."""
+    """Open a run that this process only follows."""
     from akg_tui.engine.follower import Followed
 
     return await asyncio.to_thread(Followed, path, steer=steer)
 
 
 async def resumed(path: Path) -> Engine:
-    """A run at rest, taken up again. Raises what `run_service.resume` raises, and `Unfit`."""
+    """Resume a run at rest. Raises the errors of `run_service.resume`, and `Unfit`."""
     return await _opened(lambda: run_service.resume(path))
 
 
 async def begun(request: RunRequest) -> Engine:
-    """A new run of a task. Raises what `run_service.prepare` raises, and `Unfit`."""
+    """Begin a new run of a task. Raises the errors of `run_service.prepare`, and `Unfit`."""
     return await _opened(lambda: run_service.begin(run_service.prepare(request)))
 
 
@@ -51,7 +51,7 @@ async def _opened(opening: Callable[[], RunFolder]) -> Engine:
 
 
 class Unfit(ValueError):
-    """Why a task cannot be tuned here, in words of the language spoken, and by which `field`."""
+    """Raised if a task cannot be tuned here: the reason, translated, and the `field` at fault."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(why)
@@ -59,7 +59,7 @@ class Unfit(ValueError):
 
 
 def _at_field(fault: RunFault) -> Unfit:
-    """A fault of a request in the words, and at the field, of the wizard."""
+    """Return a fault of a request as an error at a field of the wizard, in its words."""
     from akg_tui.agent.models.endpoint import KEY_VARIABLE
 
     match fault.field:
@@ -81,9 +81,9 @@ def _at_field(fault: RunFault) -> Unfit:
 
 @dataclass(frozen=True)
 class Draft:
-    """A task that a person describes, before it is a folder, and how its first run begins.
+    """The description of a task without a folder yet, and the settings of its first run.
 
-    Files and folder may be wrong.
+    `reference`, `kernel` and `folder` are unchecked.
     """
 
     reference: Path
@@ -99,7 +99,7 @@ class Draft:
 
     @property
     def request(self) -> RunRequest:
-        """The run that begins once the folder is written."""
+        """The run to begin after the folder is written."""
         limits = Limits(max_rounds=self.rounds, max_cost_usd=self.max_cost)
         return RunRequest(self.folder, mode=self.mode, limits=limits, agent=self.agent)
 
@@ -111,7 +111,7 @@ async def written(draft: Draft) -> RunRequest:
 
 
 def _task_of(draft: Draft, folder: Path) -> TaskFolder:
-    """The draft as a task folder, its faults told by the draft's fields. Raises `Unfit`."""
+    """Write the draft as a task folder. Raises `Unfit` with a field of the draft."""
     from akg_tui.store.errors import BadTask
     from akg_tui.store.task_folder import write_task
 
@@ -132,13 +132,13 @@ def _task_of(draft: Draft, folder: Path) -> TaskFolder:
 
 
 async def checked(draft: Draft, tell: Callable[[Progress], None]) -> Measurement:
-    """Verify and time the kernel once against the reference, in a folder that goes away.
+    """Verify and time the kernel once against the reference, in a temporary folder.
 
     Raises
     ------
     Unfit
-        If a file cannot be used, the machine cannot time such kernels, or the agent lacks what
-        it needs: knobs, a key, a price.
+        If a file cannot be used, the machine cannot time such kernels, or the agent lacks
+        knobs, a key or a price.
     """
     from akg_tui.evaluate import Judge
 
@@ -167,7 +167,7 @@ async def checked(draft: Draft, tell: Callable[[Progress], None]) -> Measurement
 
 
 def _insist_on_room(folder: Path) -> None:
-    """Raise `Unfit` where no task folder can be made."""
+    """Raise `Unfit` if no task folder can be made here."""
     try:
         full = folder.exists() and any(folder.iterdir())
     except OSError as error:

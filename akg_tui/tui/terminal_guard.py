@@ -1,7 +1,7 @@
 """Keeps other output off the terminal while the workbench runs, and restores it at the end.
 
-Owns file descriptors 1 and 2 while the workbench runs, and the signals from outside: a terminal
-that is closed, a stop, a request to end.
+Owns file descriptors 1 and 2 while the workbench runs, and the handlers of SIGHUP, SIGTERM and
+SIGWINCH.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GONE = frozenset({errno.EIO, errno.EPIPE, errno.EBADF, errno.ENXIO})
 
 
 class _Terminal(io.RawIOBase):
-    """A descriptor of the terminal. Once that is closed, writes are dropped without an error."""
+    """A descriptor of the terminal. After the terminal is closed, writes are dropped silently."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -62,11 +62,10 @@ class _Terminal(io.RawIOBase):
 
 
 class ScreenGuard:
-    """A context in which descriptors 1 and 2 lead into a file, and the screen has its own.
+    """A context in which descriptors 1 and 2 lead into a file; the screen writes to copies.
 
-    The file has no name until `keep_in` gives it the run folder; what was written before
-    moves there. At exit both descriptors are as they were; `hung_up` tells that the terminal
-    was found to be gone.
+    The file has no name until `keep_in` moves its text into a file of the run folder. At exit both
+    descriptors are restored; `hung_up` is then True if a write found the terminal closed.
     """
 
     def __init__(self) -> None:
@@ -89,7 +88,7 @@ class ScreenGuard:
         self._lead_to(self._log)
         self._terminals = [_Terminal(descriptor) for descriptor in self._saved]
         out, err = (self._text(terminal) for terminal in self._terminals)
-        # The screen's driver takes these: it draws on the one and asks the other for its size.
+        # Textual's driver draws on the first and asks the second for the terminal's size.
         sys.__stdout__, sys.__stderr__ = out, err  # type: ignore[misc,assignment]
         return self
 
@@ -98,7 +97,7 @@ class ScreenGuard:
         return io.TextIOWrapper(io.BufferedWriter(terminal), encoding="utf-8", errors="replace")
 
     def take_prints(self) -> None:
-        """Lead Python's own streams into the file too; for when the screen has begun."""
+        """Redirect Python's own streams into the file too; call after the screen has begun."""
         assert self._log is not None
         before = self._prints
         self._prints = os.fdopen(
@@ -109,7 +108,7 @@ class ScreenGuard:
             before.close()
 
     def keep_in(self, folder: Path) -> None:
-        """From here on the file is `folder`/stray.log. Where it cannot be, it has no name."""
+        """Continue in `folder`/stray.log. If that cannot be opened, the file stays unnamed."""
         assert self._log is not None
         try:
             log = (folder / LOG).open("ab+", buffering=0)
@@ -139,7 +138,7 @@ class ScreenGuard:
         return os.pread(log.fileno(), most, max(0, size - most))
 
     def news(self) -> bool:
-        """Whether something was written since the last look; keeps the file bounded too."""
+        """Return whether text was written since the last call; truncate the file if too long."""
         if self._log is None:
             return False
         size = self._size()
@@ -152,7 +151,7 @@ class ScreenGuard:
         return new
 
     def text(self) -> str:
-        """The newest of what was written, as it is: not fit for a screen before it is cleaned."""
+        """Return the newest text of the file, uncleaned: control characters may be in it."""
         if self._log is None:
             return ""
         return self._read(self._log, TOLD_BYTES).decode("utf-8", "replace")
@@ -171,7 +170,7 @@ class ScreenGuard:
         for descriptor, saved in zip((1, 2), self._saved, strict=True):
             os.dup2(saved, descriptor)
         self.hung_up = any(terminal.gone for terminal in self._terminals)
-        if self.hung_up:  # what is said after this would only fail
+        if self.hung_up:  # later output would only fail
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
@@ -179,7 +178,7 @@ class ScreenGuard:
         if self._prints is not None:
             self._prints.close()
         sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc,assignment]
-        # What still writes must not write into a file that comes to have this descriptor.
+        # A late write must not reach another file that receives this descriptor number.
         for terminal in self._terminals:
             terminal.gone = True
         for saved in self._saved:
@@ -195,15 +194,15 @@ _ENDINGS = (signal.SIGHUP, signal.SIGTERM)
 
 
 class GuardedApp(AppInternals[int]):
-    """An app whose `run` guards the terminal; one run by a test pilot has none to guard."""
+    """An app whose `run` guards the terminal. Under a test pilot `guard` is None."""
 
     guard: ScreenGuard | None = None
     ended_by: signal.Signals | None = None
 
     def run(self, **options: Any) -> int | None:
-        """Run in the terminal. 128 and the signal's number when a signal ended it."""
+        """Run in the terminal. Return 128 plus the signal's number if a signal ended the app."""
         with ScreenGuard() as self.guard:
-            # A crash is told on the terminal itself, once the screen is gone.
+            # Textual prints a crash on the terminal itself, after the screen is closed.
             self.error_console = Console(file=sys.__stderr__, markup=False, highlight=False)
             code = super().run(**options)
         if self.ended_by is None and self.guard.hung_up:
@@ -211,7 +210,7 @@ class GuardedApp(AppInternals[int]):
         return 128 + self.ended_by if self.ended_by else code
 
     def guard_terminal(self) -> None:
-        """To be called when the screen has begun."""
+        """Redirect prints and install the signal handlers; call when the screen has begun."""
         if self.guard is None:
             return
         self.guard.take_prints()
@@ -221,10 +220,10 @@ class GuardedApp(AppInternals[int]):
         loop.add_signal_handler(signal.SIGWINCH, self._measure)
 
     def _measure(self) -> None:
-        """Tell the app its terminal's size.
+        """Post a resize event with the size of the terminal.
 
-        Textual measures in the signal's own handler. A second signal interrupts the first
-        between its measuring and its telling, and the older size is then told last, and kept.
+        Textual measures inside its signal handler. If a second signal interrupts the first between
+        its measurement and its event, the older size is posted last and stays.
         """
         if measures_terminal_in_signal(self):
             size = Size(*shutil.get_terminal_size())
@@ -236,5 +235,5 @@ class GuardedApp(AppInternals[int]):
             self.run_worker(self.end_run(), name=f"ended by {by.name}", exit_on_error=False)
 
     async def end_run(self) -> None:
-        """Close what is open, then exit."""
+        """Close the open run, if any, then exit."""
         raise NotImplementedError

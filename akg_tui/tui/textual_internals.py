@@ -2,7 +2,7 @@
 
 No other module of the workbench names an underscore attribute of Textual, Rich or textual-serve,
 or overrides an undocumented method. `tests/tui/test_textual_internals.py` fails with the name of
-the part that a new version changed. Knows nothing of a run.
+the part that a new version changed. Independent of runs.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ WRITTEN_AGAINST = "8.2.8"
 T = TypeVar("T")
 
 COLUMNS = 40
-"""Width of a band: at 80×24 there are two."""
+"""Width of a band: a screen of 80×24 has two."""
 
 PAUSE_S = 0.001
 
 MOST_WRITES = 5
-"""Writes that may wait for the terminal: two frames. Textual holds 30; one more would block the
+"""Writes that may wait for the terminal: two frames. Textual queues 30; one more would block the
 loop."""
 
 SLOW_PAUSE_S = 0.03
 
 
 def merged_bindings(node: DOMNode) -> BindingsMap | None:
-    """The bindings that the classes of a node declare, before any keymap.
+    """Return the bindings that the classes of a node declare, before any keymap.
 
-    Textual's own keymap rebinds single keys by id; chords and keys that depend on where the focus
-    is need the whole map.
+    Textual's own keymap rebinds single keys by id. Chords, and keys that depend on the focus, need
+    the whole map.
     """
     return node._merged_bindings
 
 
 def set_bindings(node: DOMNode, bindings: BindingsMap) -> None:
-    """Replace the bindings of a node. Textual has no public setter for a node that exists."""
+    """Replace the bindings of a node. Textual has no public setter for an existing node."""
     node._bindings = bindings
 
 
 def bindings_of(node: DOMNode, key: str) -> Sequence[Binding]:
-    """What a key is bound to on a node."""
+    """Return the bindings of a key on a node."""
     return node._bindings.key_to_bindings.get(key, ())
 
 
@@ -76,8 +76,8 @@ def drop_keys(node: DOMNode, *keys: str) -> None:
 
 
 def set_border(widget: Widget, title: Content, subtitle: Content) -> None:
-    """Set both border texts. An equal one is left alone, because each set repaints the widget;
-    the public getter returns markup, which does not compare with content.
+    """Set both border texts. An equal text is left alone, because each assignment repaints the
+    widget. The public getter returns markup, which does not compare with content.
     """
     if widget._border_title != title:
         widget.border_title = title
@@ -86,54 +86,54 @@ def set_border(widget: Widget, title: Content, subtitle: Content) -> None:
 
 
 def screen_strips(screen: Screen[Any]) -> list[Strip]:
-    """What a screen shows now, as rows. Textual only exports its own SVG."""
+    """Return the rows on a screen. Textual only exports an SVG of its own."""
     return screen._compositor.render_strips()
 
 
 def svg_frame() -> str:
-    """Rich's template of an SVG, which `Console.export_svg` takes as `code_format`."""
+    """Return Rich's template of an SVG, which `Console.export_svg` takes as `code_format`."""
     from rich._export_format import CONSOLE_SVG_FORMAT
 
     return CONSOLE_SVG_FORMAT
 
 
 async def served_application(server: Server) -> web.Application:
-    """The application of textual-serve, to be mounted in a larger one; `serve` would run it."""
+    """Return the application of textual-serve, to mount in a larger one; `serve` would run it."""
     return await server._make_app()
 
 
 def backlog(app: App[Any]) -> int:
-    """Writes that wait for the terminal to take them. 0 for a driver without a queue."""
+    """Return how many writes wait for the terminal; 0 for a driver without a queue."""
     writer = getattr(app._driver, "_writer_thread", None)
     queue = getattr(writer, "_queue", None)
     return queue.qsize() if queue is not None else 0
 
 
 def write_to_terminal(app: App[Any], codes: str) -> None:
-    """Write control codes past the screen: Textual has no public way for OSC 9 and its kin."""
+    """Write control codes past the screen: Textual has no public way to send OSC 9 and the like."""
     if app._driver is not None:
         app._driver.write(codes)
 
 
 def measures_terminal_in_signal(app: App[Any]) -> bool:
-    """Whether the size is measured at SIGWINCH, and not reported by the terminal in its input."""
+    """Return whether SIGWINCH triggers measuring; else the terminal reports its size as input."""
     driver = app._driver
     return driver is not None and not getattr(driver, "_in_band_window_resize", False)
 
 
 class AppInternals(App[T]):
-    """An app that applies a theme in parts, and outlives an exception of a worker."""
+    """An app that applies a theme in parts, and survives an exception of a worker."""
 
     NEEDED_WORKERS: ClassVar[frozenset[str]] = frozenset()
-    """Names of the workers without which the app ends."""
+    """Names of the workers whose failure ends the app."""
     _css_task: asyncio.Task[None] | None = None
 
     def report_fault(self, error: BaseException) -> None:
-        """Tell the person about an exception of an action or a worker."""
+        """Show an exception of an action or a worker to the person."""
         raise NotImplementedError
 
     def _handle_exception(self, error: Exception) -> None:
-        # Textual ends the app with the traceback of any worker.
+        # Textual would end the app with the traceback of any worker.
         worker = active_worker.get(None)
         needed = worker is None or worker.name in self.NEEDED_WORKERS
         if isinstance(error, WorkerFailed) and not needed:
@@ -143,7 +143,7 @@ class AppInternals(App[T]):
 
     def refresh_css(self, animate: bool = True) -> None:
         if not self.screen_stack:
-            # No screen yet: the first one is parsed with these colours.
+            # No screen yet: the first screen is parsed with these colours.
             self.stylesheet.set_variables(self.get_css_variables())
             return
         if self._css_task is not None:
@@ -156,10 +156,9 @@ class AppInternals(App[T]):
             self._handle_exception(error)
 
     async def _refresh_css_in_parts(self) -> None:
-        """Textual's `refresh_css` in parts, between which keys are heard and nothing is painted.
+        """Do Textual's `refresh_css` in parts; between parts keys are read and nothing is painted.
 
-        Besides, Textual counts a modal screen neither to the app's own nodes nor to the screens
-        below it.
+        Textual's own version misses a modal screen of the system, such as the command palette.
         """
         with self.batch_update():
             self.stylesheet.set_variables(self.get_css_variables())
@@ -174,8 +173,8 @@ class AppInternals(App[T]):
 
 
 class FastScrollBar(ScrollBar):
-    """Textual's scroll bar, painted without the styles of each cell: it is repainted for every
-    row that arrives.
+    """Textual's scroll bar, painted without the styles of each cell, because each row that
+    arrives repaints the bar.
     """
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -224,19 +223,19 @@ class LinesView(ScrollView):
         return self._vertical_scrollbar
 
     def stretch(self, size: Size) -> None:
-        """Another size to scroll in. Only a scroll bar that comes or goes is worth a layout of
-        the whole screen, and asks for it itself.
+        """Set another size to scroll in. Only a scroll bar that appears or disappears needs a
+        layout of the whole screen, and requests the layout itself.
         """
         self.set_reactive(Widget.virtual_size, size)
         self._scroll_update(size)
 
 
 class SparingCompositor(Compositor):
-    """Renders only what is seen in the part of the screen that is painted.
+    """Renders only the visible parts of widgets in the painted part of the screen.
 
-    Textual's own renders every widget there, those that others hide too, and has all their rows cut
-    wherever the edge of any widget is. A row that needs no cut then keeps itself among what was
-    made of it: a cycle for each row of each pane ever painted, that garbage collection has to find.
+    Textual's own compositor also renders hidden widgets, and cuts all rows at the edge of every
+    widget. A row that needs no cut then refers to itself in its own cache: one reference cycle for
+    each row ever painted, which only garbage collection frees.
     """
 
     def _render_chops(
@@ -245,7 +244,7 @@ class SparingCompositor(Compositor):
         chops: list[dict[int, Strip | None]] = [dict.fromkeys(cuts[:-1]) for cuts in self.cuts]
         for widget, (region, clip) in self.visible_widgets.items():  # the first is in front
             seen = region.intersection(clip)
-            # One that is gone may still be where the last layout put it.
+            # A removed widget may still have a place in the last layout.
             if not seen or not crop.overlaps(seen) or not widget.is_attached:
                 continue
             left, right = seen.column_span
@@ -268,7 +267,7 @@ class SparingCompositor(Compositor):
             part = Region(first - region.x, top - region.y, end - first, last - top + 1)
             strips = widget.render_lines(part)
             for y, row, cuts in rows:
-                if y - top >= len(strips):  # a widget that has not heard of its new size yet
+                if y - top >= len(strips):  # the widget has not received its new size yet
                     break
                 strip = strips[y - top]
                 inner = [cut for cut in cuts if first < cut <= end]
@@ -281,11 +280,11 @@ class SparingCompositor(Compositor):
 
 
 class BandedScreen(Screen[T]):
-    """A screen painted in bands of columns; keys are heard between two bands.
+    """A screen painted in bands of columns; keys are read between two bands.
 
     Textual renders every widget for every change, which at 200×60 takes longer than a key may
-    wait. Nothing is painted that would wait for a slow terminal: once that has taken what it was
-    sent, the screen is painted as it is by then.
+    wait. While the terminal lags, nothing is painted; once it has taken its writes, the current
+    state is painted.
     """
 
     PAINTS_AFTER_RESIZE: ClassVar[bool] = False
@@ -299,10 +298,10 @@ class BandedScreen(Screen[T]):
         self._unpainted = False
 
     def after(self, seconds: float, callback: TimerCallback) -> None:
-        """Call once after a delay, however late.
+        """Call `callback` once after `seconds`, however late.
 
-        Textual skips what is overdue where it looks at the clock for the first time, even if
-        nothing comes after it: a stall of a millisecond there, and no band was painted any more.
+        Textual skips a timer that is overdue when its clock is first read, even without a repeat.
+        After a stall of a millisecond at that point, no further band would be painted.
         """
         self.set_timer(seconds, callback)._skip = False
 
@@ -313,7 +312,7 @@ class BandedScreen(Screen[T]):
         self._unpainted = True
         super()._screen_resized(size)
         self._unpainted = False
-        if self.PAINTS_AFTER_RESIZE:  # once, when all panes have wrapped their text
+        if self.PAINTS_AFTER_RESIZE:  # once, after all panes have wrapped their text
             self.refresh()
 
     def before_resize(self) -> None:
@@ -326,10 +325,10 @@ class BandedScreen(Screen[T]):
         if not isinstance(top, BandedScreen) or self.app.is_inline:
             super()._compositor_refresh()
             return
-        self._dirty_widgets.clear()  # as Textual's own: their regions have been handed over
+        self._dirty_widgets.clear()  # as in Textual: their regions have been handed over
         dirty = self._dirty()
         if top is not self:
-            # Textual's own would have the whole of what was painted once painted again for ever.
+            # Textual's own method would repaint everything below a dialog again and again.
             if dirty:
                 top._compositor._dirty_regions |= dirty
                 dirty.clear()
@@ -339,15 +338,15 @@ class BandedScreen(Screen[T]):
                 self._put_off = True
                 self.after(SLOW_PAUSE_S, self._try_again)
         elif self._compositor.size.region in dirty:
-            if not self._bands:  # the first not in one go with the layout that came before it
+            if not self._bands:  # the first band not in one step with the preceding layout
                 self.after(PAUSE_S, self._paint_band)
             self._begin_anew()
         else:
             super()._compositor_refresh()
 
     def _dirty(self) -> set[Region]:
-        """What has changed since the last paint. What lies outside the screen, which may have
-        shrunk, is left out: Textual fails on it.
+        """Return the regions changed since the last paint, cut at the edge of the screen. The
+        screen may have shrunk, and Textual fails on a region outside.
         """
         dirty = self._compositor._dirty_regions
         inside = {region.intersection(self._compositor.size.region) for region in dirty}
@@ -356,15 +355,15 @@ class BandedScreen(Screen[T]):
         return dirty
 
     def _hand_over(self) -> set[Widget]:
-        """Tell the compositor what widgets have changed, as Textual does before it paints; return
-        those of which it does not know yet where they are.
+        """Pass the changed widgets to the compositor, as Textual does before a paint; return the
+        widgets that it has not placed yet.
         """
         known = self._dirty_widgets & self._compositor.visible_widgets.keys()
         self._compositor.update_widgets(known)
         return self._dirty_widgets - known
 
     def _has_to_wait(self) -> bool:
-        """Whether what is painted now would wait in a queue, or be thrown away."""
+        """Return whether a paint now would wait in a queue or be discarded."""
         return bool(self.app._batch_count) or backlog(self.app) > MOST_WRITES
 
     def _try_again(self) -> None:
@@ -385,8 +384,8 @@ class BandedScreen(Screen[T]):
         )
 
     def _paint_band(self) -> None:
-        """Paint the next columns; a screen that is covered now is painted whole when it is back,
-        one that shines through a dialog by that dialog.
+        """Paint the next columns. A screen that is covered is painted whole when uncovered; the
+        screen below a dialog is painted by the dialog.
         """
         if not self._bands or not self.is_current:
             self._bands.clear()
@@ -411,7 +410,7 @@ class BandedScreen(Screen[T]):
 
 
 class DimmingScreen(BandedScreen[T]):
-    """A screen that shows the one below it dimmed, as far as its own background lets it."""
+    """A screen that shows the screen below it dimmed, as far as its own background permits."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         below = self._seen_below()
@@ -427,11 +426,11 @@ class DimmingScreen(BandedScreen[T]):
 
 
 def dimmed(compositor: Compositor, colour: Color, crop: Region) -> list[Strip]:
-    """Return the rows of a part of a screen under a colour that lets it shine through."""
+    """Return the rows of a part of a screen, tinted with a translucent colour."""
     rows = compositor._render_chops(crop, crop.line_range.__contains__)
     strips = []
     for y in crop.line_range:
-        if y >= len(rows):  # the one below is not as large yet
+        if y >= len(rows):  # the screen below has not grown to this size yet
             strips.append(Strip.blank(crop.width))
             continue
         cuts = compositor.cuts[y]

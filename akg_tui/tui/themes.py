@@ -1,7 +1,7 @@
-"""Colour themes: `themes/*.toml`, a palette and the role that each piece of text plays.
+"""Colour themes: read `themes/*.toml`, each a palette and a style for every role of text.
 
-Reads the user's theme files over the shipped ones. Also the last step of painting: no colour, or
-no sign beyond ASCII.
+A theme file of the user replaces a shipped theme with the same name. Two line filters, the last
+step of painting, remove colours or characters beyond ASCII.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _ANSI_NAMES = frozenset({"default", *_HUES, *(f"bright_{hue}" for hue in _HUES)}
 
 
 class BadTheme(ValueError):
-    """A theme file that cannot be used; the message names it and what is wrong in it."""
+    """Raised for a theme file that cannot be used; the message names the file and the fault."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """A valid theme: every palette colour and every role is there and parses."""
+    """A valid theme: every palette colour and every role is present and parses."""
 
     name: str
     about: str
@@ -75,11 +75,11 @@ class Theme:
 
     @property
     def ansi(self) -> bool:
-        """Whether its colours are the terminal's own sixteen."""
+        """Whether the colours are the sixteen colours of the terminal."""
         return self.palette["ground"].startswith(_ANSI)
 
     def for_textual(self) -> TextualTheme:
-        """The same colours for Textual's own parts: borders, scrollbars, the palette."""
+        """Return these colours for Textual's own parts: borders, scrollbars, the palette."""
         colour = self.palette
         return TextualTheme(
             name=self.name,
@@ -113,7 +113,7 @@ class Theme:
 
 
 class Inks:
-    """Paints lines with one theme, and lets no character through that is not clean."""
+    """Paints lines with one theme. All text is cleaned of control characters."""
 
     def __init__(self, theme: Theme) -> None:
         self.theme = theme
@@ -121,7 +121,7 @@ class Inks:
         self._grounded: dict[tuple[str, Style], Style] = {}
 
     def style(self, role: str) -> Style:
-        """The style of a role, or of several joined with ``|``."""
+        """Return the style of a role, or of several roles joined with ``|``."""
         style = self._styles.get(role)
         if style is None:
             style = Style.combine([self._styles[part] for part in role.split("|")])
@@ -129,7 +129,7 @@ class Inks:
         return style
 
     def strip(self, spans: Line, ground: Style = NO_STYLE) -> Strip:
-        """The spans on a ground, which is what they do not say themselves."""
+        """Paint the spans on `ground`, which supplies the attributes that a role leaves unset."""
         return Strip([Segment(clean(text), self._on(role, ground)) for text, role in spans])
 
     def _on(self, role: str, ground: Style) -> Style:
@@ -140,16 +140,16 @@ class Inks:
 
 
 class Inked:
-    """An app whose widgets can paint."""
+    """An app that supplies the colours of its widgets."""
 
     @property
     def inks(self) -> Inks:
-        """The colours of now."""
+        """The colours in use."""
         raise NotImplementedError
 
 
 def load(path: Path) -> Theme:
-    """The theme in `path`. Raises `BadTheme`."""
+    """Read the theme in `path`. Raises `BadTheme`."""
     text, raw, faults = read_toml(path)
     if faults:
         raise BadTheme(f"theme {faults[0]}")
@@ -213,14 +213,14 @@ def _roles(path: Path, text: str, raw: object, palette: Mapping[str, str]) -> di
 
 
 def user_folder() -> Path:
-    """Where a user's own themes lie."""
+    """Return the folder of the user's own themes."""
     return config_folder() / "themes"
 
 
 def find(name: str, folders: Sequence[Path]) -> Theme | None:
-    """The theme in the file of that name, a later folder's over an earlier one's.
+    """Return the theme `name` from `name`.toml; a later folder wins over an earlier one.
 
-    None where there is none that holds; a file that calls itself otherwise is not found.
+    None if no folder has a valid file, or if the `name` inside the file differs.
     """
     for folder in reversed(folders):
         path = folder / f"{name}.toml"
@@ -233,7 +233,7 @@ def find(name: str, folders: Sequence[Path]) -> Theme | None:
 
 
 def load_all(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[str]]:
-    """All themes of the folders by name, later folders over earlier ones, and what was bad."""
+    """Return all themes by name, later folders over earlier ones, and the faults of bad files."""
     themes: dict[str, Theme] = {}
     faults: list[str] = []
     for folder in folders:
@@ -248,7 +248,7 @@ def load_all(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[str]]:
 
 
 def contrast(foreground: str, background: str) -> float:
-    """The contrast ratio of two colours, 1 to 21, as WCAG 2.2 defines it."""
+    """Return the contrast ratio of two colours, 1 to 21, as WCAG 2.2 defines it."""
     lighter, darker = sorted((_luminance(foreground), _luminance(background)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
@@ -259,14 +259,14 @@ def _luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-_MARKED = 2.2  # contrast of a ground to the screen's, from which on it is a mark of its own
+_MARKED = 2.2  # least contrast of a background to the screen's for reverse video under `NoColour`
 
 
 class AsciiOnly(LineFilter):
-    """Sends no character beyond ASCII."""
+    """Replaces each character beyond ASCII with an ASCII one."""
 
     def __init__(self) -> None:
-        from akg_tui.view.glyphs import ascii_twin  # off the way to the first frame
+        from akg_tui.view.glyphs import ascii_twin  # the first frame does not need it
 
         super().__init__()
         self._twin = ascii_twin
@@ -279,8 +279,8 @@ class AsciiOnly(LineFilter):
 
 
 class NoColour(LineFilter):
-    """Sends no colour (https://no-color.org): a ground that stands out becomes reverse video,
-    weight, slant and underline stay.
+    """Removes colours (https://no-color.org). A background that differs clearly becomes reverse
+    video; weight, slant and underline stay.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
@@ -299,7 +299,7 @@ def _colourless(style: Style, background: Color) -> Style:
         italic=style.italic,
         underline=style.underline,
         strike=style.strike,
-        # Either makes it reverse; both together would cancel out.
+        # Reverse style or a marked background reverses the text; both together cancel out.
         reverse=bool(style.reverse) != marked or None,
         meta=style.meta or None,
     )

@@ -1,7 +1,7 @@
 """Time travel in the open run: enter the past, move in it, leave it; undo, fork, compare.
 
-Holds the place in the past. The app offers the `action_*` methods as its own. Changes a run only
-by commands, and makes forks by the store, each after a question that says what will happen.
+Owns the position in the past. The app has the `action_*` methods as its own. Changes a run only
+by commands, and forks by the store, each after a question that states the effect.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     from akg_tui.tui.screens.deck import Deck
 
-LONG = 20_000  # events from which on the person is told that the past is being read
-SLICE = 500  # events that are folded before keys are heard again: 5 ms
+LONG = 20_000  # from this many events on, a message says that the past is being read
+SLICE = 500  # events folded between two chances to read keys: 5 ms
 
 
 class TimeTravel:
-    """`deck` gives the screen of the run where it is in front. `place` is None while live."""
+    """Moves in the past of a run. `deck` returns the deck if in front; `place` is None at first."""
 
     def __init__(
         self, app: App[int], workbench: Workbench, deck: Callable[[], Deck | None]
@@ -53,7 +53,7 @@ class TimeTravel:
         return self.place is not None and self.place.cursor is not None
 
     def _deck_in_front(self) -> Deck | None:
-        """The deck; where it is not in front, the person is told that a key is for it."""
+        """Return the deck; if it is not in front, show that the key belongs to it."""
         none = self._workbench.handle is None
         deck = None if none else self._deck()
         if deck is None:
@@ -63,7 +63,7 @@ class TimeTravel:
         return deck
 
     def action_travel(self) -> None:
-        """Enter the past; in it already, focus the timeline."""
+        """Enter the past; if already there, focus the timeline."""
         deck = self._deck_in_front()
         if deck is None:
             return
@@ -73,7 +73,7 @@ class TimeTravel:
             self._app.run_worker(self.enter(), name="read the past", exclusive=True)
 
     async def enter(self) -> None:
-        """Fold the states in slices, between which keys are heard; then show the last one."""
+        """Fold the states in slices, so that keys are read in between; then show the last state."""
         handle = self._workbench.handle
         if handle is None:
             return
@@ -92,7 +92,7 @@ class TimeTravel:
             self._app.call_after_refresh(deck.timeline.focus)
 
     def action_live(self) -> None:
-        """Leave the past: show what is true now."""
+        """Leave the past: show the current state."""
         if self.place is None or not self.in_past:
             self._workbench.say(tr("this is live"))
             return
@@ -102,14 +102,14 @@ class TimeTravel:
             deck.focus_active()
 
     def action_past_go(self, seq: int) -> None:
-        """Go to an event by its number, from 1."""
+        """Go to the event with the number `seq`, counted from 1."""
         if self.place is not None:
             self.place.go(seq)
             self._workbench.pull_now()
 
     def action_past(self, what: str, step: int = 0) -> None:
-        """Move by events, by twentieths of the run (page), by rounds, or to an edge of it; play,
-        or change the speed.
+        """Move by events, by twentieths of the run (page), by rounds, or to an end of the run;
+        play, or change the speed.
         """
         if (place := self.place) is None:
             return
@@ -129,7 +129,7 @@ class TimeTravel:
         self._workbench.pull_now()
 
     def action_rounds(self) -> None:
-        """Compare two rounds: the best one, and the one that is looked at."""
+        """Compare two rounds: the best one, and the latest one in the snapshot on screen."""
         deck = self._deck_in_front()
         if deck is None:
             return
@@ -142,10 +142,10 @@ class TimeTravel:
         best = now.state.best.attempt if now.state.best else 0
         left = best if best != right else max(0, right - 1)
         sides = min(left, right), max(left, right, 1)
-        self._app.push_screen(Rounds(now, *sides, texts=deck.texts))  # the deck's: split once
+        self._app.push_screen(Rounds(now, *sides, texts=deck.texts))  # kernels split already
 
     def action_undo(self) -> None:
-        """Take the last KEEP back, after a question."""
+        """Undo the last KEEP, after a question."""
         if self._deck_in_front() is None:
             return
         state = self._workbench.snapshot_now().state
@@ -157,7 +157,7 @@ class TimeTravel:
             if not yes:
                 return
             if self.place is not None:
-                self.place.live()  # what a command does is seen in the present
+                self.place.live()  # the effect of a command shows only in the present
             handle = self._workbench.handle
             if isinstance(handle, Followed) and handle.pid is None:
                 self._app.run_worker(self._undo_at_rest(Path(handle.path)), name="undo")
@@ -168,7 +168,7 @@ class TimeTravel:
         self._app.push_screen(question, undo)
 
     async def _undo_at_rest(self, path: Path) -> None:
-        """As `akg-tui undo`; the follower of the journal sees it."""
+        """Undo as `akg-tui undo` does; the follower reads the change from the journal."""
         try:
             await asyncio.to_thread(command_at_rest, path, cmd.UndoKeep())
         except StoreError as error:
@@ -177,7 +177,7 @@ class TimeTravel:
         self._workbench.say(tr("the KEEP is undone"))
 
     def action_fork(self) -> None:
-        """A new run from the round that is looked at, after a question."""
+        """Fork a new run from the round on screen in the past, after a question."""
         handle = self._workbench.handle
         if self._deck_in_front() is None or handle is None:
             return

@@ -1,6 +1,6 @@
-"""The workbench behind HTTP on loopback: textual-serve, with a token in front of every path.
+"""The workbench over HTTP on loopback: textual-serve, with a token at the start of every path.
 
-Owns access control. Each page is one process of the command line with the browser as its
+Owns access control. Each page is one process of the command line, with the browser as its
 terminal. Imported only by `serve`.
 """
 
@@ -24,7 +24,7 @@ from akg_tui.tui.textual_internals import served_application
 HOST = "127.0.0.1"
 FRAMES_PER_SECOND = 15
 
-# Nothing from elsewhere, and no word to elsewhere of the address with its token.
+# The browser must load nothing from other hosts, and must not send them the token as a referrer.
 _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -43,14 +43,14 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True)
 class Target:
-    """What one page shows: a name for people, and the arguments of its command."""
+    """The content of one page: a name for people, and the arguments of the page's command."""
 
     name: str
     command: tuple[str, ...]
 
 
 class _Page(Server):
-    """One target. A part of a bigger application, so it starts and prints nothing."""
+    """The server of one target, mounted in a larger application: starts and prints nothing."""
 
     def __init__(self, target: Target, port: int) -> None:
         super().__init__(
@@ -62,11 +62,11 @@ class _Page(Server):
         )
 
     async def on_startup(self, app: web.Application) -> None:
-        """Say nothing: the address has been told already."""
+        """Print nothing: `serve` passes the address to `tell`."""
 
 
 async def application(targets: Sequence[Target], port: int, token: str) -> web.Application:
-    """All targets below ``/TOKEN/``; any other path is refused, whatever it is."""
+    """Return an application with all targets below ``/TOKEN/``; other paths get status 403."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -99,7 +99,7 @@ async def application(targets: Sequence[Target], port: int, token: str) -> web.A
 async def serve(
     targets: Sequence[Target], listener: socket.socket, token: str, tell: Callable[[str], None]
 ) -> None:
-    """Serve on `listener` until SIGINT or SIGTERM; `tell` gets the address once it is open."""
+    """Serve on `listener` until SIGINT or SIGTERM; call `tell` with the address once open."""
     port = listener.getsockname()[1]
     runner = web.AppRunner(await application(targets, port, token), shutdown_timeout=5.0)
     await runner.setup()
@@ -116,12 +116,12 @@ async def serve(
 
 
 def listening(port: int) -> socket.socket:
-    """A socket bound to `port` of this machine alone; 0 takes a free port.
+    """Return a socket bound to `port` on the loopback address; 0 takes a free port.
 
     Raises
     ------
     OSError
-        The port cannot be had.
+        If the port is taken or not permitted.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,1 +1,1 @@
-"""The panes of the deck. Each shows one projection of a run and holds none of its truth."""
+"""The panes of the deck. Each shows one projection of a run and stores no state of the run."""

@@ -1,4 +1,4 @@
-"""The pane of the agents: the state, last message and cost of each, and which one is picked."""
+"""The pane of the agents: the state, last message and cost of each, and the picked agent."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from akg_tui.view.agent_rows import ROWS_EACH, Agent, AgentList, agent_rows, sho
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 
-PAST_MOST = 400  # records that are read with a jump: more of them at the pulls after it
+PAST_MOST = 400  # records read at a jump through the past; later pulls read the rest
 
 
 class AgentsPane(LineView, Pane):
-    """The arrow keys pick an agent; enter, or a second click, peeks at it."""
+    """The arrow keys pick an agent; enter, or a second click, opens a view of the agent."""
 
     picks = True
 
@@ -42,11 +42,11 @@ class AgentsPane(LineView, Pane):
         bind_within(self, "agents")
 
     def see(self, snapshot: RunSnapshot) -> None:
-        """Read what is new, also while the pane is not on screen."""
+        """Read new records, also while the pane is not on screen."""
         self.agent_list.read(snapshot.records, PAST_MOST if snapshot.past is not None else None)
 
     def pull(self, snapshot: RunSnapshot) -> None:
-        # The seconds of a subagent at work are the only thing that moves without an event.
+        # Only the seconds of a subagent at work change without an event.
         at_work = snapshot.state.phase in AGENT_PHASES and bool(snapshot.state.subagents)
         seconds = int(snapshot.now) if at_work or self.agent_list.at_work.at_work else 0
         streamed = snapshot.live_version if snapshot.state.phase in AGENT_PHASES else 0
@@ -61,7 +61,7 @@ class AgentsPane(LineView, Pane):
 
     @property
     def picked(self) -> Agent | None:
-        """The subagent that a key acts on; None where none was picked, or the main one."""
+        """The subagent that a key acts on; None if none is picked, or if the main agent is."""
         return self.agent_list.find(self._pick) if self._pick is not None else None
 
     @property
@@ -76,12 +76,12 @@ class AgentsPane(LineView, Pane):
 
     def pick_step(self, step: int) -> None:
         keys = [agent.key for agent in shown_order(self.agent_list)]
-        newest = min(1, len(keys) - 1)  # the main agent stands above it
+        newest = min(1, len(keys) - 1)  # the main agent is in the row above
         place = keys.index(self._pick) + step if self._pick in keys else newest
         self.choose(keys[min(len(keys) - 1, max(0, place))])
 
     def choose(self, key: str) -> None:
-        """Pick the agent of this key."""
+        """Pick the agent with this key."""
         self._pick = key
         self.pick(self._rows_of(key))
 

@@ -13,7 +13,7 @@ from akg_tui.view.run_snapshot import RunSnapshot
 
 
 class AttemptsPane(LineView, Pane):
-    """The attempts with the newest on top; or, `by_input`, the worst errors of each input."""
+    """The attempts, newest first; if `by_input`, the worst errors of each kind of input."""
 
     picks = True
 
@@ -43,11 +43,11 @@ class AttemptsPane(LineView, Pane):
         self._attempts = attempts
         self.put(AttemptRows(attempts, self.room, undone))
         if top > 0 and grown > 0:
-            self.to_row(top + grown)  # newest first: what is being read moves down
+            self.to_row(top + grown)  # newest first: the rows on screen move down
         self._mark()
 
     def cycle(self) -> bool:
-        """The other table: by attempt, or by kind of input."""
+        """Switch between the tables by attempt and by kind of input."""
         self.by_input = not self.by_input
         return True
 
@@ -74,6 +74,6 @@ class AttemptsPane(LineView, Pane):
 
     @property
     def picked_item(self) -> str:
-        """The plan item of the picked attempt; "" where there is none."""
+        """The plan item of the picked attempt; "" if there is none."""
         row = 0 if self.by_input else self._row_of_pick()
         return self._attempts[-row].item if row else ""

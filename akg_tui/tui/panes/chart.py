@@ -32,7 +32,7 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
 
     @property
     def unit(self) -> str:
-        """What the axes tell: the ratio over the seed, milliseconds, or ratio by tokens."""
+        """The unit of the axes: `ratio` over the seed, `ms`, ratio by `tokens`, or `roof`line."""
         return self.series.unit
 
     def _title(self) -> None:
@@ -47,7 +47,7 @@ class ChartPane(Painted[Plot], Pane, can_focus=True):
         self.border_subtitle = Content("  ".join(legend))
 
     def cycle(self) -> bool:
-        """The next unit."""
+        """Show the next unit."""
         self.series.turn(UNITS[(UNITS.index(self.unit) + 1) % len(UNITS)])
         self.forget()
         return True

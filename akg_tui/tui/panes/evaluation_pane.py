@@ -23,7 +23,7 @@ class EvalPane(Painted[RunSnapshot | None], Pane, can_focus=True):
         self.entitle(tr("evaluation"))
 
     def see(self, snapshot: RunSnapshot) -> None:
-        """Take in the estimates, also while the pane is not on screen. The past has none."""
+        """Store the estimates, also while the pane is not on screen. The past has none."""
         if snapshot.past is None:
             self.narrowing.see(snapshot.state, snapshot.progress)
 
@@ -39,7 +39,7 @@ class EvalPane(Painted[RunSnapshot | None], Pane, can_focus=True):
     def paint(self, view: RunSnapshot | None, width: int, height: int) -> Sequence[Line]:
         if view is None:
             return ()
-        # An evaluation that was under way then had told less than what is known of it now.
+        # The history holds the current estimates, not those of that moment of the past.
         unknown = view.past is not None and view.state.running is not None
         seen = EstimateHistory() if unknown else self.narrowing
         return eval_rows(view.state, seen, view.now, width, height)

@@ -1,4 +1,4 @@
-"""The agent's log: what was said and done, and below it what is being written now."""
+"""The agent's log: past messages and calls, and below them the text being written now."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import Line
 
-PAST_RECORDS = 300  # told again at each jump through the past
+PAST_RECORDS = 300  # records written again at each jump through the past
 
 
 class LogPane(LineView, Pane):
-    """Follows the end; scrolled up it stays where it is, whatever arrives.
+    """Follows the end; after a scroll up it keeps its place, whatever arrives.
 
-    The arrow keys pick an entry, enter unfolds it. Picking is reading: it ends the following.
+    The arrow keys pick an entry, enter unfolds it. A pick ends the following.
     """
 
     picks = True
@@ -43,14 +43,14 @@ class LogPane(LineView, Pane):
         self.reword()
 
     def reword(self) -> None:
-        """Write all entries again, in the language of now."""
+        """Write all entries again, in the current language."""
         super().reword()
         self._reworded = True
         self.entitle(tr("agent log"))
         self._tell_follow()
 
     def begin(self, room: int, newest: int, at_once: int) -> AgentLog:
-        """A log that has read nothing yet."""
+        """Return a log that has read nothing yet."""
         return AgentLog(room, newest, at_once=at_once)
 
     def pull(self, snapshot: RunSnapshot) -> None:
@@ -84,11 +84,11 @@ class LogPane(LineView, Pane):
             self.to_row(max(0, self.top + moved))
 
     def told_in(self, snapshot: RunSnapshot) -> str:
-        """What of the stream is an entry now: a reply has come whole."""
+        """Return the part of the stream that is an entry now, after a whole reply has come."""
         return snapshot.stream
 
     def _rewind(self, snapshot: RunSnapshot) -> bool:
-        """Begin anew where the records are others than those that were read."""
+        """Start a new log if the records do not continue those read, or if the language changed."""
         past = snapshot.past is not None
         reworded, self._reworded = self._reworded, False
         if past == self._past and len(snapshot.records) >= self.agent_log.seen and not reworded:
@@ -100,7 +100,7 @@ class LogPane(LineView, Pane):
         newest, at_once = (PAST_RECORDS, AT_ONCE) if past else (MAX_ENTRIES, SLICE)
         self.agent_log = self.begin(self.room, newest, at_once)
         self._past, self._said = past, ""
-        # What was picked is an entry of another log.
+        # The picked entry belongs to the old log.
         self._pick, self._dropped, self._head = None, 0, 0
         self.pick(range(0))
 
@@ -135,7 +135,7 @@ class LogPane(LineView, Pane):
         self._choose(picked)
 
     def turn(self, step: int) -> bool:
-        """Pick the next reply of the model, or the one before; False where there is none."""
+        """Pick the next reply of the model, or the previous one; False if there is none."""
         here = self._pick if self._pick is not None else self.agent_log.at(self.top - self._head)
         if here is None:
             here = self.agent_log.numbers.start
@@ -183,7 +183,7 @@ class LogPane(LineView, Pane):
 
 
 class Joined(OnDemand[Line]):
-    """Several lists of rows, one after the other, without a copy of any."""
+    """Several lists of rows in sequence, without a copy of any."""
 
     def __init__(self, parts: Sequence[Sequence[Line]]) -> None:
         self.parts = parts
@@ -201,7 +201,7 @@ class Joined(OnDemand[Line]):
 
 
 def unsaid(stream: str, said: str) -> str:
-    """What `stream` holds beyond `said`, though its oldest part may have been dropped."""
+    """Return the part of `stream` after `said`, even if the oldest part was dropped."""
     if not said:
         return stream
     if stream.startswith(said):

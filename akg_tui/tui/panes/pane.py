@@ -1,6 +1,6 @@
-"""What every pane of the deck has, and how the deck makes one from its declaration.
+"""The base of every pane of the deck, and the factory that builds a pane from its declaration.
 
-A pane shows one projection of a run and holds none of its truth.
+A pane shows one projection of a run and stores no state of the run.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Pane(FaultShowing):
 
     @classmethod
     def declared(cls, declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Self:
-        """The pane of a declaration. The panes of a deck share `colours` and `texts`."""
+        """Build the pane of a declaration. The panes of a deck share `colours` and `texts`."""
         return cls()
 
     def entitle(self, title: str) -> None:
-        """Put a title on the border, behind the key that leads to the pane."""
+        """Put a title on the border, after the key that leads to the pane."""
         self.border_title = Content(named(f"pane.{self.id}", title))
 
     def pull(self, snapshot: RunSnapshot) -> None:
@@ -38,15 +38,15 @@ class Pane(FaultShowing):
         raise NotImplementedError
 
     def see(self, snapshot: RunSnapshot) -> None:
-        """Read what is new; called also while the pane is not on screen."""
+        """Read the new part of a snapshot; called also while the pane is not on screen."""
 
     def cycle(self) -> bool:
-        """Show the next unit or table; False where there is only one."""
+        """Show the next unit or table; False if there is only one."""
         return False
 
 
 def make(declaration: PaneDeclaration, colours: Colours, texts: Texts) -> Pane:
-    """The widget that a declaration names."""
+    """Build the widget that a declaration names."""
     module, _, name = declaration.widget.partition(":")
     kind: type[Pane] = getattr(import_module(f"akg_tui.tui.panes.{module}"), name)
     return kind.declared(declaration, colours, texts)

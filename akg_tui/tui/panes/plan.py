@@ -48,7 +48,7 @@ class PlanPane(LineView, Pane):
 
     @property
     def picked(self) -> Item | None:
-        """The item that a key acts on: the picked one, else the one that work is at."""
+        """The item that a key acts on: the picked item, else the item in work."""
         name = self._pick
         if name is None:
             at = self._view.at
@@ -87,7 +87,7 @@ class PlanPane(LineView, Pane):
 
 
 def _hands() -> str:
-    """The keys that change the plan."""
+    """Return the keys that change the plan, with their words."""
     pairs = [
         (key_of("plan.add"), tr("add")),
         (key_of("plan.edit"), tr("edit")),

@@ -1,7 +1,7 @@
-"""A kernel with its hashline tags, as the agent has it now or the best one so far.
+"""A kernel with its hashline tags: the agent's current kernel, or the best one so far.
 
-Against the best, changed lines are marked and removed ones stay in sight. The two panes scroll
-together. Colour arrives from a thread.
+Lines that differ from the best are marked, and removed lines stay in sight. The two panes scroll
+together. A thread computes the colours.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class SourcePane(LineView, Pane):
-    """With `working` it shows the kernel under work, else the best one."""
+    """Shows the kernel under work if `working`, else the best kernel."""
 
     def __init__(self, name: str, colours: Colours, texts: Texts, *, working: bool) -> None:
         super().__init__(name)
@@ -52,7 +52,7 @@ class SourcePane(LineView, Pane):
         self._texts = texts
         self._shown: tuple[str, str] | None = None
         self._blamed: OrderedDict[tuple[Version, ...], tuple[int, ...]] = OrderedDict()
-        """Who wrote each line, of the kernels shown last: the past is left for what was there."""
+        """The authors of lines, of the kernels shown last: a return from the past is immediate."""
         self._changed = (0, 0)
         self._changes: tuple[int, ...] = ()
         self._placed = 0
@@ -99,7 +99,7 @@ class SourcePane(LineView, Pane):
         if missing:
             self.run_worker(self._colour(missing), exclusive=True, group="colour")
         if versions and not known:
-            # Read here: only the thread's own work, the comparing, is free of the run.
+            # Read here: the thread does only the comparison, which needs nothing of the run.
             texts = {v.blob: snapshot.kernel(v.blob) for v in versions}
             self.run_worker(self._blame(versions, texts), exclusive=True, group="blame")
 
@@ -127,7 +127,7 @@ class SourcePane(LineView, Pane):
         self._placed = self.top
 
     def on_resize(self) -> None:
-        # Less room must not hide the change from somebody who has not scrolled away from it.
+        # Less room must not hide the change, unless the person has scrolled away from it.
         if self.top == self._placed:
             self._show_change()
 
@@ -152,10 +152,10 @@ class SourcePane(LineView, Pane):
         return map(clean, compared.texts() if isinstance(compared, Compared) else ())
 
     def to_change(self, step: int) -> str:
-        """Go to the next change against the best, or with -1 the one before; where it is."""
+        """Go to the next change against the best, or back with -1; return its number in words."""
         if not self._changes:
             return tr("no line differs from the best kernel")
-        # Counted from the change gone to last, unless somebody scrolled away from it.
+        # Counted from the last change shown, unless the person scrolled away from it.
         here = self._at_change[0] if self._at_change[1] == self.top else self.top
         later = [n for n, row in enumerate(self._changes) if row > here]
         earlier = [n for n, row in enumerate(self._changes) if row < here]
@@ -165,18 +165,18 @@ class SourcePane(LineView, Pane):
         return tr("change {number} of {many}", number=number + 1, many=len(self._changes))
 
     def best_line_of(self, index: int) -> int:
-        """The line of the best kernel that stands beside a row, or before it."""
+        """Return the line of the best kernel beside a row, or the last one before the row."""
         rows = self._compared
         while 0 < index < len(rows) and not rows[index].old:
             index -= 1
         return max(1, rows[index].old) if index < len(rows) else 1
 
     def row_of_best(self, line: int) -> int:
-        """The row that a line of the best kernel stands beside."""
+        """Return the row beside a line of the best kernel."""
         return bisect_left(range(len(self._compared)), line, key=self.best_line_of)
 
     def to_line(self, number: int) -> str:
-        """Go to a line by its number in this file; what is there to tell about it."""
+        """Go to a line by its number in this file; return a message about it."""
         rows = self._compared
         index = bisect_left(range(len(rows)), number, key=self._new_line_of)
         if index == len(rows):
@@ -186,7 +186,7 @@ class SourcePane(LineView, Pane):
         return tr("line {number}", number=rows[index].new)
 
     def _new_line_of(self, index: int) -> int:
-        """The line of this file that stands at a row, or last before it."""
+        """Return the line of this file at a row, or the last one before the row."""
         rows = self._compared
         while index >= 0 and not rows[index].new:
             index -= 1
@@ -212,7 +212,7 @@ class SourcePane(LineView, Pane):
 
 
 def _label(version: Version) -> Span:
-    """An item and its gain; nothing for what was there from the seed on."""
+    """Return an item and its gain; "" for lines of the seed."""
     if not version.item:
         return "", "faint"
     if version.ratio is None:
@@ -221,16 +221,16 @@ def _label(version: Version) -> Span:
 
 
 class LinkedScroll:
-    """Follows whichever of the two was scrolled since the last time it looked."""
+    """Moves the best and the working pane so that they show the same lines."""
 
     def __init__(self, best: SourcePane, working: SourcePane) -> None:
         self._best, self._working = best, working
         self._tops: tuple[int, int] | None = None
 
     def follow(self, active: str) -> None:
-        """Bring the other one along; where both have moved, the `active` pane leads.
+        """Scroll the pane that has not moved; if both have moved, the `active` pane leads.
 
-        Nothing happens while one of them is not on screen.
+        Nothing happens while one of the panes is not on screen.
         """
         best, working = self._best, self._working
         if not (best.display and working.display):

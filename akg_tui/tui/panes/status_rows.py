@@ -1,4 +1,4 @@
-"""The top rows: what is tuned, how far it got, and the phase rail with what is done or waits."""
+"""The top rows: the task and its progress, and the phase rail with finished and waiting work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Header(Rows):
 
 
 class Rail(Rows):
-    """Two rows; where there is room for one only, the second is the one that is shown."""
+    """Two rows: the phases and the status; with room for one row only the status."""
 
     def pull(self, snapshot: RunSnapshot) -> None:
         room = max(1, self.size.width - 2)

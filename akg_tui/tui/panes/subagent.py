@@ -1,7 +1,7 @@
-"""A popout: one subagent's own log, at work or over, with the text it is writing now.
+"""A popout: the log of one subagent, with the text that it is writing now.
 
-The log's pane over one subagent's records. Reads its conversation on disk in a thread; what
-is there is told where a call or the prompt is unfolded.
+The log's pane over the records of one subagent. A thread reads its conversation on disk; an
+unfolded call or prompt shows the text read there.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class SubagentPane(LogPane):
         self.key = key
 
     def entitle(self, title: str) -> None:
-        """The title is the subagent's: each pull sets it."""
+        """Do nothing: each pull sets the title of the subagent."""
 
     def rekey(self) -> None:
         bind_within(self, "agents")
 
     def show(self, key: str) -> None:
-        """Show another subagent in this place."""
+        """Show another subagent in this pane."""
         self.key = key
         self._part, self._tail, self._loaded_at = SubagentRecords(), None, -1
         self._began = False
@@ -60,7 +60,7 @@ class SubagentPane(LogPane):
 
     @property
     def agent(self) -> Agent | None:
-        """The subagent, where it has begun at the moment that is looked at."""
+        """The subagent; None if it has not begun at the moment shown."""
         return self._agent_list.find(self.key)
 
     def begin(self, room: int, newest: int, at_once: int) -> AgentLog:
@@ -85,7 +85,7 @@ class SubagentPane(LogPane):
             self.border_title = title
         if not self._began and agent is not None:
             self._began = True
-            self.set_follow(at_work)  # what is over is read from its beginning
+            self.set_follow(at_work)  # the log of an ended subagent is read from its beginning
         if agent is not None and len(records) != self._loaded_at:
             self._load(agent, len(records))
         super().pull(own)
@@ -94,10 +94,10 @@ class SubagentPane(LogPane):
             self.put([fit(line((gone, "muted")), self.room)])
 
     def told_in(self, snapshot: RunSnapshot) -> str:
-        return ""  # its stream holds only what is not yet whole
+        return ""  # the stream of a subagent holds only incomplete text
 
     def _load(self, agent: Agent, seen: int) -> None:
-        """Read on in the conversation, which has grown with the `seen` records at the latest."""
+        """Read more of the conversation, which has grown at the latest with the `seen` records."""
         if self._loading or not self.is_mounted:
             return  # at a later pull
         self._loaded_at = seen
@@ -110,7 +110,7 @@ class SubagentPane(LogPane):
             self.run_worker(self._read_on(self._tail), name="read a conversation")
 
     async def _read_on(self, tail: TranscriptTail) -> None:
-        """The thread alone reads the file; what it found is told here."""
+        """Read the file in a thread; draw again if an unfolded entry may have changed."""
         try:
             news = await asyncio.to_thread(tail.more)
         finally:
@@ -134,7 +134,7 @@ class SubagentPane(LogPane):
 
 
 def _of(state: RunState, ident: str) -> RunState:
-    """The state as the subagent's log shows it: its own calls are the open ones."""
+    """Return the state for the subagent's log: only its own calls are open."""
     begins = f"{ident}/" if ident else ""
     own = tuple(call for call in state.open_calls if call[0].startswith(begins))
     return state if own == state.open_calls else with_fields(state, open_calls=own)

@@ -1,4 +1,4 @@
-"""The timeline: shown while a person looks at the past, and focused to move through it.
+"""The timeline: shown while the past is on screen, and focused to move through the past.
 
 Binds the keys of the past and reads clicks; `TimeTravel` carries them out.
 """

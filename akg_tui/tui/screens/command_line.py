@@ -31,7 +31,7 @@ KEPT = 50
 
 
 class CommandLine(ModalScreen[None], DimmingScreen[None]):
-    """The ``:`` line with what it may become above it; `history` is shared by all of them."""
+    """The ``:`` line with its completions above; all instances share `history`."""
 
     CSS_PATH = "../styles/commandline.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -48,8 +48,8 @@ class CommandLine(ModalScreen[None], DimmingScreen[None]):
         self._text = text
         self._offers = Rows("offers")
         self._reading = Reading(None, "", "", ())
-        self._at = -1  # the offer taken, -1 before the first
-        self._back = 0  # how far back in the history
+        self._at = -1  # index of the completion taken, -1 before the first
+        self._back = 0  # steps back in the history
         self._completing = False
 
     @property
@@ -103,7 +103,7 @@ class CommandLine(ModalScreen[None], DimmingScreen[None]):
         self._offers.styles.height = len(rows)
 
     def _preview(self, text: str) -> None:
-        """Show a theme while its name stands on the line."""
+        """Show a theme while its name is on the line."""
         reading = self._read(text)
         command = reading.command
         themes = command is not None and command.argument == Argument("name", (THEMES,))
@@ -117,7 +117,7 @@ class CommandLine(ModalScreen[None], DimmingScreen[None]):
         typed = self.query_one(Input)
         text = offers[self._at][0]
         if len(offers) == 1:
-            self._at = -1  # nothing to choose from: what comes next is offered at once
+            self._at = -1  # a single completion: its continuations are offered at once
         else:
             self._completing = typed.value != text
         typed.value = text
@@ -158,13 +158,13 @@ class CommandLine(ModalScreen[None], DimmingScreen[None]):
 
 
 class Palette(CommandPalette, DimmingScreen[None]):
-    """Textual's palette over our screens."""
+    """Textual's palette, dimming the screen below."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A row of the palette, and what it does. `aliases` are what it is found by besides its name;
-    `theme` is the one to be seen while it is chosen.
+    """A row of the palette and its command. A search also finds the row by an alias; `theme` is
+    shown while the row is selected.
     """
 
     name: str
@@ -180,7 +180,7 @@ class Offer:
 
 
 def offers(workbench: Workbench) -> Iterator[Offer]:
-    """All that can be done on the screen of now, each argument that can be listed a row."""
+    """Yield the offers of the current screen, one for each command and listed argument."""
     for command in workbench.commands_here():
         if command.id == "app.palette":
             continue
@@ -200,7 +200,7 @@ def offers(workbench: Workbench) -> Iterator[Offer]:
 
 
 class Commands(Provider):
-    """What the screen under the palette can do."""
+    """The palette's source of the commands of the screen below it."""
 
     def _offers(self) -> Iterator[Offer]:
         return offers(cast("Workbench", self.app))
@@ -222,7 +222,7 @@ class Commands(Provider):
 
 
 def _marked(name: str, matcher: Matcher) -> Content:
-    """A name with the letters that were typed marked; nothing in it is read as markup."""
+    """Return a name with the typed letters marked; nothing in the name is read as markup."""
     content = Content(name)
     score, places = matcher.fuzzy_search.match(matcher.query, name)
     for place in places if score else ():

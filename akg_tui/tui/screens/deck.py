@@ -1,7 +1,7 @@
 """The deck: the screen on which a run is watched and steered.
 
-Owns the layout of the panes and the actions of its keys. The panes own what they show; what a
-key does to the run is a command that core accepts or refuses with a reason.
+Owns the layout of the panes and the actions of its keys. The panes own their content; an action
+changes the run by a command, which core accepts or refuses with a reason.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _NEXT_MODE = {Mode.AUTO: Mode.REVIEW, Mode.REVIEW: Mode.STEP, Mode.STEP: Mode.AU
 
 
 class Deck(InputScreen):
-    """All panes of one run, the card that asks, and the lines to write on."""
+    """All panes of one run, the card of the open question, and the input lines."""
 
     CSS_PATH = "../styles/deck.tcss"
     where: Where = "deck"
@@ -81,7 +81,7 @@ class Deck(InputScreen):
         self.timeline = Timeline()
         self.tab_row = TabRow()
         declared = sorted(PANES, key=lambda pane: pane.order)
-        # In the order in which tab goes through them; popouts come after.
+        # In the order of the tab key; popouts follow.
         self.panes = {each.id: make(each, self.colours, self.texts) for each in declared}
         self.plan = self._pane("plan", PlanPane)
         self.log_pane = self._pane("log", LogPane)
@@ -111,7 +111,7 @@ class Deck(InputScreen):
     def reword(self) -> None:
         super().reword()
         if self.is_mounted:
-            self.arrange_panes()  # the layout may be another too
+            self.arrange_panes()  # the layout may have changed too
 
     def compose(self) -> ComposeResult:
         yield from (self.header, self.rail, self.timeline, self.tab_row, self.body, self.spark)
@@ -127,14 +127,14 @@ class Deck(InputScreen):
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         name = event.widget.id or ""
-        late = event.widget is not self.focused  # the next key was quicker than the news of this
+        late = event.widget is not self.focused  # a later key has moved the focus already
         if name in self.panes and name != self.active and not late:
             self.active = name
             self.arrange_panes()
 
     @property
     def news(self) -> int:
-        """What the deck has still to read tells the clock to come again."""
+        """The number of records read by the agents pane; while it grows, the clock pulls again."""
         return self.agents.agent_list.seen
 
     @property
@@ -160,12 +160,12 @@ class Deck(InputScreen):
         self.call_after_refresh(self.card.fit_height)
         shape = self.shape
         shown = self.shown
-        # Pull what has come into sight, but not in one go with what was laid out and painted.
+        # Pull the panes that have appeared, but in a later step than the layout and the paint.
         self.call_after_refresh(self.after, PAUSE_S, self.workbench.pull_now)
         popouts = self.popouts.standing
         arranged = (shape, tuple(shown), popouts, self.preset, self.zoomed, self.app.size)
         if arranged == self._arranged:
-            return  # the focus moved: a layout of the whole screen is dear
+            return  # only the focus moved: a layout of the whole screen is slow
         self._arranged = arranged
         self.update_classes({f"-{each}": each is shape for each in Shape}, animate=False)
         for name, pane in self.panes.items():
@@ -201,14 +201,14 @@ class Deck(InputScreen):
         self._note()
 
     def _note(self) -> None:
-        """Where there is no room for a footer, one row tells what it would, or how to get on."""
+        """Show the message, or a hint to enlarge the window, in one row if a footer has no room."""
         if self.shape is Shape.TINY:
             columns, rows = self.app.size
             told = told_line(self.footer.told, columns)
             self.note.show((told if self.footer.told else too_small(columns, rows),))
 
     def asks(self, snapshot: RunSnapshot) -> tuple[Request, ...]:
-        """Everything that waits for the person, the oldest first; in the past nothing does."""
+        """Return everything that waits for the person, oldest first; nothing in the past."""
         state = snapshot.state
         if snapshot.past is not None or not snapshot.waits:
             return ()
@@ -220,9 +220,9 @@ class Deck(InputScreen):
         return requests(state, since.__getitem__, snapshot.now, changed)
 
     def _changes(self, snapshot: RunSnapshot) -> tuple[int, int] | None:
-        """Lines added and removed by the candidate; compared once for two versions.
+        """Return the counts of added and removed lines; cached for the last pair of kernels.
 
-        None where a kernel cannot be read.
+        None if a kernel cannot be read.
         """
         best = snapshot.state.best
         if best is None:
@@ -231,7 +231,7 @@ class Deck(InputScreen):
         if blobs not in self._changed:
             try:
                 before, after = (self.texts.of(blob, snapshot.kernel)[0] for blob in blobs)
-            except Exception:  # noqa: BLE001 - told by the pane that shows the kernel
+            except Exception:  # noqa: BLE001 - shown by the pane that shows the kernel
                 return None
             self._changed = {blobs: size(compare(before, after))}
         return self._changed[blobs]
@@ -265,7 +265,7 @@ class Deck(InputScreen):
         self.app.push_screen(Review(snapshot, self.colours, self.texts))
 
     def action_see(self) -> None:
-        """What the card asks about, in full: a diff to review, or a script to read."""
+        """Show the subject of the card in full: a diff to review, or a script to read."""
         ask = self.card.shown
         if ask is not None and ask.detail:
             self.app.push_screen(Reading(ask.title, ask.detail))
@@ -296,7 +296,7 @@ class Deck(InputScreen):
         self.workbench.steer(command, found.told)
 
     def armed_ask(self) -> Request | None:
-        """The ask on the card, if it may be answered now; else the person is told why not."""
+        """Return the ask on the card if it may be answered now; else show the reason."""
         snapshot = self.workbench.snapshot()
         ask = self.card.shown
         if snapshot.past is not None:
@@ -336,12 +336,12 @@ class Deck(InputScreen):
         return self.card.arming.answerable(now)
 
     def _not_an_answer(self, why: str) -> None:
-        """A key that answers nothing here was pressed at random: the next one has to wait."""
+        """Show why a key answers nothing here, and make the next key wait, as after typing."""
         self.card.arming.typed(self.workbench.wall_clock())
         self.say(why)
 
     def typed(self, now: float, key: str) -> None:
-        """The person types, so what appears meanwhile is not answered by it."""
+        """Make the card wait: text being typed must not answer a new question."""
         self.card.arming.typed(now)
 
     def action_open(self) -> None:
@@ -382,7 +382,7 @@ class Deck(InputScreen):
         self.hidden.discard(name)
         self.active = name
         self.arrange_panes()
-        # At once: a focus that is put off may come when another key has hidden the pane again.
+        # At once: with a delay, another key may have hidden the pane again before the focus.
         self.set_focus(self.panes[name])
 
     def on_tab_row_chosen(self, message: TabRow.Chosen) -> None:
@@ -452,7 +452,7 @@ class Deck(InputScreen):
 
     @property
     def _log_here(self) -> LogPane:
-        """The log that is meant: the focused one, else the run's own."""
+        """The focused log, else the log of the run."""
         pane = self.panes[self.active]
         return pane if isinstance(pane, LogPane) else self.log_pane
 
@@ -464,7 +464,7 @@ class Deck(InputScreen):
         self._open_agent()
 
     def _open_agent(self) -> None:
-        """Look closer at the picked agent: a peek at a subagent, the log for the main one."""
+        """Open the picked agent: a popout for a subagent, the log for the main agent."""
         if self.popouts.list.picked_main:
             self.action_pane("log")
         else:

@@ -1,6 +1,6 @@
-"""The dialogs: all keys, a text to read, a question before something that cannot be undone.
+"""The dialogs: all keys, a text to read, a question before an action that cannot be undone.
 
-Typing never answers a question: `y` counts once the question was in sight for a moment.
+Text being typed never answers a question: `y` counts only after a moment on screen.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def text_rows(text: str, room: int) -> list[Line]:
-    """The newest lines of `text`, cleaned and wrapped."""
+    """Return the newest lines of `text`, cleaned and wrapped."""
     lines = split_clean(text.rstrip("\n"))
     rows: list[Line] = []
     if len(lines) > NEWEST:
@@ -47,7 +47,7 @@ def text_rows(text: str, room: int) -> list[Line]:
 
 
 class Reading(ModalScreen[None], DimmingScreen[None]):
-    """`follows`: begin at the end. Nothing can be answered here; escape leads back."""
+    """A text to read; with `follows` from its end. It accepts no answer; escape closes it."""
 
     CSS_PATH = "../styles/reading.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -77,7 +77,7 @@ _WIDTH = 76
 
 
 class Question(ModalScreen[T], DimmingScreen[T]):
-    """A box with rows of text, and below them the `line` to type on, where there is one."""
+    """A box with rows of text, and below them the `line` to type on, if there is one."""
 
     CSS_PATH = "../styles/question.tcss"
 
@@ -99,7 +99,7 @@ class Question(ModalScreen[T], DimmingScreen[T]):
 
     @property
     def room(self) -> int:
-        """Columns for a row."""
+        """The columns of a row."""
         return max(10, min(_WIDTH, self.app.size.width) - 4)
 
     def show(self, lines: Sequence[Line]) -> None:
@@ -108,8 +108,8 @@ class Question(ModalScreen[T], DimmingScreen[T]):
 
 
 class Confirm(Question[bool]):
-    """True: do it. With `typed`, only after that name was typed; `y` is then a letter of it.
-    `otherwise` names what the other key does.
+    """A question; True for yes. With `typed`, yes is the typed name, and `y` a plain letter.
+    `otherwise` labels the key for no.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(False)", show=False)]
@@ -142,7 +142,7 @@ class Confirm(Question[bool]):
         self.show(lines)
 
     def told(self, room: int) -> list[Line]:
-        """What will happen, as rows."""
+        """Return the rows that describe the effect of a yes."""
         return [row for each in self._words for row in hang(one_line(each), room, (), "text")]
 
     def _now(self) -> float:
@@ -162,7 +162,7 @@ class Confirm(Question[bool]):
 
 
 class Help(ModalScreen[None], DimmingScreen[None]):
-    """All keys of now. What is typed narrows the list; escape empties the line, then closes."""
+    """All current keys. Typed text narrows the list; escape empties the line, then closes."""
 
     CSS_PATH = "../styles/dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -219,7 +219,7 @@ class Help(ModalScreen[None], DimmingScreen[None]):
 
 
 class Leave(Confirm):
-    """Asks before a run that is not over is left. True: leave it."""
+    """A question before an unfinished run is left. True: leave it."""
 
     def __init__(self, path: str, *, evaluating: bool) -> None:
         cost = tr("The evaluation under way is done again then.") if evaluating else ""
@@ -236,7 +236,7 @@ class Leave(Confirm):
 
 
 class AskLimits(Question[str]):
-    """The limits as they were written, which can be read; "" where it was left without any."""
+    """A question for limits; the result is the checked text, or "" if the person gave none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", show=False)]
 

@@ -21,7 +21,7 @@ FRAME = 4  # columns: border and padding
 
 
 class Gates(ModalScreen[None], DimmingScreen[None]):
-    """Sets gates and ends rules. A gate that waits already goes on waiting when it is set off."""
+    """Sets gates and ends rules. A gate that waits already still waits after it is set off."""
 
     CSS_PATH = "../styles/gates.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [

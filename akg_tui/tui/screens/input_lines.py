@@ -1,6 +1,6 @@
 """The input lines of the deck: a hint, an answer, a search.
 
-Owns which line is open and what receives the text that is sent.
+Owns which line is open and which function receives its text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from akg_tui.view.run_snapshot import RunSnapshot
 
 
 class Search:
-    """A search in one pane, from where it stood when the search began."""
+    """A search in one pane, from the row on top at its start."""
 
     def __init__(self, pane: LineView) -> None:
         self._pane = pane
@@ -33,7 +33,7 @@ class Search:
         self._text = ""
 
     def typed(self, text: str) -> str:
-        """Look for `text` from the beginning of the search; what to tell about it."""
+        """Search `text` from the start of the search; return a message about the result."""
         if text.startswith(":"):
             return ""
         self._text = text
@@ -41,13 +41,13 @@ class Search:
         return self._told()
 
     def step(self, step: int) -> str:
-        """The next place that holds the text, or with -1 the one before."""
+        """Go to the next row that holds the text, or with -1 the previous one; return a message."""
         if self._at is not None:
             self._at = self._pane.search(self._text, self._at + step, step)
         return self._told()
 
     def to_line(self, text: str) -> str:
-        """Go to the line that ``:120`` or ``120`` names."""
+        """Go to the line that ``:120`` or ``120`` names; return a message."""
         digits = text.lstrip(":").strip()
         if not digits.isdecimal():
             return tr("{text} is not the number of a line", text=repr(text))
@@ -69,8 +69,8 @@ class Search:
 
 
 class InputScreen(RunScreen):
-    """A screen with panes, and lines to write on. Which panes there are, and which one is
-    `active` and gets the focus when a line is left, is its subclass's.
+    """A screen with panes and input lines. The subclass supplies the panes and `active`, the name
+    of the pane that gets the focus when a line is closed.
     """
 
     active: str
@@ -89,7 +89,7 @@ class InputScreen(RunScreen):
         self.reword()
 
     def action_pane(self, name: str) -> None:
-        """Show a pane and give it the focus."""
+        """Show a pane and focus it."""
         raise NotImplementedError
 
     def reword(self) -> None:
@@ -99,10 +99,10 @@ class InputScreen(RunScreen):
         self.reply.placeholder = tr("your answer: enter sends it, esc leaves")
 
     def on_descendant_blur(self, event: DescendantBlur) -> None:
-        # Another window took the keys for a while: the line stays, and has them again after.
+        # If another window has the focus, the line stays open, and gets the keys back afterwards.
         stays = event.widget.has_focus or not self.app.app_focus
         if event.widget in (self.hint, self.reply, self.prompt) and not stays:
-            # Somebody went elsewhere, by the mouse or by tab: the line is left.
+            # The person focused another widget, by the mouse or by tab: the line is closed.
             self._close_lines()
 
     def reply_to(self, ident: str) -> None:
@@ -135,7 +135,7 @@ class InputScreen(RunScreen):
             self.on_one_line_left()
 
     def with_references(self, text: str) -> str:
-        """`text` with what its `@` references stand for. Raises `NoSuchReference`."""
+        """Return `text` with its `@` references resolved. Raises `NoSuchReference`."""
         snapshot = self.workbench.snapshot()
         kernels = [self._kernel(snapshot), self._kernel(snapshot, best=True)]
         return resolved(text, snapshot.state, kernels, snapshot.tag_key)
@@ -147,10 +147,10 @@ class InputScreen(RunScreen):
         return Kernel(name, self._lines(snapshot, kept if best else state.work_blob))
 
     def _lines(self, snapshot: RunSnapshot, blob: str) -> Sequence[str]:
-        """The lines of a kernel; none where it cannot be read."""
+        """Return the lines of a kernel; none if it cannot be read."""
         try:
             return self.texts.of(blob, snapshot.kernel)[0]
-        except Exception:  # noqa: BLE001 - told by the pane that shows the kernel
+        except Exception:  # noqa: BLE001 - shown by the pane that shows the kernel
             return ()
 
     def _references(self, text: str) -> list[str]:
@@ -185,8 +185,8 @@ class InputScreen(RunScreen):
     def ask_for(
         self, what: str, value: str, take: Callable[[str], bool | None], about: str = ""
     ) -> None:
-        """Ask for a line: `take` gets it when enter sends it, and says False where it stays to
-        be mended. What is left unsent is a draft `about` what it names.
+        """Ask for a line. Enter calls `take` with the text; if that returns False, the line stays
+        open for correction. Unsent text is kept as a draft under the name `about`.
         """
         self._finding = None
         self._answered = take
@@ -201,8 +201,8 @@ class InputScreen(RunScreen):
         if finding is None and take is not None and take(text) is False:
             self._answered = take
             return
-        self.prompt.value = ""  # what was taken is no draft
-        if self._answered is None:  # or another line is asked for already
+        self.prompt.value = ""  # accepted text is no draft
+        if self._answered is None:  # else `take` has asked for another line
             self.on_one_line_left()
         if finding is not None:
             self.say(finding.to_line(text))

@@ -1,7 +1,7 @@
-"""A new run: of a bundled sample, a task folder, or a kernel of one's own.
+"""A new run: of a bundled sample, a task folder, or the user's own kernel.
 
-Files, target and agent are named, checked by the judge, then written. Nothing is written before
-the check has passed; escape cuts a check off.
+The user names files, target and agent; the judge checks them; then the task is written. Nothing
+is written before the check has passed; escape cancels a check.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MODES = ("auto", "review", "step")
 
 
 def tasks_below(folder: Path) -> list[Path]:
-    """Task folders at or below a folder, not those inside runs; at most `MOST`."""
+    """Return task folders at or below a folder, without those inside runs; at most `MOST`."""
     found: list[Path] = []
     top = len(folder.parts)
     for at, below, files in os.walk(folder):
@@ -66,7 +66,7 @@ def tasks_below(folder: Path) -> list[Path]:
 
 
 class ChooseStart(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
-    """The list of what a run can start from: a kernel, a task folder, a bundled sample."""
+    """The list of possible starts of a run: a kernel, a task folder, a bundled sample."""
 
     CSS_PATH = "../styles/new_run.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -153,16 +153,16 @@ class _Choices(LineView):
 
 _TOLD_ROWS = 4
 _FAULT_ROWS = 3
-_LABEL = 13  # columns that the names of the fields take
+_LABEL = 13  # columns of the names of the fields
 
 
 @dataclass(frozen=True)
 class Field:
     """A row of the wizard.
 
-    `ending` is that of the files that tab completes, None that of folders only; where
-    there is none at all it completes `words`, which are all that is allowed if `only` they
-    are. `for_model`: shown where a language model plays.
+    A path field: tab completes files with `ending`, or folders only if `ending` is None. Other
+    fields: tab completes `words`; with `only` no other value is allowed. `for_model` fields are
+    shown only for an agent with a language model.
     """
 
     name: str
@@ -202,7 +202,7 @@ FIELDS = (
           words=MODES, only=True),
 )  # fmt: skip
 _BY_NAME = {field.name: field for field in FIELDS}
-# Where a setting of the agent is written, and what would be right there.
+# The field of each setting of the agent, and the description of a valid value.
 _OF_AGENT = {
     "model": ("agent", marked("an id has letters, digits and ._:/@+- and no blank")),
     "base_url": ("server", marked("an address is like http://127.0.0.1:8080")),
@@ -274,7 +274,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         self.told.scroll_visible(animate=False)
 
     def _tell_fault(self, name: str, why: str) -> None:
-        """Say what is wrong right below the field that it is about, and go there."""
+        """Show a fault directly below its field, and focus the field."""
         row = self.query_one(f"#row-{name}")
         self.query_one("#fields").move_child(self.fault, after=row)
         room = max(10, self.told.size.width - _LABEL)
@@ -292,7 +292,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         return self._input(name).value.strip()
 
     def draft(self) -> Draft:
-        """What is described now. Raises `Unfit`."""
+        """Return the task described by the fields. Raises `Unfit`."""
         for field in FIELDS:
             value = self._value(field.name)
             counts = not field.for_model or self._value("agent") != SWEEP
@@ -353,7 +353,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
                     row.display = self._value("agent") != SWEEP
 
     def action_complete(self) -> None:
-        """Go on with the path or the word as far as it is sure; where it is whole, go on."""
+        """Extend the path or word by its unambiguous part; if complete, focus the next field."""
         field = self._here
         if field is not None and field.is_path:
             self.run_worker(self._complete_path(field), name="complete", exclusive=True,
@@ -395,7 +395,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
         self._work = self.run_worker(self._told(work), name="check")
 
     async def _told(self, work: Coroutine[object, object, None]) -> None:
-        """Do it, and say where it went wrong."""
+        """Await a check or a write, and show its error."""
         try:
             await work
         except asyncio.CancelledError:
@@ -435,12 +435,12 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
     def action_leave(self) -> None:
         if self._work is None:
             self.dismiss(None)
-        elif not self._writes:  # what is being written is soon there, or refused
+        elif not self._writes:  # a write is short, and ends by itself
             self._work.cancel()
 
 
 def _blamed(measured: Measurement) -> str:
-    """The field of the file that a failed check is about; empty where it is neither."""
+    """Return the field of the file that a failed check is about; "" if neither file is."""
     if measured.failure is FailureKind.REFERENCE:
         return "reference"
     return "kernel" if measured.outcome is Outcome.FAILED else ""

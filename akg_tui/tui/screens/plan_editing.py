@@ -1,6 +1,6 @@
 """Edits the plan from the deck: add, edit, drop, reorder and pin items, each as a command.
 
-Asks for the text of an item. Core decides whether a change is allowed, and says why not.
+Asks for the text of an item. Core decides whether a change is allowed, and gives the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PlanEditing:
         self._pane = pane
 
     def do(self, what: str) -> None:
-        """One of add, edit, drop, up, down, pin."""
+        """Do `what`: add, edit, drop, up, down or pin."""
         if what == "add":
             self._deck.ask_for(
                 tr("a new item, tried after the others: enter adds it"), "", self._add

@@ -1,8 +1,8 @@
 """The review: a candidate's diff against the best kernel, with its measurement beside it.
 
-Shows one candidate, whatever the run does meanwhile. Answers only a gate that is open for
-that candidate, and only after having been on screen for a moment. A plain letter answers when
-nothing is typed just after it either: it may be the first one of a word.
+Shows one candidate, even after the run has moved on. Answers only a gate that is open for that
+candidate, and only after a moment on screen. A plain letter answers only if no key follows at
+once, because the letter may begin a word.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WORDS: dict[Verdict, str] = {
 
 
 def _answer_keys() -> set[str]:
-    """The keys that answer now."""
+    """Return the keys that answer in the current keymap."""
     return {key for c in at("review") if c.action.startswith("answer(") for key in c.keys_now}
 
 
@@ -57,7 +57,7 @@ class Review(RunScreen):
         self.comment = OneLine("comment", "")
         self._arming = Arming()
         self._comment = ""
-        self._letter: tuple[Verdict, int, float] | None = None  # the answer, its gate, when
+        self._letter: tuple[Verdict, int, float] | None = None  # the answer, its gate, its time
 
     def compose(self) -> ComposeResult:
         yield from (self.about, self.diff, self.comment, self.footer)
@@ -68,7 +68,7 @@ class Review(RunScreen):
         self.pull(self._first)
 
     def reword(self) -> None:
-        """Say its own words anew, in the language and with the keys of now."""
+        """Rewrite the words of the review, in the current language and with the current keys."""
         added, removed = self.diff.changed
         name = one_line(self._first.state.task.files.editable)
         title = tr("{name} +{added} -{removed} against the best", name=name, added=added,
@@ -100,7 +100,7 @@ class Review(RunScreen):
         return self._arming.answerable(now)
 
     def _gate(self, snapshot: RunSnapshot) -> int | None:
-        """The open gate, if it asks about the candidate shown here."""
+        """Return the open gate, if it asks about the candidate shown here."""
         gate = snapshot.state.gate
         asks = gate is not None and gate.kind in ("keep", "edit")
         mine = snapshot.gate_waits and asks and gate is not None and gate.attempt == self._attempt
@@ -171,7 +171,7 @@ class Review(RunScreen):
             self._arming.armed(gate, snapshot.now) or gate == self.workbench.vouched
         )
         if self.workbench.typing:
-            # Whatever comes of it, the next letter is a second one.
+            # After any outcome, a second letter has to wait again.
             self._arming.typed(snapshot.now)
         if gate is None:
             self.say(tr("no answer is asked for this candidate now"))
@@ -195,7 +195,7 @@ class Review(RunScreen):
             self._send(snapshot, answer)
 
     def _due(self) -> None:
-        """Look whether the letter has stood alone for long enough."""
+        """Pull, and check again later while the letter waits to become an answer."""
         self.workbench.pull_now()
         if self._letter is not None:
             self.after(ARM_S / 10, self._due)

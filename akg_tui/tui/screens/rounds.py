@@ -1,6 +1,6 @@
 """Two kernels side by side, each with its measurement: rounds of a run, or bests of two runs.
 
-Shows what it was given when it was opened; nothing here changes a run.
+Shows the snapshot taken at opening; changes no run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import fit, line
 
 CONTEXT = 4
-SIDE_BY_SIDE = 100  # columns; with fewer, the two stand in one column
+SIDE_BY_SIDE = 100  # columns; below this width both kernels share one column
 
 
 class Rounds(RunScreen):
@@ -57,7 +57,7 @@ class Rounds(RunScreen):
         self._hunks: tuple[int, ...] = ()
         self.about = Rows("about")
         self.view = LineView("diff")
-        drop_keys(self.view, "left", "right")  # they choose another round
+        drop_keys(self.view, "left", "right")  # these keys choose another round
         self.waiting = Rows("call")
 
     def compose(self) -> ComposeResult:
@@ -100,7 +100,7 @@ class Rounds(RunScreen):
         self._foot(self._first)
 
     def _side_name(self, side: str) -> str:
-        """What is told of a side whose kernel cannot be read."""
+        """Return the name of a side, shown if its kernel cannot be read."""
         if self._first is None:
             return ""
         attempt = self._first.state.attempts[self._chosen[side]]

@@ -1,4 +1,4 @@
-"""The base of the screens that show runs, and what they may ask of the app."""
+"""The base of the screens that show runs, and the part of the app that they use."""
 
 from __future__ import annotations
 
@@ -27,61 +27,61 @@ _MOVES = {"down": "down", "up": "up", "page_down": "pagedown", "page_up": "pageu
 
 
 class Workbench(Protocol):
-    """What a screen, a pane or a group of actions asks of the app."""
+    """The part of the app that a screen, a pane or a group of actions uses."""
 
     appearance: Appearance
 
     @property
     def handle(self) -> RunHandle | None:
-        """The open run; None where there is none, or it is being closed."""
+        """The open run; None if there is none, or while it is closed."""
 
     def snapshot(self) -> RunSnapshot:
-        """The run as it is; as it was, while the person looks at the past."""
+        """Return the current run, or the past run while the person looks at the past."""
 
     def snapshot_now(self) -> RunSnapshot:
-        """The run as it is now, wherever the person looks."""
+        """Return the current run, even while the person looks at the past."""
 
     def open_run(self, open_run: Callable[[], Awaitable[RunHandle]], *, past: bool = False) -> None:
         """Open a run from the list of runs."""
 
     def wall_clock(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
 
     def steer(self, command: RunCommand, told: str) -> bool:
-        """Send a command; say `told`, or why it was refused. True when it was taken."""
+        """Send a command; show `told`, or why it was refused. Return True if it was accepted."""
 
     def pull_now(self) -> None:
-        """Show what is true now, whatever the clock's pace."""
+        """Pull at once, at any pace of the clock."""
 
     @property
     def vouched(self) -> Ident | None:
-        """What a command that was called by its name or by a chord may answer, however much
-        was typed to name it.
+        """The question that a command called by name or by chord may answer, in spite of the keys
+        typed to call the command.
         """
 
     @property
     def typing(self) -> bool:
-        """Whether the last key may be part of something written."""
+        """Whether the last key may be part of a text."""
 
     def say(self, text: str) -> None:
-        """Tell the person something, on the screen in front, and keep it."""
+        """Show a message on the screen in front and on the deck, and store it."""
 
     def notice(self, text: str) -> None:
-        """Keep what is told, to be read again."""
+        """Store a message, to be read again."""
 
     def open_line(self, text: str) -> None:
-        """Open the ``:`` line with something written on it."""
+        """Open the ``:`` line with `text` on it."""
 
     def commands_here(self) -> tuple[Command, ...]:
-        """The commands of the screen that a person looks at, dialogs left out."""
+        """Return the commands of the topmost screen of the run, dialogs left out."""
 
     async def carry_out(self, command: Command, argument: str = "") -> bool:
-        """Do what a command says, on the screen that it belongs to; False if nobody can."""
+        """Run the action of a command on its screen; False if no action was found."""
 
 
 def waiting_line(snapshot: RunSnapshot | None, command: str) -> Line:
-    """That the run waits for the person, with the command that leads to its card; nothing
-    where it does not wait.
+    """Return a line that the run waits for the person, with the key of the `command` that leads
+    to the card; () if the run does not wait.
     """
     if snapshot is None or not snapshot.waits:
         return ()
@@ -90,7 +90,7 @@ def waiting_line(snapshot: RunSnapshot | None, command: str) -> Line:
 
 
 class RunScreen(BandedScreen[None]):
-    """A screen that shows a run. `pull` is called whenever the clock finds it due.
+    """A screen that shows a run. The clock calls `pull`.
 
     The keys are those of the commands of the place `where`.
     """
@@ -107,7 +107,7 @@ class RunScreen(BandedScreen[None]):
         return cast("Workbench", self.app)
 
     def rekey(self) -> None:
-        """Bind the keys of the keymap of now."""
+        """Bind the keys of the current keymap."""
         rekey(self, self.where)
 
     def come_to(self, path: Path) -> bool:
@@ -115,32 +115,32 @@ class RunScreen(BandedScreen[None]):
         return False
 
     def reword(self) -> None:
-        """Say its own words anew: in another language, or with other keys."""
+        """Rewrite the words of the screen, in another language or with other keys."""
 
     def pull(self, snapshot: RunSnapshot) -> None:
         raise NotImplementedError
 
     def typed(self, now: float, key: str) -> None:
-        """The person is writing; called for every such key, wherever it goes."""
+        """Note that the person types; called for every such key, on every screen of the run."""
 
     def answerable(self, now: float) -> Ident | None:
-        """The question that a key would answer now."""
+        """Return the question that a key would answer now."""
         return None
 
     def say(self, text: str) -> None:
-        """Tell the person something that can be read again later."""
+        """Show a message to the person, and store it."""
         self.workbench.notice(text)
         self.tell(text)
 
     def tell(self, text: str) -> None:
-        """Show something for a moment, in the footer."""
+        """Show a message in the footer for a few seconds."""
         self.footer.say(text, self.workbench.wall_clock())
 
     def on_one_line_cut(self) -> None:
         self.say(tr("the paste was cut: a line here has at most {many} characters", many=MOST))
 
     async def action_move(self, how: str) -> None:
-        """Move in the focused pane as its own key does, whatever key the keymap gives."""
+        """Move in the focused pane as the pane's own key does, under any keymap."""
         key = _MOVES[how]
         node = self.focused
         for binding in bindings_of(node, key) if node is not None else ():

@@ -1,6 +1,6 @@
-"""The list of runs below a folder, the first screen where no run is named.
+"""The list of runs below a folder, the first screen if no run is named.
 
-Shows what a catalogue has found and read; opens, resumes, forks, compares, reports and
+Shows the runs that a `RunScanner` has found and read; opens, resumes, forks, compares, reports and
 discards runs by the same functions as the commands of the command line.
 """
 
@@ -48,11 +48,11 @@ from akg_tui.view.run_rows import (
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import fit, line, spread
 
-SETTLE_S = 0.3  # between two orders of the list that nobody asked for
+SETTLE_S = 0.3  # shortest time between two automatic sorts of the list
 
 
 class RunsView(LineView):
-    """The list with a cursor; what the keys do is its screen's."""
+    """The list with a cursor; its screen carries out the keys."""
 
     picks = True
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -93,7 +93,7 @@ class Runs(RunScreen):
         self._drawn: tuple[object, ...] = ()
         self._ordered = -1, 0.0
         self._forking: Path | None = None
-        self._carried = False  # the cursor went along with its run
+        self._carried = False  # the last sort moved the cursor with its run
         self.top = Rows("top")
         self.view = RunsView("runs")
         self.detail = Rows("about")
@@ -115,7 +115,7 @@ class Runs(RunScreen):
         self.filter.placeholder = tr("words that a run must have: enter keeps them")
         self.ask.placeholder = tr("fork at the end of which round? enter; esc leaves")
         self._drawn = ()
-        self._ordered = -1, 0.0  # the order may be another too
+        self._ordered = -1, 0.0  # the order may have changed too
 
     @property
     def sort(self) -> str:
@@ -129,14 +129,14 @@ class Runs(RunScreen):
 
     @property
     def news(self) -> int:
-        """What tells that the list is not what is shown."""
+        """A number that changes whenever the list of found runs changes."""
         return self.catalogue.version
 
     def pull(self, snapshot: RunSnapshot) -> None:
-        """It watches no run."""
+        """Do nothing: the list shows no single run."""
 
     def pull_runs(self, now: float) -> None:
-        """Show what has been found since; at most a few times a second in another order."""
+        """Show the runs found so far; sort them at most once in `SETTLE_S`."""
         self._order()
         room = self.view.room
         drawn = (
@@ -165,7 +165,7 @@ class Runs(RunScreen):
     def _sort(self) -> None:
         self._ordered = self.catalogue.version, time.monotonic()
         self.shown = filtered(self.catalogue.runs, self.filter.value, self.sort)
-        # The cursor stays on its run, wherever that goes; the newest is what one comes for.
+        # The cursor stays on its run; before the first move it stays on the top row.
         if self._at is not None:
             before = self.cursor
             least = min(self.cursor, max(0, len(self.shown) - 1))
@@ -226,7 +226,7 @@ class Runs(RunScreen):
         return True
 
     def come_back(self) -> None:
-        """A run was left: what is listed of it may be old."""
+        """Refresh the list after a run was left, because its row may be old."""
         self.catalogue.refresh()
         self.view.focus()
 

@@ -36,16 +36,16 @@ class SubagentPopouts:
         self.agent_list = agents.agent_list
         self.open: dict[str, Popout] = {}
         self._names = (f"popout-{number}" for number in count(1))
-        self._below = deck.active  # the pane that has the focus when a popout goes
+        self._below = deck.active  # the pane that gets the focus when a popout closes
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What a row of tabs says of each popout."""
+        """The label of each popout in a row of tabs."""
         return {name: one_line(each.agent, 16) for name, each in self.open.items()}
 
     @property
     def standing(self) -> tuple[tuple[str, How], ...]:
-        """How each popout stands: with it the layout changes."""
+        """The form of each popout; a change needs a new layout."""
         return tuple((name, each.how) for name, each in self.open.items())
 
     def places(
@@ -54,13 +54,13 @@ class SubagentPopouts:
         return laid(places, size, shape, list(self.open.values()), self._deck.active)
 
     def below(self, active: str) -> str:
-        """The pane of the deck that stands for the active one in its layout."""
+        """Return the active pane for the layout: `active`, or the last one if that is a popout."""
         if active in PANES:
             self._below = active
         return self._below
 
     def do(self, what: str) -> None:
-        """One of drawer, tile, full, message, stop, next, previous, close."""
+        """Do `what`: drawer, tile, full, message, stop, next, previous or close."""
         if what == "close":
             self._close()
             return
@@ -77,7 +77,7 @@ class SubagentPopouts:
             self._pop(agent, How(what))
 
     def look_closer(self) -> None:
-        """At the subagent that is meant: where it is popped out already, or in the drawer."""
+        """Show the subagent that a key acts on: in its open popout, else in the drawer."""
         agent = self._meant()
         open_as = [each for each in self.open.values() if agent and each.agent == agent.key]
         if open_as:
@@ -94,8 +94,8 @@ class SubagentPopouts:
         return next((each for each in self.open.values() if each.how is How.DRAWER), None)
 
     def _meant(self) -> Agent | None:
-        """The subagent of the focused popout, or the picked one, or of the drawer, or the newest
-        at work.
+        """Return the subagent of the focused popout, else the picked one, else that of the drawer,
+        else the newest: of those at work, if any is.
         """
         if self._here is not None:
             return self.agent_list.find(self._here.agent)
@@ -105,7 +105,7 @@ class SubagentPopouts:
         return (self.agent_list.find(drawer.agent) if drawer else None) or self.agent_list.newest
 
     def _pop(self, agent: Agent, how: How) -> None:
-        """Show it like this; already so, as it was before, or not at all."""
+        """Show the subagent in the form `how`; if it has that form already, put it back."""
         there = next((each for each in self.open.values() if each.agent == agent.key), None)
         anew = there is None or there.how is not how
         if anew and how is How.TILE and self._tiles_are_full():
@@ -114,7 +114,7 @@ class SubagentPopouts:
             self._add(agent, how)
         elif anew:
             if how is How.DRAWER and (drawer := self._drawer()) is not None:
-                self._remove(drawer, focus=False)  # there is one: what is in it makes room
+                self._remove(drawer, focus=False)  # there is one drawer: its subagent makes room
             there.back = there.how if how is How.FULL else None
             there.how = how
             self._show(there)
@@ -124,7 +124,7 @@ class SubagentPopouts:
             self._put_back(there)
 
     def _put_back(self, popout: Popout) -> None:
-        """One over the whole deck to where it was before; else it is closed."""
+        """Return a full-size popout to its previous form; close any other."""
         if popout.how is How.FULL and popout.back is not None:
             popout.how, popout.back = popout.back, None
             self._show(popout)
@@ -170,12 +170,12 @@ class SubagentPopouts:
         if focus:
             to = self._below if had_focus else deck.active
             deck.action_pane(to)
-            # At once: else what goes away while it has the focus gives it to any neighbour.
+            # Set before the removal: else a removed pane passes its focus to any neighbour.
             deck.set_focus(deck.panes[to])
         pane.remove()
 
     def _close(self) -> None:
-        """What was picked in it first, then the popout; from elsewhere, the drawer."""
+        """Unpick the entry in the focused popout, else close it; without one, close the drawer."""
         popout = self._here or self._drawer()
         if popout is None:
             return
@@ -186,11 +186,11 @@ class SubagentPopouts:
             self._put_back(popout)
 
     def _turn(self, step: int) -> None:
-        """Another subagent: in the popout that has the focus, or picked in the list."""
+        """Turn to another subagent: in the focused popout or the drawer, else in the list."""
         popout = self._here or self._drawer()
         agents = self.agent_list.subagents
         if popout is None:
-            self.list.pick_step(-step)  # the newest stands first there
+            self.list.pick_step(-step)  # the list shows the newest first
             return
         keys = [each.key for each in agents]
         at = keys.index(popout.agent) + step if popout.agent in keys else len(keys) - 1

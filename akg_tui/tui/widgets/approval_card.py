@@ -1,7 +1,7 @@
 """The approval card of the deck, and the rule that arms its keys.
 
-Docked, never a popup: it takes no focus, and nothing that is typed answers it. Its keys count
-only after it was on screen for half a second without typing.
+Docked, never a popup: the card takes no focus, and typed text does not answer it. Its keys count
+only after half a second on screen without typing.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Ident = int | str
 
 
 class Arming:
-    """Says whether a question has been in sight long enough to be answered."""
+    """Decides whether a question has been on screen long enough to be answered."""
 
     def __init__(self) -> None:
         self._ident: Ident | None = None
         self._since: float | None = None
 
     def ask(self, ident: Ident | None) -> None:
-        """Another question (or none): its time begins when it is painted."""
+        """Set the question, or None; the time of a new question begins when it is painted."""
         if ident != self._ident:
             self._ident, self._since = ident, None
 
@@ -41,7 +41,7 @@ class Arming:
             self._since = now
 
     def typed(self, now: float) -> None:
-        """Somebody types, and so does not answer: the moment begins anew."""
+        """Restart the waiting time: a person who types does not answer."""
         if self._since is not None:
             self._since = max(self._since, now)
 
@@ -49,13 +49,13 @@ class Arming:
         return ident == self._ident and self._since is not None and now - self._since >= ARM_S
 
     def answerable(self, now: float) -> Ident | None:
-        """The question that could be answered now."""
+        """Return the question that could be answered now."""
         ident = self._ident
         return ident if ident is not None and self.armed(ident, now) else None
 
 
 class AskCard(Painted[Card]):
-    """Shows one ask of the queue. The one shown stays until it is answered or another chosen."""
+    """Shows one ask of the queue, until it is answered or the person chooses another."""
 
     def __init__(self) -> None:
         super().__init__("ask", Card(None, armed=False))
@@ -71,13 +71,13 @@ class AskCard(Painted[Card]):
 
     @property
     def says_all(self) -> bool:
-        """Whether all that it has to say is in sight, and not a part, or one row."""
+        """Whether the whole text of the ask is in sight; False for the form in one row."""
         width, height = self.size
         return 3 <= len(self.paint(self.view, width, 99)) <= height
 
     @property
     def marked(self) -> str:
-        """The choice that an answer would give."""
+        """The choice that an answer would send."""
         ask = self.view.ask
         return ask.choices[self.view.marked] if ask and ask.choices else ""
 
@@ -89,14 +89,14 @@ class AskCard(Painted[Card]):
         self._put(place)
 
     def turn(self) -> bool:
-        """Show the next of the queue; False when there is no other."""
+        """Show the next ask of the queue; False if there is no other."""
         if len(self._waiting) < 2:
             return False
         self._put(self.view.place % len(self._waiting))
         return True
 
     def mark(self, step: int) -> bool:
-        """Mark another choice; False where there is none to choose."""
+        """Mark another choice; False if there is none to choose."""
         ask = self.view.ask
         if ask is None or not ask.choices:
             return False
@@ -123,7 +123,7 @@ class AskCard(Painted[Card]):
         self.fit_height()
 
     def fit_height(self) -> None:
-        """Take as many rows as there are to say, where a frame has room for them."""
+        """Set the height to the rows of the ask, if the card has a frame."""
         if self.view.ask is None or not self.styles.border_top[0]:
             self.styles.height = None
             self._high = 0

@@ -1,6 +1,6 @@
 """The diff of a review to scroll through: unified or side by side, hunk by hunk.
 
-Opens at any length, for rows are built when they are drawn; colour arrives from a thread.
+Opens at once at any length, because rows are built when drawn; a thread computes the colours.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SPLIT_FROM = 110
 
 
 def without_colours(error: Exception) -> str:
-    """What to tell where a kernel is shown uncoloured."""
+    """Return the message that a kernel is shown without colours."""
     return tr("without colours: {why}", why=one_line(f"{type(error).__name__}: {error}"))
 
 
 class DiffView(LineView):
-    """`split` is what the person chose, None while that is left to the room there is."""
+    """`split` is the person's choice; None: side by side if the width permits."""
 
     def __init__(
         self, snapshot: RunSnapshot, colours: Colours, texts: Texts, old: str, new: str
@@ -66,7 +66,7 @@ class DiffView(LineView):
         return self.split if self.split is not None else self.size.width >= SPLIT_FROM
 
     def lay_out(self) -> None:
-        """Build the rows anew: for another width, context, side or colour."""
+        """Build the rows again: for another width, context, layout or colour."""
         split = self.is_split
         old, new = (self._colours.of(blob) for blob in self._blobs)
         rows = DiffRows(self.shown, self.hunks, self._key, old=old, new=new, both=not split)
@@ -99,7 +99,7 @@ class DiffView(LineView):
         self._reveal()
 
     def to_hunk(self, step: int) -> None:
-        """Go to the next hunk, or with -1 to the one before."""
+        """Go to the next hunk, or with -1 to the previous one."""
         if self.hunks:
             self.hunk = min(len(self.hunks), max(1, self.hunk + step))
             self._reveal()
@@ -110,7 +110,7 @@ class DiffView(LineView):
             self.to_row(max(0, self._starts[self.hunk] - 1))
 
     def leave_out(self) -> None:
-        """Leave the hunk out, or take it in again."""
+        """Leave the current hunk out, or include it again."""
         if self.hunks:
             self.left_out ^= {self.hunk}
             self.lay_out()

@@ -1,4 +1,4 @@
-"""The bottom row: the keys of now, or for a few seconds a message."""
+"""The bottom row: the current keys, or for a few seconds a message."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from akg_tui.view.spans import Line, cells, cut, cut_middle, line
 from akg_tui.view.status import keys_line
 
 MESSAGE_S = 6.0
-ROOMY = 40  # columns from which on a message that is cut says how to read it whole
+ROOMY = 40  # least columns for the key that shows a cut message whole
 LEAST_PATH = 16
 
 Keys = tuple[tuple[str, str], ...]
 
 
 class Footer(Painted[tuple[Keys, str]]):
-    """Keys without room are counted; help lists them all."""
+    """Shows keys and the number of keys without room; help lists them all."""
 
     def __init__(self) -> None:
         super().__init__("footer", ((), ""))
@@ -27,13 +27,13 @@ class Footer(Painted[tuple[Keys, str]]):
         self._message = ""
 
     def say(self, text: str, now: float) -> None:
-        """Show a message in place of the keys, for a while."""
+        """Show a message in place of the keys for `MESSAGE_S` seconds."""
         self._message, self._until = retold(one_line(text)), now + MESSAGE_S
         self.show((self.view[0], self._message))
 
     @property
     def told(self) -> str:
-        """What is shown in place of the keys now."""
+        """The message shown in place of the keys."""
         return self._message
 
     def pull(self, keys: list[tuple[str, str]], now: float) -> None:
@@ -49,8 +49,8 @@ class Footer(Painted[tuple[Keys, str]]):
 
 
 def told_line(text: str, room: int) -> Line:
-    """A message in one row. One that is too long says how to read it whole; of a path in it
-    the middle is left out, as its ends tell more.
+    """Return a message in one row. A message that is too long is cut, with the key that shows all
+    messages; a path in it is cut in the middle, because its ends matter more.
     """
     if cells(text) < room:
         return line((" ", "text"), (text, "note"))
@@ -64,6 +64,6 @@ def told_line(text: str, room: int) -> Line:
 
 
 def _more() -> str:
-    """What stands after the number of hidden keys: how to see them all."""
+    """Return the text after the number of hidden keys: the key that shows them all."""
     help_ = next(command for command in COMMANDS if command.id == "app.help")
     return f"{tr('more')}: {help_.shown_key.split(' ')[0]}" if help_.keys_now else tr("more")

@@ -1,6 +1,7 @@
 """Lines to scroll through: only the rows on screen are ever painted.
 
-Owns scrolling, following the end, the picked rows, the searched words, and a cache of painted rows.
+Owns scrolling, following the end, the picked rows, the searched words, and a cache of painted
+rows.
 """
 
 from __future__ import annotations
@@ -21,16 +22,15 @@ from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import SearchText
 from akg_tui.view.spans import Line, cells, plain
 
-CACHED_ROWS = 192  # a strip is some thirty objects for the garbage collector
+CACHED_ROWS = 192  # a strip is about thirty objects for the garbage collector
 _MATCH = Style(reverse=True)
 
 
 class LineView(LinesView, FaultShowing, can_focus=True):
-    """A list of rows. One that `follows` keeps its end in sight, until somebody scrolls away
-    from it; scrolled to the end again, it follows again.
+    """A list of rows. With `follows` the end stays in sight until the person scrolls away; a
+    scroll back to the end resumes that.
 
-    One that `picks` moves a mark with the arrow keys; which rows belong together is told by
-    `pick_step`.
+    With `picks` the arrow keys move a mark; `pick_step` decides which rows belong together.
     """
 
     ALLOW_SELECT = False
@@ -43,7 +43,7 @@ class LineView(LinesView, FaultShowing, can_focus=True):
     def __init__(self, name: str, *, follows: bool = False) -> None:
         super().__init__(id=name)
         self._rows: Sequence[Line] = ()
-        # Not Textual's own cache: its links are a cycle, which only the collector undoes.
+        # Not Textual's own cache: its links form a cycle, which only the collector frees.
         self._strips: OrderedDict[int, tuple[Strip, Style]] = OrderedDict()
         self._moving = False
         self._picked = range(0)
@@ -58,23 +58,23 @@ class LineView(LinesView, FaultShowing, can_focus=True):
 
     @property
     def room(self) -> int:
-        """Columns for a row, the scroll bar left out."""
+        """The columns for a row, without the scroll bar."""
         return max(1, self.scrollable_content_region.width)
 
     @property
     def page(self) -> int:
-        """Rows on screen."""
+        """The number of rows on screen."""
         return max(1, self.scrollable_content_region.height)
 
     @property
     def top(self) -> int:
-        """The first row on screen."""
+        """The index of the first row on screen."""
         return round(self.scroll_offset.y)
 
     def put(self, rows: Sequence[Line], *, columns: int = 0, since: int = 0) -> None:
-        """Show `rows`; those before `since` are as they were.
+        """Show `rows`; those before `since` are unchanged.
 
-        `columns` is the longest row where rows may be longer than the screen, to scroll to.
+        `columns` is the length of the longest row if rows may be longer than the screen.
         """
         self._rows = rows
         self._searched = None
@@ -91,7 +91,7 @@ class LineView(LinesView, FaultShowing, can_focus=True):
             self.to_end()
 
     def repaint(self) -> None:
-        """Paint the same rows anew."""
+        """Paint the same rows again."""
         self._strips.clear()
         self.refresh()
 
@@ -99,7 +99,7 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         self.to_row(self.max_scroll_y)
 
     def reveal(self, row: int) -> None:
-        """Scroll so that `row` stands in the upper third, unless it is in sight already."""
+        """Scroll so that `row` is in the upper third, unless it is in sight already."""
         if not self.top <= row < self.top + self.page:
             self.to_row(max(0, row - self.page // 3))
 
@@ -118,26 +118,26 @@ class LineView(LinesView, FaultShowing, can_focus=True):
             self.set_follow(at_end)
 
     def set_follow(self, follow: bool) -> None:
-        """Follow the end from now on, or stop doing so."""
+        """Follow the end from now on, or stop."""
         self.follow = follow
         if follow:
             self.to_end()
 
     def pick(self, rows: range) -> None:
-        """Mark these rows as the ones that a key acts on, and bring them into sight."""
+        """Mark the rows that a key acts on, and scroll them into sight."""
         self._picked = rows
         self.bring(rows)
         self.refresh()
 
     def bring(self, rows: range) -> None:
-        """Scroll as little as brings these rows into sight."""
+        """Scroll by the least amount that shows these rows."""
         if rows and (rows.start < self.top or len(rows) >= self.page):
             self.to_row(rows.start)
         elif rows and rows.stop > self.top + self.page:
             self.to_row(rows.stop - self.page)
 
     def pick_step(self, step: int) -> None:
-        """Pick what comes `step` after what is picked now."""
+        """Pick the entry `step` after the picked one."""
 
     def action_step(self, step: int) -> None:
         if self.picks:
@@ -146,17 +146,17 @@ class LineView(LinesView, FaultShowing, can_focus=True):
             self.scroll_relative(y=step, animate=False)
 
     def open(self) -> str:
-        """Unfold, or fold again, what is picked. Why there is nothing to, where that is so."""
+        """Unfold or fold the picked entry. Return "", or why nothing can be unfolded."""
         return tr("there is nothing to unfold here")
 
     def texts(self) -> Iterable[str]:
-        """What a search looks at, row by row."""
+        """Return the text that a search reads, row by row."""
         return map(plain, self._rows)
 
     def seek(self, needle: str, start: int, step: int) -> int | None:
-        """The row from `start` on, forwards or backwards and around, that holds `needle`.
+        """Return the row that holds `needle`, from `start` in direction `step`, with wrap-around.
 
-        Small letters find capital ones; capitals only themselves.
+        A needle in small letters matches capitals too; a needle with a capital matches exactly.
         """
         exact = needle != needle.lower()
         if self._searched is None or self._searched[0] != exact:
@@ -164,7 +164,7 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         return self._searched[1].seek(needle, start, step)
 
     def search(self, needle: str, start: int, step: int = 1) -> int | None:
-        """Light up `needle` and bring the next row that holds it into sight."""
+        """Highlight `needle`, and scroll to the next row that holds it."""
         if needle != self._needle:
             self._needle = needle
             self.repaint()
@@ -214,8 +214,8 @@ class LineView(LinesView, FaultShowing, can_focus=True):
             self._strips.popitem(last=False)
 
     def _paint_row(self, spans: Line, ground: Style) -> tuple[Strip, Style]:
-        """A row, and the ground of its last piece, which goes on to the edge, as a changed
-        line's does.
+        """Return a painted row, and the style that fills the row to the edge: the background of its
+        last piece, as in a changed line.
         """
         inks = inks_of(self)
         strip = inks.strip(spans, ground)
@@ -225,14 +225,14 @@ class LineView(LinesView, FaultShowing, can_focus=True):
         return strip, ground + Style(bgcolor=last) if last else ground
 
     def _marked(self, strip: Strip) -> Strip:
-        """The strip on the ground of what is picked; bold too, so that it shows without colour."""
+        """Return the strip on the background of picked rows; bold marks it without colours too."""
         mark = Style(bgcolor=inks_of(self).theme.palette["gold_deep"], bold=True)
         spans = [Segment(s.text, s.style + mark if s.style else mark) for s in strip]
         return Strip(spans, strip.cell_length)
 
 
 def lit(strip: Strip, needle: str) -> Strip:
-    """The strip with every place that holds `needle` reversed."""
+    """Return the strip with every occurrence of `needle` reversed."""
     text = strip.text
     looked_at = text.lower() if needle == needle.lower() else text
     if needle not in looked_at or len(looked_at) != len(text):
@@ -250,7 +250,7 @@ def lit(strip: Strip, needle: str) -> Strip:
 
 
 def _reversed(strip: Strip, column: int) -> Style:
-    """The style at a column, reversed."""
+    """Return the style at a column, reversed."""
     for segment in strip.crop(column, column + 1):
         if segment.style:
             return segment.style + _MATCH

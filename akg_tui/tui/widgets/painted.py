@@ -1,7 +1,7 @@
-"""A widget that paints lines, and shows its own fault where painting fails.
+"""A widget that paints lines, and shows its own fault if painting fails.
 
-It redraws only when the view it is shown differs from the one it has. A pane that broke is tried
-again when the run has moved on.
+The widget redraws only if the new view differs from the old one. A broken pane is tried again after
+the next event of the run.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class FaultShowing(Widget):
 
     @property
     def ground(self) -> Style:
-        """The style that rows are drawn on. Textual walks all ancestors for it, so it is asked
-        for once a frame, not once a row.
+        """The style of the background of rows. Textual walks all ancestors to compute it, so it is
+        cached for a frame.
         """
         if self._ground is None:
             self._ground = self.rich_style
@@ -49,25 +49,25 @@ class FaultShowing(Widget):
         return self._fault is not None
 
     def moved(self, seen: object) -> bool:
-        """Whether `seen`, which stands for all that is drawn, differs from the last time."""
+        """Return whether `seen`, a value for everything drawn, differs from the last one."""
         if seen == self._seen:
             return False
         self._seen = seen
         return True
 
     def forget(self) -> None:
-        """Draw anew at the next pull, whatever was drawn before."""
+        """Draw again at the next pull, even if nothing has changed."""
         self._seen = None
 
     def reword(self) -> None:
-        """Say its own words anew: in another language, or with other keys."""
+        """Rewrite the words of the widget, in another language or with other keys."""
         self.forget()
 
     def rekey(self) -> None:
-        """Put on the keys of the keymap in use, where it has keys of its own."""
+        """Bind the keys of the current keymap, if the widget has keys of its own."""
 
     def take(self, seq: int, pull: Callable[[], None]) -> None:
-        """Pull what the run is after its event `seq`, and keep what goes wrong in this pane."""
+        """Call `pull` for the run after event `seq`; a broken pane waits for another `seq`."""
         if self.broken:
             if seq == self._fault_seq:
                 return
@@ -83,13 +83,13 @@ class FaultShowing(Widget):
             self.broke(error)
 
     def broke(self, error: Exception) -> None:
-        """Show `error` in place of what the pane would show."""
+        """Show `error` in place of the content."""
         self._fault = error
         self.forget()
         self.refresh()
 
     def fault_lines(self, room: int) -> list[Line]:
-        """The fault as rows: what, where, and that it costs nothing but this pane."""
+        """Return the fault as rows: what failed, where, and that the run goes on."""
         error = self._fault
         assert error is not None
         room = max(1, room)
@@ -107,16 +107,16 @@ View = TypeVar("View")
 
 
 def inks_of(widget: Widget) -> Inks:
-    """The colours of the app that `widget` is in."""
+    """Return the colours of the widget's app."""
     app = widget.app
     assert isinstance(app, Inked)
     return app.inks
 
 
 class Painted(FaultShowing, Generic[View]):
-    """Paints what `paint` makes of the view, a row at a time.
+    """Paints the lines that `paint` returns for the view, a row at a time.
 
-    A subclass says in `paint` which lines stand for a view in a given room.
+    A subclass defines `paint`: the lines of a view for a width and a height.
     """
 
     ALLOW_SELECT = False
@@ -134,7 +134,7 @@ class Painted(FaultShowing, Generic[View]):
         raise NotImplementedError
 
     def show(self, view: View) -> bool:
-        """Show another view; True when it differs from the one before."""
+        """Show another view; True if it differs from the previous one."""
         if view == self._view:
             return False
         self._view = view
@@ -152,7 +152,7 @@ class Painted(FaultShowing, Generic[View]):
         self.refresh()
 
     def lines(self) -> Sequence[Line]:
-        """What is on screen now, as lines."""
+        """Return the lines on screen."""
         room = (self.size.width, self.size.height)
         if not self.broken:
             if self._painted is not None and self._painted[0] == room:
@@ -175,7 +175,7 @@ class Painted(FaultShowing, Generic[View]):
 
 
 class Rows(Painted[tuple[Line, ...]]):
-    """Shows the lines it is given, as they are."""
+    """Shows the given lines unchanged."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, ())

@@ -1,4 +1,4 @@
-"""A line to write on, docked at the bottom: enter sends, escape leaves, tab completes `@`."""
+"""An input line, docked at the bottom: enter sends, escape closes, tab completes `@`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MOST = 2_000
 
 
 class OneLine(Input):
-    """Hidden until opened. What was typed survives an escape; a line that is opened for
-    several things, each by its name, keeps a draft for each of them.
+    """Hidden until opened. Typed text survives an escape. A line that serves several purposes,
+    each with a name, keeps a draft for each name.
 
-    A paste of many lines becomes one line of at most `MOST` characters; it sends nothing.
+    A paste of many lines becomes one line of at most `MOST` characters, and is not sent.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -62,10 +62,10 @@ class OneLine(Input):
     def open(
         self, placeholder: str | None = None, value: str | None = None, about: str = ""
     ) -> None:
-        """Show the line and take the keys; with a `value`, in place of the draft.
+        """Show the line and focus it; `value` replaces the draft.
 
-        What was written `about` this when it was closed stands there again, whatever the
-        line was opened for in between.
+        If a draft with the name `about` exists, the line shows that draft, even after uses of the
+        line for other names.
         """
         self._keep_draft()
         self._about = about
@@ -77,7 +77,7 @@ class OneLine(Input):
             self.value = value
             self.cursor_position = len(value)
         self.display = True
-        self.screen.set_focus(self)  # at once: the next key may be there already
+        self.screen.set_focus(self)  # at once: the next key may have arrived already
 
     def close(self) -> None:
         self._keep_draft()
@@ -96,7 +96,7 @@ class OneLine(Input):
 
 
 class HintLine(OneLine):
-    """`offers` gives whole texts that complete the one written; `told` what it refers to."""
+    """`offers` returns completed texts for a text; `told` describes the references in it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "complete(1)", show=False),
@@ -117,7 +117,7 @@ class HintLine(OneLine):
         self._at = 0
 
     def action_complete(self, step: int) -> None:
-        """The next completion of what was written; round and round."""
+        """Show the next completion of the typed text, in a cycle that includes it."""
         if self.value in self._round:
             self._at = (self._at + step) % len(self._round)
         else:
@@ -129,5 +129,5 @@ class HintLine(OneLine):
         self.cursor_position = len(self.value)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        # A title is markup where it is a string.
+        # A string title would be parsed as markup.
         self.border_subtitle = Content(self._told(event.value)) if "@" in event.value else ""

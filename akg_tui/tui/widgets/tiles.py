@@ -1,4 +1,4 @@
-"""A container whose children stand where they are told, and the row of tabs of a one-pane deck."""
+"""A container that places its children by a function, and the tabs of a deck with one pane."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _Tabs = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class TabRow(Painted[_Tabs]):
-    """Shows the active pane, and the popouts with what each shows."""
+    """Shows the active pane, and the popouts with their labels."""
 
     class Chosen(Message):
-        """A tab was clicked: `pane` is the name of what it stands for."""
+        """A tab was clicked; `pane` is the name of its pane."""
 
         def __init__(self, pane: str) -> None:
             super().__init__()
@@ -69,8 +69,8 @@ class _TileLayout(Layout):
 
 
 class Tiles(Widget):
-    """`places` says for a size (columns, rows) where each child stands, by its id; where two
-    have a cell in common, the later one covers the other.
+    """`places` returns the region of each child by its id, for a size in columns and rows. Where
+    two regions overlap, the later one covers the earlier.
     """
 
     def __init__(self, *children: Widget, places: Places, id: str) -> None:  # noqa: A002
@@ -82,6 +82,6 @@ class Tiles(Widget):
         return self._tiles
 
     def rearrange(self) -> None:
-        """Ask for the places anew, though the same children are shown in the same size."""
+        """Compute the places again for the same children and size."""
         for child in self.children[:1]:
-            child.refresh(layout=True)  # what a widget remembers of its layout, its children end
+            child.refresh(layout=True)  # a change of a child clears the cached layout here
