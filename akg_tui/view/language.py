@@ -15,9 +15,7 @@ from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
-
-from msgspec import Struct
+from typing import NamedTuple, TypeAlias
 
 FOLDER = Path(__file__).parent / "locale"
 LANGUAGES: Mapping[str, str] = MappingProxyType({"en": "English", "zh": "中文"})
@@ -112,7 +110,7 @@ class AgentText(str):
     __slots__ = ()
 
 
-class Message(Struct, frozen=True):
+class Message(NamedTuple):
     """A text before it is in any language: its English template and the values in it.
 
     A value may be a message, a `Reason`, an `AgentText`, a `Count` or a `Joined` itself.
@@ -125,7 +123,7 @@ class Message(Struct, frozen=True):
         return self.template.format(**self.values) if self.values else self.template
 
 
-class Count(Struct, frozen=True):
+class Count(NamedTuple):
     """``1 line``, ``3 lines``. `figure` is the number as it is written, where not in full."""
 
     number: int
@@ -136,7 +134,7 @@ class Count(Struct, frozen=True):
         return f"{self.figure or self.number} {self.noun}{'' if self.number == 1 else 's'}"
 
 
-class Joined(Struct, frozen=True):
+class Joined(NamedTuple):
     """Several texts in a row."""
 
     parts: tuple[Text, ...]

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import RunState
+from akg_tui.core.state import OutOfOrder, RunState
 from akg_tui.hashline.tags import TAG_PATTERNS, Tagger
 from akg_tui.view.formatting import count
 from akg_tui.view.language import tr
@@ -108,7 +108,7 @@ def resolved(text: str, state: RunState, kernels: Sequence[Kernel], key: bytes) 
 def _item(state: RunState, item_id: str) -> str:
     try:
         item = state.item(item_id)
-    except KeyError:
+    except OutOfOrder:
         last = state.items[-1].id if state.items else ""
         there = tr("the items go up to {item}", item=last) if last else tr("there is no plan yet")
         told = tr("there is no item {item}: {there}", item=item_id, there=there)
@@ -161,5 +161,5 @@ def told_of(text: str, state: RunState, kernel: Kernel, key: bytes) -> str:
             item = state.item(last[1])
             return one_line(f"{item.id} {item.word}: {item.text}", 60)
         return one_line(_line([kernel], key, int(last[1]), last[2]).partition(": ")[2], 60)
-    except (KeyError, NoSuchReference):
+    except (OutOfOrder, NoSuchReference):
         return tr("{reference} stands for nothing now", reference=last[0])
