@@ -21,7 +21,7 @@ def opening(state: RunState, pid: int, version: str) -> tuple[ev.Observation, ..
 
 
 def cut_off(state: RunState, reason: str) -> tuple[ev.Observation, ...]:
-    """Return the events that cut off a turn: they end its open calls, its subagents and its edit."""
+    """Return the events that cut off a turn, end its calls and subagents, and undo its edit."""
     answers = calls_cut_off(state, f"the {reason}")
     ended = tuple(subagent_ended(one, "interrupted", reason) for one in state.subagents)
     # `TurnInterrupted` undoes the edit of the unfinished visit, because a visit starts again.
