@@ -28,7 +28,7 @@ MAX_EVAL_ERRORS = 3
 
 
 class Hold(Struct, frozen=True):
-    """Wait for a person or the model's server. `due` is the phase of the waiting transition.
+    """Wait for a person or the model's server. `due` is the phase of a waiting transition.
 
     `until` is the time at which the wait ends by itself, in seconds since the epoch; None: never.
     """

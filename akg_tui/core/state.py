@@ -216,7 +216,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     visit_failure: str = ""  # the reason of the last failed visit
 
     api_wait: ApiWaiting | None = None  # the present wait for the model's server
-    api_failure: str = ""  # why the model cannot be used; a new session tries again
+    api_failure: str = ""  # why the model cannot be used; a new session clears it
     capabilities: Capabilities | None = None  # of the model's server, after its probe
 
     attempts: tuple[Attempt, ...] = ()

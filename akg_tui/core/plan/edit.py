@@ -83,7 +83,7 @@ def read_plan_edit(text: str, state: RunState) -> PlanChange:
 
 
 def _known_by_their_words(lines: list[_Line], state: RunState) -> list[_Line]:
-    """Replace each line without an id by the pending item with equal text, if there is one."""
+    """Give each line without an id (lost, or adopted since) the pending item of equal text."""
     listed = {line.item for line in lines if line.item}
     free = {folded(item.text): item for item in state.pending if item.id not in listed}
     found: list[_Line] = []

@@ -19,8 +19,8 @@ MAX_ITEM_TEXT = 400
 MIN_RATIONALE, MAX_RATIONALE = 15, 400
 LEAST_ITEMS = 3
 
-# Agents that search a space of settings, where one setting may be left. All others must plan
-# alternatives.
+# Agents that search a space of settings; when one setting is left, one item makes a plan. Other
+# agents must plan alternatives.
 SEARCHERS = frozenset({"sweep"})
 
 _FILLERS = frozenset({"and", "change", "only", "set", "the", "to", "try", "use", "using", "with"})
