@@ -1,5 +1,5 @@
-"""The rules, as values: phases, plan items, events, decisions and the fold over them.
+"""The rules of a run as pure functions and values: phases, plan items, events, decisions, the fold.
 
-Pure: no I/O, clock, randomness, asyncio, screen or torch. Whatever is not a
-function of its arguments belongs to a floor above.
+Pure: no I/O, clock, randomness, asyncio, screen or torch. Code whose result depends on more
+than its arguments belongs in a higher layer.
 """

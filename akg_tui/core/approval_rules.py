@@ -1,8 +1,8 @@
-"""Approval rules: requests of a scope that a person approved for good, by answering "always".
+"""Approval rules: a person's answer "always" approves all later requests of one scope.
 
-Pure. Owns what a rule covers, in values and in words, and how one begins and ends: a person's
-answer begins it; a person's command ends it, and so does a gate set anew, a fork and a salvage.
-The agent has no command here.
+Pure. Defines the scope of a rule, as values and in words, and the start and end of a rule: a
+person's answer starts it; a person's command, a gate that is set again, a fork or a salvage ends
+it. The agent has no command here.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ INTERPRETERS = {"python": "Python", "sh": "sh", "bash": "bash"}
 
 
 def covering(state: RunState, scope: ev.Scope) -> Rule | None:
-    """The rule that answers a request of this scope, or None.
+    """Return the rule that answers a request of this scope, or None.
 
-    A rule covers exactly its scope. A KEEP that the static guard has something new against
-    (something that the seed had not) is covered by none: no card has ever said so.
+    A rule covers exactly its scope. No rule covers a KEEP with a finding of the static guard that
+    the seed did not have, because no request has shown this finding to a person.
     """
     if scope.gate == "keep" and warnings(state):
         return None
@@ -34,12 +34,12 @@ def covering(state: RunState, scope: ev.Scope) -> Rule | None:
 
 
 def in_force(state: RunState, scope: ev.Scope) -> Rule | None:
-    """The rule with this scope."""
+    """Return the rule in force with this scope, or None."""
     return next((rule for rule in state.rules_in_force if rule.scope == scope), None)
 
 
 def warnings(state: RunState) -> tuple[str, ...]:
-    """What the guard has against the measured candidate and had not against the seed."""
+    """Return the guard's findings in the measured candidate whose rule the seed did not break."""
     if state.measured is None:
         return ()
     known = {found.rule for found in state.baseline.findings} if state.baseline else set()
@@ -47,12 +47,12 @@ def warnings(state: RunState) -> tuple[str, ...]:
 
 
 def scope_of(state: RunState, gate: OpenGate) -> ev.Scope:
-    """The scope of the request that waits. It holds its phase, so that is the phase now."""
+    """Return the scope of the waiting request; its phase is the current one, which it blocks."""
     return ev.Scope(gate.kind, state.phase, gate.agent, gate.interpreter)  # type: ignore[arg-type]
 
 
 def rule_fault(state: RunState, gate: OpenGate) -> str | None:
-    """Why no rule can be made of an answer to this request, or None."""
+    """Return why an answer to this request cannot become a rule, or None."""
     if gate.kind == "script" and gate.interpreter not in INTERPRETERS:
         return "this request does not say what would run the script: it is answered by itself"
     if rule := in_force(state, scope_of(state, gate)):
@@ -61,7 +61,7 @@ def rule_fault(state: RunState, gate: OpenGate) -> str | None:
 
 
 def in_words(scope: ev.Scope) -> str:
-    """What a rule of this scope approves, in a sentence for the person."""
+    """Return a clause for the person that describes the requests approved by such a rule."""
     match scope.gate:
         case "plan":
             return "every later plan of the agent is worked on unasked"
@@ -82,14 +82,14 @@ def in_words(scope: ev.Scope) -> str:
 
 
 def told(rule: Rule) -> str:
-    """A rule in a line: its number, what it approves, how often it did, and why it ended."""
+    """Return a rule in one line: its number, its scope, its number of uses, and why it ended."""
     used = f"used {rule.used} time{'' if rule.used == 1 else 's'}"
     state = f"ended: {rule.ended}" if rule.ended else "in force"
     return f"rule {rule.number}, {state}: {in_words(rule.scope)} ({used})"
 
 
 def applied_in_words(event: ev.RuleApplied) -> str:
-    """What a rule has approved, in a line."""
+    """Return one line that names the rule and the request that it approved."""
     what = {
         "plan": "the plan",
         "edit": f"the edit of attempt {event.attempt}",
@@ -100,9 +100,9 @@ def applied_in_words(event: ev.RuleApplied) -> str:
 
 
 def approved(state: RunState, scope: ev.Scope, **about: Any) -> ev.GateOpened | ev.RuleApplied:
-    """What a request for leave becomes: answered by a rule, or put to a person.
+    """Return the event of a request for approval: approved by a rule, or sent to a person.
 
-    `about` are the fields that `GateOpened` and `RuleApplied` have in common.
+    `about` are fields of both `GateOpened` and `RuleApplied`.
     """
     number = state.gates_opened + 1
     if rule := covering(state, scope):
@@ -113,7 +113,7 @@ def approved(state: RunState, scope: ev.Scope, **about: Any) -> ev.GateOpened | 
 
 
 def answer_gate(state: RunState, command: cmd.AnswerGate, now: float) -> Made:
-    """A person's answer to the request that waits, and the rule that they make of it."""
+    """Apply a person's answer to the waiting request; "always" also makes a rule of the answer."""
     gate = state.gate
     if gate is None or gate.answer or gate.gate != command.gate:
         raise Refusal(f"gate {command.gate} is not open")
@@ -126,7 +126,7 @@ def answer_gate(state: RunState, command: cmd.AnswerGate, now: float) -> Made:
         raise Refusal("a rule approves: what is rejected is rejected one by one")
     if fault := rule_fault(state, gate):
         raise Refusal(fault)
-    # The answer first: a crash between the two loses the rule, never the person's say in it.
+    # The answer comes first: a crash between the two events loses the rule but not the answer.
     learned = ev.RuleLearned(
         rule=len(state.rules) + 1,
         scope=scope_of(state, gate),
@@ -137,7 +137,7 @@ def answer_gate(state: RunState, command: cmd.AnswerGate, now: float) -> Made:
 
 
 def revoke_rule(state: RunState, command: cmd.RevokeRule, now: float) -> Made:
-    """Take a rule back."""
+    """Revoke a rule that is in force."""
     if not 1 <= command.rule <= len(state.rules):
         there = f"rules 1 to {len(state.rules)}" if state.rules else "no rules"
         raise Refusal(f"there is no rule {command.rule}: the run has {there}")
@@ -150,7 +150,7 @@ def revoke_rule(state: RunState, command: cmd.RevokeRule, now: float) -> Made:
 def ended_by(
     state: RunState, gates: Iterable[Gate], source: str, why: str
 ) -> tuple[ev.RuleRevoked, ...]:
-    """The end of the rules of gates that a person sets anew, in order to be asked."""
+    """Return the events that end the rules of newly set gates, so that a person is asked again."""
     newly = {gate.value for gate in gates} - {gate.value for gate in state.gates}
     return tuple(
         ev.RuleRevoked(rule=rule.number, source=source, reason=why)
@@ -159,7 +159,7 @@ def ended_by(
     )
 
 
-# What the events do to the state (`akg_tui.core.fold` calls these).
+# The effects of the events on the state; `akg_tui.core.fold` calls these functions.
 
 
 def rule_learned(state: RunState, event: ev.RuleLearned, at: float) -> RunState:
@@ -182,7 +182,7 @@ def rule_applied(state: RunState, event: ev.RuleApplied, at: float) -> RunState:
             return replace(state, approved_blob=state.work_blob)
         case "keep":
             return replace(state, gate=OpenGate(event.gate, event.attempt, "approve"))
-        case _:  # this call alone: a script is not remembered, so that a rule can be taken back
+        case _:  # approves this call only: no script is stored, so that a rule can be revoked
             return state
 
 
@@ -192,7 +192,7 @@ def rule_revoked(state: RunState, event: ev.RuleRevoked, at: float) -> RunState:
 
 
 def all_ended(state: RunState, why: str) -> RunState:
-    """The state with no rule in force: they were made for another run."""
+    """Return the state with all rules ended, because they were made for another run."""
     rules = tuple(rule if rule.ended else replace(rule, ended=why) for rule in state.rules)
     return replace(state, rules=rules)
 

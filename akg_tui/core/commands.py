@@ -1,7 +1,7 @@
 """Commands: requests of a person or the agent, and the engine's results of effects.
 
 `decide` (in `akg_tui.core.decide`) turns a command into events or into a `Rejected`, a refusal in
-one sentence. Only a person's commands have a JSON form, so another process can send nothing else.
+one sentence. Only a person's commands have a JSON form, so another process can send no others.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class PersonCommand(Command, frozen=True):
 
 
 class Observe(Command, frozen=True):
-    """A fact from outside core: it happened, so it is never refused."""
+    """A fact from outside core. `decide` never refuses an observation."""
 
     event: Observation
 
 
-# From the engine, each the result of an effect.
+# Commands of the engine, each with the result of an effect.
 
 
 class StartEval(Command, frozen=True):
@@ -49,16 +49,16 @@ class AcceptBaseline(Command, frozen=True):
 
 
 class Settle(Command, frozen=True):
-    """The attempt is in history as `commit`; the verdict follows from the measurement."""
+    """Settle the round whose attempt is committed as `commit`; `decide` derives the verdict."""
 
     commit: str
 
 
-# From the agent, through its tools.
+# Commands of the agent, sent by its tools.
 
 
 class SubmitPlan(Command, frozen=True):
-    """`items` without ids: the state gives them out."""
+    """Submit a plan. `items` have no ids: `decide` assigns them."""
 
     items: tuple[PlannedItem, ...]
     summary: str = ""
@@ -95,9 +95,9 @@ class ReportBlocked(Command, frozen=True):
 
 
 class RequestScript(Command, frozen=True):
-    """Leave to run the script with this digest. Where no gate is set only a rule can give it.
+    """Request permission to run the script with this digest. Without a gate only a rule permits it.
 
-    `interpreter` is what runs it, `source` the subagent that wants to, if one does.
+    `interpreter` runs the script; `source` is the requesting subagent, "" for the run's own agent.
     """
 
     sha256: str
@@ -106,11 +106,11 @@ class RequestScript(Command, frozen=True):
     source: str = ""
 
 
-# From a person.
+# Commands of a person.
 
 
 class SetMode(PersonCommand, frozen=True):
-    """`source`: as in `ChangePolicy`."""
+    """Set the supervision mode. `source` is as in `ChangePolicy`."""
 
     mode: Mode
     source: str = "user"
@@ -122,7 +122,7 @@ class SetGate(PersonCommand, frozen=True):
 
 
 class ChangePolicy(PersonCommand, frozen=True):
-    """`source`: `COMMAND_LINE`, or "user" for a person at the workbench."""
+    """Replace the policy. `source` is `COMMAND_LINE`, or "user" for a person at the workbench."""
 
     policy: Policy
     source: str = "user"
@@ -141,9 +141,9 @@ class Step(PersonCommand, frozen=True):
 
 
 class AnswerGate(PersonCommand, frozen=True):
-    """The answer to the open gate, by its number: an answer to an older one is refused.
+    """Answer the open gate with the number `gate`; an answer to an older gate is refused.
 
-    `always`: all of its scope (`core.approval_rules`) is approved from here on, by a rule.
+    With `always` a rule approves all later requests of this scope (`core.approval_rules`).
     """
 
     gate: int
@@ -154,7 +154,7 @@ class AnswerGate(PersonCommand, frozen=True):
 
 
 class RevokeRule(PersonCommand, frozen=True):
-    """Take a rule back: what it covers is asked again."""
+    """Revoke a rule: the requests in its scope go to a person again."""
 
     rule: int
     source: str = "user"
@@ -166,7 +166,7 @@ class AnswerQuestion(PersonCommand, frozen=True):
 
 
 class AddItem(PersonCommand, frozen=True):
-    """One more item, pinned; before the pending item `before`, or last."""
+    """Add an item, pinned, before the pending item `before`, or as the last item."""
 
     text: str
     rationale: str = ""
@@ -174,7 +174,7 @@ class AddItem(PersonCommand, frozen=True):
 
 
 class EditItem(PersonCommand, frozen=True):
-    """Other words for a pending item. A rationale that is None stays as it is."""
+    """Replace the text of a pending item, and its rationale unless `rationale` is None."""
 
     item: str
     text: str
@@ -187,7 +187,7 @@ class DropItem(PersonCommand, frozen=True):
 
 
 class ReorderItems(PersonCommand, frozen=True):
-    """All pending items, each once, in the order in which they shall be worked on."""
+    """Reorder the pending items; `order` names each of them once, the next to work on first."""
 
     order: tuple[str, ...]
 
@@ -198,7 +198,7 @@ class PinItem(PersonCommand, frozen=True):
 
 
 class AdoptPlanEdit(PersonCommand, frozen=True):
-    """Apply a hand edit of PLAN.md to the plan, as `akg_tui.core.plan.edit` read it."""
+    """Apply the hand edit `kept` of PLAN.md; `change` is from `akg_tui.core.plan.edit`."""
 
     kept: str
     change: PlanChange
@@ -221,7 +221,7 @@ class Hint(PersonCommand, frozen=True):
 
 
 class HintSubagent(PersonCommand, frozen=True):
-    """A message to one subagent at work; it goes with its next request."""
+    """Send a message to one subagent at work; its next request carries the message."""
 
     subagent: str
     text: str
@@ -237,32 +237,32 @@ class Stop(PersonCommand, frozen=True):
 
 
 class Rejected(Struct, frozen=True):
-    """A command that changes nothing, and why."""
+    """A refused command, which changes nothing; `why` is the reason."""
 
     why: str
 
 
 class Refusal(Exception):
-    """Raised where core refuses a command; `akg_tui.core.decide.decide` answers `Rejected`."""
+    """A refusal of a command, raised in core; `core.decide.decide` returns it as `Rejected`."""
 
 
 Events = tuple[AnyEvent, ...]
 Made = AnyEvent | Events
-"""What one kind of command becomes: an event, or some in their order."""
+"""The result of one kind of command: one event, or several in their order."""
 
 
 PERSON_COMMANDS = {kind.__name__: kind for kind in PersonCommand.__subclasses__()}
-"""The commands of a person, by name."""
+"""The classes of a person's commands, by name."""
 
 
 class BadCommand(ValueError):
-    """No command of a person; the message says what is wrong with it."""
+    """A value that is not a valid command of a person; the message names the fault."""
 
 
 def command_from_json(plain: object) -> PersonCommand:
-    """The command that ``{"order": NAME, "with": {FIELD: VALUE}}`` stands for.
+    """Return the command that ``{"order": NAME, "with": {FIELD: VALUE}}`` describes.
 
-    Its `source` is always "user", whatever it says. Raises `BadCommand`.
+    `source` is always set to "user"; a given value is ignored. Raises `BadCommand`.
     """
     if not isinstance(plain, dict) or not isinstance(name := plain.get("order"), str):
         raise BadCommand('expected {"order": NAME, "with": {…}}')
@@ -285,7 +285,7 @@ def command_from_json(plain: object) -> PersonCommand:
 
 
 def command_to_json(command: Command) -> dict[str, Any]:
-    """The plain values of a person's command. Raises `BadCommand` for any other."""
+    """Return the JSON form of a person's command. Raises `BadCommand` for other commands."""
     name = type(command).__name__
     if name not in PERSON_COMMANDS:
         raise BadCommand(f"{name} is not a person's command")

@@ -1,9 +1,8 @@
-"""`decide`: the events that a command leads to, or the reason for its refusal.
+"""`decide`: the events that follow from a command, or the reason for its refusal.
 
-Commands come from a person, from the agent and from the engine with a result. None is
-trusted: the agent cannot skip an evaluation, a person cannot answer a gate that is not open,
-the engine cannot settle a round that is not ready. The steps that need no command are
-`akg_tui.core.effects.Step`.
+A person, the agent and the engine send commands. `decide` checks each of them: the agent cannot
+skip an evaluation, a person cannot answer a gate that is not open, the engine cannot settle a
+round that is not ready. Transitions without a command are `akg_tui.core.effects.Step`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["Rejected", "decide"]
 
 
 def decide(state: RunState, command: cmd.Command, now: float) -> Events | Rejected:
-    """The events that follow from `command`; `now` is seconds since the epoch."""
+    """Return the events of `command`, or `Rejected`; `now` is seconds since the epoch."""
     if state.finished and not isinstance(command, cmd.Observe | cmd.UndoKeep):
         return Rejected(f"the run is over: {state.finished}")
     try:
@@ -97,7 +96,7 @@ def _submit_plan(state: RunState, command: cmd.SubmitPlan, now: float) -> Made:
         for offset, item in enumerate(command.items)
     )
     submitted = ev.PlanSubmitted(items=items, summary=command.summary)
-    # What a person added or pinned is not the agent's to drop.
+    # A new plan must not drop items that a person added or pinned.
     if replaced := tuple(item.id for item in state.pending if not item.pinned):
         return ev.ItemsDropped(items=replaced, reason="replaced by a new plan"), submitted
     return (submitted,)

@@ -1,9 +1,9 @@
-"""What a run does next, as a value: a step of core's own, or work that touches the world.
+"""The next effect of a run, as a value: a step inside core, or work outside core.
 
-`due` says which transition the state is ready for; `next_effect` says what to do now,
-overlays included. A `Step` carries its events: the driver of the run appends them and asks
-again. Both are functions of the state and the clock alone, so a resumed run goes on exactly
-where the journal ends. Nothing here does anything.
+`due` returns the transition that the state is ready for; `next_effect` returns the effect to
+run now, overlays included. A `Step` carries its events: the driver of the run appends them and
+calls `next_effect` again. Both functions depend only on the state and the time, so a resumed run
+continues exactly where the journal ends. Nothing in this module has a side effect.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ MAX_EVAL_ERRORS = 3
 
 
 class Hold(Struct, frozen=True):
-    """Wait for a person. `due` is the transition that waits, when one does.
+    """Wait for a person or the model's server. `due` is the phase of a waiting transition.
 
-    `until` is when the wait ends by itself, in seconds since the epoch; None for never.
+    `until` is the time at which the wait ends by itself, in seconds since the epoch; None: never.
     """
 
     overlay: Overlay
@@ -39,13 +39,13 @@ class Hold(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """A step that follows from the state alone. Append `events`, then ask for the next effect."""
+    """A step that needs no outside work. The driver appends `events`, then calls `next_effect`."""
 
     events: Events
 
 
 class Measure(Struct, frozen=True):
-    """Measure `blob` against `incumbent`, or against the reference when that is None."""
+    """Measure `blob` against `incumbent`, or against the reference when `incumbent` is None."""
 
     purpose: Purpose
     attempt: int
@@ -62,7 +62,7 @@ class RunAgent(Struct, frozen=True):
 
 
 class Commit(Struct, frozen=True):
-    """Write the attempt into history, then settle the round with this decision."""
+    """Commit the attempt to the run's Git history, then settle the round with this decision."""
 
     decision: Decision
     attempt: int
@@ -73,9 +73,9 @@ Effect = Hold | Step | Measure | CommitSeed | RunAgent | Commit
 
 
 def propose(state: RunState) -> Decision:
-    """The verdict for the measured candidate, a person's answer included.
+    """Return the verdict for the measured candidate; a person's rejection makes it DISCARD.
 
-    Raises `ValueError` when nothing was measured.
+    Raises `ValueError` without a measurement.
     """
     if state.measured is None:
         raise ValueError("there is no measurement to decide from")
@@ -87,7 +87,7 @@ def propose(state: RunState) -> Decision:
 
 
 def baseline_failed(state: RunState) -> str:
-    """Why the baseline cannot carry a run, or "" when it can (or was not measured)."""
+    """Return why the baseline ends the run, or "" when it does not, or was not measured."""
     measured = state.baseline
     if measured is None:
         return ""
@@ -105,7 +105,7 @@ def _evals_exhausted(state: RunState) -> bool:
 
 
 def due(state: RunState, now: float) -> tuple[Phase, str] | None:
-    """The transition that the state is ready for, with its reason; None while work remains."""
+    """Return the next phase and the reason to enter it; None while work remains in this phase."""
     stops = stop_reasons(state, now)
     match state.phase:
         case Phase.INIT:
@@ -140,7 +140,7 @@ def due(state: RunState, now: float) -> tuple[Phase, str] | None:
 
 
 def demanded(demand: Demand) -> tuple[Phase, str]:
-    """The phase that a demand leads to, with its reason."""
+    """Return the phase that a person's or agent's demand leads to, with its reason."""
     if demand.kind == "diagnosis":
         return Phase.DIAGNOSE, demand.reason or "a person called for a diagnosis"
     return Phase.PLAN, f"a person wants a new plan{': ' if demand.reason else ''}{demand.reason}"
@@ -163,7 +163,7 @@ def _due_in_edit(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] |
         return Phase.EVAL, f"{state.active} edited"
     if stops:
         return Phase.DONE, stops[0]
-    # A pinned item is a person's wish too, and under work already: it is settled first.
+    # A person also asked for the pinned item, and work on it has begun: it is settled first.
     if state.demand and not (state.active and state.item(state.active).pinned):
         return demanded(state.demand)
     if state.active is None and not state.pending:
@@ -172,7 +172,7 @@ def _due_in_edit(state: RunState, stops: tuple[str, ...]) -> tuple[Phase, str] |
 
 
 def _asks_first(state: RunState, now: float, to: Phase) -> Effect | None:
-    """The question or gate that a person answers before the run goes on to `to`, or None."""
+    """Return the effect for a question or gate that must be answered before phase `to`, or None."""
     if question := state.question:
         if not question.attended or (question.until is not None and now >= question.until):
             return Step((default_answer(question),))
@@ -187,7 +187,7 @@ def _asks_first(state: RunState, now: float, to: Phase) -> Effect | None:
 
 
 def visit_over(state: RunState, now: float) -> bool:
-    """Whether the agent's visit ends here, its turn being over: done, blocked, or waiting."""
+    """Return whether the agent's visit ends after this turn: finished, blocked, or waiting."""
     if due(state, now) is not None or state.blocked:
         return True
     waits = state.question is not None or (state.gate is not None and not state.gate.answer)
@@ -195,9 +195,9 @@ def visit_over(state: RunState, now: float) -> bool:
 
 
 def wait_over(state: RunState, now: float) -> bool:
-    """Whether the wait for a model's server has to end: the run is paused, or is to end.
+    """Return whether a wait for the model's server must end: a pause, a transition, or a stop.
 
-    Nothing is due in the turn of a subagent's caller, so the stop conditions are asked apart.
+    During a turn, `due` returns None, so the stop conditions are checked separately.
     """
     if state.paused or due(state, now) is not None:
         return True
@@ -205,17 +205,17 @@ def wait_over(state: RunState, now: float) -> bool:
 
 
 def visit_is_void(began: RunState, now: RunState) -> bool:
-    """Whether a visit that began in the state `began` has to be cut off in the state `now`.
+    """Return whether a visit that began in the state `began` must be cut off in the state `now`.
 
-    A person has dropped its item, undone the kernel under it, or demanded something else.
+    A person dropped its item, stopped it, undid a KEEP, or demanded a plan or a diagnosis.
     """
     return began.active != now.active or began.recalls != now.recalls
 
 
 def next_effect(state: RunState, now: float) -> Effect | None:
-    """What to do now; None when the run is over.
+    """Return the effect to run now; None when the run is over.
 
-    While paused nothing new begins; in step mode work goes on, and each transition waits.
+    In a pause no new work begins; in step mode work continues, and each transition waits.
     """
     if state.finished:
         return None
@@ -225,7 +225,7 @@ def next_effect(state: RunState, now: float) -> Effect | None:
         to, reason = transition
         if stepping and not state.granted:
             return Hold(Overlay.PAUSED if state.paused else Overlay.WAIT_STEP, to)
-        # The end of a run waits for no answer.
+        # A run ends without waiting for an open question or gate.
         asked = None if to is Phase.DONE else _asks_first(state, now, to)
         return asked or Step(_entering(state, now, to, reason))
     if state.phase is not Phase.DONE and (asked := _asks_first(state, now, state.phase)):
@@ -238,9 +238,9 @@ def next_effect(state: RunState, now: float) -> Effect | None:
 
 
 def in_sight(state: RunState, now: float) -> Effect | None:
-    """The effect to show: the next one, or a visit's wait for the model's server.
+    """Return the effect to display: the next effect, or a visit's wait for the model's server.
 
-    That wait belongs to the visit and ends by itself; it holds nothing that is still to begin.
+    This wait is part of the visit, ends by itself, and delays no later effect.
     """
     effect = next_effect(state, now)
     if isinstance(effect, RunAgent) and state.api_wait is not None:
@@ -299,13 +299,13 @@ def _finish(reason: str, *, ok: bool) -> Step:
 
 
 def _ask_leave(state: RunState, gate: ev.GateKind) -> Step:
-    """Ask a person for leave, unless a rule gives it."""
+    """Return the step that asks a person for approval, or that applies a rule."""
     scope = ev.Scope(gate, state.phase)
     return Step((approved(state, scope, attempt=state.next_attempt),))
 
 
 def _entering(state: RunState, now: float, to: Phase, reason: str) -> Events:
-    """The events of the transition to `to`: what becomes of open items, then the phase."""
+    """Return the events of the transition to `to`: first those of open items, then the phase."""
     entered = ev.PhaseEntered(phase=to, previous=state.phase, reason=reason)
     active = () if state.active is None else (state.active,)
     if to is Phase.DIAGNOSE:
@@ -314,7 +314,7 @@ def _entering(state: RunState, now: float, to: Phase, reason: str) -> Events:
         return (suspended, entered) if ids else (entered,)
     if to is Phase.PLAN and active:
         return ev.ItemsDropped(items=active, reason=reason), entered
-    # Journaled once: a crash between the two events must not journal it again.
+    # After a crash between the two events, `StopConditionsMet` must not be journaled again.
     stops = stop_reasons(state, now) if to is Phase.DONE else ()
     if reason in stops and not state.stop_conditions:
         met = ev.StopConditionsMet(reasons=stops, primary=reason, goals_met=goals_reached(state))
@@ -323,7 +323,7 @@ def _entering(state: RunState, now: float, to: Phase, reason: str) -> Events:
 
 
 def _plain_diagnosis(state: RunState) -> ev.DiagnosisReported:
-    """A diagnosis made of the last failures, where the agent reported none."""
+    """Return a diagnosis made from the last failures, for an agent that reported none."""
     tried = [attempt for attempt in state.attempts if attempt.number]
     failed = tried[-max(1, state.fail_streak) :]
     cause = one_line("; ".join(f"{a.item}: {a.reason}" for a in failed), MAX_CAUSE)

@@ -1,9 +1,8 @@
-"""The events of a run: the journal is a sequence of them, and the only truth.
+"""The events of a run. The journal is a sequence of events and the only source of truth.
 
-Small frozen values. An event
-states a fact in the past tense and is never edited. Adding a field needs a default,
-so that older journals still read. A new event is a class here, a row of the table in
-`akg_tui.core.fold`, and its words.
+Events are small frozen values. An event states a fact in the past tense and is never edited.
+A new field needs a default, so that older journals can still be read. A new event needs a
+class here, a row of the table in `akg_tui.core.fold`, and its text for display.
 """
 
 from __future__ import annotations
@@ -23,37 +22,37 @@ COMMAND_LINE = "command line"  # `source` of a change to a run at rest, before i
 
 
 class Purpose(StrEnum):
-    """Why a kernel is measured: against what, and what follows from it."""
+    """The purpose of a measurement: which two kernels it compares."""
 
     BASELINE = "baseline"  # the seed against the reference
     CANDIDATE = "candidate"  # an attempt against the incumbent
-    FINAL = "final"  # the best kernel against the seed, afresh
+    FINAL = "final"  # the best kernel against the seed, measured anew
 
 
 class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=True, gc=False):
     """Base of all events; on disk the field `type` names the class.
 
-    Values without cycles: the garbage collector need not walk a long journal (`gc=False`).
-    The class variables are tags, set in the class of an event: no other module lists classes.
+    Events have no cycles: the garbage collector need not walk a long journal (`gc=False`).
+    The class variables are tags of an event's class, so that no other module lists classes.
     """
 
     projected: ClassVar[bool] = False
-    """After it a projection (refs, work tree, PLAN.md) shows something else."""
+    """The event changes a projection (refs, work tree, PLAN.md)."""
     by_a_person: ClassVar[bool] = False
-    """A person's doing, or its effect. If the run rested, the time before it was not worked: any
-    other event in a pause ends something that was under way when the pause began."""
+    """A person's action or its effect. If the run rested, the time before the event is not worked
+    time: any other event in a pause ends work that was under way when the pause began."""
     from_a_terminal: ClassVar[bool] = False
-    """`source` may be `COMMAND_LINE`; then the time before it was not worked."""
+    """`source` can be `COMMAND_LINE`; then the time before the event is not worked time."""
     at_rest: ClassVar[bool] = False
-    """The time before it was not worked, in any case."""
+    """The time before the event is never worked time."""
 
 
 class Observation(Event, frozen=True):
-    """Base of the facts from outside core, which cannot be refused."""
+    """Base of the facts from outside core, which `decide` cannot refuse."""
 
 
 class RunCreated(Event, frozen=True):
-    """`kernel_blob` is the git object that holds the seed kernel's exact bytes."""
+    """The run was created. `kernel_blob` is the Git object with the seed kernel's exact bytes."""
 
     run_id: str
     task: Task
@@ -66,7 +65,7 @@ class RunCreated(Event, frozen=True):
 
 
 class SessionOpened(Observation, frozen=True):
-    """A process took the run over. Time before it, since the last event, was not worked."""
+    """A process took over the run. The time since the previous event is not worked time."""
 
     at_rest = True
     pid: int
@@ -99,7 +98,7 @@ class EvalInterrupted(Observation, frozen=True):
 
 
 class BaselineAccepted(Event, frozen=True):
-    """The seed is correct: it is attempt 0 and the first incumbent."""
+    """The seed is correct: it became attempt 0 and the first incumbent."""
 
     projected = True
     commit: str
@@ -147,16 +146,16 @@ class KernelEdited(Event, frozen=True):
 
 
 class ModelReplied(Observation, frozen=True):
-    """One reply of the model has arrived; its tool calls follow, then `TurnEnded`.
+    """One reply of the model arrived; its tool calls follow, then `TurnEnded`.
 
     The tokens of the prompt are `input_tokens` (neither read from a cache nor written to
-    one), `cache_read_tokens` and `cache_write_tokens`; of those written, the share
-    `cache_write_short_tokens` lives five minutes, the rest an hour. `estimated` says that
-    the server sent no usage and the counts are made from lengths. `cache_miss` is the
-    server's own word on why the prompt was not read from its cache. `hints_told` is how
-    many of the waiting hints the request carried; None: all of them. `source` is the
-    subagent that was answered; "" is the run's own agent. `own_hints_told` counts the
-    messages to that subagent alone.
+    one), `cache_read_tokens` and `cache_write_tokens`. Of the written tokens,
+    `cache_write_short_tokens` are cached for five minutes, the rest for an hour. `estimated`:
+    the server sent no usage, and the counts are estimated from lengths. `cache_miss` is the
+    server's reason why it did not read the prompt from its cache. `hints_told` is the number
+    of waiting hints that the request carried; None: all of them. `source` is the subagent
+    that got the reply; "" is the run's own agent. `own_hints_told` counts the carried
+    messages to this subagent alone.
     """
 
     phase: Phase
@@ -183,7 +182,7 @@ class ModelReplied(Observation, frozen=True):
 
 
 class ReplyLost(Observation, frozen=True):
-    """A reply was cut off: what is known of it is paid for and used for nothing."""
+    """A reply was cut off: its known tokens are paid for, and its content is not used."""
 
     phase: Phase
     model: str
@@ -201,11 +200,11 @@ class ReplyLost(Observation, frozen=True):
 
 
 class SubagentStarted(Observation, frozen=True):
-    """An agent with a conversation of its own begins. Its replies and calls name `subagent`.
+    """An agent with its own conversation began. Its replies and calls carry the id `subagent`.
 
-    `call` is the tool call that it answers; "" when it is the visit to a phase itself, as in
-    DIAGNOSE. `prompt` is how its prompt begins, `prompt_sha256` the digest of all of it;
-    `trace` is the folder in the run where the whole conversation is kept.
+    `call` is the tool call that the subagent answers; "" when the subagent is the visit to a phase,
+    as in DIAGNOSE. `prompt` is the beginning of its prompt, `prompt_sha256` the digest of the whole
+    prompt; `trace` is the folder in the run with the whole conversation.
     """
 
     subagent: str
@@ -221,10 +220,10 @@ SubagentStatus = Literal["done", "limit", "failed", "cancelled", "interrupted"]
 
 
 class SubagentEnded(Observation, frozen=True):
-    """`status`: it answered (done), used up its model calls (limit), could not go on (failed),
-    or was stopped, by a person (cancelled) or with its process (interrupted).
+    """A subagent ended: it answered (done), used up its model calls (limit), could not continue
+    (failed), was stopped by a person (cancelled), or was cut off with its turn (interrupted).
 
-    `calls` are the model's replies; the tokens are those of whole prompts and replies.
+    `calls` counts the model's replies; the tokens are those of whole prompts and replies.
     """
 
     subagent: str
@@ -237,9 +236,9 @@ class SubagentEnded(Observation, frozen=True):
 
 
 class ApiWaiting(Observation, frozen=True):
-    """The model's server gave no reply; the same request is sent again after `seconds`.
+    """The model's server gave no reply; the request is sent again after `seconds`.
 
-    `asked_s` is how long the server asked to wait, where it did.
+    `asked_s` is the wait in seconds that the server requested, if it did.
     """
 
     reason: str
@@ -249,13 +248,13 @@ class ApiWaiting(Observation, frozen=True):
 
 
 class ApiFailed(Observation, frozen=True):
-    """The model cannot be used as things are. The run holds still until it is resumed."""
+    """The model cannot be used at present. The run waits for `Unpaused` or a new session."""
 
     reason: str
 
 
 class EndpointProbed(Observation, frozen=True):
-    """What the model's server was found to be able to do."""
+    """A probe of the model's server found its capabilities."""
 
     base_url: str
     model: str
@@ -265,7 +264,7 @@ class EndpointProbed(Observation, frozen=True):
 class ContextRebuilt(Observation, frozen=True):
     """The agent's conversation began anew from the plan and the kernel.
 
-    `prompt_tokens` is what the last prompt of the old one had.
+    `prompt_tokens` is the size of the last prompt of the old conversation.
     """
 
     reason: str
@@ -273,7 +272,7 @@ class ContextRebuilt(Observation, frozen=True):
 
 
 class ToolCalled(Observation, frozen=True):
-    """`call` of a subagent has its name in front, so that no two calls of a turn are one."""
+    """The agent called a tool. A subagent's `call` begins with its id, so `call` is unique."""
 
     call: str
     tool: str
@@ -295,7 +294,7 @@ class TurnEnded(Observation, frozen=True):
 
 
 class TurnInterrupted(Observation, frozen=True):
-    """A turn was cut off. What it had edited is undone: the item starts again."""
+    """A turn was cut off. Its edit is undone, and the item starts again."""
 
     projected = True
     reason: str
@@ -312,10 +311,10 @@ GateKind = Literal["plan", "edit", "keep", "script"]
 
 
 class Scope(Struct, frozen=True, gc=False):
-    """What a request for leave is, and so what a rule made of its answer covers.
+    """The scope of a request for approval, and of a rule made from the answer.
 
-    `agent` is the kind of subagent that asks; "" is the run's own agent. `interpreter` is what
-    a script would be run by; "" for all that is no script, and where it is not known.
+    `agent` is the kind of the requesting subagent; "" is the run's own agent. `interpreter`
+    runs the script; "" for an unknown interpreter and for requests without a script.
     """
 
     gate: GateKind
@@ -325,10 +324,10 @@ class Scope(Struct, frozen=True, gc=False):
 
 
 class GateOpened(Event, frozen=True):
-    """`subject` names what waits where the attempt does not: a script's digest.
+    """A request waits for a person's approval. `subject` is the digest of a script, else "".
 
-    `detail` is its text, for the person; it came from the agent. `agent` and `interpreter` as
-    in `Scope`.
+    `detail` is the script's text from the agent, shown to the person. `agent` and `interpreter`
+    are as in `Scope`.
     """
 
     gate: int
@@ -348,7 +347,7 @@ class GateAnswered(Event, frozen=True):
 
 
 class RuleLearned(Event, frozen=True):
-    """A person who approved the request `gate` lets all of its `scope` pass from here on.
+    """A person approved the request `gate` and all later requests of its `scope`.
 
     `source` is as in `ModeChanged`.
     """
@@ -361,10 +360,10 @@ class RuleLearned(Event, frozen=True):
 
 
 class RuleApplied(Event, frozen=True):
-    """A request was approved by a rule and never put to a person: asked and answered in one.
+    """A rule approved a request, which was not sent to a person.
 
-    One event, so that no crash leaves a request open that a rule has answered. The fields
-    beside `rule` and `scope` are those of `GateOpened`.
+    Request and approval are one event, so that no crash leaves the request open. The fields
+    except `rule` and `scope` are those of `GateOpened`.
     """
 
     rule: int
@@ -376,7 +375,7 @@ class RuleApplied(Event, frozen=True):
 
 
 class RuleRevoked(Event, frozen=True):
-    """The rule answers nothing any more. `reason` is "" when it was simply taken back."""
+    """The rule is no longer in force. `reason` is "" when a person revoked the rule."""
 
     by_a_person = from_a_terminal = True
     rule: int
@@ -385,7 +384,7 @@ class RuleRevoked(Event, frozen=True):
 
 
 class Decided(Event, frozen=True):
-    """A round is settled. This line is the transaction: refs and files follow from it."""
+    """A round was settled. The event is the transaction: refs and files are updated from it."""
 
     projected = True
     round: int
@@ -421,13 +420,13 @@ class Unpaused(Event, frozen=True):
 
 
 class StepGranted(Event, frozen=True):
-    """One transition may be taken although the run is paused or stepping."""
+    """A person permitted one transition of a run that is paused or in step mode."""
 
     by_a_person = True
 
 
 class GateChanged(Event, frozen=True):
-    """One gate was set beside the mode. A gate that is open already stays open."""
+    """One gate was switched on or off, independent of the mode. An open request stays open."""
 
     by_a_person = True
     gate: Gate
@@ -435,9 +434,9 @@ class GateChanged(Event, frozen=True):
 
 
 class ItemAdded(Event, frozen=True):
-    """A person's item: pinned, so that no plan of the agent and no diagnosis drops it.
+    """A person added an item: pinned, so that no plan of the agent and no diagnosis drops it.
 
-    It stands before the pending item `before`, or last.
+    The item is placed before the pending item `before`, or last.
     """
 
     projected = by_a_person = True
@@ -451,14 +450,14 @@ class ItemEdited(Event, frozen=True):
 
 
 class ItemsReordered(Event, frozen=True):
-    """All pending items, in the order in which they will be worked on."""
+    """A person reordered the pending items; `order` has all of them, the next to work on first."""
 
     projected = by_a_person = True
     order: tuple[str, ...]
 
 
 class ItemPinned(Event, frozen=True):
-    """Pinned: it is the next one, and only a person drops it. Unpinned: it keeps its place."""
+    """An item was pinned: it comes next and only a person drops it; or unpinned, in its place."""
 
     projected = by_a_person = True
     item: str
@@ -466,9 +465,9 @@ class ItemPinned(Event, frozen=True):
 
 
 class PlanChange(Struct, frozen=True):
-    """A hand edit of PLAN.md as a change of items. `order` is of all that will be pending.
+    """A hand edit of PLAN.md as a change of items.
 
-    The added items have the ids that come next.
+    `order` has all items pending after the change, or is empty. The added items have the next ids.
     """
 
     added: tuple[PlannedItem, ...] = ()
@@ -478,7 +477,7 @@ class PlanChange(Struct, frozen=True):
 
 
 class PlanEditAdopted(Event, frozen=True):
-    """A person adopted the hand edit kept as `kept`: one event, so all of it or none."""
+    """A person adopted the hand edit stored as `kept`; one event, so that no crash splits it."""
 
     projected = by_a_person = True
     kept: str
@@ -496,9 +495,9 @@ class DiagnosisForced(Event, frozen=True):
 
 
 class KeepUndone(Event, frozen=True):
-    """A person took the KEEP of `attempt` back: the best kernel is `best` again.
+    """A person undid the KEEP of `attempt`: attempt `best` has the best kernel again.
 
-    The attempt and its verdict stay in history.
+    The attempt and its verdict remain in history.
     """
 
     projected = by_a_person = True
@@ -509,7 +508,7 @@ class KeepUndone(Event, frozen=True):
 
 
 class QuestionAsked(Event, frozen=True):
-    """The agent asks a person. Not `attended`: no person is there, so the default is taken."""
+    """The agent asked a question. Without `attended` the question gets its default or is denied."""
 
     question: int
     text: str
@@ -521,7 +520,7 @@ class QuestionAsked(Event, frozen=True):
 
 
 class QuestionAnswered(Event, frozen=True):
-    """`denied`: no answer and no default; the agent decides by itself."""
+    """A question was answered. `denied`: no answer and no default; the agent decides by itself."""
 
     by_a_person = True
     question: int
@@ -533,7 +532,7 @@ BlockedKind = Literal["missing_information", "missing_tool", "environment", "imp
 
 
 class BlockedReported(Event, frozen=True):
-    """The agent says that it cannot go on; `leads_to` is what the policy made of it."""
+    """The agent reported that it cannot continue; `leads_to` is the consequence by the policy."""
 
     kind: BlockedKind
     text: str
@@ -542,15 +541,15 @@ class BlockedReported(Event, frozen=True):
 
 
 class CallRefused(Observation, frozen=True):
-    """A model call was not made: with what is in flight it could have broken a budget."""
+    """A model call was not made: together with the calls in flight it could exceed a budget."""
 
     reason: str
 
 
 class Forked(Event, frozen=True):
-    """From here on this is a run of its own: all before is the parent's, up to its `seq`.
+    """The run was forked: all earlier events are the parent's, up to the parent's event `seq`.
 
-    `hash` is the digest of the parent's line `seq`, as its next line would name it.
+    `hash` is the digest of the parent's line `seq`, in the form that its next line would contain.
     """
 
     by_a_person = at_rest = True
@@ -569,7 +568,7 @@ class HintGiven(Event, frozen=True):
 
 
 class SubagentHinted(Event, frozen=True):
-    """A person's message to one subagent, for its next request."""
+    """A person sent a message to one subagent; its next request carries the message."""
 
     by_a_person = True
     subagent: str
@@ -594,10 +593,10 @@ class StopRequested(Event, frozen=True):
 
 
 class StopConditionsMet(Event, frozen=True):
-    """All stop conditions that held when the run turned to DONE; `primary` is the first.
+    """The stop conditions that held at the transition to DONE; `primary` is the first of them.
 
-    `goals_met` is a field of its own, so that a goal reached in the last round is not lost behind
-    the rounds that ran out.
+    `goals_met` is a separate field, so that a goal reached in the last round is recorded even if
+    the exhausted rounds are the primary reason.
     """
 
     reasons: tuple[str, ...]
@@ -606,7 +605,7 @@ class StopConditionsMet(Event, frozen=True):
 
 
 class PolicyChanged(Event, frozen=True):
-    """From here on the run obeys this policy; what was counted so far still counts."""
+    """The policy was replaced; rounds, tokens and time counted before still count."""
 
     projected = by_a_person = from_a_terminal = True
     policy: Policy
@@ -614,7 +613,7 @@ class PolicyChanged(Event, frozen=True):
 
 
 class PlanEdited(Event, frozen=True):
-    """PLAN.md was edited outside this program; the edit was kept under the name `kept`."""
+    """PLAN.md was edited outside this program; the edit was stored under the name `kept`."""
 
     by_a_person = at_rest = True
     kept: str
@@ -622,10 +621,10 @@ class PlanEdited(Event, frozen=True):
 
 
 class RunSalvaged(Event, frozen=True):
-    """The run is a copy of a damaged one, up to here; its `source` is as it was.
+    """The run was copied from the damaged run `source`, which was not changed.
 
-    `lost` are the attempts without a kernel's text, `commits` the new commits of others,
-    and `best` the attempt that is the incumbent now, when the one before is lost.
+    `lost` are the attempts without a kernel's text, `commits` the changed commits of the others
+    (by attempt), and `best` the attempt that replaces a lost incumbent.
     """
 
     run_id: str
@@ -637,7 +636,7 @@ class RunSalvaged(Event, frozen=True):
 
 
 class RunFinished(Event, frozen=True):
-    """`ok` is False when the run could not do its job (a broken baseline, a lost judge)."""
+    """The run ended. `ok` is False when the run failed (a broken baseline, a lost judge)."""
 
     projected = True
     reason: str
@@ -645,7 +644,7 @@ class RunFinished(Event, frozen=True):
 
 
 def event_classes() -> tuple[type[Event], ...]:
-    """Every class of events."""
+    """Return all concrete event classes."""
     return (
         *(kind for kind in Event.__subclasses__() if kind is not Observation),
         *Observation.__subclasses__(),
@@ -659,7 +658,7 @@ else:
 
 
 class Record(Struct, frozen=True, gc=False):
-    """An event with its place in the journal. `at` is seconds since the epoch, UTC."""
+    """An event with its number `seq` in the journal; `at` is seconds since the epoch, UTC."""
 
     seq: int
     at: float
@@ -667,7 +666,7 @@ class Record(Struct, frozen=True, gc=False):
 
 
 def to_builtins(event: AnyEvent) -> dict[str, Any]:
-    """The event as plain JSON values."""
+    """Return the event as JSON values."""
     plain = msgspec.to_builtins(event)
     assert isinstance(plain, dict)
     return plain

@@ -1,6 +1,6 @@
 """`evolve`: the state after one more event, checked against the tables of `core.phases`.
 
-Every reader of a journal folds with it. A journal that breaks a table is refused.
+Every reader of a journal folds with `evolve`, which refuses a journal that breaks a table.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ RECENT_CALLS = 20
 
 
 def evolve(state: RunState | None, record: ev.Record) -> RunState:
-    """The state after `record`.
+    """Return the state after `record`.
 
     Raises
     ------
     OutOfOrder
-        If the record is not the next one.
+        If the record's number is not the next one, or the event does not fit the state.
     akg_tui.core.phases.IllegalTransition
         If the event breaks a table.
     """
@@ -73,14 +73,14 @@ def evolve(state: RunState | None, record: ev.Record) -> RunState:
 
 
 def _rested(state: RunState, event: ev.AnyEvent) -> bool:
-    """Whether the time since the last event is not worked time."""
+    """Return whether the time since the previous event is not worked time."""
     if event.at_rest or (event.by_a_person and state.resting):
         return True
     return event.from_a_terminal and getattr(event, "source", "") == ev.COMMAND_LINE
 
 
 def fold(records: Iterable[ev.Record], state: RunState | None = None) -> RunState | None:
-    """`evolve` over all `records`, starting from `state`."""
+    """Apply `evolve` to all `records`, starting from `state`; return the last state."""
     for record in records:
         state = evolve(state, record)
     return state
@@ -119,7 +119,7 @@ def _phase_entered(state: RunState, event: ev.PhaseEntered, at: float) -> RunSta
         api_wait=None,
     )
     if event.phase is Phase.PLAN:
-        # A diagnosis that was called for meanwhile still comes; a plan is what begins now.
+        # A demanded diagnosis still follows; a demanded plan begins now.
         demand = state.demand if state.demand and state.demand.kind != "plan" else None
         return replace(state, plan_owed=True, plan_approved=False, demand=demand)
     if event.phase is Phase.DIAGNOSE:
@@ -187,7 +187,7 @@ def _model_replied(state: RunState, event: ev.ModelReplied, at: float) -> RunSta
         api_wait=None,
     )
     if event.source and any(one.id == event.source and one.call for one in state.subagents):
-        return state  # a turn of its own, inside the one that called it
+        return state  # a separate turn, inside the caller's turn
     return replace(
         state,
         turn_open=True,
@@ -235,7 +235,7 @@ def _subagent_stopped(state: RunState, event: ev.SubagentStopped, at: float) -> 
     state = _with_subagent(state, event.subagent, stopped)
     if not visits:
         return state
-    # It is the visit itself: the visit ends, and no other diagnosis is tried in its place.
+    # The subagent is the visit: the visit ends, and no further diagnosis is attempted.
     tried = state.task.policy.diagnosis_attempts
     return replace(state, recalls=state.recalls + 1, diagnosis_attempts=tried)
 
@@ -264,16 +264,16 @@ def _turn_interrupted(state: RunState, event: ev.TurnInterrupted, at: float) -> 
 
 def _visit_failed(state: RunState, event: ev.VisitFailed, at: float) -> RunState:
     state = replace(state, visit_failed_here=True, visit_failure=event.reason, api_wait=None)
-    if state.phase is Phase.DIAGNOSE:  # it has a bound of its own, and a way out
+    if state.phase is Phase.DIAGNOSE:  # has its own limit, after which a plain diagnosis follows
         return replace(state, diagnosis_attempts=state.diagnosis_attempts + 1)
     return replace(state, visits_failed=state.visits_failed + 1)
 
 
 def _chained(state: RunState, measurement: Measurement) -> Interval | None:
-    """Candidate over seed: the incumbent's chained estimate times this ratio.
+    """Return candidate over seed: the incumbent's chained estimate times this ratio.
 
-    The bounds multiply too, and what each interval leaves in doubt adds up (Bonferroni),
-    so the chain claims less the longer it is.
+    The bounds are multiplied too, and the error probabilities add up (Bonferroni), so a
+    longer chain has a lower confidence.
     """
     ratio = measurement.ratio
     if state.best is None or ratio is None:
@@ -351,7 +351,7 @@ def _run_salvaged(state: RunState, event: ev.RunSalvaged, at: float) -> RunState
         for each in state.former
         if each.attempt not in event.lost
     )
-    # What was lost may have been the end of a rule.
+    # The lost part of the journal may have contained the end of a rule.
     state = all_ended(state, "a salvaged run begins without rules")
     state = replace(state, run_id=event.run_id, attempts=attempts, items=items, former=former)
     if state.best is None:
@@ -372,7 +372,7 @@ def _run_salvaged(state: RunState, event: ev.RunSalvaged, at: float) -> RunState
     )
 
 
-REMEMBERED = 20  # questions and scripts
+REMEMBERED = 20  # the last questions and scripts that a state stores
 
 
 def _with_comment(text: str, comment: str) -> str:
@@ -384,7 +384,7 @@ def _hinted(state: RunState, text: str) -> RunState:
 
 
 def recalled(state: RunState) -> RunState:
-    """The state in which the agent's visit, if there is one, is to be cut off."""
+    """Return the state with a request to cut off the agent's visit, if there is one."""
     if state.phase not in AGENT_PHASES:
         return state
     return replace(state, recalls=state.recalls + 1, api_wait=None)
@@ -400,7 +400,7 @@ def _gate_answered(state: RunState, event: ev.GateAnswered, at: float) -> RunSta
     gate = state.gate
     assert gate is not None
     approved, comment = event.answer == "approve", event.comment
-    if gate.kind == "keep":  # asked for and settled in one phase: the answer waits there
+    if gate.kind == "keep":  # DECIDE opens and settles this gate: the answer stays for `propose`
         return replace(state, gate=replace(gate, answer=event.answer, comment=comment))
     state = replace(state, gate=None)
     if gate.kind == "script":
@@ -459,7 +459,7 @@ def _diagnosis_forced(state: RunState, event: ev.DiagnosisForced, at: float) -> 
 
 
 def _demanded(state: RunState, demand: Demand) -> RunState:
-    """The agent's visit is cut off, unless an edit or a pinned item has to be settled first."""
+    """Add a demand and cut off the visit, unless an edit or a pinned item must be settled first."""
     state = replace(state, demand=demand)
     busy = state.edited or (state.active is not None and state.item(state.active).pinned)
     return state if busy else recalled(state)
@@ -515,7 +515,7 @@ def _blocked_reported(state: RunState, event: ev.BlockedReported, at: float) -> 
     if state.phase is Phase.DIAGNOSE:
         attempts = state.diagnosis_attempts + 1
         return replace(state, visit_failed_here=True, diagnosis_attempts=attempts)
-    # Saying so is no progress: an agent that says nothing else comes to an end.
+    # A report of being blocked counts as a failed visit, so that repeated reports end the run.
     state = replace(state, visits_failed=state.visits_failed + 1)
     if event.leads_to == "diagnosis":
         return replace(state, demand=Demand("diagnosis", why))
@@ -528,7 +528,7 @@ def _policy_changed(state: RunState, event: ev.PolicyChanged, at: float) -> RunS
 
 
 def _forked(state: RunState, event: ev.Forked, at: float) -> RunState:
-    """The history is the parent's; what had been about to end the parent is not the fork's."""
+    """Keep the parent's history, but reset its pause, demand, stop reasons and plan edits."""
     return replace(
         all_ended(state, "a fork begins without rules"),
         run_id=event.run_id,

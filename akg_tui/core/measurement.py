@@ -1,6 +1,6 @@
-"""The result of an evaluation: the only numbers a decision may rest on.
+"""The result of an evaluation: the only numbers that a decision may use.
 
-Made by `akg_tui.evaluate` alone, kept in the journal, shown everywhere.
+Only `akg_tui.evaluate` makes measurements; the journal stores them and every display uses them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from enum import StrEnum
 from msgspec import Struct
 
 PRECISE = 0.02
-"""Half of the interval, as a share of the ratio, of a figure that is to be quoted."""
+"""The largest half-width of the interval, as a fraction of the ratio, of a quotable figure."""
 
 
 class Outcome(StrEnum):
-    """CORRECT and FAILED are about the candidate; ERROR is about everything else."""
+    """The outcome: CORRECT and FAILED concern the candidate, ERROR all other causes."""
 
     CORRECT = "correct"
     FAILED = "failed"
@@ -22,23 +22,23 @@ class Outcome(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Why an evaluation did not end CORRECT. REFERENCE, TOOLCHAIN and JUDGE belong to ERROR."""
+    """The reason for FAILED or ERROR. REFERENCE, TOOLCHAIN and JUDGE belong to ERROR."""
 
     SYNTAX = "syntax"  # the file does not parse, or has no class ModelNew
-    GUARD = "guard"  # the static guard refused its text
-    BUILD = "build"  # compiling or importing it raised
-    CALL = "call"  # constructing or calling it raised
-    CRASH = "crash"  # the process ended, whatever its exit code
+    GUARD = "guard"  # the static guard refused the kernel's text
+    BUILD = "build"  # compiling or importing the kernel raised
+    CALL = "call"  # constructing or calling the kernel raised
+    CRASH = "crash"  # the process ended, with any exit code
     TIMEOUT = "timeout"  # building or one call took too long
     WRONG = "wrong"  # shape, dtype or values differ from the reference
     REFERENCE = "reference"  # the reference itself could not be used
     TOOLCHAIN = "toolchain"  # a compiler is missing
-    JUDGE = "judge"  # the judge broke or was lost
-    IMPOSSIBLE = "impossible"  # faster than memory can be written: candidate's, not an ERROR
+    JUDGE = "judge"  # the judge failed, or its process was lost
+    IMPOSSIBLE = "impossible"  # faster than memory can be written; the outcome is FAILED
 
 
 class Interval(Struct, frozen=True, gc=False):
-    """A ratio with its two-sided confidence interval. Above 1 is faster."""
+    """A ratio with its two-sided confidence interval. A ratio above 1 means faster."""
 
     ratio: float
     low: float
@@ -50,10 +50,10 @@ class Interval(Struct, frozen=True, gc=False):
 
 
 class InputError(Struct, frozen=True, gc=False):
-    """How far a kernel was off on one kind of input: the worst of its trials.
+    """The largest error of a kernel on one kind of input, over all its trials.
 
-    `error` is None where there is no number: `note` then says why, such as what was
-    skipped, or that NaN stood where the reference has none.
+    `error` is None when there is no number; then `note` gives the reason, for example a
+    skipped input, or a NaN where the reference has none.
     """
 
     name: str
@@ -63,7 +63,7 @@ class InputError(Struct, frozen=True, gc=False):
 
 
 class Finding(Struct, frozen=True, gc=False):
-    """What the static guard has against a line of a kernel. `refused`: reason enough to FAIL."""
+    """A finding of the static guard in a line of a kernel. `refused`: the finding causes a FAIL."""
 
     rule: str
     line: int
@@ -75,25 +75,25 @@ class Finding(Struct, frozen=True, gc=False):
 
 
 def digits(ratio: float) -> str:
-    """A ratio for reading, to three digits after the point, or three that count when it is tiny.
+    """Return a ratio as text with three decimals, or three significant digits below 0.1.
 
-    Never "0.000": a kernel 10,000 times slower has a ratio, and it is not zero.
+    The text is never "0.000", because the ratio of a kernel 10,000 times slower is not zero.
     """
     return f"{ratio:.3f}" if ratio >= 0.1 else f"{ratio:.3g}"
 
 
 class Confirmation(Struct, frozen=True, gc=False):
-    """A gain measured again, on new inputs and in new processes; `agrees` if it is still one."""
+    """A gain measured again, on new inputs in new processes; `agrees`: it was a gain again."""
 
     ratio: Interval | None
     agrees: bool
 
 
 class Roofline(Struct, frozen=True, gc=False):
-    """How near a kernel comes to what memory allows; operations are not counted.
+    """The speed of a kernel as `share` of the memory bound; operations are not counted.
 
-    `moved_bytes` are the inputs and outputs of one call, each once; `bandwidth` is what this
-    machine was measured to move, in bytes a second, at `level`, the nearest that holds them.
+    `moved_bytes` counts the inputs and outputs of one call, each once; `bandwidth` is this
+    machine's measured rate in bytes a second at `level`, the nearest level that holds all of them.
     """
 
     moved_bytes: int
@@ -107,15 +107,15 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
 
     `ratio` compares with the incumbent, or with the reference when there is no
     incumbent (baseline). Times are milliseconds a call: medians over clusters.
-    `confirmation` is there when the ratio alone would mean KEEP. `deviation` is the
-    standard deviation between pairs of processes, and `detectable` the gain
-    (0.03 for 3 %) that so many clusters of such a spread would have found. `noise` says in
-    short sentences what disturbed the machine meanwhile. `sampled_s` is the part of
-    `elapsed_s` in which a kernel was being called to be timed. `timed` is False where a time
-    would mean nothing (an interpreter stands in for the device): the kernel was verified
-    only, and `message` says why.
+    `confirmation` is set when the ratio alone would mean KEEP. `deviation` is the
+    standard deviation between pairs of processes, and `detectable` the smallest gain
+    (0.03 for 3 %) that this number of clusters with this spread would find. `noise`
+    describes, in short sentences, disturbances of the machine during the evaluation.
+    `sampled_s` is the part of `elapsed_s` in which kernel calls were timed. `timed` is False
+    when times are meaningless (an interpreter replaces the device): then the kernel is only
+    verified, and `message` gives the reason.
     `message` is one line; `detail` is bounded text (compiler output, the first
-    mismatches) that came from untrusted code and must be shown without markup.
+    mismatches) from untrusted code and must be displayed without markup.
     """
 
     outcome: Outcome
@@ -125,7 +125,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     max_error: float | None = None
     tolerance: float | None = None
     errors: tuple[InputError, ...] = ()  # by kind of input, in the order tried
-    findings: tuple[Finding, ...] = ()  # of the static guard
+    findings: tuple[Finding, ...] = ()  # by the static guard
     candidate_ms: float | None = None
     baseline_ms: float | None = None
     ratio: Interval | None = None
@@ -135,7 +135,7 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
     elapsed_s: float = 0.0
     threads: int = 1
     sandbox: tuple[str, ...] = ()  # the protections that were in force
-    sandbox_missing: tuple[str, ...] = ()  # those that were not, each with the reason
+    sandbox_missing: tuple[str, ...] = ()  # the protections not in force, each with the reason
     environment: dict[str, str] = {}
     confirmation: Confirmation | None = None
     deviation: float | None = None
@@ -147,10 +147,10 @@ class Measurement(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Progress(Struct, frozen=True):
-    """Where an evaluation is: for the screen only, never for a decision.
+    """The progress of an evaluation, for the screen only, never for a decision.
 
-    `stage` is one of start, reference, build, verify, time, confirm; `done` of `total` steps
-    (total 0: unknown). `ratio` is the running estimate while timing.
+    `stage` is one of start, reference, build, verify, time, confirm. `done` of `total` steps are
+    complete (total 0: unknown). `ratio` is the running estimate during timing.
     """
 
     stage: str

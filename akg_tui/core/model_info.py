@@ -1,6 +1,6 @@
-"""What is known of a model and its server: the dated price table, and the server's abilities.
+"""Facts about a model and its server: the dated price table, and the server's capabilities.
 
-Pure. A model without a price is refused by a cost budget, because a guess would break the bound.
+Pure. A cost budget refuses a model without a price, because a guessed price could break the bound.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from akg_tui.core.task import Policy
 
-TABLE_VERSION = "2026-10-24"  # the day on which the published list prices were last compared
+TABLE_VERSION = "2026-10-24"  # date of the last comparison with the published list prices
 
 
 class UnknownPrice(ValueError):
-    """A cost was asked for a model without a price; the message names model and table."""
+    """A cost was requested for a model without a price; the message names model and table."""
 
 
 class Price(Struct, frozen=True):
-    """US dollars per million tokens. `cache_write` is the one-hour rate."""
+    """Prices in US dollars per million tokens. `cache_write` is the one-hour rate."""
 
     input: float
     output: float
@@ -29,14 +29,14 @@ class Price(Struct, frozen=True):
 
     @property
     def cache_write_short(self) -> float:
-        """The five-minute rate: 1.25 times the input's, by the same list."""
+        """The five-minute rate: 1.25 times the input rate, by the source of `PRICES`."""
         return 1.25 * self.input
 
 
 class Usage(Struct, frozen=True):
-    """Tokens used with one model. `input` are those neither read from nor written to a cache.
+    """Tokens used with one model. `input` excludes tokens read from or written to a cache.
 
-    `cache_write` are those written for an hour, `cache_write_short` those for five minutes.
+    `cache_write` counts tokens cached for one hour, `cache_write_short` for five minutes.
     """
 
     model: str
@@ -48,16 +48,16 @@ class Usage(Struct, frozen=True):
 
     @property
     def prompt(self) -> int:
-        """All tokens of the prompts."""
+        """The sum of all prompt tokens, cached or not."""
         return self.input + self.cache_write + self.cache_write_short + self.cache_read
 
 
 KINDS = ("input", "output", "cache_write", "cache_write_short", "cache_read")
-"""The kinds of tokens: fields of `Usage`, and of `Price` their rates."""
+"""The kinds of tokens: fields of `Usage` (counts) and of `Price` (rates)."""
 
 # Source: the public price list of the models' maker (platform.claude.com, "Pricing").
-# Where a model's rate depends on the prompt's length, the dearer rate stands here: a
-# budget may end a run early by it, never late.
+# Where a model's rate depends on the prompt's length, the table has the higher rate: a
+# budget can end a run too early, never too late.
 PRICES: dict[str, Price] = {
     "sweep": Price(0.0, 0.0, 0.0, 0.0),
     "claude-fable-5-1": Price(10.0, 50.0, 20.0, 0.25),
@@ -74,7 +74,7 @@ PRICES: dict[str, Price] = {
 
 
 def price_of(model: str) -> Price:
-    """The price of `model`. Raises `UnknownPrice`: the name must be the table's, to the letter."""
+    """Return the price of `model`. Raises `UnknownPrice` unless the table has this exact name."""
     price = PRICES.get(model)
     if price is None:
         raise UnknownPrice(f"no price for {model} in the table of {TABLE_VERSION}")
@@ -82,7 +82,7 @@ def price_of(model: str) -> Price:
 
 
 def add_call(usage: tuple[Usage, ...], call: Usage) -> tuple[Usage, ...]:
-    """`usage`, one entry a model, with the tokens of one more call."""
+    """Return `usage`, one entry a model, with the tokens of `call` added."""
     for index, used in enumerate(usage):
         if used.model == call.model:
             sums = {kind: getattr(used, kind) + getattr(call, kind) for kind in KINDS}
@@ -91,7 +91,7 @@ def add_call(usage: tuple[Usage, ...], call: Usage) -> tuple[Usage, ...]:
 
 
 def cost_usd(usage: tuple[Usage, ...]) -> float:
-    """What all of `usage` costs, in US dollars. Raises `UnknownPrice`."""
+    """Return the cost of all of `usage` in US dollars. Raises `UnknownPrice`."""
     total = 0.0
     for used in usage:
         price = price_of(used.model)
@@ -100,7 +100,7 @@ def cost_usd(usage: tuple[Usage, ...]) -> float:
 
 
 def known_cost_usd(usage: tuple[Usage, ...]) -> float | None:
-    """What all of `usage` costs, in US dollars; None when a model has no price."""
+    """Return the cost of all of `usage` in US dollars; None when a model has no price."""
     try:
         return cost_usd(usage)
     except UnknownPrice:
@@ -108,7 +108,7 @@ def known_cost_usd(usage: tuple[Usage, ...]) -> float | None:
 
 
 def policy_fault(policy: Policy, model: str) -> str | None:
-    """Why `policy` cannot bind a run of `model`, or None."""
+    """Return why `policy` cannot limit a run of `model` (its cost has no price), or None."""
     if policy.automation is None or policy.automation.max_cost_usd is None:
         return None
     try:
@@ -119,13 +119,13 @@ def policy_fault(policy: Policy, model: str) -> str | None:
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What was found when a server was asked.
+    """The capabilities that a probe found in a server.
 
-    `tools`: it calls the tools it is told of. `streaming`: its replies come as events and
-    end with `message_stop`. `usage`: it counts tokens. `cache_marks`: it takes marks on
-    the prompt; `cache_counters`: it tells what was read from the cache. `count_tokens`: it
-    counts a prompt without a reply. `thinking`: it takes a thinking budget. `diagnostics`:
-    it takes the question why its cache was missed.
+    `tools`: the model calls the offered tools. `streaming`: replies arrive as events and
+    end with `message_stop`. `usage`: replies carry token counts. `cache_marks`: the server
+    accepts cache marks in the prompt; `cache_counters`: it reports tokens read from the cache.
+    `count_tokens`: it counts a prompt's tokens without a reply. `thinking`: it accepts a
+    thinking budget. `diagnostics`: it accepts a request for the reason of a cache miss.
     """
 
     tools: bool
@@ -138,5 +138,5 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     diagnostics: bool
 
 
-# Anthropic's own API, by its documentation; it is not asked at the cost of a run.
+# Anthropic's own API, by its documentation; a run spends no probe calls on it.
 ANTHROPIC = Capabilities(**dict.fromkeys(Capabilities.__struct_fields__, True))

@@ -1,7 +1,7 @@
-"""The state of a run after any past event, and where its rounds ended.
+"""The state of a run after any past event, and the events that ended its rounds.
 
-Pure. A state is kept every so many events and shares its long tuples with its neighbours; any other
-state is folded from the nearest one before it.
+Pure. `Past` stores one state every `every` events; the stored states share pieces of their long
+tuples. Any other state is folded from the nearest stored state before it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from akg_tui.core.state import RunState
 
 EVERY = 250
 MOST = 512
-READ = 512  # events that are asked for at once
-NEAR = 48  # states around the place that is looked at
-NEAREST = 32  # events between two of them, at least
+READ = 512  # events in one read
+NEAR = 48  # states stored near the requested event
+NEAREST = 32  # minimum number of events between two near states
 
 
 class Mark(Struct, frozen=True, gc=False):
-    """The end of a round: the event that settled it. Round 0 is the accepted baseline."""
+    """The end of a round; `seq` is the event that settled it. Round 0 is the accepted baseline."""
 
     seq: int
     round: int
@@ -38,18 +38,18 @@ class Mark(Struct, frozen=True, gc=False):
 
 
 class Past:
-    """The states of a run, one after each of `records`, which may only grow.
+    """The states of a run, one after each of `records`; `records` may only grow.
 
     Parameters
     ----------
     records : sequence of Record
-        The journal's events in order, the first with the number 1. They are asked for in
-        ranges, and none is held.
+        The journal's events in order, numbered from 1. `Past` reads them in ranges and holds
+        none of them.
     every : int
-        Events between two states that are kept, at first; the attribute is the number now. A
-        state costs the fold of at most so many.
+        Events between two stored states at the start; the attribute is the present value. To
+        compute a state, at most `every` events are folded.
     most : int
-        States that are kept. When there are more, every other one goes.
+        Maximum number of stored states. Above it, every second state is deleted.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Past:
         self.every = every
         self._most = most
         self._kept: list[Pieces] = []
-        self._near: OrderedDict[int, Pieces] = OrderedDict()  # the one asked for last comes last
+        self._near: OrderedDict[int, Pieces] = OrderedDict()  # the last requested state comes last
         self._marks: list[Mark] = []
-        self._front: RunState | None = None  # after the last event that was folded so far
+        self._front: RunState | None = None  # after the last folded event
         self._last: RunState | None = None
 
     def __len__(self) -> int:
@@ -69,18 +69,18 @@ class Past:
 
     @property
     def folded(self) -> int:
-        """The last event that was folded so far; 0 before any."""
+        """The number of the last folded event; 0 before any."""
         return self._front.seq if self._front is not None else 0
 
     @property
     def kept(self) -> int:
-        """How many states are kept."""
+        """The number of stored states."""
         return len(self._kept) + len(self._near)
 
     def extend(self, upto: int | None = None) -> RunState:
-        """Fold all that is not folded yet, up to event `upto`. The state after it.
+        """Fold the events up to `upto` that are not folded yet; return the state after `upto`.
 
-        Raises what `evolve` raises for a journal that breaks the rules.
+        Raises the errors of `evolve` for a journal that breaks the rules.
         """
         stop = len(self.records) if upto is None else upto
         state = self._front
@@ -93,7 +93,7 @@ class Past:
         return self.at(stop)
 
     def at(self, seq: int) -> RunState:
-        """The state after event `seq` (from 1 to the number of events)."""
+        """Return the state after event `seq`; raise `IndexError` when there is no such event."""
         if not 1 <= seq <= len(self.records):
             raise IndexError(f"there is no event {seq}: there are 1 to {len(self.records)}")
         front = self._front
@@ -106,7 +106,7 @@ class Past:
         return self._last
 
     def _again(self, seq: int) -> RunState:
-        """A state that was folded before, from the nearest one before it that is known."""
+        """Fold an earlier state again, from the nearest stored state before it."""
         base = self._before(seq)
         last = self._last
         if last is not None and (base.seq if base else 0) < last.seq < seq:
@@ -160,15 +160,15 @@ class Past:
         return self._marks
 
     def round_at(self, seq: int) -> Mark | None:
-        """The round that was settled last when event `seq` had happened; None before any."""
+        """Return the last round that was settled up to event `seq`; None when there is none."""
         marks = self.marks
         place = bisect_right(marks, seq, key=lambda mark: mark.seq)
         return marks[place - 1] if place else None
 
     def next_round(self, seq: int, step: int) -> int:
-        """The event that ends the next round after `seq`, or with -1 the one before it.
+        """Return the event that ends the next round after `seq`, or with `step` -1 the last before.
 
-        Where there is none, the last event, or the first.
+        Without such a round, return the last event, or with -1 the first.
         """
         marks = self.marks
         if step > 0:
@@ -179,14 +179,14 @@ class Past:
 
 
 LONG = ("items", "attempts", "former", "undone", "rules", "plan_edits", "adopted")
-"""The fields that grow with a run. All others have a bound, or few values."""
+"""The fields of `RunState` that grow with a run. All others are bounded or have few values."""
 PIECE = 64
 
 _Cut = tuple[tuple[Any, ...], ...]
 
 
 class Pieces(Struct, frozen=True):
-    """A state without what is long, and that in pieces, in the order of `LONG`."""
+    """A state without its long fields, and the long fields in pieces, in the order of `LONG`."""
 
     seq: int
     rest: RunState
@@ -197,14 +197,14 @@ _BARE: dict[str, Any] = dict.fromkeys(LONG, ())
 
 
 def taken_apart(state: RunState, like: Pieces | None) -> Pieces:
-    """The pieces of a state; those that `like` has too are the same objects."""
+    """Return the pieces of a state; pieces equal to those of `like` are shared with it."""
     shared = like.long if like is not None else ((),) * len(LONG)
     long = tuple(_cut(getattr(state, name), cut) for name, cut in zip(LONG, shared, strict=True))
     return Pieces(state.seq, replace(state, **_BARE), long)
 
 
 def put_together(pieces: Pieces) -> RunState:
-    """The state that was taken apart."""
+    """Return the state of which `taken_apart` made `pieces`."""
     whole = (tuple(chain.from_iterable(cut)) for cut in pieces.long)
     return replace(pieces.rest, **dict(zip(LONG, whole, strict=True)))
 
@@ -212,7 +212,7 @@ def put_together(pieces: Pieces) -> RunState:
 def _cut(values: tuple[Any, ...], like: _Cut) -> _Cut:
     cut = [values[at : at + PIECE] for at in range(0, len(values), PIECE)]
     for place, (piece, other) in enumerate(zip(cut, like, strict=False)):
-        # The same objects, as a rule: two tuples of those are compared at once.
+        # The elements are usually identical objects, which makes this comparison fast.
         if piece == other:
             cut[place] = other
     return like if len(cut) == len(like) and all(map(is_, cut, like)) else tuple(cut)

@@ -1,26 +1,26 @@
 """The two state machines, as tables.
 
 Run phases
-    A run is always in exactly one phase. PLAN, EDIT and DIAGNOSE belong to the
-    agent; INIT, BASELINE, EVAL, DECIDE and DONE belong to the harness and offer the
-    agent nothing. Each tool declares the phases in which it may be called, enforced where
-    tools are executed; the list of tools that a model is told about never changes.
+    A run is always in exactly one phase. The agent works in PLAN, EDIT and DIAGNOSE.
+    In INIT, BASELINE, EVAL, DECIDE and DONE the harness works and the agent can call no
+    tool. Each tool declares the phases in which it may be called, enforced where tools
+    are executed; the list of tools sent to a model never changes.
 
         INIT → BASELINE → PLAN → EDIT → EVAL → DECIDE → EDIT | PLAN | DIAGNOSE | DONE
                                                         DIAGNOSE → PLAN
 
-    Beside the main road: BASELINE → DONE (the kernel or the reference is unusable),
-    PLAN | EDIT | DIAGNOSE → DONE (finish, a stop, or a spent budget),
-    EDIT → PLAN (the agent left its item without an edit, or a person wants a new plan),
-    and PLAN | EDIT → DIAGNOSE (a person calls for one, or the agent says it is blocked).
+    Further transitions: BASELINE → DONE (the kernel or the reference is unusable),
+    PLAN | EDIT | DIAGNOSE → DONE (finish, a stop, or a spent budget), EVAL → DONE (the
+    evaluations ended in errors), EDIT → PLAN (no item is left, or a person wants a new
+    plan), and PLAN | EDIT → DIAGNOSE (a person demands it, or the agent is blocked).
 
 Plan items
-    PENDING → ACTIVE → KEPT | DISCARDED | FAILED. A diagnosis suspends what is not
-    settled, a replan or a person drops it. At most one item is ACTIVE. Ids (p1, p2,
-    …) are never used twice.
+    PENDING → ACTIVE → KEPT | DISCARDED | FAILED. A diagnosis suspends unsettled items,
+    except pinned pending ones; a replan or a person drops items. At most one item is
+    ACTIVE. Ids (p1, p2, …) are never used twice.
 
-Overlays hold a phase still and change nothing else: a pause, a step that was not
-granted, a gate or a question without an answer, a model's server that does not answer.
+Overlays stop a phase and change nothing else: a pause, a step that was not granted,
+a gate or a question without an answer, a model's server that does not answer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Verdict(StrEnum):
 
 
 class Mode(StrEnum):
-    """Supervision: `auto` waits nowhere, `review` before a KEEP, `step` before every transition."""
+    """Supervision: `auto` never waits, `review` waits before a KEEP, `step` at each transition."""
 
     AUTO = "auto"
     REVIEW = "review"
@@ -64,7 +64,7 @@ class Mode(StrEnum):
 
 
 class Gate(StrEnum):
-    """A place where supervision waits for a person's leave. A mode sets all of them."""
+    """A point where the run waits for a person's approval. A change of mode sets all gates."""
 
     PLAN = "plan"  # before a plan's first item is worked on
     EDIT = "edit"  # before new code first runs
@@ -81,7 +81,7 @@ MODE_GATES: dict[Mode, tuple[Gate, ...]] = {
 
 
 class Overlay(StrEnum):
-    """What holds the current phase still, if anything does."""
+    """A reason why the current phase waits."""
 
     PAUSED = "PAUSED"
     WAIT_STEP = "WAIT_STEP"
@@ -120,16 +120,16 @@ AGENT_PHASES = frozenset({Phase.PLAN, Phase.EDIT, Phase.DIAGNOSE})
 
 
 class IllegalTransition(ValueError):
-    """A transition that the table does not hold. Raised by the fold: the journal is wrong."""
+    """A transition that is not in the table. The fold raises it for an invalid journal."""
 
 
 def check_phase(current: Phase, following: Phase) -> None:
-    """Raise `IllegalTransition` unless `following` may come directly after `current`."""
+    """Raise `IllegalTransition` unless the table allows `following` directly after `current`."""
     if following not in PHASE_TABLE[current]:
         raise IllegalTransition(f"{current} cannot be followed by {following}")
 
 
 def check_item(item: str, current: ItemState, following: ItemState) -> None:
-    """Raise `IllegalTransition` unless an item in `current` may become `following`."""
+    """Raise `IllegalTransition` unless the table allows an item `following` after `current`."""
     if following not in ITEM_TABLE[current]:
         raise IllegalTransition(f"{item} is {current} and cannot become {following}")

@@ -1,7 +1,7 @@
-"""The agent's requests to a person: a question, leave for a script, the report of being blocked.
+"""The agent's requests to a person: a question, permission for a script, a report of being blocked.
 
-Pure. Turns the requests and a person's answers into events. Where the gate `ask` is not set, a
-question is answered at once, with its default or with a denial, and the agent goes on.
+Pure. Turns the requests and a person's answers into events. Without the gate `ask` a question is
+answered immediately with its default, or denied when it has none, and the agent continues.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _check_question(command: cmd.AskUser) -> None:
 
 
 def default_answer(asked: Question | ev.QuestionAsked) -> ev.QuestionAnswered:
-    """The answer to a question that no person answers: its default, or a denial."""
+    """Return the answer to a question without a person's answer: its default, or a denial."""
     number = asked.number if isinstance(asked, Question) else asked.question
     if asked.default is None:
         return ev.QuestionAnswered(question=number, answer="", source="denied")
@@ -104,7 +104,7 @@ def _blocked(state: RunState, command: cmd.ReportBlocked, now: float) -> Made:
             phase=state.phase,
         )
         return replace(blocked, leads_to="question"), question
-    # With nothing tried there is nothing to diagnose, and a diagnosis is no way out of one.
+    # A diagnosis needs an attempt, and a second diagnosis does not unblock the first.
     tried = any(attempt.number for attempt in state.attempts)
     if tried and state.phase is not Phase.DIAGNOSE:
         return replace(blocked, leads_to="diagnosis")
@@ -122,7 +122,7 @@ def _request_script(state: RunState, command: cmd.RequestScript, now: float) -> 
         agent = kinds[command.source]
     scope = ev.Scope("script", state.phase, agent, command.interpreter)
     answers = dict(state.scripts)
-    if answers.get(command.sha256) is False:  # said of this very text, so it is above any rule
+    if answers.get(command.sha256) is False:  # an answer to this exact text overrides any rule
         raise Refusal("a person refused this script")
     request = approved(
         state,

@@ -1,4 +1,4 @@
-"""The events with which a new session begins, and which close what the last one left open.
+"""The events that begin a new session and close the open work of the previous session.
 
 Pure; used by the engine, by commands on a run at rest, and by tests.
 """
@@ -12,7 +12,7 @@ ENDED = "session ended"
 
 
 def opening(state: RunState, pid: int, version: str) -> tuple[ev.Observation, ...]:
-    """The events with which a process takes the run over."""
+    """Return the events that a process `pid` appends when it takes over the run."""
     opened = ev.SessionOpened(pid=pid, version=version, resumed=state.seq > 1)
     left: tuple[ev.Observation, ...] = ()
     if running := state.running:
@@ -21,16 +21,16 @@ def opening(state: RunState, pid: int, version: str) -> tuple[ev.Observation, ..
 
 
 def cut_off(state: RunState, reason: str) -> tuple[ev.Observation, ...]:
-    """The end of a turn that was cut off: open calls answered, subagents ended, the edit undone."""
+    """Return the events that cut off a turn, end its calls and subagents, and undo its edit."""
     answers = calls_cut_off(state, f"the {reason}")
     ended = tuple(subagent_ended(one, "interrupted", reason) for one in state.subagents)
-    # A visit starts afresh, so what an unfinished one had edited is undone.
+    # `TurnInterrupted` undoes the edit of the unfinished visit, because a visit starts again.
     turn = (ev.TurnInterrupted(reason=reason),) if state.turn_open else ()
     return (*answers, *ended, *turn)
 
 
 def calls_cut_off(state: RunState, reason: str, subagent: str = "") -> tuple[ev.ToolAnswered, ...]:
-    """Answers to the open calls: to all of them, or to those of one subagent."""
+    """Return error answers to all open tool calls, or to those of one subagent."""
     return tuple(
         ev.ToolAnswered(
             call=call,
@@ -45,7 +45,7 @@ def calls_cut_off(state: RunState, reason: str, subagent: str = "") -> tuple[ev.
 
 
 def subagent_ended(one: Subagent, status: ev.SubagentStatus, reason: str = "") -> ev.SubagentEnded:
-    """The end of a subagent, with what it took."""
+    """Return the event that ends a subagent, with its calls and tokens."""
     return ev.SubagentEnded(
         subagent=one.id,
         agent=one.agent,

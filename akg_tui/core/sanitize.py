@@ -1,9 +1,9 @@
-"""Makes untrusted text safe: `clean` for a screen, `strip_escapes` for output that is kept.
+"""Make untrusted text safe: `clean` for a screen, `strip_escapes` for stored output.
 
-Kernels, model output and file names are untrusted. On a screen nothing is dropped: what would act
-on the terminal, or hide or reorder text, is shown as a visible mark. Kept output loses its escape
-codes, so that a compiler's colours do not stand in every error message, and the middle of what is
-too long.
+Kernels, model output and file names are untrusted. `clean` drops no character: a character that
+would control the terminal, or hide or reorder text, becomes a visible mark. `strip_escapes` drops
+escape codes, so that a compiler's colours do not appear in every error message, and cuts out the
+middle of a text that is too long.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from functools import lru_cache
 
 TAB_WIDTH = 4
 
-_PICTURES = 0x2400  # U+2400 is the picture of NUL, U+241B the one of ESC
+_PICTURES = 0x2400  # U+2400 is the picture of NUL, U+241B that of ESC
 _DELETE = 0x7F
 _BLANKS = "Zs"
 
 
 def clean(text: str) -> str:
-    """`text` with every character that is not printable replaced by a mark of its own.
+    """Return `text` with each unprintable character replaced by a visible mark.
 
-    Tabs become blanks. A control character becomes its control picture (ESC is ``␛``);
-    any other unseen character (C1 controls, bidi overrides, zero-width marks, lone
-    surrogates) becomes ``<U+202E>``. The result is one line without an escape code.
+    Tabs become blanks. A control character becomes its control picture (``␛`` for ESC);
+    any other unprintable character (C1 controls, bidi overrides, zero-width marks, lone
+    surrogates) becomes its code, such as ``<U+202E>``. The result is one line without escape codes.
     """
     if text.isprintable():
         return text
@@ -34,12 +34,12 @@ def clean(text: str) -> str:
 
 
 def split_clean(text: str) -> list[str]:
-    """The lines of `text`, each cleaned; a line ends at ``\\n`` or ``\\r\\n`` only."""
+    """Return the lines of `text`, each cleaned; only ``\\n`` and ``\\r\\n`` end a line."""
     return [clean(line.removesuffix("\r")) for line in text.split("\n")]
 
 
 def one_line(text: str, width: int | None = None) -> str:
-    """`text` cleaned, on one line, blanks squeezed, at most `width` characters long."""
+    """Return `text` cleaned, on one line, blanks squeezed, at most `width` characters long."""
     line = clean(" ".join(text.split()))
     return line if width is None or len(line) <= width else line[: width - 1] + "…"
 
@@ -59,7 +59,7 @@ def _mark(character: str) -> str:
 DETAIL_LIMIT = 8_192
 LINE_LIMIT = 400
 
-# OSC and DCS strings end at BEL or ST; CSI sequences at a final byte; the rest is two bytes.
+# OSC and DCS strings end at BEL or ST, CSI sequences at a final byte; other codes have two bytes.
 _ESCAPE = re.compile(
     r"(?:\x1b\]|\x9d|\x1b[PX^_]|[\x90\x98\x9e\x9f]).*?(?:\x07|\x1b\\|\x9c|$)"
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
@@ -74,7 +74,7 @@ _UNSEEN = re.compile(
 
 
 def strip_escapes(text: str, limit: int = DETAIL_LIMIT) -> str:
-    """Return `text` without escape codes, at most `limit` characters, head and tail kept."""
+    """Return `text` without escape codes; of a longer text, head and tail in `limit` characters."""
     plain = _UNSEEN.sub("", _ESCAPE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
     if len(plain) <= limit:
         return plain
@@ -85,6 +85,6 @@ def strip_escapes(text: str, limit: int = DETAIL_LIMIT) -> str:
 
 
 def strip_to_line(text: str, limit: int = LINE_LIMIT) -> str:
-    """Return `text` cleaned and on one line."""
+    """Return `text` without escape codes, on one line of at most `limit` characters."""
     line = " ".join(strip_escapes(text, limit * 4).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,6 +1,6 @@
-"""The state of a run: what the journal adds up to. Frozen; only `evolve` makes the next one.
+"""The state of a run: the fold of its journal. Frozen; only `evolve` makes the next state.
 
-Also how plan items move in a state, checked against the table of item states.
+The module also changes the state of plan items, checked against the table of item states.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from akg_tui.core.task import Task
 
 
 class Item(Struct, frozen=True, gc=False):
-    """A plan item and, once settled, what became of it.
+    """A plan item and, once it is settled, its result.
 
-    `pinned`: only a person drops it. `undone`: it was kept, and a person took that back.
+    `pinned`: only a person can drop it. `undone`: a person undid its KEEP.
     """
 
     id: str
@@ -45,17 +45,17 @@ class Item(Struct, frozen=True, gc=False):
 
     @property
     def word(self) -> str:
-        """Its state in a word, for the agent and for people."""
+        """The item's state in one word, for the agent and for people."""
         return "UNDONE" if self.undone else self.state.value
 
 
 class Attempt(Struct, frozen=True, gc=False):
     """One kernel version that was evaluated. Attempt 0 is the seed.
 
-    `over_seed` is the product of the kept ratios up to this attempt times its own:
-    an estimate for the chart, and `speedup` the same with its bounds, for goals. The
-    figure to quote is the FINAL measurement. `tokens` are those of the whole run until it was
-    settled.
+    `over_seed` is the product of the kept ratios before this attempt, times its own ratio:
+    an estimate, for the chart. `speedup` is this estimate with its bounds, for goals. The
+    figure to quote is the FINAL measurement. `tokens` counts the whole run's tokens until the
+    attempt was settled.
     """
 
     number: int
@@ -70,7 +70,7 @@ class Attempt(Struct, frozen=True, gc=False):
     at: float
     speedup: Interval | None = None
     tokens: int = 0
-    lost: bool = False  # its kernel's text is gone: it is listed, and never used
+    lost: bool = False  # the kernel's text is lost: the attempt is listed but never used
 
 
 class Incumbent(Struct, frozen=True):
@@ -82,9 +82,9 @@ class Incumbent(Struct, frozen=True):
 
 
 class OpenGate(Struct, frozen=True):
-    """Something waits for a person's leave. `answer` is "" until it is given.
+    """A request that waits for a person's approval. `answer` is "" until the person answers.
 
-    `since` is when it began to wait, in seconds since the epoch.
+    `since` is the start of the wait, in seconds since the epoch.
     """
 
     gate: int
@@ -100,10 +100,10 @@ class OpenGate(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True, gc=False):
-    """An approval rule of a person. `ended` is "" while it is in force, then says why not.
+    """An approval rule of a person. `ended` is "" while the rule is in force, then why it ended.
 
-    `gate` is the request whose answer it was learned from, `source` the person's channel, `at`
-    the time in seconds since the epoch; `used` counts the requests that it has answered.
+    `gate` is the request whose answer made the rule, `source` the person's channel, `at` the
+    time in seconds since the epoch; `used` counts the requests that the rule has approved.
     """
 
     number: int
@@ -118,8 +118,8 @@ class Rule(Struct, frozen=True, gc=False):
 class Question(Struct, frozen=True):
     """A question of the agent. `answer` is None while it is open.
 
-    `until` is when its default is taken (seconds since the epoch), None for never; `since` is
-    when it was asked. `source` is who answered, as in `QuestionAnswered`.
+    `until` is the time at which its default is taken (seconds since the epoch), None: never.
+    `since` is the time of the question. `source` is the source in `QuestionAnswered`.
     """
 
     number: int
@@ -134,18 +134,18 @@ class Question(Struct, frozen=True):
 
 
 class Demand(Struct, frozen=True):
-    """A plan or a diagnosis (`kind`) that was called for and has not begun."""
+    """A demand for a plan or a diagnosis (`kind`: "plan" or "diagnosis") that has not begun."""
 
     kind: str
     reason: str
 
 
 class Subagent(Struct, frozen=True, gc=False):
-    """A subagent at work, and what it has taken so far.
+    """A subagent at work, with its model calls and tokens so far.
 
-    `call` is the tool call that it answers; "" when it is the visit to the phase itself.
-    `hints` are a person's messages that no request of it has carried yet; `stopped`: a person
-    has stopped it, and its end is still to be journaled.
+    `call` is the tool call that the subagent answers; "" for a subagent that is the visit itself.
+    `hints` are a person's messages that no request has carried yet; `stopped`: a person
+    has stopped the subagent, and its end is not journaled yet.
     """
 
     id: str
@@ -160,7 +160,7 @@ class Subagent(Struct, frozen=True, gc=False):
 
 
 class Running(Struct, frozen=True):
-    """The evaluation that was started and has no result yet."""
+    """An evaluation that has started and has no result yet; `since` is seconds since the epoch."""
 
     attempt: int
     purpose: str
@@ -169,7 +169,7 @@ class Running(Struct, frozen=True):
 
 
 class RunState(Struct, frozen=True, kw_only=True):
-    """Everything a run is, after the event number `seq`."""
+    """The whole state of a run after event number `seq`."""
 
     run_id: str
     task: Task
@@ -189,9 +189,9 @@ class RunState(Struct, frozen=True, kw_only=True):
     granted: int = 0
 
     items: tuple[Item, ...] = ()
-    queue: tuple[str, ...] = ()  # the order of the pending items, where it is not their ids'
+    queue: tuple[str, ...] = ()  # the order of the pending items, if it is not by id
     active: str | None = None
-    plan_owed: bool = False  # the agent has to plan, whatever is pending
+    plan_owed: bool = False  # the agent must submit a plan even if items are pending
     plan_approved: bool = False
     demand: Demand | None = None
     recalls: int = 0  # visits that a person's command cut off
@@ -200,24 +200,24 @@ class RunState(Struct, frozen=True, kw_only=True):
     fail_streak: int = 0
 
     best: Incumbent | None = None
-    former: tuple[Incumbent, ...] = ()  # the bests before, that an undo goes back to
+    former: tuple[Incumbent, ...] = ()  # earlier incumbents, which an undo restores
     undone: tuple[int, ...] = ()  # attempts whose KEEP was undone
     work_blob: str = ""
     edited: bool = False
     turn_open: bool = False
     open_calls: tuple[tuple[str, str], ...] = ()  # (call, tool) without an answer
-    subagents: tuple[Subagent, ...] = ()  # those at work
+    subagents: tuple[Subagent, ...] = ()  # only those at work
     subagents_started: int = 0
     visits_failed: int = 0
-    plans_refused: int = 0  # submit_plan calls in a row that were answered with an error
+    plans_refused: int = 0  # submit_plan calls in a row with an error
     closing_reply: str = ""  # the last reply's text, unless it called a tool
     visit_failed_here: bool = False
-    blocked: bool = False  # the agent said so in the turn under way
-    visit_failure: str = ""  # why the last visit that failed did
+    blocked: bool = False  # the agent reported in this turn that it is blocked
+    visit_failure: str = ""  # the reason of the last failed visit
 
-    api_wait: ApiWaiting | None = None  # the model's server is given time
-    api_failure: str = ""  # why the model cannot be used; a new session tries again
-    capabilities: Capabilities | None = None  # of the model's server, once it was asked
+    api_wait: ApiWaiting | None = None  # the present wait for the model's server
+    api_failure: str = ""  # why the model cannot be used; a new session clears it
+    capabilities: Capabilities | None = None  # of the model's server, after its probe
 
     attempts: tuple[Attempt, ...] = ()
     next_attempt: int = 1
@@ -227,9 +227,9 @@ class RunState(Struct, frozen=True, kw_only=True):
     decided_here: bool = False
     gate: OpenGate | None = None
     gates_opened: int = 0
-    approved_blob: str = ""  # the edit that may run
-    scripts: tuple[tuple[str, bool], ...] = ()  # digest, and whether it may run
-    rules: tuple[Rule, ...] = ()  # all that were ever learned, by number
+    approved_blob: str = ""  # the kernel text that is approved to run
+    scripts: tuple[tuple[str, bool], ...] = ()  # (digest, approved) of each answered script
+    rules: tuple[Rule, ...] = ()  # all rules, also ended ones, by number
     questions: tuple[Question, ...] = ()
 
     baseline: Measurement | None = None
@@ -239,29 +239,29 @@ class RunState(Struct, frozen=True, kw_only=True):
     diagnosis_attempts: int = 0  # reports refused and visits failed in this diagnosis
     hints: tuple[str, ...] = ()
 
-    input_tokens: int = 0  # with what was read from a cache or written to one
+    input_tokens: int = 0  # includes tokens read from or written to a cache
     output_tokens: int = 0
-    usage: tuple[Usage, ...] = ()  # the same tokens by model and kind
-    recent_calls: tuple[Usage, ...] = ()  # the last few calls, each for itself
+    usage: tuple[Usage, ...] = ()  # all tokens by model and kind
+    recent_calls: tuple[Usage, ...] = ()  # one entry for each of the last calls
     call_refused: str = ""
     finish_reason: str = ""
     stop_reason: str = ""
     stop_conditions: tuple[str, ...] = ()
     goals_met: bool = False
     plan_edits: tuple[PlanEdited, ...] = ()
-    adopted: tuple[str, ...] = ()  # the plan edits that were taken over, by name
+    adopted: tuple[str, ...] = ()  # the names of the adopted plan edits
     forked: Forked | None = None
     finished: str = ""
     ok: bool = True
 
     def item(self, item_id: str) -> Item:
-        """The item with this id. Raises `OutOfOrder` when there is none."""
+        """Return the item with this id. Raises `OutOfOrder` when there is none."""
         return self.items[place(self.items, item_id)]
 
     @property
     def pending(self) -> tuple[Item, ...]:
-        """What will be worked on, in that order."""
-        pending = ItemState.PENDING  # looked up once: a long run has thousands of items
+        """The pending items, in the order of work."""
+        pending = ItemState.PENDING  # one lookup, because a long run has thousands of items
         found = [item for item in self.items if item.state is pending]
         if self.queue:
             place = {item_id: at for at, item_id in enumerate(self.queue)}
@@ -270,49 +270,49 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     @property
     def question(self) -> Question | None:
-        """The question that is open, if one is."""
+        """The open question, or None."""
         last = self.questions[-1] if self.questions else None
         return last if last is not None and last.answer is None else None
 
     @property
     def rules_in_force(self) -> tuple[Rule, ...]:
-        """The rules that answer in a person's place."""
+        """The approval rules that have not ended."""
         return tuple(rule for rule in self.rules if not rule.ended)
 
     @property
     def tokens(self) -> int:
-        """Input and output tokens of the whole run, over all its sessions."""
+        """The input and output tokens of the whole run, over all its sessions."""
         return self.input_tokens + self.output_tokens
 
     def count(self, verdict: Verdict) -> int:
-        """How many attempts ended with this verdict."""
+        """Return the number of attempts with this verdict, without the seed."""
         count = [attempt.verdict for attempt in self.attempts].count(verdict)
         seed = bool(self.attempts) and not self.attempts[0].number
         return count - (seed and self.attempts[0].verdict is verdict)
 
     @property
     def resting(self) -> bool:
-        """Whether the run is held by a pause, or because no model can be used.
+        """Whether a pause or an unusable model stops the run.
 
-        A turn that was under way when the pause began does not show here: its time counts with
-        its next event.
+        The value ignores a turn that was under way when the pause began; its next event adds the
+        time of that turn to the worked time.
         """
         held = self.paused or bool(self.api_failure)
         return held and not self.granted and self.running is None
 
     def worked(self, now: float) -> float:
-        """Seconds worked so far, without the time between sessions and that of pauses."""
+        """Return the seconds worked so far, without pauses and the time between sessions."""
         if self.finished or self.resting:
             return self.worked_s
         return self.worked_s + max(0.0, now - self.last_at)
 
 
 class OutOfOrder(ValueError):
-    """An event that does not fit in its place: a wrong number, id or item."""
+    """An event that does not fit the state: a wrong number, id or item."""
 
 
 def place(items: tuple[Item, ...], item_id: str) -> int:
-    """Where the item is. Ids are given out in order, so p7 is the seventh."""
+    """Return the index of the item. Ids are assigned in order, so p7 has index 6."""
     number = item_id.removeprefix("p")
     at = int(number) - 1 if number.isdecimal() and len(number) < 10 else -1
     if not (0 <= at < len(items) and items[at].id == item_id):
@@ -321,35 +321,35 @@ def place(items: tuple[Item, ...], item_id: str) -> int:
 
 
 def changed(run: RunState, item_id: str, **change: Any) -> RunState:
-    """One item with other values."""
+    """Return the state with the fields `change` of one item replaced."""
     items = run.items
     at = place(items, item_id)
-    # A long run has thousands of items, and the one that changes is near the end: `+`
-    # copies them once where `*` would copy them three times.
+    # A long run has thousands of items, and a changed item is usually near the end: `+`
+    # copies the items once, `*` would copy them three times.
     items = items[:at] + (replace(items[at], **change), *items[at + 1 :])  # noqa: RUF005
     return replace(run, items=items)
 
 
 def moved(state: RunState, ids: Iterable[str], to: ItemState, **change: Any) -> RunState:
-    """Items in another state. Raises `IllegalTransition` where the table has no such move."""
+    """Return the run with the items in state `to`. Raises `IllegalTransition`."""
     for item_id in ids:
         check_item(item_id, state.item(item_id).state, to)
         state = changed(state, item_id, state=to, **change)
         if state.active == item_id and to is not ItemState.ACTIVE:
-            state = replace(state, active=None, api_wait=None)  # the wait was that item's
+            state = replace(state, active=None, api_wait=None)  # the wait belonged to this item
     return state
 
 
 def added(
     state: RunState, new: Iterable[PlannedItem], *, pinned: bool = False, before: str = ""
 ) -> RunState:
-    """New pending items, last or before another one. Their ids must be the next ones."""
+    """Return the state with new pending items, last or before `before`; ids must be consecutive."""
     new = tuple(new)
     for number, planned in enumerate(new, len(state.items) + 1):
         if planned.id != f"p{number}":
             raise OutOfOrder(f"plan item id {planned.id} is not the next one, p{number}")
     items = tuple(Item(p.id, p.text, p.rationale, pinned=pinned) for p in new)
-    if not before:  # as nearly always: a walk over thousands of items is not for every plan
+    if not before:  # the usual case, without a pass over thousands of items
         return replace(state, items=state.items + items)
     queue = [item.id for item in state.pending]
     state = replace(state, items=state.items + items)
@@ -359,7 +359,7 @@ def added(
 
 
 def ordered(state: RunState, queue: Iterable[str]) -> RunState:
-    """The pending items in this order."""
+    """Return the state with the pending items in this order. Raises `OutOfOrder`."""
     queue = tuple(queue)
     if sorted(queue) != sorted(item.id for item in state.pending):
         raise OutOfOrder(f"{', '.join(queue)} are not the pending items")
@@ -367,7 +367,7 @@ def ordered(state: RunState, queue: Iterable[str]) -> RunState:
 
 
 def reworded(state: RunState, planned: PlannedItem) -> RunState:
-    """A pending item with other words."""
+    """Return the state with another text and rationale of a pending item. Raises `OutOfOrder`."""
     if state.item(planned.id).state is not ItemState.PENDING:
         raise OutOfOrder(f"{planned.id} is not pending")
     return changed(state, planned.id, text=planned.text, rationale=planned.rationale)

@@ -1,4 +1,4 @@
-"""The summary of a run as plain JSON values, a function of its state."""
+"""The summary of a run as JSON values, computed from its state. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from akg_tui.core.usage import cache_read_share
 
 
 def token_fields(used: int, policy: AutomationPolicy | None) -> dict[str, int]:
-    """The token fields of progress and final messages; the limit only where there is one."""
+    """Return the token fields of progress and final messages; the limit only if one is set."""
     fields = {"tokens_used_session": used}
     if policy is not None and policy.max_tokens is not None:
         fields["max_tokens"] = policy.max_tokens
@@ -22,10 +22,10 @@ def token_fields(used: int, policy: AutomationPolicy | None) -> dict[str, int]:
 
 
 def summarize(state: RunState) -> dict[str, Any]:
-    """The `summary` object of the command line.
+    """Return the `summary` object of the command line.
 
-    `speedup_vs_seed` is measured afresh at the end, best against seed; it is 1.0 when
-    nothing was kept and None when that last measurement could not be made.
+    `speedup_vs_seed` is from the FINAL measurement, best against seed; it is 1.0 when the
+    best kernel is the seed, and None when there is no FINAL measurement with a ratio.
     """
     final = state.final.ratio if state.final else None
     best = state.best

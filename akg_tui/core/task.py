@@ -1,7 +1,7 @@
-"""What a task is: the typed form of `task.toml`.
+"""A task: the typed form of `task.toml`.
 
-Only types and their bounds live here; reading the file, and telling the user
-which line is wrong, is `akg_tui.store.task_folder`.
+This module holds only types and their bounds. `akg_tui.store.task_folder` reads the file and
+reports the faulty line to the user.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Dsl = Literal["cpp", "torch", "triton"]
 
 
 class Files(Struct, frozen=True, forbid_unknown_fields=True):
-    """File names inside the task folder. `editable` is the only one an agent may change."""
+    """File names inside the task folder. An agent may change only the file `editable`."""
 
     reference: str = "reference.py"
     editable: str = "kernel.py"
 
 
 class Target(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the kernel runs. `arch` is free text for the reader (for example `zen4`)."""
+    """The hardware and the DSL of the kernel. `arch` is a free-text note (for example `zen4`)."""
 
     backend: Backend = "cpu"
     dsl: Dsl = "cpp"
@@ -38,18 +38,17 @@ class Target(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Correctness(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a candidate is compared with the reference.
+    """The rules by which the judge compares a candidate with the reference.
 
     `trials` fresh inputs are drawn from a secret seed at every evaluation.
     `tolerance` bounds ``max|y - ref| / (|ref| + rms(ref))``; without it the bound
     comes from the dtype and from the reference's own rounding error.
 
-    Beyond these, a candidate meets unusual values and shapes as far as the reference takes
-    them. `values` says which: `any`, infinities and NaN included; `finite`, without those;
-    `drawn`, only what get_inputs() gives. `fixed_shape` spares it other shapes.
-    `noncontiguous` adds inputs with gaps and permuted strides. `strides` says whether a
-    result may lie in memory otherwise than the reference's. `deterministic` demands the
-    same bits for the same input.
+    The judge also tests unusual values and shapes, if the reference accepts them. `values` selects
+    the values: `any` includes infinities and NaN, `finite` excludes both, `drawn` uses only the
+    values of get_inputs(). `fixed_shape` excludes other shapes. `noncontiguous` adds inputs with
+    gaps and permuted strides. With `strides` "reference" a result must have the reference's
+    strides. `deterministic` demands equal bits for equal inputs.
     """
 
     trials: Positive = 3
@@ -62,26 +61,26 @@ class Correctness(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Guard(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the static guard does with what it finds in a kernel's text.
+    """The reaction of the static guard to its findings in a kernel's text.
 
-    `level`: `warn` refuses nothing, `fail` what no honest kernel does, `strict` every
-    finding. `kernel_must_do_the_work` forbids the framework's own compute ops.
+    `level`: `warn` refuses no kernel, `fail` refuses constructs that no honest kernel needs,
+    `strict` refuses every finding. `kernel_must_do_the_work` forbids the framework's compute ops.
     """
 
     level: Literal["warn", "fail", "strict"] = "fail"
     kernel_must_do_the_work: bool = False
     allow_compile: bool = False
-    """Whether `torch.compile` may stand in for a kernel of one's own."""
+    """Whether a kernel may call `torch.compile` instead of its own code."""
 
 
 class Timing(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a candidate is timed against the incumbent, and what a KEEP takes.
+    """The timing of a candidate against the incumbent, and the condition for a KEEP.
 
-    `min_gain` is the fraction by which the lower confidence bound of the ratio must
-    exceed 1. `budget_s` bounds the sampling of one comparison; `call_timeout_s` one
-    call of a kernel; `build_timeout_s` loading and compiling it. `reads_all_inputs` states
-    that no correct kernel can do without a byte of its inputs, so that a time too short to
-    read them is refused; without it only the outputs count.
+    For a KEEP the lower confidence bound of the ratio must exceed 1 by the fraction `min_gain`.
+    `budget_s` bounds the sampling of one comparison, `call_timeout_s` one call of a kernel, and
+    `build_timeout_s` its compilation and loading. `reads_all_inputs` states that a correct kernel
+    must read every byte of its inputs, so that the judge refuses a time too short to read them;
+    without it the judge counts only the outputs.
     """
 
     threads: Positive = 1
@@ -93,10 +92,10 @@ class Timing(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Sandbox(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a kernel's process is kept from. `require` refuses to start where that is less.
+    """The confinement of a kernel's process. With `require` no run starts without all protections.
 
-    `memory_gb` bounds the memory of one kernel's processes; half of the machine's when it
-    is not said.
+    `memory_gb` bounds the memory of one kernel's processes; the default is half of the
+    machine's memory.
     """
 
     require: bool = False
@@ -104,15 +103,15 @@ class Sandbox(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a run stops, what a plan must have, how many failures in a row call for a diagnosis.
+    """The limits of a run, the size of a plan, and the failures in a row that force a diagnosis.
 
-    `max_rounds_without_keep` counts settled rounds since the last KEEP that stands.
+    `max_rounds_without_keep` counts settled rounds since the last KEEP that was not undone.
     `max_hours` counts worked time. The agent's `finish` is refused until `min_rounds` rounds
-    (at most `max_rounds`) are settled. `min_plan_items` that is not said is the agent's own
-    (`akg_tui.core.plan.submission`). `diagnosis_attempts` bounds the reports and visits of one
-    diagnosis before the plain facts take its place; `on_blocked` says what follows when the
-    agent reports that it cannot go on. The policy's `automation.max_rounds` becomes
-    `max_rounds`.
+    (at most `max_rounds`) are settled. Without `min_plan_items` the agent's default applies
+    (`akg_tui.core.plan.submission`). `diagnosis_attempts` bounds the refused reports and failed
+    visits of one diagnosis; then a diagnosis made from the last failures replaces it.
+    `on_blocked` is the reaction to an agent's report that it is blocked. A value in
+    `automation.max_rounds` is moved to `max_rounds`.
     """
 
     max_rounds: Positive = 20
@@ -132,7 +131,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
             force_setattr(self, "automation", replace(automation, max_rounds=None))
 
 
-# The id that `claude` stands for. A run holds the id, so a newer default changes no old run.
+# The model id for the name `claude`. A run stores the id, so a new default changes no old run.
 DEFAULT_CLAUDE = "claude-opus-5-5"
 SWEEP = "sweep"
 
@@ -141,18 +140,18 @@ EditFormat = Literal["hashline", "str_replace", "str_replace lines", "apply_patc
 
 
 class Agent(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which model plays, where it is served, and what a call of it may take.
+    """The model of the agent, its server, and the limits of one call.
 
-    `model` is `sweep`, `claude`, or any id that the server knows. `base_url` is a server
-    that speaks the Anthropic Messages API; "" is Anthropic's own. The key itself is never
-    here, only the file that may hold it. `max_output_tokens` bounds one reply,
-    `context_tokens` is the size of prompt from which the next round begins with a new one.
-    `thinking`: what the model does by itself (`default`), none (`off`), as much as it finds
-    right (`adaptive`), or at most `thinking_tokens` (`budget`). `seed` is for the model's
-    own choices, never for the judge's inputs. `tools` names a file of tool definitions in
-    the task folder; without it `tools.yaml` and `domain_tools.yaml` are read where they
-    are. `allow_script` lets scripts run without asking. `edit_format` is how a model sees
-    and changes the kernel; the sweep agent has tags always.
+    `model` is `sweep`, `claude`, or a model id of the server. `base_url` is a server
+    with the Anthropic Messages API; "" is Anthropic's own server. The key is never stored
+    here; `api_key_file` is the path of the file with the key. `max_output_tokens` bounds one
+    reply. When a prompt reaches `context_tokens`, the next round begins with a new prompt.
+    `thinking`: the model's default (`default`), none (`off`), an amount that the model
+    chooses (`adaptive`), or at most `thinking_tokens` (`budget`). `seed` seeds the model's
+    own choices, never the judge's inputs. `tools` names a file of tool definitions in
+    the task folder; without it `tools.yaml` and `domain_tools.yaml` are read, where they
+    exist. `allow_script` lets scripts run without asking. `edit_format` is the format in which
+    a model reads and edits the kernel; the sweep agent always uses `hashline`.
     """
 
     model: Annotated[
@@ -171,7 +170,7 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def edits_in(self) -> EditFormat:
-        """The edit format of a run with this agent."""
+        """The edit format in force: `hashline` for the sweep agent, else `edit_format`."""
         return "hashline" if self.model == SWEEP else self.edit_format
 
     def __post_init__(self) -> None:
@@ -180,7 +179,7 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BadAgent(ValueError):
-    """A `setting` of an agent that is not allowed, and what would be."""
+    """A `setting` of an agent with a forbidden value; `why` gives the values that are allowed."""
 
     def __init__(self, setting: str, why: str) -> None:
         super().__init__(f"{setting}: {why}")
@@ -189,7 +188,7 @@ class BadAgent(ValueError):
 
 
 def stated_agent(agent: Agent, said: Mapping[str, str]) -> Agent:
-    """`agent` with what a person says besides, checked as a task's own. Raises `BadAgent`."""
+    """Return `agent` with the settings `said` by a person, validated. Raises `BadAgent`."""
     plain = {**to_builtins(agent), **said}
     if plain["model"] == "claude":
         plain["model"] = DEFAULT_CLAUDE
@@ -201,7 +200,7 @@ def stated_agent(agent: Agent, said: Mapping[str, str]) -> Agent:
 
 
 class Task(Struct, frozen=True, forbid_unknown_fields=True):
-    """One task: what to tune, against what, on which target."""
+    """One task: the operator `op` to tune, its files, its target, and the rules of the run."""
 
     op: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
     files: Files = field(default_factory=Files)

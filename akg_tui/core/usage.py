@@ -1,7 +1,7 @@
 """Tokens, cost and time of the model's calls, by call, round, item and subagent. Pure.
 
-A fold over the journal. Every call counts, also one whose reply was cut off. A model that is not
-in the price table has tokens and no cost.
+The module folds the journal's events. Every call counts, including a call whose reply was cut off.
+The report gives tokens but no cost for a model without a price in the price table.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from akg_tui.core.model_info import Usage, add_call, known_cost_usd
 
 
 class Call(Struct, frozen=True):
-    """One call of the model. `item` is "" in PLAN and DIAGNOSE; `lost` why it gave no reply.
+    """One call of the model. `item` is "" in PLAN and DIAGNOSE; `lost` is why no reply came, or "".
 
-    `round` is the round that the call belongs to, or the next one where none is open;
-    `source` the subagent that made it, "" for the run's own agent.
+    `round` is the open round, or the next round when none is open. `source` is the calling
+    subagent, "" for the run's own agent.
     """
 
     seq: int
@@ -33,7 +33,7 @@ class Call(Struct, frozen=True):
 
 
 class Totals(Struct, frozen=True):
-    """The calls of a round, of an item, or of the whole run; `usage` by model."""
+    """Sums over the calls of a round, an item, a subagent or the run; `usage` is by model."""
 
     calls: int = 0
     usage: tuple[Usage, ...] = ()
@@ -49,17 +49,17 @@ class Totals(Struct, frozen=True):
 
     @property
     def cache_read_share(self) -> float | None:
-        """The part of the prompts' tokens that came from a cache; None without a prompt."""
+        """The fraction of the prompt tokens that came from a cache; None without a prompt."""
         return cache_read_share(self.usage)
 
     @property
     def cost_usd(self) -> float | None:
-        """US dollars; None when a model has no price."""
+        """The cost in US dollars; None when a model has no price."""
         return known_cost_usd(self.usage)
 
 
 class UsageReport(Struct, frozen=True):
-    """All calls, oldest first, and their sums. `agents` names the subagents by what they are."""
+    """All calls, oldest first, and their sums. `agents` maps a subagent's id to its kind."""
 
     calls: tuple[Call, ...]
     total: Totals
@@ -70,12 +70,12 @@ class UsageReport(Struct, frozen=True):
 
     @property
     def cache_misses(self) -> tuple[Call, ...]:
-        """The calls for which the server said why its cache was missed."""
+        """The calls for which the server gave a reason for its cache miss."""
         return tuple(call for call in self.calls if call.cache_miss)
 
 
 def usage_of(event: ev.ModelReplied | ev.ReplyLost) -> Usage:
-    """The tokens of one call, by kind."""
+    """Return the tokens of one call, by kind."""
     return Usage(
         event.model,
         input=event.input_tokens,
@@ -87,14 +87,14 @@ def usage_of(event: ev.ModelReplied | ev.ReplyLost) -> Usage:
 
 
 def cache_read_share(usage: Iterable[Usage]) -> float | None:
-    """The part of the prompts' tokens that came from a cache; None without a prompt."""
+    """Return the fraction of the prompt tokens that came from a cache; None without a prompt."""
     used = tuple(usage)
     prompt = sum(each.prompt for each in used)
     return sum(each.cache_read for each in used) / prompt if prompt else None
 
 
 def usage_report(records: Iterable[ev.Record]) -> UsageReport:
-    """Tokens, cost and time of the calls in `records`, which begin with a journal's first."""
+    """Return the usage report of `records`, which begin with the journal's first record."""
     known = list(records)
     calls = tuple(_calls(known))
     started = [r.event for r in known if isinstance(r.event, ev.SubagentStarted)]

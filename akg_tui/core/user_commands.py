@@ -1,6 +1,6 @@
 """A person's commands to a run: modes, gates, items, hints, undo, stop, and subagents.
 
-Pure. Each command becomes events or is refused with a sentence.
+Pure. Each function returns the events of one command, or refuses it with one sentence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _set_mode(state: RunState, command: cmd.SetMode, now: float) -> Made:
         raise Refusal(f"the mode is {command.mode} already")
     why = f"mode {command.mode} set its gate anew"
     ended = ended_by(state, MODE_GATES[command.mode], command.source, why)
-    # The rules first: a crash in between leaves none that the new mode should have ended.
+    # The rules end first: a crash between the events leaves no rule that the new mode must end.
     return *ended, ev.ModeChanged(mode=command.mode, source=command.source)
 
 
@@ -86,7 +86,7 @@ def _stop(state: RunState, command: cmd.Stop, now: float) -> Made:
 
 
 def _not_at_the_end(state: RunState) -> None:
-    """The plan can be changed from the beginning until the run ends."""
+    """Refuse in DONE: the plan can be changed from the start of the run until DONE."""
     if state.phase is Phase.DONE:
         raise Refusal("the run is ending: no transition is left")
 
@@ -112,9 +112,9 @@ def _words(text: str) -> str:
 
 
 def item_fault(state: RunState, text: str, rationale: str, *, but: str = "") -> str | None:
-    """Why a person's item cannot stand in the plan, or None; `but` is the item it replaces.
+    """Return why the plan cannot take a person's item, or None; `but` is the id of a replaced item.
 
-    A person may try again what was settled; the same item twice is a slip.
+    A person may repeat a settled item. A repetition of an open item is refused as a slip.
     """
     if not 1 <= len(_words(text)) <= MAX_ITEM_TEXT:
         return f"an item's text has 1 to {MAX_ITEM_TEXT} characters"
@@ -194,7 +194,7 @@ def _adopt(state: RunState, command: cmd.AdoptPlanEdit, now: float) -> Made:
 
 
 def change_fault(state: RunState, change: ev.PlanChange) -> str | None:
-    """Why this change does not fit the plan as it is now, or None."""
+    """Return why `change` does not fit the present plan, or None."""
     if change == ev.PlanChange():
         return "it changes no item"
     pending = {item.id for item in state.pending}
@@ -247,9 +247,9 @@ def _force_diagnosis(state: RunState, command: cmd.ForceDiagnosis, now: float) -
 
 
 def _undo(state: RunState, command: cmd.UndoKeep, now: float) -> Made:
-    """Whatever is under way builds on the kernel to be undone, so it must not be at the judge.
+    """Undo the last KEEP, unless an attempt that builds on it is in evaluation or not settled.
 
-    The agent's own work is no hindrance: its visit is cut off and its item begins again.
+    An agent's visit does not prevent the undo: the visit is cut off and its item begins again.
     """
     best = state.best
     if best is None or not state.former:
@@ -280,12 +280,12 @@ WIDTH = 300
 
 
 def at_work(state: RunState, name: str) -> Subagent | None:
-    """The subagent of this name, while it is at work."""
+    """Return the subagent at work with this id, or None."""
     return next((one for one in state.subagents if one.id == name), None)
 
 
 def stopped_words(one: Subagent) -> str:
-    """Why a subagent that a person stopped has ended."""
+    """Return the reason in the end event of a subagent that a person stopped."""
     return f"{BY_HAND}: {one_line(one.stop_reason, WIDTH)}" if one.stop_reason else BY_HAND
 
 

@@ -1,4 +1,4 @@
-"""The verdict on a measurement (KEEP, DISCARD or FAIL), and intervals in words. Pure."""
+"""The verdict on a measurement (KEEP, DISCARD or FAIL), and intervals as text. Pure."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ class Decision(Struct, frozen=True):
 
 
 def percent(interval: Interval) -> str:
-    """The interval in words a person reads at a glance, for example ``+12.3 % (9.8 to 14.9)``."""
+    """Return the interval as percent of gain, for example ``+12.3 % (+9.8 to +14.9)``."""
     low, mid, high = ((value - 1) * 100 for value in (interval.low, interval.ratio, interval.high))
     return f"{mid:+.1f} % ({low:+.1f} to {high:+.1f})"
 
 
 def plus_minus(interval: Interval) -> str:
-    """A ratio with half of its interval, for example ``1.02 ± 0.03``."""
+    """Return a ratio with the larger half of its interval, for example ``1.02 ± 0.03``."""
     half = max(interval.high - interval.ratio, interval.ratio - interval.low)
     places = 2 if half >= 0.01 else 3
     return f"{interval.ratio:.{places}f} ± {half:.{places}f}"
 
 
 def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
-    """KEEP, DISCARD or FAIL for a candidate measured against its incumbent.
+    """Return KEEP, DISCARD or FAIL for a candidate measured against its incumbent.
 
     FAIL: not correct. KEEP: the lower confidence bound of the ratio exceeds
-    ``1 + min_gain``, and a second measurement, where there was one, agrees. DISCARD:
-    correct, but not faster beyond doubt.
+    ``1 + min_gain``, and a second measurement, if there was one, agrees. DISCARD:
+    correct, but not proved faster by more than `min_gain`, not confirmed, or not timed.
 
     Raises
     ------
     ValueError
-        If the measurement is an ERROR, which says nothing about the kernel.
+        If the outcome is ERROR, because such a measurement is not about the kernel.
     """
     if measurement.outcome is Outcome.ERROR:
         raise ValueError(f"an evaluation that did not happen has no verdict: {measurement.message}")
@@ -62,11 +62,11 @@ def decide_verdict(measurement: Measurement, min_gain: float) -> Decision:
 
 
 def is_surely_slower(ratio: Interval) -> bool:
-    """Say whether a kernel is slower beyond doubt, of an interval that lies below 1.
+    """Return whether a kernel is certainly slower, for an interval below 1.
 
-    The lower bound, which a KEEP rests on, errs as seldom as it says in all looks together. The
-    upper one holds for a single look, and two or three in a hundred equal kernels lie below it
-    at one of several: it must be twice as far from the ratio, and below 1 still.
+    The lower bound, used for a KEEP, holds its confidence over all looks together. The upper
+    bound holds for a single look only: with several looks it falls below 1 for two or three of
+    100 equal kernels. So the upper bound at twice its distance from the ratio must be below 1.
     """
     return ratio.high * (ratio.high / ratio.ratio) < 1
 

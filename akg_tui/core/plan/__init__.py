@@ -1,1 +1,1 @@
-"""Plan items as text: PLAN.md, a person's edit of it, what makes a plan acceptable, and knobs."""
+"""Plan items as text: PLAN.md, a person's edit of PLAN.md, the checks of a new plan, and knobs."""

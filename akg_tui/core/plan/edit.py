@@ -1,7 +1,7 @@
-"""What a person changed in PLAN.md, read as a change of the plan's items.
+"""A person's edit of PLAN.md, converted to a change of the plan's items.
 
-Pure: text in, change out. Nothing is applied here; a person looks at the change and sends
-it as a command (`AdoptPlanEdit`) or leaves it.
+Pure: text in, change out. This module applies no change; a person reviews the change and sends
+it as a command (`AdoptPlanEdit`), or does not.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class BadPlanEdit(ValueError):
 
 class _Line(Struct, frozen=True):
     number: int
-    item: str  # "" for a new one
+    item: str  # the item's id, "" for a new item
     text: str
     rationale: str
 
 
 def read_plan_edit(text: str, state: RunState) -> PlanChange:
-    """The change that the edited PLAN.md `text` asks of the plan as it is now.
+    """Return the change of the present plan that the edited PLAN.md `text` describes.
 
-    A line without an id is a new item, in its place. Other words behind an id are an edit; a
-    pending item that the file knew of (`items:` in its front matter) and no longer lists is
-    dropped; the lines' order is the items' order, with those that the file could not know
-    of last. What has been settled since is left alone.
+    A line without an id is a new item at that position. Changed words after an id edit the item.
+    A pending item that existed when the file was written (`items:` in its front matter) and has
+    no line any more is dropped. The order of the lines is the order of the items; items newer
+    than the file come last. Items that were settled since are not changed.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def read_plan_edit(text: str, state: RunState) -> PlanChange:
         item, (text_then, why_then) = pending[line.item], shown[line.item]
         if (line.text, line.rationale) == (text_then, why_then):
             continue
-        # What PLAN.md had to cut short was not cut by the person.
+        # A text that equals the shortened text of PLAN.md was not edited: keep the full text.
         words = item.text if line.text == text_then else line.text
         why = item.rationale if line.rationale == why_then else line.rationale
         if (words, why) != (item.text, item.rationale):
@@ -83,7 +83,7 @@ def read_plan_edit(text: str, state: RunState) -> PlanChange:
 
 
 def _known_by_their_words(lines: list[_Line], state: RunState) -> list[_Line]:
-    """A line that lost its id, or was taken over already, is the pending item it reads like."""
+    """Give each line without an id (lost, or adopted since) the pending item of equal text."""
     listed = {line.item for line in lines if line.item}
     free = {folded(item.text): item for item in state.pending if item.id not in listed}
     found: list[_Line] = []
@@ -97,7 +97,7 @@ def _known_by_their_words(lines: list[_Line], state: RunState) -> list[_Line]:
 def _order(
     lines: Iterable[_Line], state: RunState, dropped: tuple[str, ...]
 ) -> tuple[tuple[str, ...], list[PlannedItem]]:
-    """All that will be pending in the order of the lines, and the new items among it."""
+    """Return the ids of all items pending after the change, in order, and the new items."""
     pending = [item.id for item in state.pending]
     open_texts = {folded(item.text) for item in state.pending}
     if state.active is not None:
@@ -117,7 +117,7 @@ def _order(
 
 
 def _read_lines(text: str, shown: Mapping[str, tuple[str, str]]) -> list[_Line]:
-    """The items under the heading, up to the next one."""
+    """Return the items between the plan's heading and the next heading."""
     rows = text.splitlines()
     starts = [number for number, row in enumerate(rows) if row.strip() == _HEADING]
     if len(starts) != 1:
@@ -156,7 +156,7 @@ def _read_line(number: int, row: str, shown: Mapping[str, tuple[str, str]]) -> _
 
 
 def _split(words: str, shown: tuple[str, str]) -> tuple[str, str]:
-    """Text and rationale: what stands in brackets at the end, unless it sets knobs."""
+    """Split off the rationale: the text in brackets at the end, unless it sets knobs."""
     text, why = shown
     if words == (f"{text} ({why})" if why else text):
         return shown

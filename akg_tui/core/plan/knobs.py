@@ -21,7 +21,7 @@ _STOPS = ",;.:"  # prose after a value
 
 
 def read_setting(text: str) -> dict[str, Value]:
-    """All ``NAME=literal`` pairs in `text` that can be read; literals are Python's."""
+    """Return all readable ``NAME=literal`` pairs in `text`; the literals are Python's."""
     setting: dict[str, Value] = {}
     for name, source in _PAIR.findall(text):
         try:
@@ -34,12 +34,12 @@ def read_setting(text: str) -> dict[str, Value]:
 
 
 def setting_key(setting: Mapping[str, Value]) -> tuple[tuple[str, str], ...]:
-    """The same for equal settings in any order; 1, 1.0 and True are three values."""
+    """Return a key that ignores the order of the pairs; 1, 1.0 and True are three values."""
     return tuple(sorted((name, repr(value)) for name, value in setting.items()))
 
 
 def without_setting(text: str) -> str:
-    """What `text` says beside its pairs."""
+    """Return `text` with a blank in place of each ``NAME=literal`` pair."""
     return _PAIR.sub(" ", text)
 
 
@@ -54,11 +54,11 @@ _LINE = re.compile(
 
 
 class BadKnob(ValueError):
-    """A `# tune:` line that cannot be read; the message names the line and what is wrong."""
+    """A `# tune:` line that cannot be read; the message names the line and the fault."""
 
 
 class Knob(Struct, frozen=True):
-    """`line` is the 1-based line number of the declaration."""
+    """A declared knob; `line` is the line number of the declaration, from 1."""
 
     name: str
     line: int
@@ -67,7 +67,7 @@ class Knob(Struct, frozen=True):
 
 
 def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
-    """All knobs declared in a kernel's lines, in their order.
+    """Return all knobs declared in a kernel's lines, in their order.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def find_knobs(lines: Sequence[str]) -> tuple[Knob, ...]:
 
 
 def with_value(line: str, value: Value) -> str:
-    """The declaration `line` with another current value, all else as it was."""
+    """Return the declaration `line` with another current value and all other text unchanged."""
     match = _LINE.match(line)
     if match is None:
         raise BadKnob(f"not a knob declaration: {line}")
@@ -108,12 +108,12 @@ def with_value(line: str, value: Value) -> str:
 
 
 def literal(value: Value) -> str:
-    """`value` as Python source; strings in double quotes."""
+    """Return `value` as Python source; strings are in double quotes."""
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
 def describe(setting: Mapping[str, Value], current: Mapping[str, Value]) -> str:
-    """A plan item's text for a full setting: what it changes first, the rest in brackets.
+    """Return a plan item's text for a full setting: changed pairs first, the others in brackets.
 
     `akg_tui.core.plan.knobs.read_setting` is the inverse.
     """

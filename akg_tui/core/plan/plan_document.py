@@ -1,7 +1,7 @@
-"""PLAN.md as a pure function of the state: what an agent re-reads and a person can diff.
+"""PLAN.md as a pure function of the state, for the agent to read again and a person to diff.
 
-Holds conclusions that can be used again: open items, settled directions with verdict and ratio, and
-the settings that were measured, one short line each, for a searcher that must not repeat one.
+PLAN.md lists open items, and settled directions with verdict and ratio. `render_tried` lists the
+measured settings, one short line each, for a searching agent that must not repeat a setting.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from akg_tui.core.state import Item, RunState
 REASON_WIDTH = 120
 ITEM_WIDTH = 400
 
-# Room in characters. Together with the front matter and a diagnosis they stay below
-# 24,000: 6,000 tokens at four characters a token.
+# Room in characters. The sum, with the front matter and a diagnosis, is below 24,000
+# characters: 6,000 tokens at four characters a token.
 OPEN_ROOM = 6_000
 SETTLED_ROOM = 8_000
 FOLDED_ROOM = 3_000
-MAX_ADVICE = 20  # lines of a diagnosis, of each kind
+MAX_ADVICE = 20  # lines of each kind (avoid, try) in a diagnosis
 
-PINNED = "!"  # the mark of an item that only a person drops
+PINNED = "!"  # marks an item that only a person can drop
 
 _OPEN = (ItemState.ACTIVE, ItemState.PENDING)
 _CHECK = "check: "
 
 
 def cell(text: str, width: int = REASON_WIDTH) -> str:
-    """`text` as one cell of a Markdown table: one line, no bar."""
+    """Return `text` as one cell of a Markdown table: one line, bars replaced."""
     return one_line(text, width).replace("|", "¦")
 
 
@@ -53,10 +53,10 @@ def _row(item: Item) -> str:
 
 
 def split_settled(state: RunState) -> tuple[list[Item], list[Item]]:
-    """The settled items as (folded away, shown in full), each oldest first.
+    """Return the closed items as two lists (folded, shown in full), each oldest first.
 
-    The newest are shown, as many as have room. Of that room the kept ones take the first
-    half, because they say what worked.
+    The newest items that fit in `SETTLED_ROOM` are shown. Kept items take up to half of the room
+    first, because they record the changes that worked.
     """
     settled = [item for item in state.items if item.state not in _OPEN]
     shown: set[str] = set()
@@ -93,13 +93,13 @@ def _front_matter(state: RunState) -> list[str]:
 
 
 def open_items(state: RunState) -> list[Item]:
-    """The active item, if there is one, and the pending ones in their order."""
+    """Return the active item, if there is one, and the pending items in their order."""
     active = [] if state.active is None else [state.item(state.active)]
     return active + list(state.pending)
 
 
 def item_words(state: RunState) -> dict[str, tuple[str, str]]:
-    """Text and rationale of each open item as PLAN.md shows them, cut to their room."""
+    """Return text and rationale of each open item by id, shortened as in PLAN.md."""
     items = open_items(state)
     share = OPEN_ROOM // max(1, len(items)) - 20  # for the mark, the id and the brackets
     width = min(ITEM_WIDTH, max(20, share * 3 // 4))
@@ -142,7 +142,7 @@ def _advice(word: str, texts: Sequence[str]) -> list[str]:
 
 
 def render_plan(state: RunState) -> str:
-    """The whole of PLAN.md. Its `check` is of everything else in it: see `is_as_rendered`."""
+    """Return the text of PLAN.md. Its `check` line is a digest of all other lines."""
     body = ["---", "", "# Plan", "", *_open_items(state), *_conclusions(state)]
     if state.diagnosis:
         body += ["", "# Diagnosis", "", cell(state.diagnosis.cause, 400)]
@@ -158,13 +158,13 @@ def _digest(text: str) -> str:
 
 
 def is_as_rendered(text: str) -> bool:
-    """Whether `text` is as `render_plan` made it of some state, unchanged since."""
+    """Return whether `text` is an unchanged output of `render_plan`, by its `check` line."""
     head, found, rest = text.partition(f"\n{_CHECK}")
     check, line_end, tail = rest.partition("\n")
     return bool(found and line_end) and check == _digest(f"{head}\n{tail}")
 
 
-WORDS = 4  # of prose name a direction
+WORDS = 4  # words of prose in the name of a direction
 WIDTH = 48
 _HEAD = (
     "| direction | items | kept | discarded | failed | other | best ratio | last |",
@@ -173,9 +173,9 @@ _HEAD = (
 _COUNTED = tuple(SETTLED.values())
 
 
-@lru_cache(maxsize=8192)  # rendered anew after every event
+@lru_cache(maxsize=8192)  # because PLAN.md is rendered again after every event
 def direction_of(text: str) -> str:
-    """The knobs that `text` sets (what stands in brackets is only kept), or its first words."""
+    """Return the knobs that `text` changes (without its "(with …)" part), or its first words."""
     turned = sorted(read_setting(text.partition("(with ")[0]))
     words = turned or text.lower().split()[:WORDS]
     return one_line(" ".join(words), WIDTH).replace("|", "¦")
@@ -190,16 +190,16 @@ def _direction_row(name: str, items: Sequence[Item]) -> str:
 
 
 def folded_rows(items: Sequence[Item], room: int) -> list[str]:
-    """A Markdown table of at most `room` characters, the directions with most items first.
+    """Return a Markdown table of at most `room` characters, directions with most items first.
 
-    What has no room is summed up in a last row, so that the numbers of items add up.
+    A last row sums up the directions without room, so that the numbers of items add up.
     """
     found: dict[str, list[Item]] = {}
     for item in items:
         found.setdefault(direction_of(item.text), []).append(item)
     ordered = sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
     rows = list(_HEAD)
-    room -= sum(len(line) + 1 for line in rows) + 2 * WIDTH  # the last row's
+    room -= sum(len(line) + 1 for line in rows) + 2 * WIDTH  # reserved for the last row
     for index, (name, members) in enumerate(ordered):
         row = _direction_row(name, members)
         if room - len(row) - 1 < 0:
@@ -216,16 +216,16 @@ HEADING = "# Tried settings"
 
 
 class Tried(Struct, frozen=True):
-    """A measured setting. `over_seed` is its speed over the seed's; None: failed or undone."""
+    """A measured setting. `over_seed` is its speed relative to the seed; None: failed or undone."""
 
     setting: dict[str, Value]
     over_seed: float | None
 
 
 def render_tried(state: RunState) -> str:
-    """The list, or "" while PLAN.md shows every setting itself."""
+    """Return the list of tried settings, or "" while PLAN.md itself shows every setting."""
     folded, _ = split_settled(state)
-    # Rows of PLAN.md compare with the best of their time, which an undo takes back.
+    # A row of PLAN.md gives the ratio to the incumbent of its round, which an undo may remove.
     undone = (item for item in state.items if item.undone)
     if not any(read_setting(item.text) for item in (*folded, *undone)):
         return ""
@@ -248,7 +248,7 @@ def render_tried(state: RunState) -> str:
 
 
 def read_tried(lines: Iterable[str]) -> list[Tried] | None:
-    """The settings in the lines after the heading; None when a line is not of such a list."""
+    """Return the settings in the lines after the heading; None when a line cannot be read."""
     names: list[str] = []
     found: list[Tried] = []
     for line in lines:

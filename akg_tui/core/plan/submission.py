@@ -1,7 +1,7 @@
-"""What a submitted plan or diagnosis must have to be accepted.
+"""The checks that a submitted plan or diagnosis must pass.
 
-Pure. A plan needs enough items, reasons of substance and nothing that was tried before; a diagnosis
-needs a cause and a direction to go on from. The state gives out the ids.
+Pure. A plan needs enough items, each with a meaningful rationale, and must not repeat a settled
+item; a diagnosis needs a cause and at least one direction. `core.decide` assigns the items' ids.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ MAX_ITEM_TEXT = 400
 MIN_RATIONALE, MAX_RATIONALE = 15, 400
 LEAST_ITEMS = 3
 
-# Agents that search a space and may come to its last setting. Every other one must think
-# in alternatives.
+# Agents that search a space of settings; when one setting is left, one item makes a plan. Other
+# agents must plan alternatives.
 SEARCHERS = frozenset({"sweep"})
 
 _FILLERS = frozenset({"and", "change", "only", "set", "the", "to", "try", "use", "using", "with"})
 
 
 def least_items(state: RunState) -> int:
-    """How many items the next plan needs: never more than there are rounds left."""
+    """Return the minimum number of items in the next plan, at most the number of rounds left."""
     policy = state.task.policy
     least = policy.min_plan_items
     if least is None:
@@ -36,7 +36,7 @@ def least_items(state: RunState) -> int:
 
 
 def check_plan(state: RunState, items: Sequence[PlannedItem]) -> None:
-    """Raise `Refusal`, which names the item, unless these items are a plan."""
+    """Raise `Refusal`, which names the faulty item, unless `items` are an acceptable plan."""
     least = least_items(state)
     if not least <= len(items) <= MAX_PLAN_ITEMS:
         raise Refusal(f"a plan has {least} to {MAX_PLAN_ITEMS} items, not {len(items)}")
@@ -79,7 +79,7 @@ def _form_fault(item: PlannedItem) -> str | None:
 
 
 def folded(text: str) -> str:
-    """`text` with blanks squeezed, in small letters: equal for two texts that say the same."""
+    """Return `text` with blanks squeezed, in lower case, to compare texts."""
     return " ".join(text.lower().split())
 
 
@@ -88,13 +88,13 @@ def _setting(text: str) -> _Setting:
 
 
 def _beside(text: str) -> frozenset[str]:
-    """The words of substance beside the pairs, so that `try A=1` is the setting A=1."""
+    """Return the words outside the pairs, without fillers, so that `try A=1` equals `A=1`."""
     words = "".join(c if c.isalnum() else " " for c in without_setting(text).lower()).split()
     return frozenset(words) - _FILLERS
 
 
 def _says_the_same(left: str, right: str) -> bool:
-    """For texts with equal settings: a bare setting is any direction's that has it."""
+    """Compare two texts with equal settings; a text without other words equals every other."""
     one, other = _beside(left), _beside(right)
     return not one or not other or one == other
 
@@ -108,13 +108,13 @@ def _same(left: PlannedItem, right: PlannedItem) -> bool:
 
 
 MIN_CAUSE, MAX_CAUSE = 20, 1_000
-MIN_LETTERS = 8  # different ones: "aaaa…" and "unknown" are no cause
+MIN_LETTERS = 8  # different letters and digits: "aaaa…" and "unknown" are no cause
 MAX_ENTRIES = 20
 MIN_DIRECTION, MAX_ENTRY = 5, 300
 
 
 def check_report(report: ReportDiagnosis) -> None:
-    """Raise `Refusal` unless this report is a diagnosis."""
+    """Raise `Refusal`, which names the fault, unless `report` is an acceptable diagnosis."""
     cause = folded(report.cause)
     if not MIN_CAUSE <= len(cause) <= MAX_CAUSE:
         raise Refusal(

@@ -1,1 +1,1 @@
-"""When a run stops: the automation policy, goals, limits, and how a person changes them."""
+"""The end of a run: the automation policy, goals, limits, reply phrases and the export guard."""

@@ -1,7 +1,7 @@
-"""The automation policy: when an unattended run stops, and when it plans again.
+"""The automation policy: the conditions under which an unattended run stops or plans again.
 
-Reads the JSON schema of the automation-policy page unchanged (camel-case names) and adds
-fields of its own. Pure rules over `Facts`; `akg_tui.core.stopping.limits` takes the facts from a
+The JSON schema is that of the automation-policy page (camel-case names), with additional
+fields. Pure rules over `Facts`; `akg_tui.core.stopping.limits` derives the facts from a
 run's state.
 """
 
@@ -29,7 +29,7 @@ _LOGICS = ("AND", "OR")
 
 
 class BadPolicy(ValueError):
-    """A policy that cannot be read; `field` names the place, the message what is expected."""
+    """A policy that cannot be read; `field` is the faulty field, `message` the expected value."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}" if field else message)
@@ -40,15 +40,15 @@ class BadPolicy(ValueError):
 class AutomationPolicy(
     Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True
 ):
-    """When to stop. A field that is None is not set.
+    """The stop conditions of a run. A field that is None is not set.
 
-    `logic` joins the goals (AND: all, OR: any; in any case of letters, anything else is
-    AND). `max_experiments` counts settled rounds, or those with a correct kernel, by
-    `count`; `max_tokens` input and output tokens of the whole run. Neither binds unless
-    it is above 0. `strict_heuristics` reads phrases in the model's replies; not set, it
-    is true. `max_cost_usd` is in US dollars by `akg_tui.core.model_info`, `max_wall_clock` in
-    seconds since the run was made, whether it worked or not. `max_rounds` is moved into
-    the task's own `policy.max_rounds`, where every other part reads it.
+    `logic` joins the goals (AND: all, OR: any; upper or lower case; any other text means
+    AND). `max_experiments` limits the settled rounds or, with `count` "completed", those with a
+    correct kernel; `max_tokens` limits the input and output tokens of the whole run. Values
+    below 1 mean no limit. `strict_heuristics` enables the search for phrases in the model's
+    replies; the default is true. `max_cost_usd` is in US dollars by `akg_tui.core.model_info`,
+    `max_wall_clock` in seconds since the creation of the run, pauses included. `max_rounds` is
+    moved to the task's `policy.max_rounds`, which all other modules read.
     """
 
     logic: str = "AND"
@@ -73,16 +73,16 @@ class AutomationPolicy(
         return self.strict_heuristics is not False
 
 
-# What a task without a word about it has: budgets and tools decide, phrases do not. A
-# kernel's prose is full of loops that are "blocked by" something.
+# The policy of a task without one: budgets and tools decide, phrases do not, because texts about
+# kernels often contain "blocked by" (of loops).
 TUNING = AutomationPolicy(strict_heuristics=False)
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What the stop rules need to know of a run, after a round.
+    """The input of the stop rules: the facts of a run after a round.
 
-    `experiments` are counted as the policy says, `tokens` are the run's. `reply` is the
-    model's closing text.
+    `experiments` is counted by the policy's `count`, `tokens` over the whole run. `reply` is
+    the model's closing text.
     """
 
     rounds: int
@@ -95,7 +95,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 def null_if_empty(policy: AutomationPolicy | None) -> AutomationPolicy | None:
-    """`policy`, or None when it sets no field that could stop a run."""
+    """Return `policy`, or None when it sets no field that could stop a run."""
     if policy is None:
         return None
     unset = AutomationPolicy(logic=policy.logic, count=policy.count, max_rounds=policy.max_rounds)
@@ -103,9 +103,9 @@ def null_if_empty(policy: AutomationPolicy | None) -> AutomationPolicy | None:
 
 
 def stop_conditions(policy: AutomationPolicy | None, facts: Facts) -> tuple[str, ...]:
-    """All conditions that hold, in the page's order of precedence, but the queue's.
+    """Return all conditions that hold, except the queue's, in the page's order of precedence.
 
-    Without a policy the guardrail, the rounds and the phrases still bind.
+    Without a policy the guardrail, the rounds and the phrases still stop a run.
     """
     policy = null_if_empty(policy)
     found: list[str] = []
@@ -131,18 +131,18 @@ def stop_conditions(policy: AutomationPolicy | None, facts: Facts) -> tuple[str,
 
 
 def tokens_reached(tokens: int, most: int) -> str:
-    """The words for a token budget that is used up."""
+    """Return the stop reason of a token budget that is used up."""
     return f"token budget reached ({tokens}/{most})"
 
 
 def should_replan(
     policy: AutomationPolicy | None, *, queue_empty: bool, stop_condition_met: bool
 ) -> bool:
-    """Whether an exhausted queue calls for a new plan.
+    """Return whether an empty queue requires a new plan.
 
-    While items are left the answer is no, and the caller goes on with them. Without a
-    policy it is yes. With one it is yes until a stop condition holds: goals that are not
-    reached, experiments or tokens that are left, all mean going on.
+    The result is False while items are left; the caller continues with these items. With an
+    empty queue the result is True without a policy; with a policy it is True until a stop
+    condition holds, for example goals reached, or no experiments or tokens left.
     """
     if not queue_empty:
         return False
@@ -150,9 +150,9 @@ def should_replan(
 
 
 def read_automation(plain: object) -> AutomationPolicy | None:
-    """The policy in decoded JSON: the bare object, or one with the key `automation_policy`.
+    """Return the policy in decoded JSON: a bare object, or under the key `automation_policy`.
 
-    None stands for null. Raises `BadPolicy` naming the field.
+    The result of null is None. Raises `BadPolicy` with the faulty field.
     """
     if isinstance(plain, Mapping) and "automation_policy" in plain:
         if len(plain) > 1:
@@ -169,7 +169,7 @@ def read_automation(plain: object) -> AutomationPolicy | None:
 
 
 def doubts(plain: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What reading `plain` lets pass though it can hardly be meant: (field, why)."""
+    """Return the values that `read_automation` accepts but that are likely errors: (field, why)."""
     found: list[tuple[str, str]] = []
     logic = plain.get("logic")
     if isinstance(logic, str) and logic.upper() not in _LOGICS:
@@ -182,7 +182,7 @@ def doubts(plain: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def never_met(policy: AutomationPolicy) -> list[str]:
-    """The goals on metrics that are not measured here, each in words."""
+    """Return one sentence for each goal whose metric is not measured here."""
     known = ", ".join(METRICS)
     return [
         f"goal {goal} is never met: {goal.metric!r} is not measured here (there are: {known})"

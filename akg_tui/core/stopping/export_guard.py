@@ -1,7 +1,7 @@
 """The export guard: only a person's request declares a run's result final.
 
-Pure rules over the result and status of a report (`akg_tui.report.write`). Reports made from a
-screen or an API are guarded; one from the command line is not, because a person typed it.
+Pure rules over the result and status of a report (`akg_tui.report.write`). The guard applies to
+reports made from a screen or an API, not to the command line, where a person typed the request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DELIVERABLES = ("报告", "论文", "结果")
 
 
 class Guarded(Struct, frozen=True):
-    """A plan's result and status after the guards; `notes` are the progress messages."""
+    """A plan's result and status after the guard; `notes` are the progress messages."""
 
     result: Any
     status: str
@@ -28,7 +28,7 @@ class Guarded(Struct, frozen=True):
 
 
 def is_result_request(message: str, *, allow_result_write: bool = False) -> bool:
-    """Whether a message asks for the result: by its flag, or in words, English or Chinese."""
+    """Return whether a message requests the result, by the flag or by English or Chinese words."""
     words = message.lower()
     return (
         allow_result_write
@@ -39,12 +39,12 @@ def is_result_request(message: str, *, allow_result_write: bool = False) -> bool
 
 
 def may_export(message: str, *, channel: Channel, allow_result_write: bool = False) -> bool:
-    """Whether the result may be written. The command line is not guarded."""
+    """Return whether the result may be written; always True for the command line."""
     return channel == "cli" or is_result_request(message, allow_result_write=allow_result_write)
 
 
 def has_deliverable(result: object) -> bool:
-    """Whether a result names something that was delivered."""
+    """Return whether `result` has an output path, an output type, a summary or sections."""
     if not isinstance(result, Mapping):
         return False
     return any(
@@ -53,10 +53,10 @@ def has_deliverable(result: object) -> bool:
 
 
 def guard(*, before: object, after: object, status: str, pending: bool, may_write: bool) -> Guarded:
-    """What a round may leave behind: `before` and `after` are the result around the round.
+    """Return the allowed result and status after a round; `before` and `after` are its results.
 
-    Without leave the result is what it was. A completed status needs a deliverable and
-    no pending work; otherwise it stays in progress.
+    Without `may_write` the result `before` is kept, and the status "completed" needs a
+    deliverable in it and no pending work; otherwise the status becomes "in_progress".
     """
     if may_write:
         return Guarded(after, status)

@@ -1,7 +1,7 @@
-"""Goals of a policy: a metric, an operator, a value, and over which experiments it is judged.
+"""Goals of a policy: a metric, an operator, a value, and the experiments to test.
 
-A metric that was measured with noise is a range, and meets a goal only when all of the
-range does: a lucky sample reaches nothing.
+A metric measured with noise is a range and meets a goal only when the whole range meets it,
+so that a lucky sample reaches no goal.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Metrics = Mapping[str, Range]
 
 
 class Goal(Struct, frozen=True, forbid_unknown_fields=True):
-    """For example ``speedup >= 2``. `tolerance` is for ``==``, in the metric's own unit.
+    """A goal, for example ``speedup >= 2``. `tolerance` is for ``==``, in the metric's unit.
 
-    `scope` says which experiments count: the last one, the best kernel's, any, or all of
-    them. `consecutive` asks for so many in a row: the last ones, any, or all and at
-    least so many. Experiments without a correct kernel have no metrics and do not count.
+    `scope` selects the experiments: the last, the best kernel's, any, or all. `consecutive` is the
+    number of experiments in a row that must meet the goal: the last ones, any ones, or (for all)
+    the minimum number of experiments. Experiments without a correct kernel do not count.
     """
 
     metric: Annotated[str, Meta(min_length=1, max_length=100)]
@@ -62,13 +62,13 @@ class Goal(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BadGoal(ValueError):
-    """Text that is no goal; the message says what one looks like."""
+    """A text that is not a goal; the message gives the expected form."""
 
 
 def read_goal(text: str) -> Goal:
-    """The goal in ``METRIC OPERATOR VALUE``, as the command line takes it.
+    """Return the goal in ``METRIC OPERATOR VALUE``, the form of the command line.
 
-    Raises `BadGoal`. Unlike in a file, the metric must be one that is measured here.
+    Raises `BadGoal`. Unlike in a file, the metric must be in `METRICS`.
     """
     match = re.fullmatch(r"\s*([^<>=]+?)\s*(>=|<=|==|>|<)\s*([^<>=\s]+)\s*", text)
     if match is None:
@@ -86,7 +86,7 @@ def read_goal(text: str) -> Goal:
 
 
 def meets(goal: Goal, metrics: Metrics) -> bool:
-    """Whether one experiment meets the goal beyond doubt. A missing metric does not."""
+    """Return whether the whole range of the metric meets the goal; False without the metric."""
     found = metrics.get(goal.metric)
     if found is None:
         return False
@@ -105,7 +105,7 @@ def meets(goal: Goal, metrics: Metrics) -> bool:
 
 
 def goal_met(goal: Goal, experiments: Sequence[Metrics], best: Metrics | None) -> bool:
-    """Whether the goal is reached by `experiments`, the completed ones, oldest first."""
+    """Return whether `experiments` (the completed ones, oldest first) reach the goal."""
     n = goal.consecutive
     match goal.scope:
         case "best":
@@ -126,7 +126,7 @@ def goal_met(goal: Goal, experiments: Sequence[Metrics], best: Metrics | None) -
 def goals_met(
     goals: Sequence[Goal], logic: str, experiments: Sequence[Metrics], best: Metrics | None
 ) -> bool:
-    """All goals (AND) or any (OR); no goal at all is never reached."""
+    """Return whether all goals (AND) or any goal (OR) is reached; False without goals."""
     if not goals:
         return False
     join = any if logic == "OR" else all

@@ -1,7 +1,7 @@
-"""When a run stops: the automation policy and the harness's own limits, over a run's state.
+"""Stop conditions of a run's state: the automation policy's and the harness's own limits.
 
-Pure. Answers with all conditions that hold, in order of precedence, and with whether one more model
-call fits in the budgets of tokens and money before it is made.
+Pure. `stop_reasons` returns all conditions that hold, in order of precedence; `no_room` checks
+before a model call whether the call fits in the budgets of tokens and money.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_PLAN_REFUSALS = 12  # as many as the turns of one visit
 
 
 def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
-    """All stop conditions that hold, in their order of precedence; empty when none does.
+    """Return all stop conditions that hold, in order of precedence; empty when none holds.
 
     A person's stop comes first, then the automation policy's conditions in its own order,
     then the harness's, then the exhausted queue. `now` is seconds since the epoch.
@@ -51,7 +51,7 @@ def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
         reasons.append(f"the agent made no progress in {NO_PROGRESS_VISITS} visits{why}")
     if state.finish_reason:
         reasons.append(f"the agent finished: {state.finish_reason}")
-    # A call that was refused for a limit that is reached says what stands here already.
+    # The reason of a call refused for a reached limit is in the list already.
     if (full := state.call_refused or no_room(state, ())) and full not in reasons:
         reasons.append(full)
     met = bool(reasons)
@@ -61,7 +61,7 @@ def stop_reasons(state: RunState, now: float) -> tuple[str, ...]:
 
 
 def _budgets(state: RunState, policy: auto.AutomationPolicy | None, now: float) -> list[str]:
-    """The budgets in money and time."""
+    """Return the reasons of the budgets in money and time that are reached."""
     reasons: list[str] = []
     if policy is not None and policy.max_cost_usd is not None:
         try:
@@ -81,7 +81,7 @@ def _budgets(state: RunState, policy: auto.AutomationPolicy | None, now: float) 
 
 
 def rounds_without_keep(state: RunState) -> int:
-    """How many rounds were settled since the last KEEP; one that was undone does not count."""
+    """Return the number of rounds settled since the last KEEP that was not undone."""
     kept = [
         attempt.round
         for attempt in state.attempts
@@ -91,16 +91,16 @@ def rounds_without_keep(state: RunState) -> int:
 
 
 def _completed(state: RunState) -> list[Attempt]:
-    """The experiments that have metrics: attempts with a correct kernel, the seed left out."""
+    """Return the experiments with metrics: attempts with a correct kernel, without the seed."""
     return [a for a in state.attempts if a.number and a.verdict is not Verdict.FAIL]
 
 
 def metrics_of(attempt: Attempt) -> dict[str, Range]:
-    """An attempt's metrics by name, each with what is in doubt about it.
+    """Return an attempt's metrics by name, each as its confidence range.
 
     `speedup` is over the seed (the chain of kept ratios times its own), `ratio` over the
-    incumbent of its round. `candidate_ms` is as uncertain, in proportion, as the ratio it
-    was timed for. `max_error` is a maximum, not an estimate.
+    incumbent of its round. `candidate_ms` has the relative uncertainty of `ratio`.
+    `max_error` is a maximum, not an estimate, so its range has no width.
     """
     measured = attempt.measurement
     found: dict[str, Range] = {}
@@ -118,11 +118,11 @@ def metrics_of(attempt: Attempt) -> dict[str, Range]:
 
 
 def goals_reached(state: RunState) -> bool:
-    """Whether the policy's goals are reached, whatever else holds."""
+    """Return whether the policy's goals are reached, regardless of other stop conditions."""
     policy = state.task.policy.automation
     if policy is None or not policy.goals:
         return False
-    # What a person took back is no result to stop at.
+    # An undone KEEP is not a result, so it must not stop the run.
     completed = (a for a in _completed(state) if a.number not in state.undone)
     experiments = [metrics_of(attempt) for attempt in completed]
     best = None
@@ -132,21 +132,21 @@ def goals_reached(state: RunState) -> bool:
 
 
 def cost_reached(spent: float, limit: float) -> str:
-    """The words for money that is spent, in US dollars."""
+    """Return the stop reason of a cost budget that is used up; both values are US dollars."""
     return f"cost budget reached (${spent:.2f}/${limit:g})"
 
 
 def reserve(state: RunState, estimate: Usage) -> Usage:
-    """The room to keep for one call: never less than the largest recent call of its model."""
+    """Return the tokens to reserve for a call: by kind the maximum of estimate and recent calls."""
     recent = [used for used in state.recent_calls if used.model == estimate.model]
     calls = (estimate, *recent)
     return replace(estimate, **{kind: max(getattr(c, kind) for c in calls) for kind in KINDS})
 
 
 def no_room(state: RunState, calls: Sequence[Usage]) -> str:
-    """Why no further call may begin, or "": `calls` are those in flight and the new one.
+    """Return why no further call may begin, or ""; `calls` are those in flight and the new one.
 
-    Without any, the question is whether one more call like the recent ones would fit.
+    Without `calls`, test whether one more call to the last used model would fit.
     """
     policy = null_if_empty(state.task.policy.automation)
     if policy is None or (policy.max_tokens is None and policy.max_cost_usd is None):
@@ -156,8 +156,8 @@ def no_room(state: RunState, calls: Sequence[Usage]) -> str:
     most = policy.max_tokens
     tokens = sum(used.prompt + used.output for used in kept)
     if most is not None and state.tokens >= most:
-        # A subagent's caller is asked nothing until it has ended, so a call that is to begin
-        # needs the reason here. Without a call, a limit that is reached has a reason of its own.
+        # Stop conditions are not checked until a subagent ends, so a new call needs the reason
+        # here. Without `calls`, `stop_conditions` gives the reason of a reached limit.
         return tokens_reached(state.tokens, most) if calls else ""
     if most is not None and most < state.tokens + tokens:
         return (

@@ -1,15 +1,15 @@
-"""Phrases in a model's closing words that say it gave up, or that it waits for a person.
+"""Phrases in a model's closing text that mean that it gave up or waits for a person.
 
-The lists and windows are those of the automation-policy page this program is compatible
-with; they are matched literally. Phrases are a poor substitute for a tool call: they
-are read only where a policy is strict, and only in replies that call no tool.
+The lists and windows are those of the automation-policy page, for compatibility; phrases
+are matched literally. Phrases are a poor substitute for a tool call: they are searched
+only under a strict policy, and only in replies that call no tool.
 """
 
 from __future__ import annotations
 
 WINDOW = 600  # characters, from the end of the closing paragraph
 
-# Anywhere in the reply.
+# Matched anywhere in the reply.
 HARD_FAILURES = (
     "traceback (most recent call last)",
     "sorry, i encountered an error",
@@ -19,7 +19,7 @@ HARD_FAILURES = (
     "无法继续",
 )
 
-# Only in the closing paragraph.
+# Matched only in the closing paragraph.
 SOFT_FAILURES = (
     "i'm unable to proceed",
     "i am unable to proceed",
@@ -29,7 +29,7 @@ SOFT_FAILURES = (
     "blocked by",
 )
 
-# Only in the closing paragraph.
+# Matched only in the closing paragraph.
 INPUT_REQUESTS = (
     "please confirm",
     "please choose",
@@ -56,16 +56,16 @@ INPUT_REQUESTS = (
 
 
 def closing_window(reply: str) -> str:
-    """The text after the last blank line, its last 600 characters, in lower case.
+    """Return the last `WINDOW` characters of the text after the last blank line, in lower case.
 
-    A blank line is two line feeds and nothing else: a reply that ends in one has an empty
-    window, and text with carriage returns has no blank line.
+    Only two consecutive line feeds make a blank line: a reply that ends in a blank line has an
+    empty window, and text with carriage returns has no blank line.
     """
     return reply.rsplit("\n\n", 1)[-1][-WINDOW:].lower()
 
 
 def looks_like_failure(reply: str) -> bool:
-    """Whether the reply says that the work failed or cannot go on."""
+    """Return whether a phrase in the reply means that the work failed or cannot continue."""
     whole = reply.lower()
     if any(phrase in whole for phrase in HARD_FAILURES):
         return True
@@ -74,6 +74,6 @@ def looks_like_failure(reply: str) -> bool:
 
 
 def looks_like_input_request(reply: str) -> bool:
-    """Whether the reply's closing words ask a person for an answer."""
+    """Return whether the closing text of the reply asks a person for an answer."""
     window = closing_window(reply)
     return any(phrase in window for phrase in INPUT_REQUESTS)
