@@ -125,7 +125,7 @@ def _append(runs: list[Run], kind: Kind, old: int, new: int, count: int) -> None
     """Append `count` rows; extend the last run if it is of this kind."""
     if not count:
         return
-    if runs and runs[-1].kind is kind:  # consecutive runs of one kind are adjacent
+    if runs and runs[-1].kind is kind:  # consecutive rows of one kind are adjacent
         runs[-1] = runs[-1]._replace(rows=runs[-1].rows + count)
     else:
         runs.append(Run(kind, old, new, count))

@@ -63,7 +63,7 @@ def use(keymap: Keymap) -> None:
 
 
 def current() -> Keymap:
-    """The keymap in use."""
+    """Return the keymap in use."""
     return _current
 
 

@@ -50,7 +50,7 @@ class PaneDeclaration:
     widget : str
         ``MODULE:CLASS`` below `akg_tui.tui.panes`.
     order : int
-        Its rank within a column of a layout, from the top.
+        Its rank in the order of the tab key, and from the top of a column of a layout.
     yields : int
         Its rank in the order in which panes yield their place to tiles; 1 yields first.
     kin : tuple of str

@@ -57,7 +57,7 @@ def lines_of(text: str) -> dict[str, int]:
 
 
 def line_of(text: str, key: str, table: str = "") -> int:
-    """Return the line, from 1, of `key` in `table`, or in any table if "" is given; 1 if unknown."""
+    """Return the line, from 1, of `key` in `table`, or without `table` in any; 1 if unknown."""
     from akg_tui.store.task_toml import field_lines
 
     return field_lines(text).get((table, key), 1) if table else lines_of(text).get(key, 1)
