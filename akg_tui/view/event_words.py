@@ -52,7 +52,7 @@ class EventWords(Struct, frozen=True):
     details : tuple of EventWords
         Further lines of the log below the text.
     lines : tuple of EventWords
-        Lines that the plain stream and headless progress show instead of the text.
+        Lines shown by the plain stream and headless progress instead of the text, one per item.
     surfaces : frozenset of Surface
         The surfaces that show the event.
     """

@@ -99,7 +99,7 @@ class RunScanner:
                 self._read_all()
             except OSError as error:
                 trouble = f"{self.folder}: {error.strerror or error}"
-            except Exception as error:  # noqa: BLE001 - shown in the list, retried in the next round
+            except Exception as error:  # noqa: BLE001 - shown in the list, retried next round
                 trouble = str(error) or type(error).__name__
             if trouble != self.trouble:
                 self.trouble = trouble
