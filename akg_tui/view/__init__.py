@@ -1,1 +1,1 @@
-"""What a screen, a plain stream or a report says: rows, charts, diffs, words. No Textual."""
+"""The content of a screen, a plain stream or a report: rows, charts, diffs, words. No Textual."""

@@ -1,7 +1,7 @@
 """The agent log: a bounded list of entries that fold, wrapped for one width at a time.
 
-Reads each record once; when it is far behind, it skips to the newest records and counts the
-skipped ones. Keeps the newest events themselves, never copies of their text, and does no I/O.
+Reads each record once; a log that is far behind skips to the newest records and counts the
+skipped ones. Stores references to the newest events, never copies of their text. No I/O.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from akg_tui.view.spans import BLANK, Line, Span, fit, hang
 MAX_ENTRIES = 2_000
 SLICE = 250  # entries wrapped by one call, so that wrapping never blocks the screen
 AT_ONCE = 60  # entries wrapped by a call that must not block: a screen has fewer rows
-BRIEF_LINES = 6  # of a reply, before the rest of it is folded
+BRIEF_LINES = 6  # rows of a folded reply; a reply of at most as many lines does not fold
 MAX_OUTPUT_LINES = 200
-MAX_OPEN = 1_000  # tool calls without an answer yet; older ones get none any more
+MAX_OPEN = 1_000  # unanswered tool calls stored; an answer to an older call lacks its call
 
 MAX_STREAM_ROWS = 200
 MAX_TEXT_LINES = 60
@@ -36,12 +36,12 @@ MAX_TEXT_LINES = 60
 _FOLDING = frozenset({ev.ToolCalled, ev.ToolAnswered, ev.KernelEdited, ev.ModelReplied})
 
 Paragraph = tuple[Line, str, str]
-"""What stands before the first row, the text, and the role of the text."""
+"""The spans before the first row, the text, and the role of the text."""
 Paragraphs = list[Paragraph]
 
 
 def tell(event: ev.AnyEvent) -> Paragraphs:
-    """The paragraphs of one event; none for an event that the log does not show."""
+    """Return the paragraphs of one event; none for an event that the log does not show."""
     words = words_of(event, "log")
     if words is None:
         return []
@@ -60,13 +60,13 @@ def _paragraph(words: EventWords, indent: str = "") -> Paragraph:
 
 
 def paragraphs(text: str, role: str, *, most: int = MAX_TEXT_LINES) -> Paragraphs:
-    """Text of many lines as paragraphs; beyond `most` the rest is counted."""
+    """Return the lines of a text as paragraphs; lines beyond `most` are only counted."""
     lines = _some_lines(text.strip(), most)
     return [((), each, role if n < most else "faint") for n, each in enumerate(lines)]
 
 
 def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
-    """The rows of an entry. A paragraph without text is its lead alone, on one row."""
+    """Wrap an entry into rows. A paragraph without text becomes one row with its lead."""
     if len(entry) == 1 and entry[0][1]:
         lead, text, role = entry[0]
         return hang(text, room, lead, role)
@@ -80,7 +80,7 @@ def wrapped(entry: Sequence[Paragraph], room: int) -> list[Line]:
 
 
 def tail(state: RunState, stream: str, room: int) -> list[Line]:
-    """Rows below the last entry: the streamed reply, and tool calls without an answer."""
+    """Return the rows below the last entry: the streamed reply and unanswered tool calls."""
     entry: Paragraphs = []
     if stream.strip():
         entry += paragraphs(stream[-8_000:], "log.model")
@@ -90,7 +90,7 @@ def tail(state: RunState, stream: str, room: int) -> list[Line]:
 
 
 def source(name: str) -> Span:
-    """The name of the subagent that an entry belongs to; empty for the main agent."""
+    """Return the span that names an entry's subagent; its text is empty for the main agent."""
     return (f"{one_line(name)} " if name else "", "accent")
 
 
@@ -105,12 +105,12 @@ def call_words(event: ev.ToolCalled) -> str:
 
 
 class Entry(msgspec.Struct):
-    """One entry of the log. `more` makes its unfolded form, where there is one."""
+    """One entry of the log. `more` builds its unfolded form; None if the entry does not fold."""
 
     brief: Paragraphs
     more: Callable[[], Paragraphs] | None = None
     unfolded: bool = False
-    turn: bool = False  # a reply of the model: where `[` and `]` stop
+    turn: bool = False  # a reply of the model, to which the keys `[` and `]` jump
 
     def rows(self, room: int) -> list[Line]:
         if self.more is None:
@@ -121,11 +121,11 @@ class Entry(msgspec.Struct):
 
 
 class AgentLog:
-    """The log of one run, wrapped at `room` columns. The first `read` takes the `newest` records.
+    """The log of one run, wrapped at `room` columns. A `read` takes at most the `newest` records.
 
-    Entries are numbered from 0 and keep their numbers. The oldest entries may be `unwrapped`:
-    they have no rows and are not in `numbers` until `catch_up` has wrapped them. A subclass that
-    knows more of a tool call than the journal overrides `whole`.
+    Entries are numbered from 0 and keep their numbers. The `unwrapped` oldest entries have no
+    rows and are not in `numbers` until `catch_up` wraps them. A subclass that has more of a tool
+    call than the journal holds overrides `whole`.
     """
 
     output_lines = MAX_OUTPUT_LINES
@@ -140,13 +140,13 @@ class AgentLog:
         self._entries: list[Entry] = []
         self._rows: list[Line] = []
         self._starts: list[int] = []  # the first row of each entry
-        self._first = 0  # the number of the oldest entry that is kept
-        self.unwrapped = 0  # of those kept, the oldest ones
+        self._first = 0  # the number of the oldest stored entry
+        self.unwrapped = 0  # the number of oldest stored entries without rows
         self._seen = 0
         self._calls: dict[str, ev.ToolCalled] = {}
         self._edit = ""
         self.skipped = 0
-        self.dropped_rows = 0  # less those that were put before the others since
+        self.dropped_rows = 0  # rows removed at the top, less those that `catch_up` restored
 
     @property
     def rows(self) -> Sequence[Line]:
@@ -154,21 +154,21 @@ class AgentLog:
 
     @property
     def seen(self) -> int:
-        """How many records were read."""
+        """The number of records read."""
         return self._seen
 
     @property
     def numbers(self) -> range:
-        """The numbers of the entries that are kept and wrapped."""
+        """The numbers of the stored entries that have rows."""
         return range(self._first + self.unwrapped, self._first + len(self._entries))
 
     def read(self, records: Sequence[ev.Record], *, whole: bool = True) -> bool:
-        """Read the new records; True when a row was added or dropped.
+        """Read the new records; return True when a row was added or dropped.
 
         Without `whole`, new entries beyond `at_once` are left for `catch_up`.
         """
         if len(records) < self._seen:
-            self._clear()  # the records are those of an earlier event
+            self._clear()  # fewer records than before: an earlier event is shown
         before = len(self._rows), self.skipped, self.dropped_rows
         start = max(self._seen, len(records) - self._newest)
         self.skipped += start - self._seen
@@ -188,19 +188,19 @@ class AgentLog:
         return (len(self._rows), self.skipped, self.dropped_rows) != before
 
     def _set_aside(self, count: int) -> None:
-        """Leave the oldest `count` entries unwrapped, and wrap the others anew."""
+        """Mark the oldest `count` entries as unwrapped, and wrap all later entries again."""
         self.dropped_rows += len(self._rows)
         self.unwrapped = count
         self._rows, self._starts = self._wrapped(self._entries[count:])
 
     def _wrapped(self, entries: Sequence[Entry]) -> tuple[list[Line], list[int]]:
-        """The rows of entries, and the first row of each."""
+        """Return the rows of the entries, and the index of the first row of each entry."""
         parts = [entry.rows(self._room) for entry in entries]
         starts = [0, *accumulate(map(len, parts))][:-1]
         return [row for rows in parts for row in rows], starts
 
     def catch_up(self) -> None:
-        """Wrap the newest `SLICE` of what is unwrapped: it takes back dropped rows."""
+        """Wrap the newest `SLICE` unwrapped entries and insert their rows above the others."""
         begin = max(0, self.unwrapped - SLICE)
         rows, starts = self._wrapped(self._entries[begin : self.unwrapped])
         self._rows[:0] = rows
@@ -220,10 +220,10 @@ class AgentLog:
         self._starts = [start - rows for start in self._starts]
 
     def resize(self, room: int, since: int | None = None) -> bool:
-        """Wrap for another width; True when that changed anything.
+        """Wrap for another width; return False when `room` is already in use.
 
-        Entries before the number `since` are left for `catch_up`; all but the newest `AT_ONCE`
-        where it is None.
+        Entries before the number `since` are left for `catch_up`; where `since` is None, all
+        but the newest `AT_ONCE`.
         """
         if room == self._room:
             return False
@@ -233,13 +233,13 @@ class AgentLog:
         return True
 
     def at(self, row: int) -> int | None:
-        """The number of the entry that a row belongs to."""
+        """Return the number of the entry at a row; None outside the rows."""
         if not 0 <= row < len(self._rows):
             return None
         return self.numbers.start + bisect_right(self._starts, row) - 1
 
     def span(self, number: int) -> range:
-        """The rows of an entry."""
+        """Return the rows of an entry; an empty range for an entry without rows."""
         if number not in self.numbers:
             return range(0)
         index = number - self.numbers.start
@@ -247,11 +247,11 @@ class AgentLog:
         return range(self._starts[index], after)
 
     def folds(self, number: int) -> bool:
-        """Whether an entry has more to tell than it shows folded."""
+        """Return whether an entry can be folded and unfolded."""
         return number in self.numbers and self._entries[number - self._first].more is not None
 
     def fold(self, number: int) -> None:
-        """Unfold an entry, or fold it again."""
+        """Unfold a folded entry, or fold an unfolded one."""
         index = number - self._first
         entry = self._entries[index]
         entry.unfolded = not entry.unfolded
@@ -263,7 +263,7 @@ class AgentLog:
         self._starts[after:] = [start + grown for start in self._starts[after:]]
 
     def turn(self, number: int, step: int) -> int | None:
-        """The next reply of the model after an entry, or with -1 the one before."""
+        """Return the next model reply after an entry, or the previous one where `step` is -1."""
         index = number - self._first + step
         while self.unwrapped <= index < len(self._entries):
             if self._entries[index].turn:
@@ -272,7 +272,7 @@ class AgentLog:
         return None
 
     def _entry(self, event: ev.AnyEvent) -> Entry | None:
-        if type(event) not in _FOLDING:  # several times as fast as `isinstance` for each
+        if type(event) not in _FOLDING:  # several times faster than `isinstance` per event
             told = tell(event)
             return Entry(told) if told else None
         if isinstance(event, ev.ToolCalled):
@@ -305,11 +305,11 @@ class AgentLog:
         return Entry(brief, more)
 
     def call_told(self, call: ev.ToolCalled) -> str:
-        """A call in a few words."""
+        """Return a call in a few words."""
         return call_words(call)
 
     def size_told(self, answer: ev.ToolAnswered) -> str:
-        """How much a good answer is, where that is told."""
+        """Return the size of a successful answer as text; empty unless a subclass adds it."""
         return ""
 
     def _in_full(self, call: ev.ToolCalled | None, answer: ev.ToolAnswered) -> Paragraphs:
@@ -318,11 +318,11 @@ class AgentLog:
     def whole(
         self, call: ev.ToolCalled | None, answer: ev.ToolAnswered
     ) -> tuple[ev.ToolCalled | None, ev.ToolAnswered]:
-        """A call and its answer as whole as they are known; asked for at each unfolding."""
+        """Return the most complete call and answer available; called at each unfolding."""
         return call, answer
 
     def again(self) -> None:
-        """Wrap everything anew: the text of an unfolded entry has changed."""
+        """Wrap all entries again after the text of an unfolded entry changed."""
         room, self._room = self._room, 0
         self.resize(room)
 
@@ -346,7 +346,7 @@ def _reply(event: ev.ModelReplied) -> Entry | None:
 
 
 def _by(name: str, told: Paragraphs) -> Paragraphs:
-    """`told` with the subagent's name before it, where a subagent said it."""
+    """Return `told` with the subagent's name before it; unchanged for the main agent."""
     if not name:
         return told
     (lead, text, role), *rest = told
@@ -354,7 +354,7 @@ def _by(name: str, told: Paragraphs) -> Paragraphs:
 
 
 def _call_in_full(call: ev.ToolCalled | None, answer: ev.ToolAnswered, most: int) -> Paragraphs:
-    """A tool call with its arguments and what it was answered, cut where it is very long."""
+    """Return a tool call, its arguments and its answer, each text cut to `most` lines."""
     entry: Paragraphs = [((), f"{one_line(answer.tool)} {answer.status}", "log.tool")]
     indent: Line = (("  ", "text"),)
     for name, value in (call.arguments if call else {}).items():

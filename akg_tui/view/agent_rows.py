@@ -1,8 +1,8 @@
 """The agents of a run as rows: the main agent, each diagnosis, and each subagent.
 
-Read from the events: a DIAGNOSE visit is a subagent with its own context, and so is each agent
-that a tool call starts; replies and calls name the subagent. Keeps counts and the last line of
-each agent, never its text. No I/O.
+Built from the events: a DIAGNOSE visit counts as a subagent with its own context, as does each
+agent that a tool call starts; replies and calls name their subagent. Stores counts and the last
+line of each agent, never its text. No I/O.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from akg_tui.view.language import retold, tr, translated
 from akg_tui.view.spans import BLANK, Line, cells, fit, line, spread, width
 
 LINE_CHARS = 400
-KEPT = 200  # subagents, the newest
-MOST = 1_000  # records that are read at once, so that no reading holds the screen
-EVERY = 250  # records between two copies, at first
-COPIES = 512  # when there are more, every other one goes
+KEPT = 200  # newest subagents that are stored
+MOST = 1_000  # records read by one call, so that a call never blocks the screen
+EVERY = 250  # records between two copies of the list; doubled when `COPIES` is exceeded
+COPIES = 512  # copies stored; beyond this number every second copy is dropped
 
 
 @dataclass
 class Agent:
-    """One agent. Its records are those from index `first` up to index `last`.
+    """One agent, with its records from index `first` up to, not including, index `last`.
 
-    `trace` is the folder of its whole conversation; `unread` counts the user's messages that
-    wait for its next request.
+    `trace` is the folder of the agent's whole conversation; `unread` counts the user's messages
+    that wait for the agent's next request.
     """
 
     name: str
@@ -44,10 +44,10 @@ class Agent:
     tokens: int = 0
     line: str = ""
     ended: float | None = None
-    ident: str = ""  # its name in the journal, where it has one
+    ident: str = ""  # its name in the journal; "" if it has none
     first: int = 0
     last: int | None = None
-    visit: bool = False  # it is the visit to a phase itself, and answers no call
+    visit: bool = False  # a visit to a phase, which no tool call started
     prompt: str = ""
     trace: str = ""
     unread: int = 0
@@ -55,7 +55,7 @@ class Agent:
 
     @property
     def key(self) -> str:
-        """Its identity within the run."""
+        """The identity of the agent within the run."""
         return self.ident or self.name
 
     @property
@@ -75,13 +75,13 @@ _SIGN = {
 
 @dataclass
 class AgentList:
-    """The agents of one run, as far as its records were read."""
+    """The agents of one run, up to the last record read."""
 
     main: Agent = field(default_factory=lambda: Agent("main", "plans and edits", "idle", 0.0))
     subagents: list[Agent] = field(default_factory=list)
     seen: int = 0
     diagnoses: int = 0
-    _former: list[AgentList] = field(default_factory=list)  # copies, one after so many records
+    _former: list[AgentList] = field(default_factory=list)  # a copy per `_every` records
     _every: int = EVERY
     _diagnosing: bool = False
     _diagnosis: Agent = field(default_factory=lambda: Agent("", "", "idle", 0.0))
@@ -91,7 +91,7 @@ class AgentList:
         return self._diagnosis if self._diagnosing else self.main
 
     def read(self, records: Sequence[ev.Record], most: int | None = None) -> None:
-        """Read at most `most` new records; for an earlier event, go on from the copy before it."""
+        """Read at most `most` new records; an earlier event restarts from the copy before it."""
         self._leap(len(records))
         until = min(len(records), self.seen + (most or MOST))
         for index, record in enumerate(records[self.seen : until], self.seen):
@@ -101,7 +101,7 @@ class AgentList:
         self.seen = until
 
     def forget(self) -> None:
-        """Start over: what was read is in another language."""
+        """Clear the list, because its texts are in the former language."""
         self.__dict__.update(AgentList().__dict__)
 
     def _keep(self, seen: int) -> None:
@@ -115,7 +115,7 @@ class AgentList:
             self._former = [each for each in self._former if each.seen % self._every == 0]
 
     def _copied(self) -> AgentList:
-        """A copy to go on from. It shares the agents that are over: see `_named`."""
+        """Return a copy to continue from. Ended agents are shared with the copy: see `_named`."""
         every = (self.main, self._diagnosis, *self.subagents)
         new = {id(each): each if self._over(each) else replace(each) for each in every}
         return replace(
@@ -130,7 +130,7 @@ class AgentList:
         return agent.ended is not None and not (self._diagnosing and agent is self._diagnosis)
 
     def _leap(self, count: int) -> None:
-        """Go on from the copy that is the nearest one before `count` records, if that is nearer."""
+        """Restore the latest copy of at most `count` records, if it is nearer than `self`."""
         former, every = self._former, self._every
         place = bisect_right(former, count, key=lambda copy: copy.seen)
         if self.seen > count or (place and self.seen < former[place - 1].seen):
@@ -139,12 +139,12 @@ class AgentList:
             self._former, self._every = former, every
 
     def find(self, key: str) -> Agent | None:
-        """The subagent of this key, where it has begun and is still known."""
+        """Return the newest subagent with this key; None before its start and after its removal."""
         return next((each for each in reversed(self.subagents) if each.key == key), None)
 
     @property
     def newest(self) -> Agent | None:
-        """The subagent that began last, of those at work if any is."""
+        """The subagent that started last, among those at work if there are any."""
         working = [each for each in self.subagents if each.at_work]
         listed = working or self.subagents
         return listed[-1] if listed else None
@@ -178,7 +178,7 @@ class AgentList:
             agent.line = retold(one_line(event.reason))[:LINE_CHARS]
 
     def _named(self, ident: str) -> Agent | None:
-        """The agent of this name, for writing: an ended one is copied, as a copy may share it."""
+        """Return an agent to be changed; an ended agent is copied first, as a copy may share it."""
         for place in range(len(self.subagents) - 1, -1, -1) if ident else ():
             agent = self.subagents[place]
             if agent.ident == ident:
@@ -201,7 +201,7 @@ class AgentList:
         agent = Agent(name, "", "working", at, ident=event.subagent, first=index)
         agent.__dict__.update(about, line=event.prompt[:LINE_CHARS])
         if self._diagnosing and not event.call:
-            self._diagnosis = agent  # the visit goes on with another
+            self._diagnosis = agent  # a later agent of the visit
         self._add(agent)
 
     def _ended(self, event: ev.SubagentEnded, at: float, index: int) -> None:
@@ -241,12 +241,12 @@ def _last_line(text: str) -> str:
 
 
 def shown_order(agents: AgentList) -> list[Agent]:
-    """The main agent, then the subagents, the newest first."""
+    """Return the main agent, then the subagents, the newest first."""
     return [agents.main, *reversed(agents.subagents)]
 
 
 def cost_of(agent: Agent, now: float, most: int = 3) -> str:
-    """Turns, tokens and, for a subagent, time: the last `most` of them."""
+    """Return turns, tokens and, for a subagent, time as text; only the last `most` parts."""
     cost = [formatting.count(agent.replies, "turn")]
     if agent.tokens:
         cost.append(tr("{count} tok", count=formatting.tokens(agent.tokens)))
@@ -256,13 +256,13 @@ def cost_of(agent: Agent, now: float, most: int = 3) -> str:
 
 
 def state_told(agent: Agent) -> str:
-    """The state of an agent in words."""
+    """Return the state of an agent in words."""
     stopping = agent.at_work and agent.stopping
     return tr("is being stopped") if stopping else translated(formatting.ending(agent.state))
 
 
 def head_of(agent: Agent) -> Line:
-    """Glyph, name and state of an agent."""
+    """Return the glyph, name and state of an agent."""
     glyph, role = _SIGN[agent.state]
     told = state_told(agent)
     return line((f"{glyph} ", role), (one_line(agent.name), "strong"), (f"  {told}", role))
@@ -274,9 +274,9 @@ ROWS_EACH = 2
 def agent_rows(
     agents: AgentList, now: float, room: int, streams: Callable[[str], str] = lambda subagent: ""
 ) -> list[Line]:
-    """Two rows an agent: name, state and cost, and below them its last line.
+    """Return two rows per agent: name, state and cost, and below them its last line.
 
-    `streams` gives what a subagent is writing.
+    `streams` returns the text that a subagent is streaming.
     """
     rows: list[Line] = []
     for agent in shown_order(agents):

@@ -1,6 +1,6 @@
-"""The attempts of a run as tables: the results of each, and its errors by kind of input.
+"""The attempts of a run as tables: the results of each attempt, and its errors by kind of input.
 
-Pure. A row is made when it is drawn, so the cost does not depend on the length of the run.
+Pure. A row is built when it is drawn, so the cost does not depend on the length of the run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from akg_tui.view.language import marked, retold, tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, cells, cut, fit, line
 
-# Columns from the most needed on: a narrow pane leaves out the last.
+# Columns in the order of importance: a narrow pane leaves out the last ones.
 _HEADS = (
     ("#", 2),
     (marked("item"), 4),
@@ -32,9 +32,9 @@ _HEADS = (
 
 
 class AttemptRows(OnDemand[Line]):
-    """One row an attempt below a row of column heads; the reason fills the room that is left.
+    """One row per attempt below a row of column heads; the reason fills the remaining columns.
 
-    `undone` are the numbers of those whose KEEP was taken back.
+    `undone` holds the numbers of the attempts whose KEEP was undone.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class AttemptRows(OnDemand[Line]):
         return len(self._attempts) + 1
 
     def attempt(self, index: int) -> Attempt | None:
-        """The attempt of a row."""
+        """Return the attempt of a row, the newest in row 1; None for the row of heads."""
         return self._attempts[-index] if 0 < index < len(self) else None
 
     def _made(self, index: int) -> Line:
@@ -106,7 +106,7 @@ def _values(attempt: Attempt, *, undone: bool) -> list[tuple[str, str]]:
 
 
 class InputRows(OnDemand[Line]):
-    """Kinds of input down, the newest attempts across: the error as a share of what is allowed."""
+    """A row per kind of input, a column per attempt, newest first: the error over the tolerance."""
 
     def __init__(self, attempts: Sequence[Attempt], room: int) -> None:
         names: dict[str, None] = {}
@@ -143,7 +143,7 @@ class InputRows(OnDemand[Line]):
         return fit(tuple(spans), self._room)
 
 
-_NEWEST = 64  # attempts whose inputs are shown
+_NEWEST = 64  # newest attempts whose kinds of input become rows
 _CELL = 6
 
 
@@ -157,7 +157,7 @@ def _error(error: InputError | None) -> tuple[str, str]:
 
 
 def share(value: float) -> str:
-    """An error as a share of what is allowed."""
+    """Return an error, given as a fraction of the tolerance, as text: ``12 %``, ``>10``."""
     if value >= 10:
         return ">10"
     return f"{value * 100:.0f} %" if value >= 0.01 else "<1 %"

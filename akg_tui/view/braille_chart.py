@@ -1,7 +1,7 @@
 """The chart of a run: its attempts as series of points, drawn with braille dots.
 
-No I/O. Each attempt is read once and drawn once, so a refresh of a long run costs as much as that
-of a short one.
+No I/O. Each attempt is read once and drawn once, so the cost of a refresh does not grow with the
+run.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from akg_tui.view.status import no_attempt
 
 UNITS = ("ratio", "ms", "tokens", "roof")
 LEAST_X = 8
-NOISE_OF = 20  # the newest attempts that tell the noise
+NOISE_OF = 20  # newest attempts from which the noise is estimated
 
 
 class AttemptSeries:
-    """The series of one run in one unit, as far as its attempts were read."""
+    """The series of one run in one unit, up to the last attempt read."""
 
     def __init__(self, unit: str = "ratio") -> None:
         self.unit = unit
@@ -39,32 +39,32 @@ class AttemptSeries:
 
     def _clear(self) -> None:
         self._attempts: Sequence[Attempt] = ()
-        self._count = 0  # of them that there are at the moment that is looked at
+        self._count = 0  # attempts in the state read last
         self._undone: tuple[int, ...] = ()
         self._series = {verdict: Series(*sign) for verdict, sign in VERDICT.items()}
         self._promised = Series(PROMISED, "figure")
-        self._kept: list[tuple[int, int, float]] = []  # KEEPs: attempt, place, value
-        self._halves: list[tuple[int, float]] = []  # by attempt
+        self._kept: list[tuple[int, int, float]] = []  # KEEPs: attempt number, x, y
+        self._halves: list[tuple[int, float]] = []  # attempt number, half interval / ratio
 
     def turn(self, unit: str) -> None:
-        """Change the unit, and read everything anew."""
+        """Change the unit and clear the series: the next `read` takes all attempts again."""
         self.unit = unit
         self._clear()
 
     @property
     def promises(self) -> bool:
-        """Whether any item has promised a gain."""
+        """Whether any item in the series promised a gain."""
         return bool(len(self._promised))
 
     @property
     def noise(self) -> float | None:
-        """Half an interval as a share of its ratio, in the middle of the newest attempts."""
+        """The median, over the newest attempts, of half the interval divided by the ratio."""
         stop = bisect_left(self._halves, (self._count,))
         newest = [half for _, half in self._halves[max(0, stop - NOISE_OF) : stop]]
         return median(newest) if newest else None
 
     def read(self, state: RunState) -> None:
-        """Read the new attempts. Those of an earlier event were read before."""
+        """Read the new attempts. An earlier state only limits how many attempts are plotted."""
         attempts, known = state.attempts, self._attempts
         if attempts and known and attempts[0] != known[0]:
             self._clear()
@@ -113,7 +113,7 @@ class AttemptSeries:
                 return attempt.over_seed
 
     def plot(self, state: RunState, running: Interval | None) -> Plot:
-        """The chart now. `running` is the estimate of the evaluation under way."""
+        """Return the plot of a state. `running` is the estimate of the running evaluation."""
         series = [self._promised, *self._series.values()]
         if self._count < len(self._attempts):
             last = self._x(self._attempts[self._count - 1]) if self._count else -1
@@ -151,7 +151,7 @@ class AttemptSeries:
 
 
 def _live(state: RunState, running: Interval | None) -> Interval | None:
-    """The candidate that is not settled yet."""
+    """Return the estimate of the candidate without a verdict; None where there is none."""
     if running is not None and state.running and state.running.purpose == "candidate":
         return None if formatting.too_early(running) else running
     if state.measured is not None and state.active is not None:
@@ -161,7 +161,7 @@ def _live(state: RunState, running: Interval | None) -> Interval | None:
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _CHARS = [chr(0x2800 + bits) for bits in range(256)]
-# The dots of a cell's left or right column, from one row of it to another.
+# Dot masks by the column of a cell (left, right), the first row and the last row.
 _RUNS = [
     [[sum(_DOTS[y][side] for y in range(a, b + 1)) for b in range(4)] for a in range(4)]
     for side in range(2)
@@ -169,16 +169,16 @@ _RUNS = [
 _LOG_FROM = 8.0
 _LABEL = 6  # columns of a label of the vertical axis
 
-CROWD = 3  # points of a kind in a column, beyond which they are drawn as one
+CROWD = 3  # points of a series in one column; of more, only the lowest and highest are drawn
 
-Place = Callable[[int], int]  # the dot column of an attempt
+Place = Callable[[int], int]  # maps an x to its dot column
 
 
 class Series:
-    """Points of one kind, in the order of their `xs`. A `y` of None stands on the floor.
+    """Points of one kind, sorted by x. A point whose `y` is None is drawn on the bottom row.
 
-    Grows only at its end, and knows its bounds, so that a long one is as fast to draw as a
-    short one is.
+    Points are added only at the end, and the bounds are stored, so that the cost of drawing
+    does not grow with the series.
     """
 
     def __init__(self, glyph: str, role: str) -> None:
@@ -188,8 +188,8 @@ class Series:
         self.lows: list[float] = []
         self.highs: list[float] = []
         self.floor: list[int] = []
-        self.bounds: tuple[float, float] | None = None  # of the values
-        self.reach: tuple[float, float] | None = None  # of the bars too, where above zero
+        self.bounds: tuple[float, float] | None = None  # of the values alone
+        self.reach: tuple[float, float] | None = None  # with the error bars above 0
 
     def __len__(self) -> int:
         return len(self.xs) + len(self.floor)
@@ -197,7 +197,7 @@ class Series:
     def add(
         self, x: int, y: float | None, low: float | None = None, high: float | None = None
     ) -> None:
-        """A point, with the ends of its error bar where it has one."""
+        """Add a point, with the ends of its error bar if it has one."""
         if y is None:
             self.floor.append(x)
             return
@@ -210,7 +210,7 @@ class Series:
         self.reach = _stretched(self.reach, low if low > 0 else y, high)
 
     def upto(self, last: int) -> Series:
-        """The points up to the place `last`, as another series."""
+        """Return a new series of the points whose x is at most `last`."""
         cut = Series(self.glyph, self.role)
         stop = bisect_right(self.xs, last)
         cut.xs, cut.ys = self.xs[:stop], self.ys[:stop]
@@ -229,10 +229,10 @@ def _stretched(bounds: tuple[float, float] | None, low: float, high: float) -> t
 
 @dataclass(frozen=True, eq=False)
 class Plot:
-    """What to draw. `steps` are the places where the line changes, first to last.
+    """The data of a chart. `steps` are the points (x, y) at which the line changes, in order.
 
-    `band` is where a value is within the noise: from this x on, between these two.
-    `tell_x` writes a number of the horizontal axis.
+    `band` is (x, low, high): from x on, values between low and high are within the noise.
+    `tell_x` formats a number of the horizontal axis.
     """
 
     series: tuple[Series, ...]
@@ -245,7 +245,7 @@ class Plot:
 
 
 class _Canvas:
-    """Braille dots with colour roles. In a cell the role drawn last wins; a glyph covers dots.
+    """Braille dots with colour roles. A cell has the role drawn last; a glyph covers dots.
 
     Only cells that are not empty are stored, by row.
     """
@@ -256,7 +256,7 @@ class _Canvas:
         self._glyphs: list[dict[int, Span]] = [{} for _ in range(rows)]
 
     def clear(self, first: int) -> None:
-        """Take away what is in the columns of cells from `first` on."""
+        """Clear the columns of cells from `first` on."""
         for row in range(self.rows):
             cells, glyphs = self._cells[row], self._glyphs[row]
             self._cells[row] = {x: cell for x, cell in cells.items() if x < first}
@@ -269,7 +269,7 @@ class _Canvas:
             cells[column] = bits | _DOTS[y % 4][x % 2], role
 
     def upright(self, x: int, y0: int, y1: int, role: str) -> None:
-        """All dots of a column from one row to another, a cell at a time."""
+        """Set all dots of a dot column from row `y0` to row `y1`, one cell at a time."""
         top, bottom = (y0, y1) if y0 < y1 else (y1, y0)
         column, masks = x // 2, _RUNS[x % 2]
         first, last = top // 4, min(bottom // 4, self.rows - 1)
@@ -290,7 +290,7 @@ class _Canvas:
         self._glyphs[y // 4][x // 2] = (text, role)
 
     def row(self, number: int, under: Mapping[int, tuple[int, str]]) -> Line:
-        """A row of cells; dots of `under` shine through in cells that hold dots or nothing."""
+        """Return a row of cells; dots of `under` are added to cells without a glyph."""
         cells, glyphs = self._cells[number], self._glyphs[number]
         if under:
             both = cells.keys() & under.keys()
@@ -319,7 +319,7 @@ class _Canvas:
 
 
 class Scale:
-    """From values to dots from the top; logarithmic where the values span a wide range."""
+    """The mapping of values to dot rows; logarithmic where high / low exceeds `_LOG_FROM`."""
 
     def __init__(self, values: list[float], dots: int) -> None:
         low, high = min(values), max(values)
@@ -333,10 +333,10 @@ class Scale:
         self._high = high + margin * (high - low)
         self._dots = dots
         self._dots_each = (dots - 1) / (self._high - self._low)
-        self.key = (self.log, self._low, self._high, dots)  # alike: every value has its old place
+        self.key = (self.log, self._low, self._high, dots)  # equal keys give equal rows
 
     def dot(self, value: float) -> int:
-        """The dot row of a value, 0 at the top; values outside go to the edge."""
+        """Return the dot row of a value, 0 at the top; a value outside is drawn at the edge."""
         last = self._dots - 1
         if self.log:
             if value <= 0:
@@ -346,7 +346,7 @@ class Scale:
         return 0 if dot < 0 else min(dot, last)
 
     def ticks(self, wanted: int) -> list[float]:
-        """Round values inside the range, about `wanted` of them."""
+        """Return about `wanted` round values inside the range."""
         if self.log:
             return self._log_ticks(wanted)
         span = self._high - self._low
@@ -367,17 +367,17 @@ class Scale:
 
 
 class Chart:
-    """Draws plots one after the other; of a plot that has only grown, the new columns alone."""
+    """A renderer of successive plots; of a plot that only grew, it draws only the new columns."""
 
     def __init__(self) -> None:
         self._canvas = _Canvas(0, 0)
         self._key: tuple[object, ...] = ()
-        self._counts: dict[int, tuple[Series, int, int]] = {}  # of points, and on the floor
+        self._counts: dict[int, tuple[Series, int, int]] = {}  # points, and those on the floor
         self._steps: tuple[tuple[int, float], ...] = ()
         self._last_x = 0
 
     def draw(self, plot: Plot, width: int, height: int) -> list[Line]:
-        """The chart in `width` columns and `height` rows."""
+        """Return the lines of the chart in `width` columns and `height` rows."""
         columns, rows = width - _LABEL - 1, height - 1
         if not plot.steps:
             return [fit(line((plot.empty, "muted")), width)]
@@ -412,9 +412,9 @@ class Chart:
         return drawn
 
     def _grown(self, plot: Plot, at: Place) -> int:
-        """The first column of cells that may differ from what was drawn last; 0: all may.
+        """Return the first column of cells that may differ from the last drawing; 0: all may.
 
-        A series is the same object as long as it only grows; those of a few points may be others.
+        A series that only grows stays one object; series of up to `CROWD` points may be new ones.
         """
         fresh = {id(each) for each in plot.series}
         others = [each for each in self._counts.values() if id(each[0]) not in fresh]
@@ -433,8 +433,8 @@ class Chart:
 
 
 def _axis_length(last_x: int) -> int:
-    """The attempts that the axis has room for: a few more than there are where there are many,
-    so that the places of the others stay as they are when one is added.
+    """Return the largest x of the axis: `last_x` rounded up, in steps that grow with it, so that
+    points keep their columns when an attempt is added.
     """
     step = 1 << max(0, last_x.bit_length() - 7)
     return max(1, -(-last_x // step) * step)
@@ -445,7 +445,7 @@ def _values(plot: Plot) -> list[float]:
     for each in plot.series:
         values += each.bounds or ()
     low, high = min(values), max(values)
-    # A wild error bar must not flatten everything else.
+    # A very long error bar must not flatten all other points.
     reach = max(high - low, 0.1 * abs(high))
     least = max(low - reach, low / 3) if low > 0 else low - reach
     for each in plot.series:
@@ -457,7 +457,7 @@ def _values(plot: Plot) -> list[float]:
 def _band(
     columns: int, rows: int, plot: Plot, scale: Scale, at: Place
 ) -> dict[int, dict[int, tuple[int, str]]]:
-    """Two dotted lines: a value between them is within the noise of the best."""
+    """Return the dots of two dotted lines, the edges of the noise band, by row and column."""
     under: dict[int, dict[int, tuple[int, str]]] = {}
     if plot.band is None:
         return under
@@ -474,7 +474,7 @@ def _band(
 def _columns(
     xs: Sequence[int], columns: int, across: float, first: int
 ) -> Iterator[tuple[int, int, int]]:
-    """For each column of cells from `first` on with points in it: which points those are."""
+    """Yield each non-empty column of cells from `first` on, with the range of its points."""
     begin = bisect_left(xs, (2 * first - 1.5) / across) if first else 0
     while begin < len(xs):
         column = (1 + round(xs[begin] * across)) // 2
@@ -485,10 +485,10 @@ def _columns(
 
 
 def _draw_series(canvas: _Canvas, plot: Plot, scale: Scale, across: float, first: int) -> None:
-    """Every point by its glyph, with its bar.
+    """Draw each point as a glyph, with its error bar.
 
-    Where more than a few crowd into a column, one bar stands for all their bars, and the
-    best and the worst for all of them.
+    The points of one column share one bar that spans all their bars; of more than `CROWD`
+    points only the lowest and the highest are drawn.
     """
     floor = 4 * canvas.rows - 1
     for each in plot.series:
@@ -505,7 +505,7 @@ def _draw_series(canvas: _Canvas, plot: Plot, scale: Scale, across: float, first
 
 
 def _draw_steps(canvas: _Canvas, plot: Plot, scale: Scale, across: float, first: int) -> None:
-    """The line as it stands in each column of dots, and upright where it changes."""
+    """Draw the step line: a dot per dot column, and a vertical line where the value changes."""
     xs = [x for x, _ in plot.steps]
     begin, last = 1 + round(xs[0] * across), 1 + round(plot.last_x * across)
     before = -1
@@ -530,7 +530,7 @@ def _labels(plot: Plot, scale: Scale, rows: int) -> dict[int, str]:
 
 
 def _x_axis(plot: Plot, columns: int, at: Place) -> Line:
-    """The horizontal axis with the numbers of attempts under their places."""
+    """Return the horizontal axis, with labels below their columns."""
     cells = [" "] * columns
     free = 0
     step = max(1, math.ceil(plot.last_x / max(1, columns // 8)))

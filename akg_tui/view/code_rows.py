@@ -1,6 +1,6 @@
 """Kernel lines as rows: number, tag, diff mark, coloured code, and the item that wrote the line.
 
-No I/O. A row is built when it is drawn, so a file of any length opens at once.
+No I/O. A row is built when it is drawn, so that a long file opens without delay.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MARK = {Kind.ADDED: "diff.added.mark", Kind.REMOVED: "diff.removed.mark", Kind.
 
 
 class Colours:
-    """The newest versions of a kernel that were parsed for colour, by blob."""
+    """The newest syntax-coloured versions of a kernel, by blob."""
 
     def __init__(self) -> None:
         self._versions: dict[str, Highlighted] = {}
@@ -56,20 +56,20 @@ class Colours:
         _keep_newest(self._versions)
 
     def lex(self, text: str) -> Highlighted:
-        """Slow: for a thread. Only what differs from the version kept last is parsed."""
+        """Parse a text for colour, only where it differs from the last version. Use a thread."""
         from akg_tui.syntax import highlight
 
         return highlight(text, self._newest)
 
 
 class Texts:
-    """The newest versions of a kernel as lines, by blob, and the columns of the longest."""
+    """The newest versions of a kernel by blob: their lines, and the width of the longest line."""
 
     def __init__(self) -> None:
         self._versions: dict[str, tuple[tuple[str, ...], int]] = {}
 
     def of(self, blob: str, text: Callable[[str], str]) -> tuple[tuple[str, ...], int]:
-        """Lines and columns. Raises what `text` raises for a blob that cannot be read."""
+        """Return lines and columns. Raises the error of `text` for a blob that cannot be read."""
         known = self._versions.get(blob)
         if known is None:
             lines = split_lines(text(blob))
@@ -85,7 +85,7 @@ def _keep_newest(versions: dict[str, Any]) -> None:
 
 
 class Origins(NamedTuple):
-    """The author of each line, as an index into `labels`."""
+    """The author of each line: `owners` holds one index into `labels` per line."""
 
     labels: Sequence[Span]
     owners: Sequence[int]
@@ -96,10 +96,10 @@ class Origins(NamedTuple):
 
 
 class CodeRows(OnDemand[Line]):
-    """Rows for `compared`, built one by one. `both` shows the old and the new number.
+    """Rows for `compared`, each built on access. `both` shows the old and the new number.
 
-    `origins` gives the author of each new line. `widest` is the columns of the longest
-    line, where that is known.
+    `origins` gives the author of each new line. `widest` is the columns of the longest line;
+    where it is None, the lines are measured.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class CodeRows(OnDemand[Line]):
         return (*gutter, *self._code(row, number, ground))
 
     def _origin(self, row: Row, ground: str) -> Span:
-        """The label of the line's author, on the first line of each run of lines by one author."""
+        """Return the label of the line's author; a bar on later lines of a run by one author."""
         origins, width = self._origins, self._label
         if origins is None or not 0 < row.new <= len(origins.owners):
             return (" " * (width + 2), _on("text", ground))
@@ -171,7 +171,7 @@ class CodeRows(OnDemand[Line]):
         return shown or (("", _on("text", ground)),)
 
     def _spans(self, row: Row, number: int) -> Line:
-        """The text of the row as it is in the file, coloured where that is known."""
+        """Return the unsanitized text of the row, with syntax colours where they are available."""
         coloured = self._old if row.kind is Kind.REMOVED else self._new
         spans: Line = ((row.text, "text"),)
         if coloured is not None and number <= len(coloured):
@@ -182,7 +182,7 @@ class CodeRows(OnDemand[Line]):
 
 
 def _expanded(spans: Line) -> Line:
-    """Tabs reach to the stops of the whole line, not of the piece that they stand in."""
+    """Expand tabs to the tab stops of the whole line, not of the span that contains them."""
     expanded: list[Span] = []
     raw = done = ""
     for text, role in spans:
@@ -198,7 +198,7 @@ def _on(role: str, ground: str) -> str:
 
 
 def columns_of(text: str) -> int:
-    """Columns that a line of a file takes on the screen."""
+    """Return the screen columns of a line of a file."""
     return cells(clean(text))
 
 
@@ -207,7 +207,7 @@ _WORD_ROLE = {Kind.ADDED: "diff.added.word", Kind.REMOVED: "diff.removed.word"}
 
 
 class DiffRows(CodeRows):
-    """Unified rows. `words` says whether changed words are marked."""
+    """Rows of a unified diff. With `words`, changed words are marked."""
 
     def __init__(
         self,
@@ -240,7 +240,7 @@ class DiffRows(CodeRows):
 
 
 class SplitRows(OnDemand[Line]):
-    """The same rows, old at the left and new at the right, in `room` columns."""
+    """The rows of `rows` side by side in `room` columns: old at the left, new at the right."""
 
     def __init__(self, rows: DiffRows, hunks: Sequence[Hunk], room: int) -> None:
         self._rows = rows
@@ -250,7 +250,7 @@ class SplitRows(OnDemand[Line]):
         self.starts = dict(zip(numbers, self._pairs.starts, strict=True))
 
     def within(self, top: int, end: int) -> list[Row]:
-        """The compared rows that stand in these rows, in the order of one column."""
+        """Return the compared rows shown in rows `top` to `end`, in the order of one column."""
         numbers = {n for pair in self._pairs[top:end] for n in pair if n is not None}
         return [self._rows.compared[number] for number in sorted(numbers)]
 
@@ -272,7 +272,7 @@ class SplitRows(OnDemand[Line]):
 
 
 def _emphasised(spans: Line, ranges: Ranges, role: str) -> Line:
-    """`spans` with `role` over the characters of `ranges`."""
+    """Return `spans` with `role` added to the characters of `ranges`."""
     if not ranges:
         return spans
     marked: list[Span] = []
@@ -288,7 +288,7 @@ def _emphasised(spans: Line, ranges: Ranges, role: str) -> Line:
 
 
 def _without_colour(row: Line) -> Line:
-    """A row that is left out: its mark says so, in the place of plus or minus."""
+    """Return the faint row of a left-out hunk, with `LEFT_OUT` in place of plus or minus."""
     faint = [(text, "faint") for text, _ in row]
     for number, (text, _) in enumerate(faint):
         if text in (" + ", " - "):
@@ -299,9 +299,9 @@ def _without_colour(row: Line) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A kernel in the line from the seed to the one shown.
+    """A kernel version between the seed and the shown kernel.
 
-    `ratio` is what its item gained over the version before; None for the seed, and for a
+    `ratio` is the gain of its item over the previous version; None for the seed, and for a
     candidate that is not measured yet.
     """
 
@@ -311,7 +311,7 @@ class Version:
 
 
 def lineage(state: RunState, blob: str) -> tuple[Version, ...]:
-    """The seed, every version that was kept after it, and last `blob` where it is not one."""
+    """Return the seed, every version kept after it, and last `blob` if it is not among them."""
     versions = [Version(state.seed_blob, "", None)]
     for attempt in state.attempts:
         kept = attempt.verdict is Verdict.KEEP and attempt.number not in state.undone
@@ -320,7 +320,7 @@ def lineage(state: RunState, blob: str) -> tuple[Version, ...]:
             versions.append(Version(attempt.blob, attempt.item, gained.ratio if gained else None))
     blobs = [version.blob for version in versions]
     if blob in blobs:
-        # The last that has this text: what came after it is not in it.
+        # End at the last version with this text: later versions are not part of it.
         return tuple(versions[: len(blobs) - blobs[::-1].index(blob)])
     measured = state.measured.ratio if state.measured else None
     versions.append(Version(blob, state.active or "", measured.ratio if measured else None))
@@ -330,7 +330,7 @@ def lineage(state: RunState, blob: str) -> tuple[Version, ...]:
 def carry(
     owners: Sequence[int], old: Sequence[str], new: Sequence[str], newcomer: int
 ) -> tuple[int, ...]:
-    """The authors of the lines of `new`, given those of `old`; `newcomer` for added lines."""
+    """Return the authors of the lines of `new`, given those of `old`; `newcomer` if added."""
     carried: list[int] = []
     for run in compare(old, new).runs:
         if run.kind is Kind.SAME:
@@ -341,9 +341,9 @@ def carry(
 
 
 def blame(versions: Sequence[Version], lines_of: Callable[[str], Sequence[str]]) -> tuple[int, ...]:
-    """For each line of the last version, the index of the version that wrote it.
+    """Return, for each line of the last version, the index of the version that wrote it.
 
-    Raises what `lines_of` raises for a blob that cannot be read.
+    Raises the error of `lines_of` for a blob that cannot be read.
     """
     lines = lines_of(versions[0].blob)
     owners: tuple[int, ...] = (0,) * len(lines)

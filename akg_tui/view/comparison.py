@@ -1,6 +1,6 @@
 """Two kernels side by side: the title and measurement of each side, and the rows of the pairs.
 
-Pure: states and texts in, lines out.
+Pure: builds lines from states and texts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Side:
 
 
 def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> Side:
-    """An attempt of a run, as one side."""
+    """Return an attempt of a run as one side of a comparison."""
     glyph, role = VERDICT[attempt.verdict]
     title = line((f"{tr('the seed')} ", "strong"))
     if attempt.number:
@@ -62,7 +62,7 @@ def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], str]) -> 
 
 
 class SideRows(OnDemand[Line]):
-    """Pairs of rows, drawn when asked for."""
+    """Pairs of rows, each built on access."""
 
     def __init__(self, old: CodeRows, new: CodeRows, room: int) -> None:
         self.old, self.new = old, new
@@ -88,7 +88,7 @@ _NONE = Row(Kind.SAME, 0, 0)
 
 
 class OneSideRows(OnDemand[Row]):
-    """The rows of one side of pairs: 0 the left, 1 the right, each with its own number."""
+    """The rows of one side of the pairs (0 left, 1 right), with the line numbers of that side."""
 
     def __init__(self, rows: Compared, pairs: SideBySide, side: int) -> None:
         self.last = rows.last
@@ -108,7 +108,7 @@ class OneSideRows(OnDemand[Row]):
 
 
 class HalfRows(CodeRows):
-    """One side; a row without a partner is empty."""
+    """The code rows of one side; a row without a line on this side is empty."""
 
     def _row(self, row: Row) -> Line:
         return () if row is _NONE else super()._row(row)

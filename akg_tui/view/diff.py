@@ -1,6 +1,6 @@
 """The diff of two kernel texts: rows, hunks, side by side, and changed words.
 
-Pure. Compares whole lines as they are in the files; the code that draws a line sanitizes it.
+Pure. Compares whole, unsanitized lines; the code that draws a line sanitizes the line.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Kind(Enum):
 
 
 class Row(NamedTuple):
-    """A line of the comparison. `old` and `new` are its numbers from 1, where it has one.
+    """A line of the comparison. `old` and `new` are its line numbers from 1; 0: none.
 
-    A GAP stands for `old` lines left out, the same in both texts.
+    A GAP replaces `old` hidden lines that are equal in both texts.
     """
 
     kind: Kind
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 class Run(NamedTuple):
-    """`rows` rows of one kind, one after the other; `old` and `new` are those of the first."""
+    """`rows` adjacent rows of one kind; `old` and `new` are the numbers of the first row."""
 
     kind: Kind
     old: int
@@ -47,9 +47,9 @@ class Run(NamedTuple):
 
 
 class Compared(OnDemand[Row]):
-    """The rows of a comparison, made from its runs when they are asked for.
+    """The rows of a comparison, each built from its run on access.
 
-    `last` is the largest number that a row may hold.
+    `last` is the largest line number that a row may have.
     """
 
     def __init__(self, old: Sequence[str], new: Sequence[str], runs: Sequence[Run]) -> None:
@@ -82,7 +82,7 @@ class Compared(OnDemand[Row]):
         return Row(kind, old, 0)
 
     def texts(self) -> list[str]:
-        """The text of every row, as fast as they can be had."""
+        """Return the text of every row without building the rows."""
         found: list[str] = []
         for kind, old, new, count in self.runs:
             if kind is Kind.GAP:
@@ -94,17 +94,17 @@ class Compared(OnDemand[Row]):
         return found
 
     def of(self, runs: Sequence[Run]) -> Compared:
-        """Other runs of the same two texts."""
+        """Return a comparison of these two texts with other runs."""
         return Compared(self._old, self._new, runs)
 
 
 def split_lines(text: str) -> tuple[str, ...]:
-    """The lines of a kernel, as hashline counts them."""
+    """Return the lines of a kernel as hashline counts them."""
     return Document.from_text(text, path="").lines
 
 
 def compare(old: Sequence[str], new: Sequence[str]) -> Compared:
-    """Every line of both texts, once: same, removed or added."""
+    """Return every line of both texts once, as same, removed or added."""
     old, new = tuple(old), tuple(new)
     head, foot = _ends(old, new)
     end_old, end_new = len(old) - foot, len(new) - foot
@@ -112,7 +112,7 @@ def compare(old: Sequence[str], new: Sequence[str]) -> Compared:
     _append(runs, Kind.SAME, 1, 1, head)
     start_old, start_new = done_old, done_new = head, head
     for i, j in (*_anchors(old, new, head, foot), (end_old, end_new)):
-        if old[done_old:i] != new[done_new:j]:  # else the run goes on as far as the anchor
+        if old[done_old:i] != new[done_new:j]:  # else the run continues up to the anchor
             _append(runs, Kind.SAME, start_old + 1, start_new + 1, done_old - start_old)
             _between(runs, old, new, (done_old, i), (done_new, j))
             start_old, start_new = i, j
@@ -122,27 +122,27 @@ def compare(old: Sequence[str], new: Sequence[str]) -> Compared:
 
 
 def _append(runs: list[Run], kind: Kind, old: int, new: int, count: int) -> None:
-    """Append `count` rows, to the last run where they are of its kind."""
+    """Append `count` rows; extend the last run if it is of this kind."""
     if not count:
         return
-    if runs and runs[-1].kind is kind:  # rows of one kind that follow each other are adjacent
+    if runs and runs[-1].kind is kind:  # consecutive rows of one kind are adjacent
         runs[-1] = runs[-1]._replace(rows=runs[-1].rows + count)
     else:
         runs.append(Run(kind, old, new, count))
 
 
 def _ends(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[int, int]:
-    """How many lines are the same at the beginning, and how many of the others at the end."""
+    """Return the number of equal lines at the beginning, and of equal later lines at the end."""
     least = min(len(old), len(new))
     head = _alike(old, new, least)
     return head, _alike(old[::-1], new[::-1], least - head)
 
 
 def _alike(one: tuple[str, ...], other: tuple[str, ...], most: int) -> int:
-    """How many lines are the same from the beginning on, up to `most`."""
+    """Return the number of equal lines from the beginning on, at most `most`."""
     if one[:most] == other[:most]:
         return most
-    low, high = 0, most  # the first `low` are alike, the first `high` are not
+    low, high = 0, most  # the first `low` lines are equal, the first `high` are not
     while high - low > 1:
         middle = (low + high) // 2
         if one[low:middle] == other[low:middle]:
@@ -159,7 +159,7 @@ def _between(
     in_old: tuple[int, int],
     in_new: tuple[int, int],
 ) -> None:
-    """Append what lies between two anchors."""
+    """Append the runs of the lines between two anchors."""
     (i0, i_end), (j0, j_end) = in_old, in_new
     matcher = SequenceMatcher(None, old[i0:i_end], new[j0:j_end])
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
@@ -171,8 +171,8 @@ def _between(
 
 
 def _anchors(old: Sequence[str], new: Sequence[str], head: int, foot: int) -> list[tuple[int, int]]:
-    """Pairs of equal lines to divide the work at, between the common ends: the longest
-    rising run of lines that stand once in each text (Bram Cohen's patience diff).
+    """Return pairs of equal lines that divide the comparison, between the common ends: the
+    longest increasing sequence of lines unique in each text (Bram Cohen's patience diff).
     """
     end_old, end_new = len(old) - foot, len(new) - foot
     once_old, once_new = _once(old, head, end_old), _once(new, head, end_new)
@@ -181,7 +181,7 @@ def _anchors(old: Sequence[str], new: Sequence[str], head: int, foot: int) -> li
 
 
 def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
-    """Where each line stands that is there once, in order."""
+    """Return the index of each line that occurs exactly once, in order."""
     part = lines[start:end]
     last = dict(zip(part, range(start, end), strict=True))
     if len(last) == len(part):
@@ -191,9 +191,9 @@ def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
 
 
 def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest subsequence of `pairs`, rising in the first, that rises in the second too."""
+    """Return the longest subsequence of `pairs`, sorted by first, that rises in the second."""
     seconds = [j for _, j in pairs]
-    if seconds == sorted(seconds):  # nothing was moved, as after most edits
+    if seconds == sorted(seconds):  # no line was moved, as after most edits
         return list(pairs)
     tops: list[int] = []
     piles: list[int] = []
@@ -212,7 +212,7 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def folded(rows: Compared, context: int) -> Compared:
-    """The changed rows with `context` rows around them; a GAP counts what is left out."""
+    """Return the changed rows with `context` rows around them; a GAP counts hidden rows."""
     shown: list[Run] = []
     for number, run in enumerate(rows.runs):
         if run.kind is not Kind.SAME:
@@ -232,14 +232,14 @@ def folded(rows: Compared, context: int) -> Compared:
 
 
 def size(rows: Compared) -> tuple[int, int]:
-    """Lines added and removed."""
+    """Return the numbers of added and removed lines."""
     count = dict.fromkeys(Kind, 0)
     for run in rows.runs:
         count[run.kind] += run.rows
     return count[Kind.ADDED], count[Kind.REMOVED]
 
 
-ALIKE = 0.4  # less of a line than this in common, and it is another line
+ALIKE = 0.4  # smallest common share of two lines for which changed words are marked
 MAX_WORDS = 400
 
 Ranges = tuple[tuple[int, int], ...]
@@ -249,7 +249,7 @@ _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
 @dataclass(frozen=True)
 class Hunk:
-    """Rows `start` up to `stop`, of which those before `middle` were removed.
+    """Rows `start` up to `stop`; rows before `middle` were removed, the others added.
 
     `number` counts from 1. `old` and `new` are the first line of each side, 0 where the
     hunk has none.
@@ -272,7 +272,7 @@ class Hunk:
 
 
 def find_hunks(rows: Compared) -> tuple[Hunk, ...]:
-    """The hunks of a comparison, in order."""
+    """Return the hunks of a comparison, in order."""
     found: list[Hunk] = []
     at = 0
     before: Run | None = None
@@ -289,7 +289,7 @@ def find_hunks(rows: Compared) -> tuple[Hunk, ...]:
 
 
 def partner(hunk: Hunk, row: int) -> int | None:
-    """The row that `row` became, or came from; None when it has none."""
+    """Return the row that replaced `row`, or that `row` replaced; None where there is none."""
     if row < hunk.middle:
         other = hunk.middle + (row - hunk.start)
         return other if other < hunk.stop else None
@@ -298,16 +298,16 @@ def partner(hunk: Hunk, row: int) -> int | None:
 
 
 class SideBySide(OnDemand[tuple[int | None, int | None]]):
-    """Pairs of row numbers to stand beside each other: old at the left, new at the right.
+    """Pairs of row numbers to draw side by side: old at the left, new at the right.
 
-    A removed run stands beside the added one that follows it. `starts` is the pair at which
-    each hunk begins.
+    A removed run is paired with the added run that follows it. `starts` holds the index of the
+    first pair of each hunk.
     """
 
     def __init__(self, rows: Sequence[Row], hunks: Sequence[Hunk]) -> None:
         self._hunks = hunks
         self.starts: list[int] = []
-        saved = 0  # rows that stand beside another
+        saved = 0  # rows that share a pair with another row
         for hunk in hunks:
             self.starts.append(hunk.start - saved)
             saved += min(hunk.removed, hunk.added)
@@ -330,7 +330,7 @@ class SideBySide(OnDemand[tuple[int | None, int | None]]):
 
 
 def changed_ranges(rows: Sequence[Row], hunk: Hunk, number: int) -> Ranges:
-    """What of the row `number` of a hunk differs from the row that it became, or came from."""
+    """Return the ranges of row `number` of a hunk that differ from its partner row."""
     other = partner(hunk, number)
     if other is None:
         return ()
@@ -340,7 +340,7 @@ def changed_ranges(rows: Sequence[Row], hunk: Hunk, number: int) -> Ranges:
 
 
 def changed_words(old: str, new: str) -> tuple[Ranges, Ranges]:
-    """Character ranges that differ between two lines; none where they have little in common."""
+    """Return the character ranges that differ in two lines; none if they share too little."""
     before, after = _WORD.findall(old), _WORD.findall(new)
     if len(before) + len(after) > MAX_WORDS:
         return (), ()

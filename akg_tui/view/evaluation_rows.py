@@ -1,6 +1,6 @@
 """A running evaluation as rows: its stages, and the confidence interval of its ratio over time.
 
-No I/O. Keeps a bounded list of live estimates; the figures of record are the journal's.
+No I/O. Stores a bounded list of live estimates; the final figures are those of the journal.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ KEPT = 256
 
 
 class EstimateHistory:
-    """The estimates of one evaluation, oldest first; every other one is dropped beyond `KEPT`.
+    """The estimates of one evaluation, oldest first; beyond `KEPT` every second one is dropped.
 
-    `of` is the attempt and the purpose of the evaluation.
+    `of` holds the attempt number and the purpose of the evaluation.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class EstimateHistory:
 def eval_rows(
     state: RunState, seen: EstimateHistory, now: float, room: int, height: int
 ) -> list[Line]:
-    """The running evaluation; between evaluations, the result of the last one."""
+    """Return the running evaluation as rows; between evaluations, the last result."""
     running = state.running
     if running is None:
         return [fit(row, room) for row in _last(state, seen, room, height)]
@@ -115,7 +115,7 @@ def _estimate(interval: Interval) -> list[Line]:
 
 
 def interval_rows(estimates: list[Interval], room: int, height: int) -> list[Line]:
-    """The newest intervals as bars below each other, the newest last, on one axis marked at 1."""
+    """Return the newest intervals as bars, the newest at the bottom, on one axis marked at 1."""
     told = [each for each in estimates if not formatting.too_early(each)]
     if height < 2 or room < 16 or not told:
         return []

@@ -1,7 +1,7 @@
 """The words for every event of a run: one template each, with its values.
 
-The agent log, the plain stream, headless progress and the report take the words from here and
-add only their own form. Pure; says nothing in markup. An event without words is named `SILENT`.
+The agent log, the plain stream, headless progress and the report use these words and add only
+their own layout. Pure; the words contain no markup. `SILENT` lists the events without words.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ MAX_DETAILS = 6
 
 
 Surface = Literal["log", "plain", "headless", "report"]
-"""A place where events are told; ``report``: under what people did."""
+"""A place where events are shown; ``report``: its list of what people did."""
 
 RUNNING: frozenset[Surface] = frozenset({"log", "plain", "headless"})
 WATCHED = RUNNING - {"headless"}
-"""Without headless progress: its live line or its closing lines tell the same."""
+"""All but headless progress, whose live line or closing lines show the same facts."""
 
 
 class EventWords(Struct, frozen=True):
-    """What an event tells: the sentence, and how a surface may set it off.
+    """The words of an event: the sentence, and the parts that some surfaces add.
 
     Attributes
     ----------
     text : Text
-        The sentence, for all surfaces; the report has it in English.
+        The sentence, for all surfaces; in English in the report.
     role : str
         The colour role of the text in the log.
     lead : tuple
-        Words before the text, each with its role: who acts, or a verdict's sign.
+        Words before the text, each with its role: the actor, or the sign of a verdict.
     label : Text
-        The kind of a line, in its first column; the lead where it is "".
+        The kind of a line, in its first column; where it is "", the lead is used.
     details : tuple of EventWords
-        What the log tells below the text.
+        Further lines of the log below the text.
     lines : tuple of EventWords
-        What plain and headless lines tell instead of the text: one line an item.
+        Lines shown by the plain stream and headless progress instead of the text, one per item.
     surfaces : frozenset of Surface
-        Where the event is told.
+        The surfaces that show the event.
     """
 
     text: Text
@@ -67,18 +67,18 @@ class EventWords(Struct, frozen=True):
 
 
 Say = Callable[[object], str]
-"""Puts a text into words: `str` in English, `language.translated` in the language in use."""
+"""Renders a text: `str` in English, `language.translated` in the language in use."""
 
 
 def words_of(event: ev.AnyEvent, surface: Surface) -> EventWords | None:
-    """The words for an event on a surface; None where it tells nothing there."""
+    """Return the words of an event on a surface; None if the surface does not show the event."""
     make = WORDS.get(type(event))
     words = make(event) if make else None
     return words if words and surface in words.surfaces else None
 
 
 def line_texts(event: ev.AnyEvent, surface: Surface, say: Say) -> list[str]:
-    """An event as lines of text: a label in a column of ten cells, and what is told."""
+    """Return an event as lines of text: a label in a column of ten cells, then the text."""
     words = words_of(event, surface)
     return [_line(each, say) for each in (words.lines or (words,))] if words else []
 
@@ -87,20 +87,20 @@ def _line(words: EventWords, say: Say) -> str:
     lead = " ".join(say(text) for text, _ in words.lead)
     label = say(words.label)
     text = one_line(say(words.text), MAX_LINE)
-    if label and lead and "report" not in words.surfaces:  # not "hint      you …"
+    if label and lead and "report" not in words.surfaces:  # avoids "hint      you …"
         text = f"{lead} {text}"
     label = label or lead
     return f"{label}{' ' * max(1, LABEL_CELLS - cells(label))}{text}" if label else text
 
 
 def reported(words: EventWords) -> str:
-    """An event in a sentence of English, for the report."""
+    """Return an event as one English sentence, for the report."""
     label = f"{words.label}: " if words.label else ""
     return one_line(f"{label}{words.text}", MAX_REPORTED)
 
 
 def diagnosis_cause(event: ev.DiagnosisReported) -> Joined | AgentText:
-    """The cause: the agent's words, or without any the reasons of the verdicts."""
+    """Return the cause in the agent's words; for a fallback, the reasons of the verdicts."""
     cause = one_line(event.cause)
     if event.source == "fallback":
         return Joined(tuple(map(Reason, cause.split("; "))), "; ")
@@ -115,7 +115,7 @@ def _because(text: Text, reason: str) -> Text:
     return Joined((text, _reason(reason)), ": ") if reason else text
 
 
-# Made once: an event of a person is worded for each line of the log.
+# Built once, because all events of a person use these parts.
 _YOU = ((message("you"), "log.you"),)
 _HINT = message("hint")
 _PLAIN: frozenset[Surface] = frozenset({"plain"})
@@ -123,7 +123,7 @@ _REPORTED: frozenset[Surface] = RUNNING | {"report"}
 
 
 def _person(text: Text, label: Text = "") -> EventWords:
-    """What a person did."""
+    """Return the words of a person's action."""
     return EventWords(text, lead=_YOU, label=label, surfaces=_REPORTED)
 
 
@@ -187,7 +187,7 @@ def _gate(event: ev.GateOpened) -> EventWords:
         "edit": message("the edit of attempt {number} waits for your review", number=number),
         "script": message("a script waits for your review"),
     }.get(event.kind) or message("attempt {number} waits for your review", number=number)
-    # The plain stream asks instead, with all that an answer needs.
+    # The plain stream prints the request instead, with all that an answer needs.
     return EventWords(told, "log.you", surfaces=frozenset({"log", "headless"}))
 
 
@@ -207,7 +207,7 @@ def _diagnosed(event: ev.DiagnosisReported) -> EventWords:
 
 
 def _stops(event: ev.StopConditionsMet) -> EventWords:
-    """All reasons together in the log, where there are more than the one that the end tells."""
+    """Return all stop reasons; in the log only if there are several, as the end shows one."""
     reasons = [reason for reason in event.reasons if reason != QUEUE_EXHAUSTED]
     why = Joined(tuple(map(_reason, reasons)), "; ")
     conditions = [
@@ -279,7 +279,7 @@ _SOURCES = {"user": message("user"), ev.COMMAND_LINE: message("command line")}
 
 
 def _by_hand(text: Message) -> EventWords:
-    """What a person did from outside, perhaps another one than the reader."""
+    """Return the words of an action from outside the workbench, perhaps of another person."""
     return EventWords(text, surfaces=_REPORTED)
 
 
@@ -423,7 +423,7 @@ SILENT = frozenset(
         ev.BaselineAccepted,
         ev.ReplyLost,
         ev.EndpointProbed,
-        ev.ToolCalled,  # the log alone tells it, with its answer in one entry
+        ev.ToolCalled,  # only the log shows it, in one entry with its answer
         ev.ToolAnswered,
         ev.TurnEnded,
     }

@@ -1,6 +1,6 @@
 """Numbers, times, intervals and counts as text, in the language in use.
 
-The one place for how a figure is written, for workbench, plain stream and report. Pure.
+Workbench, plain stream and report format all figures with these functions. Pure.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from akg_tui.view.language import (
 
 
 def clock(seconds: float) -> str:
-    """Hours, minutes and seconds, for example ``00:42:17``."""
+    """Return hours, minutes and seconds, for example ``00:42:17``."""
     whole = max(0, int(seconds))
     return f"{whole // 3600:02d}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
 
 
 def short_time(seconds: float) -> str:
-    """A duration at a glance: ``12 s``, ``3:04``, ``1:02:33``."""
+    """Return a duration in short form: ``12 s``, ``3:04``, ``1:02:33``."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -38,38 +38,38 @@ def short_time(seconds: float) -> str:
 
 
 def hours(value: float) -> str:
-    """A budget in hours: ``90 min``, ``8 h``."""
+    """Return a budget of hours as text: ``90 min``, ``8 h``."""
     return f"{value * 60:g} min" if value < 2 else f"{value:g} h"
 
 
 def times(ratio: float) -> str:
-    """A ratio: ``1.84×``; ``12.4×`` from ten on."""
+    """Return a ratio as text: ``1.84×``; with one decimal from ten on: ``12.4×``."""
     return f"{ratio:.1f}×" if ratio >= 9.995 else f"{ratio:.2f}×"
 
 
 def milliseconds(value: float) -> str:
-    """A time a call with three figures: ``1.23 ms``, ``45.6 µs``."""
+    """Return a time in milliseconds as text with three figures: ``1.23 ms``, ``45.6 µs``."""
     if value < 0.1:
         return f"{value * 1000:.3g} µs"
     return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
 
 
 def count(number: int, noun: str, figure: str = "") -> str:
-    """``1 line``, ``3 lines``; in another language by its pattern for the noun.
+    """Return a number with its noun: ``3 lines``; other languages have a pattern per noun.
 
-    `figure` is the number as it is to be written, where that is not all its digits.
+    `figure` replaces the digits of the number unless it is empty.
     """
     return translated(Count(number, noun, figure))
 
 
 def next_try(tries: int, seconds: float, reason: str) -> Message:
-    """When the model's server is asked again, after so many tries, and why not now."""
+    """Return the message of a retry: the number of the try, the wait, and the reason."""
     return message("try {number} in {time}: {why}", number=tries + 1, time=short_time(seconds),
                    why=Reason(one_line(reason)))  # fmt: skip
 
 
 def attempt(number: int) -> str:
-    """An attempt by its number; the first of all is the seed."""
+    """Return the name of an attempt by its number; 0 is the seed."""
     return tr("attempt {number}", number=number) if number else tr("the seed")
 
 
@@ -93,17 +93,17 @@ _ENDINGS = {
 
 
 def ending(status: str) -> Message | str:
-    """How a subagent ended, or what it does."""
+    """Return the status of a subagent in words."""
     return _ENDINGS.get(status) or one_line(status)
 
 
 def stage(name: str) -> str:
-    """A stage of an evaluation, as it is reported, in the language spoken now."""
+    """Return an evaluation stage in the language in use; an unknown stage unchanged."""
     return tr(name) if name in STAGES else one_line(name)
 
 
 def error_of(error: float, tolerance: float) -> str:
-    """An error and what is allowed."""
+    """Return an error together with the tolerance."""
     return tr("{error} of {tolerance} allowed", error=f"{error:.1e}", tolerance=f"{tolerance:.1e}")
 
 
@@ -112,16 +112,16 @@ def tokens(number: int) -> str:
 
 
 _TELLING = 20.0
-"""An interval whose ends are further apart than this factor tells nothing about its middle."""
+"""The largest high / low of an interval whose ratio is still shown."""
 
 
 def too_early(interval: Interval) -> bool:
-    """Whether there are too few samples yet for the ratio to mean anything."""
+    """Return whether the interval is too wide for a meaningful ratio: too few samples yet."""
     return interval.low <= 0 or interval.high > _TELLING * interval.low
 
 
 def sure(interval: Interval) -> str:
-    """A ratio with its interval in words: ``12.3 % faster (9.8 to 14.9), 95 % sure``."""
+    """Return a ratio with its interval in words: ``12.3 % faster (9.8 to 14.9), 95 % sure``."""
     low, mid, high = ((v - 1) * 100 for v in (interval.low, interval.ratio, interval.high))
     confidence = tr("{percent} % sure", percent=f"{interval.confidence * 100:g}")
     if interval.low > 1:
@@ -139,7 +139,7 @@ def _figures(mid: float, low: float, high: float) -> dict[str, str]:
 
 
 def measured(measurement: Measurement, against: Message) -> Joined | Reason:
-    """A measurement on one line, told against `against` (the best, the seed, the reference)."""
+    """Return a measurement on one line; `against` names the best, the seed or the reference."""
     if measurement.outcome is not Outcome.CORRECT:
         kind = f"{measurement.failure}: " if measurement.failure else ""
         return Reason(one_line(f"{kind}{measurement.message}"))

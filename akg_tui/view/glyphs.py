@@ -1,4 +1,4 @@
-"""The signs beside words and colours, and the ASCII twin of each, as many columns wide.
+"""The signs beside words and colours, and the ASCII replacement of each, of equal width.
 
 Pure. No meaning depends on colour alone; each sign is one column wide in every terminal.
 """
@@ -48,7 +48,7 @@ MODE: dict[Mode, str] = {
 
 
 def bar(done: int, total: int, room: int) -> tuple[str, str]:
-    """The full and the empty part of a progress bar `room` columns long."""
+    """Return the full and the empty part of a progress bar `room` columns long."""
     full = room * min(done, total) // total if total else 0
     return "⣿" * full, "⣀" * (room - full)
 
@@ -57,7 +57,7 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def spark(climb: Sequence[float], room: int) -> str:
-    """How the best rose, a column a round; the last `room` rounds."""
+    """Return a sparkline of the best ratio: one column per round, the last `room` rounds."""
     shown = climb[-room:]
     if not shown:
         return ""
@@ -84,7 +84,7 @@ _ASCII.update(dict.fromkeys(_UPRIGHT, "|"))
 
 
 def _braille(bits: int) -> str:
-    """The nearest sign for the dots of one cell: where they lie, then how many."""
+    """Return the nearest ASCII sign for a cell: by the position of its dots, then by number."""
     if not bits:
         return " "
     if bits & ~0x36 == 0 and bits.bit_count() <= 2:
@@ -103,7 +103,7 @@ _TABLE = str.maketrans(_ASCII)
 
 
 def ascii_twin(text: str) -> str:
-    """`text` in ASCII, as many columns wide: signs by their twins, the rest as ``?``."""
+    """Return `text` in ASCII at equal width; a character without a twin becomes ``?``."""
     if text.isascii():
         return text
     text = text.translate(_TABLE)

@@ -1,8 +1,8 @@
 """The language of the screens: catalogues, `tr` for one text, `Message` for a text with values.
 
-Catalogues are gettext's `.po` files, read as they are: no `.mo` file has to be compiled.
-`translated` says a message in the language in use; `str` of it is English. Sentences that the
-floors below wrote in English are found again by their templates. Reads nothing but catalogues.
+Catalogues are gettext's `.po` files, read directly: no `.mo` file is compiled. `translated`
+renders a message in the language in use, `str` in English. English sentences of lower layers
+are matched with their templates. Reads only catalogues.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _spoken = ENGLISH
 
 
 def speak(language: str) -> None:
-    """Show everything in this language from now on."""
+    """Set the language of all later texts. Raises ValueError if it is not in `LANGUAGES`."""
     global _spoken  # noqa: PLW0603 - one screen, one language
     if language not in LANGUAGES:
         raise ValueError(f"no language {language!r}; there are: {', '.join(LANGUAGES)}")
@@ -43,10 +43,10 @@ _ESCAPED = {"n": "\n", "t": "\t"}
 
 @lru_cache(maxsize=8)
 def catalogues(language: str) -> Mapping[str, Mapping[str, str]]:
-    """What each English text is in a language, by context; empty for English.
+    """Return the translations of a language, by context and English text; empty for English.
 
-    The contexts are "" for the texts of the screens, ``told`` for the sentences of the floors
-    below, ``search`` for those of the built-in search, and those of `tr_in`.
+    The contexts are "" for the texts of the screens, ``told`` for the sentences of lower layers,
+    ``search`` for the sentences of the built-in search, and the contexts of `tr_in`.
     """
     if language == ENGLISH:
         return {}
@@ -64,56 +64,56 @@ def _unescaped(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def catalogue(language: str, context: str = "") -> Mapping[str, str]:
-    """What each English text of a context is in a language; empty where there is none."""
+    """Return the translations of one context by English text; empty where there are none."""
     return catalogues(language).get(context, {})
 
 
 def tr(text: str, /, **values: object) -> str:
-    """`text`, which is English, in the language spoken now, with its ``{values}`` put in."""
+    """Translate an English text into the language in use and insert its ``{values}``."""
     said = text if _spoken == ENGLISH else catalogue(_spoken).get(text, text)
     return said.format(**values) if values else said
 
 
 def tr_in(context: str, text: str, /) -> str:
-    """A word that means something else elsewhere: of this context in a catalogue."""
+    """Translate a word with several meanings by its context in the catalogue."""
     return text if _spoken == ENGLISH else catalogue(_spoken, context).get(text, text)
 
 
 def retold(text: str, /) -> str:
-    """What a floor below wrote in English, a refusal or a reason, in the language spoken now."""
+    """Translate a refusal or a reason that a lower layer wrote in English."""
     return text if _spoken == ENGLISH or not text else translate_sentence(_spoken, text)
 
 
 def searched(text: str, /) -> str:
-    """What an agent wrote, in the language spoken now where it is the built-in search's.
+    """Translate an agent's text if it is a sentence of the built-in search.
 
-    A language model's words are its own and stay as they are: the search's few sentences
-    are taken as wholes, and are nobody else's.
+    Text of a language model stays unchanged: only whole sentences of the search match, and no
+    model writes these sentences.
     """
     return text if _spoken == ENGLISH or not text else translate_sentence(_spoken, text, "search")
 
 
 def marked(text: str) -> str:
-    """`text` itself: marks a literal for the catalogue that `tr` translates elsewhere."""
+    """Return `text` unchanged: marks a literal for the catalogue that `tr` translates elsewhere."""
     return text
 
 
 class Reason(str):
-    """English that a floor below wrote: a reason, a refusal. Translated by its template."""
+    """An English reason or refusal of a lower layer, translated by its template."""
 
     __slots__ = ()
 
 
 class AgentText(str):
-    """What an agent wrote: the built-in search's sentences are translated, a model's are not."""
+    """Text of an agent: sentences of the built-in search are translated, a model's are not."""
 
     __slots__ = ()
 
 
 class Message(NamedTuple):
-    """A text before it is in any language: its English template and the values in it.
+    """A text not translated yet: its English template and its values.
 
-    A value may be a message, a `Reason`, an `AgentText`, a `Count` or a `Joined` itself.
+    A value may itself be a message, a `Reason`, an `AgentText`, a `Count` or a `Joined`.
     """
 
     template: str
@@ -124,7 +124,7 @@ class Message(NamedTuple):
 
 
 class Count(NamedTuple):
-    """``1 line``, ``3 lines``. `figure` is the number as it is written, where not in full."""
+    """A number with its noun: ``3 lines``. `figure` replaces the digits unless it is empty."""
 
     number: int
     noun: str
@@ -135,7 +135,7 @@ class Count(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Several texts in a row."""
+    """Several texts joined by a separator."""
 
     parts: tuple[Text, ...]
     separator: str = ", "
@@ -145,17 +145,16 @@ class Joined(NamedTuple):
 
 
 Text: TypeAlias = Message | Joined | Count | str
-"""A text in no language yet; a `str` is the same in every language, unless it is a `Reason` or an
-`AgentText`."""
+"""A text not translated yet; a `str` that is no `Reason` or `AgentText` stays unchanged."""
 
 
 def message(template: str, /, **values: object) -> Message:
-    """A text to be said later. `template` is a literal: the check of the catalogues reads it."""
+    """Return a text to translate later. `template` is a literal, for the catalogue check."""
     return Message(template, values)
 
 
 def translated(text: object) -> str:
-    """A message, or another kind of text, in the language spoken now."""
+    """Return a message, or another kind of text, in the language in use."""
     if _spoken == ENGLISH or type(text) is str:
         return str(text)
     if isinstance(text, Message):
@@ -174,7 +173,7 @@ def translated(text: object) -> str:
 
 
 def language_of(environment: Mapping[str, str] = os.environ) -> str:
-    """The language of the locale; English where that language has no catalogue."""
+    """Return the language of the locale; English if that language has no catalogue."""
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
         if value := environment.get(name):
             code = value.split("_")[0].split(".")[0].lower()
@@ -183,11 +182,11 @@ def language_of(environment: Mapping[str, str] = os.environ) -> str:
 
 
 LONGEST = 1_000  # characters; a longer text matches no template
-DEPTH = 5  # of sentences in sentences
-KEPT = 4096  # translations that are cached: a screen asks for the same ones at each refresh
+DEPTH = 5  # the nesting depth of sentences in sentences
+KEPT = 4096  # cached translations: each refresh of a screen needs them again
 
 _HOLE = re.compile(r"\{([a-z]+\d?)\}")
-# By the name of a hole without its digit. What stands in `more` must be a sentence, or nothing.
+# Names of holes, without digits, that may hold a sentence; `more` holds a sentence or nothing.
 _TOLD = frozenset({"why", "what", "who", "how", "more"})
 _FORMS: Mapping[str, re.Pattern[str]] = {
     "n": re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?%?|nan|[-+]?inf"),
@@ -204,23 +203,23 @@ _MAY_BE_EMPTY = frozenset({"more", "s"})
 
 @dataclass(frozen=True, slots=True)
 class SentenceTemplate:
-    """A sentence of the catalogue: the texts between its holes, their names, the translation."""
+    """A sentence of the catalogue: the texts between its holes, the hole names, the translation."""
 
-    rank: int  # the template with most letters first
+    rank: int  # 0 for the template with the most letters
     texts: tuple[str, ...]
     holes: tuple[str, ...]
     kinds: tuple[str, ...]  # the holes without their digits
-    said: tuple[str, ...]  # texts and, at odd places, names of holes
+    said: tuple[str, ...]  # texts and, at odd indices, names of holes
 
     @property
     def is_mere_marks(self) -> bool:
-        """Whether it has no letters, as a colon between two sentences."""
+        """Whether its texts have no letters, for example only a colon between two sentences."""
         return not any(map(str.isalpha, "".join(self.texts)))
 
     def values(self, text: str) -> list[str] | None:
-        """What stands in the holes of `text`, or None where it is another sentence.
+        """Return the values of the holes in `text`, or None where the template does not match.
 
-        Each hole ends where the text after it first comes, so the time is linear.
+        Each hole ends at the first occurrence of the text after it, so the time is linear.
         """
         if not self.holes:
             return [] if text == self.texts[0] else None
@@ -260,14 +259,14 @@ def _templates(catalogue: Mapping[str, str]) -> list[SentenceTemplate]:
     return found
 
 
-# The parts of one text that were looked up already, each with whether it was in a `more`.
+# The translations of parts of one text, by the part and whether it filled a `more` hole.
 _LookedUp = dict[tuple[str, bool], str | None]
 
 
 class SentenceTemplates:
     """The templates of a language, indexed so that a text is compared with few of them.
 
-    The index is the first word, or the last word where a value stands first.
+    The index is the first word, or the last word where a template begins with a hole.
     """
 
     def __init__(
@@ -288,17 +287,17 @@ class SentenceTemplates:
                 self._loose.append(one)
 
     def near(self, text: str) -> list[SentenceTemplate]:
-        """The templates that may match `text`, the one with most letters first."""
+        """Return the templates that may match `text`, those with the most letters first."""
         first = self._first.get(text.partition(" ")[0], ())
         last = self._last.get(text.rpartition(" ")[2], ())
         return sorted((*first, *last, *self._loose), key=attrgetter("rank"))
 
     def said(self, text: str) -> str | None:
-        """The translation of `text`, or None where no template matches."""
+        """Return the translation of `text`, or None where no template matches."""
         return self._said(text, "", DEPTH, {})
 
     def _said(self, text: str, kind: str, depth: int, known: _LookedUp) -> str | None:
-        """As `said`, of what stands in a hole of this kind; "" for the whole text."""
+        """Return the translation of the value of a hole of this kind; "" for the whole text."""
         if not text or depth == 0:
             return None
         part = text, kind == "more"
@@ -311,7 +310,7 @@ class SentenceTemplates:
         more = kind == "more"
         for one in self.near(text):
             values = one.values(text)
-            # What is more goes on with a mark or a word that is always the same.
+            # A `more` part must begin with a fixed mark or word.
             if values is None or (more and not one.texts[0]):
                 continue
             told = self._told(one, values, depth, known)
@@ -323,7 +322,7 @@ class SentenceTemplates:
     def _told(
         self, one: SentenceTemplate, values: Sequence[str], depth: int, known: _LookedUp
     ) -> dict[str, str] | None:
-        """The holes whose value is a sentence too, and what that is; None where it has to be."""
+        """Return the translated values of holes; None if a `more` hole holds no sentence."""
         told: dict[str, str] = {}
         for hole, kind, value in zip(one.holes, one.kinds, values, strict=True):
             said = None
@@ -339,7 +338,7 @@ class SentenceTemplates:
 
 
 def _filled(said: Sequence[str], known: Mapping[str, str]) -> str:
-    """The parts put together, with a blank where a Chinese word meets a Latin one or a number."""
+    """Join the parts, with a blank where a Chinese word meets a Latin word or a number."""
     whole = ""
     for at, part in enumerate(said):
         text = known[part] if at % 2 else part
@@ -363,7 +362,7 @@ def _templates_of(language: str, whose: str) -> SentenceTemplates:
 
 @lru_cache(maxsize=KEPT)
 def translate_sentence(language: str, text: str, whose: str = "told") -> str:
-    """The translation of `text`; `text` itself where no template matches."""
+    """Return the translation of `text`; `text` unchanged where no template matches."""
     if len(text) > LONGEST:
         return text
     said = _templates_of(language, whose).said(text)

@@ -1,6 +1,6 @@
-"""Sequences whose items are made on access, and the search through rows as one text.
+"""Sequences whose items are built on access, and the search through rows as one text.
 
-Pure. The caller makes a `SearchText` once for each version of its rows.
+Pure. The caller creates one `SearchText` per version of its rows.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class OnDemand(Sequence[T]):
-    """A sequence that keeps no item: each access makes the item anew."""
+    """A sequence that stores no item: each access builds the item again."""
 
     @abstractmethod
     def _made(self, index: int) -> T:
-        """The item at a place, which is at least 0 and below the length."""
+        """Build the item at `index`, which is at least 0 and below the length."""
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -38,7 +38,7 @@ class OnDemand(Sequence[T]):
 
 
 class First(OnDemand[T]):
-    """The first `count` items of a sequence that has as many, or more as it grows."""
+    """The first `count` items of a growing sequence with at least `count` items."""
 
     def __init__(self, items: Sequence[T], count: int) -> None:
         self._items = items
@@ -51,13 +51,13 @@ class First(OnDemand[T]):
         return self._items[index]
 
     def _several(self, numbers: range) -> Sequence[T]:
-        if numbers.step == 1:  # the sequence may have a quicker way than one by one
+        if numbers.step == 1:  # a slice may be faster than access item by item
             return self._items[numbers.start : max(numbers.start, numbers.stop)]
         return super()._several(numbers)
 
 
 class SearchText:
-    """No row holds a line break. Where not `exact`, small letters find capital ones."""
+    """Rows without line breaks, to be searched. Unless `exact`, small letters match capitals."""
 
     def __init__(self, rows: Iterable[str], *, exact: bool) -> None:
         joined = "\n".join(rows)
@@ -65,8 +65,8 @@ class SearchText:
         self._starts = [0, *accumulate(len(row) + 1 for row in self._text.split("\n"))]
 
     def seek(self, needle: str, start: int, step: int) -> int | None:
-        """The row from `start` on that holds `needle`; backwards where `step` is negative, and
-        around.
+        """Return the next row from `start` on that contains `needle`, or None; backwards where
+        `step` is negative. The search wraps around.
         """
         text, starts = self._text, self._starts
         start %= len(starts) - 1

@@ -1,6 +1,6 @@
-"""The plan as rows: one or two rows an item, with its measurement and its predicted gain.
+"""The plan as rows: one or two rows per item, with its measurement and its predicted gain.
 
-Pure. A row is made when it is drawn; an unfolded item shows all evidence for and against it.
+Pure. A row is built when it is drawn; an unfolded item shows all evidence for and against it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from akg_tui.view.language import retold, searched, tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import INDENT, Line, fit, hang, line, spread
 
-# From this many columns on, a row has room for words in full and for the reason.
+# Smallest number of columns at which a row shows full words and the reason.
 ROOMY = 64
 MAX_DETAIL = 12
 
 
 class PlanRows(OnDemand[Line]):
-    """The rows of a plan. Those of unfolded items are kept, all others are made when drawn."""
+    """The rows of a plan. Rows of unfolded items are stored, all others are built when drawn."""
 
     def __init__(
         self, items: Sequence[Item], each: int, room: int, unfolded: Mapping[int, list[Line]]
@@ -36,14 +36,14 @@ class PlanRows(OnDemand[Line]):
         self._items, self._each, self._room = items, each, room
         self._digits = _digits_of_id(items)
         self._unfolded = unfolded
-        # The first row of each item, and the number of rows.
+        # The first row of each item, then the number of rows.
         self._starts: Sequence[int] = range(0, each * len(items) + 1, each)
         if unfolded:
             sizes = (len(unfolded.get(n, ())) or each for n in range(len(items)))
             self._starts = [0, *accumulate(sizes)]
 
     def span(self, place: int) -> range:
-        """The rows of an item."""
+        """Return the rows of an item."""
         return range(self._starts[place], self._starts[place + 1])
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class PlanSpans(Mapping[str, range]):
 
 @dataclass(frozen=True)
 class PlanView:
-    """`rows` to draw, which of them are of which item, and the row that work is at."""
+    """The rows to draw, the row range of each item by its id, and the row of the current work."""
 
     rows: Sequence[Line]
     spans: Mapping[str, range]
@@ -91,17 +91,17 @@ class PlanView:
 
 
 def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] = ()) -> PlanView:
-    """Glyph, id, text, ratio and the word for its state: one row an item.
+    """Return the plan as one row per item: glyph, id, text, ratio and state.
 
-    Where `page` rows have room for it, an item has two: its text, and below it what became
-    of it and why. Work is at the active item, else at the first to come.
+    In a narrow pane where `page` rows suffice, an item has two rows: its text, then its result
+    with the reason. `at` is the row of the active item, else of the first pending item.
     """
     if not state.items:
         return PlanView([fit(line((text, "muted")), room) for text in _no_plan(state)], {}, 0)
     items: Sequence[Item] = state.items
     pending = state.pending if state.queue or not state.active else ()
     if state.queue:
-        # The pending ones in the order in which they will be worked on, where that is not theirs.
+        # Pending items in the order of the queue, which may differ from their order in `items`.
         coming = iter(pending)
         items = [next(coming) if i.state is ItemState.PENDING else i for i in items]
     found = {
@@ -112,14 +112,14 @@ def plan_view(state: RunState, room: int, page: int, unfolded: Collection[str] =
     double = room < ROOMY and 2 * len(items) <= page
     rows = PlanRows(items, 2 if double else 1, room, found)
     here = state.active or (pending[0].id if pending else "")
-    # Work is near the end of a long plan.
+    # Search from the end: in a long plan, the current work is near the end.
     place = next((n for n in range(len(items) - 1, -1, -1) if items[n].id == here), None)
     at = rows.span(place).start if place is not None else len(rows) - 1
     return PlanView(rows, PlanSpans(items, rows), at)
 
 
 def _digits_of_id(items: Sequence[Item]) -> int:
-    """The columns of the longest id: that of the newest item, which is p and their number."""
+    """Return the columns of the longest id, that of the newest item: ``p`` and the item count."""
     return len(f"p{len(items)}")
 
 
@@ -146,7 +146,7 @@ def _head(item: Item, digits_of_id: int) -> Line:
 
 
 def _state_words(item: Item) -> tuple[str, str, str]:
-    """Its state in a word, in a short one, and their role."""
+    """Return the state of an item as a word, as a short word, and their role."""
     _, _, short, role = ITEM[item.state]
     return (item.word, "UNDO", "note") if item.undone else (item.word, short, role)
 
@@ -157,7 +157,7 @@ def _promised(item: Item) -> str:
 
 
 def _reason(item: Item) -> str:
-    """The reason of the verdict, or the rationale before there is one."""
+    """Return the reason of the verdict, or before a verdict the rationale."""
     return retold(one_line(item.reason)) or searched(one_line(item.rationale))
 
 
@@ -189,7 +189,7 @@ def _one_row(item: Item, digits_of_id: int, room: int) -> Line:
 
 
 def evidence(state: RunState, item: Item, digits_of_id: int, room: int) -> list[Line]:
-    """All that speaks for and against an item: its words, its measurement, its verdict."""
+    """Return the evidence for and against an item as rows: text, measurement, verdict."""
     glyph = ITEM[item.state][0]
     word, _, role = _state_words(item)
     lead = line((f"{glyph} {item.id:<{digits_of_id}} ", role))
@@ -253,9 +253,9 @@ _MOST = 100.0
 
 @lru_cache(maxsize=4096)
 def predicted(*texts: str) -> float | None:
-    """The promised ratio against the best, above 1 for faster; None where none is promised.
+    """Return the promised ratio against the best, above 1 for faster; None without a promise.
 
-    The first of `texts` that promises one counts: ``+6 %`` and ``expect 6 %`` are 1.06,
+    The first of `texts` with a promise counts: ``+6 %`` and ``expect 6 %`` are 1.06,
     ``~1.2x`` is 1.2.
     """
     for text in texts:

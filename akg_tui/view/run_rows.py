@@ -1,6 +1,6 @@
-"""The list of the runs below a folder: a thread that finds and reads them, and their rows.
+"""The list of the runs below a folder: a thread that finds and reads runs, and their rows.
 
-Owns that thread, and the process that reads journals for it where there are many runs. Reads
+Owns the thread, and the process that reads journals for it where there are many runs. Reads
 run folders and never writes.
 """
 
@@ -24,27 +24,27 @@ from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import ELLIPSIS, Line, cells, cut, fit, line
 
 RESCAN_S = 1.0
-SEARCH_AGAIN = 5  # every so many rounds the folders are searched too
-BREATH_S = 0.002  # between two journals, for the screen
-MANY = 40  # unread journals from which on a process reads them
-BATCH = 32  # journals that it is asked for at once
+SEARCH_AGAIN = 5  # rounds between two searches of the folders
+BREATH_S = 0.002  # pause between two journals, so that the screen can refresh
+MANY = 40  # number of unread journals from which on a process reads them
+BATCH = 32  # journals per request to the process
 
 
 @dataclass
 class ListedRun:
-    """A run of the list: its folder, the state of its journal when read, and its summary."""
+    """A listed run: its folder, the size and time of its journal, and its summary."""
 
     path: Path
-    name: str  # the path from the folder that is listed
+    name: str  # the path relative to the listed folder
     size: int
-    at: float  # seconds since the epoch: the journal's last change
+    at: float  # the journal's last change, in seconds since the epoch
     summary: RunSummary | None = None
     read: tuple[int, float, int | None] | None = None
-    words: tuple[RunSummary, str] | None = None  # what a filter looks at, for this summary
+    words: tuple[RunSummary, str] | None = None  # the text that a filter searches, for this summary
 
 
 class RunScanner:
-    """Finds runs and reads their summaries in a thread. `version` grows with every change."""
+    """A thread that finds runs and reads their summaries. `version` grows with every change."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,7 +53,7 @@ class RunScanner:
         self.trouble = ""
         self._found: dict[Path, ListedRun] = {}
         self.unread = 0
-        self._order: list[ListedRun] = []  # unread ones, the newest last
+        self._order: list[ListedRun] = []  # unread runs, the newest last
         self._wanted: tuple[Path, ...] = ()
         self._reader = SummaryProcess()
         self._stop = threading.Event()
@@ -70,20 +70,20 @@ class RunScanner:
 
     @property
     def runs(self) -> Sequence[ListedRun]:
-        """All that were found so far."""
+        """All runs found so far."""
         return list(self._found.values())
 
     @property
     def many(self) -> int:
-        """How many were found so far."""
+        """The number of runs found so far."""
         return len(self._found)
 
     def want(self, paths: Sequence[Path]) -> None:
-        """Name the visible runs: they are read first, and checked for changes in every round."""
+        """Set the visible runs, which are read first and checked for changes in every round."""
         self._wanted = tuple(paths)
 
     def refresh(self) -> None:
-        """Search and read again now."""
+        """Start the next search and read at once."""
         self._again.set()
 
     def _work(self) -> None:
@@ -99,7 +99,7 @@ class RunScanner:
                 self._read_all()
             except OSError as error:
                 trouble = f"{self.folder}: {error.strerror or error}"
-            except Exception as error:  # noqa: BLE001 - the list tells it, and is looked at again
+            except Exception as error:  # noqa: BLE001 - shown in the list, retried next round
                 trouble = str(error) or type(error).__name__
             if trouble != self.trouble:
                 self.trouble = trouble
@@ -159,7 +159,7 @@ class RunScanner:
             self._stop.wait(BREATH_S)
 
     def _read_batch(self, first: ListedRun) -> None:
-        """Read a batch in the reader process; runs it gives no summary for are read here."""
+        """Read a batch in the reader process; runs without a summary from there are read here."""
         batch = [first]
         while len(batch) < BATCH and (found := self._next()) is not None:
             if found in batch:
@@ -214,12 +214,11 @@ _SPARK = 12
 
 
 def filtered(runs: Sequence[ListedRun], words_wanted: str, sort: str) -> list[ListedRun]:
-    """The runs that hold all the words, in the order asked for. Those not read come last."""
+    """Return the runs with all the words, sorted; `best` and `state` put unread runs last."""
     found = list(runs)
     for word in words_wanted.lower().split():
         found = [run for run in found if word in _text(run)]
-    # Sorted by one plain key after the other, as ten thousand of them are sorted while a person
-    # waits.
+    # One plain sort key after the other: faster for ten thousand runs, while a person waits.
     if sort in ("best", "name"):
         found.sort(key=attrgetter("name"))
     else:
@@ -242,7 +241,7 @@ def _text(run: ListedRun) -> str:
 
 
 def age(seconds: float) -> str:
-    """How long ago: ``now``, ``12 min``, ``3 h``, ``5 d``."""
+    """Return an age in short form: ``now``, ``12 min``, ``3 h``, ``5 d``."""
     if seconds < 60:
         return tr("now")
     for size, limit, unit in ((60, 3600, "min"), (3600, 86400, "h"), (86400, 86400e4, "d")):
@@ -252,7 +251,7 @@ def age(seconds: float) -> str:
 
 
 class RunRows(OnDemand[Line]):
-    """A row for each run, made when it is drawn."""
+    """A row for each run, built when it is drawn."""
 
     def __init__(
         self,
@@ -280,7 +279,7 @@ class RunRows(OnDemand[Line]):
 
 
 def column_heads(room: int) -> Line:
-    """The names of the columns."""
+    """Return the row of column names."""
     names = [(tr(name), size) for name, size in _columns(room - 3)]
     padded = (name + " " * (size - cells(name)) for name, size in names)
     return fit(tuple((name, "muted") for name in (" " * 3, *padded)), room)
@@ -297,14 +296,14 @@ def _columns(room: int) -> list[tuple[str, int]]:
 
 
 def _word(name: str) -> str:
-    """The status of a run in a word."""
+    """Return the status of a run as a word; for "", that the run is being read."""
     if name == "open":
         return tr_in("state", "open")
     return tr(name) if name else tr("reading")
 
 
 def row_of(run: ListedRun, now: float, room: int) -> Line:
-    """A run on one row."""
+    """Return a run as one row."""
     told = run.summary
     status = told.status if told else ""
     glyph, role = _STATE[status]
@@ -342,7 +341,7 @@ def row_of(run: ListedRun, now: float, room: int) -> Line:
 
 
 def last_part(text: str, room: int) -> str:
-    """The end of `text` in at most `room` columns: what tells runs apart stands there."""
+    """Return the end of `text`, where names of runs differ, in at most `room` columns."""
     if cells(text) <= room:
         return text
     while text and cells(text) > room - 1:
@@ -351,15 +350,15 @@ def last_part(text: str, room: int) -> str:
 
 
 def home_path(path: Path) -> str:
-    """A path to be read; inside the home folder it begins with ``~``."""
-    with suppress(ValueError, RuntimeError):  # elsewhere, or nobody's home
+    """Return a path as text; inside the home folder it begins with ``~``."""
+    with suppress(ValueError, RuntimeError):  # outside the home folder, or no home folder
         inside = path.relative_to(Path.home())
         return one_line(str(Path("~") / inside))
     return one_line(str(path))
 
 
 def run_details(run: ListedRun, now: float, room: int) -> list[Line]:
-    """Three rows of details of a run."""
+    """Return three rows of details of a run."""
     told = run.summary
     where = line((f"{tr('run')}  ", "muted"), (home_path(run.path), "text"))
     if told is None:
@@ -379,7 +378,7 @@ def run_details(run: ListedRun, now: float, room: int) -> list[Line]:
 
 
 def _next(told: RunSummary) -> str:
-    """Which key does what with the run."""
+    """Return the keys that apply to the run, with their effects."""
     open_ = way_to("runs.open")
     if told.status == "running":
         return tr("{key} watches and steers it", key=open_)

@@ -1,6 +1,6 @@
 """The immutable snapshot of a run that one refresh hands to every pane.
 
-Reads a run handle and nothing else. A pane compares snapshots to know whether to redraw.
+Reads a run handle and nothing else. A pane compares snapshots to decide whether to redraw.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Moment:
-    """A past event of the run, `seq` of `last`, that is shown instead of the present.
+    """A past event of the run, number `seq` of `last`, shown instead of the live run.
 
-    `at` and `last_at` are times of events, in seconds since the epoch. `speed` is
-    0 where nothing plays.
+    `at` and `last_at` are times of events, in seconds since the epoch. `speed` is 0 without
+    playback.
     """
 
     seq: int
@@ -40,10 +40,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class RunSnapshot:
-    """The run at one moment. `trouble` is what went wrong outside the run itself.
+    """The run at one moment. `trouble` is an error outside the run itself.
 
-    With `past` it shows an earlier event: `records` end there, so they may be fewer than in the
-    snapshot before. `streams` gives the text that a subagent is streaming.
+    With `past`, the snapshot shows an earlier event: `records` end there, so they may be fewer
+    than in the previous snapshot. `streams` returns the text that a subagent is streaming.
     """
 
     state: RunState
@@ -61,21 +61,21 @@ class RunSnapshot:
 
     @property
     def gate_waits(self) -> bool:
-        """Whether a gate waits for the person: none does in the past."""
+        """Whether a gate waits for the person; False for a past event."""
         gate = self.state.gate
         asks = gate is not None and not gate.answer and not self.state.finished
         return asks and self.past is None
 
     @property
     def waits(self) -> bool:
-        """Whether anything waits for the person; in the past, whether something does meanwhile."""
+        """Whether a gate or question waits for the person; for a past event, in the live run."""
         if self.past is not None:
             return self.past.waits
         return self.gate_waits or waiting(self.state) is not None
 
     @property
     def candidate(self) -> str | None:
-        """The blob under work where it differs from the best kernel."""
+        """The blob under work; None where it is the best kernel, or no kernel is the best yet."""
         best = self.state.best
         if best is None or best.blob == self.state.work_blob:
             return None
@@ -83,7 +83,7 @@ class RunSnapshot:
 
 
 def waiting(state: RunState) -> Question | None:
-    """The question of the agent that waits for the person."""
+    """Return the agent's question that waits for the person, or None."""
     question = state.question
     if question is None or not question.attended or state.finished:
         return None
@@ -91,7 +91,7 @@ def waiting(state: RunState) -> Question | None:
 
 
 def snapshot_of(handle: RunHandle, now: float, trouble: str) -> RunSnapshot:
-    """The run as it is now. Only what lies in memory is read."""
+    """Return the snapshot of a live run. Reads only memory."""
     live = handle.live
     return RunSnapshot(
         state=handle.state,

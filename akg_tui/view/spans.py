@@ -12,7 +12,7 @@ from functools import lru_cache
 from rich.cells import cell_len, chop_cells
 
 Span = tuple[str, str]
-"""Text and its role. Roles are joined with ``|``; a later one covers an earlier one."""
+"""Text and its role. Roles are joined with ``|``; a later role overrides an earlier one."""
 
 Line = tuple[Span, ...]
 
@@ -24,7 +24,7 @@ _cells = lru_cache(maxsize=4096)(cell_len)
 
 
 def cells(text: str) -> int:
-    """How many columns `text` takes."""
+    """Return the number of columns that `text` takes."""
     return len(text) if text.isascii() else _cells(text)
 
 
@@ -36,18 +36,18 @@ def width(line: Line) -> int:
 
 
 def line(*parts: Span | str) -> Line:
-    """A line of parts; a bare string has the role ``text``. Empty parts are left out."""
+    """Return a line of parts; a bare string has the role ``text``. Empty parts are left out."""
     spans = ((part, "text") if isinstance(part, str) else part for part in parts)
     return tuple(span for span in spans if span[0])
 
 
 def plain(spans: Line) -> str:
-    """The words of a line without their roles."""
+    """Return the text of a line without roles."""
     return "".join(text for text, _ in spans)
 
 
 def cut(text: str, room: int) -> str:
-    """`text` in at most `room` columns; an ellipsis tells that something is missing."""
+    """Return `text` in at most `room` columns; a cut text ends with an ellipsis."""
     if cells(text) <= room:
         return text
     if room <= 1:
@@ -56,7 +56,7 @@ def cut(text: str, room: int) -> str:
 
 
 def cut_middle(text: str, room: int) -> str:
-    """`text` in at most `room` columns, an ellipsis in the place of its middle."""
+    """Return `text` in at most `room` columns; an ellipsis replaces the middle of a long text."""
     if cells(text) <= room or room < 3:
         return cut(text, room)
     head = chop_cells(text, (room - 1) // 3)[0]
@@ -67,13 +67,13 @@ def cut_middle(text: str, room: int) -> str:
 
 
 def fit(spans: Line, room: int) -> Line:
-    """The line in at most `room` columns."""
+    """Return the line in at most `room` columns; a cut line ends with an ellipsis."""
     if width(spans) <= room:
         return spans
     fitted: list[Span] = []
     for text, role in spans:
         taken = cells(text)
-        # Something follows or this is too long: either way one column is the ellipsis.
+        # More text follows, or this span is too long: one column is left for the ellipsis.
         if taken >= room:
             short = cut(text, room) if taken > room else cut(text, room - 1) + ELLIPSIS
             fitted.append((short, role))
@@ -84,7 +84,7 @@ def fit(spans: Line, room: int) -> Line:
 
 
 def spread(left: Line, right: Line, room: int) -> Line:
-    """`left` and `right` at the two ends of `room` columns; `left` gives way."""
+    """Return `left` and `right` at the two ends of `room` columns; `left` is cut to fit."""
     used = width(right)
     if used + 1 > room:
         return fit(left, room)
@@ -93,7 +93,7 @@ def spread(left: Line, right: Line, room: int) -> Line:
 
 
 def join(parts: Iterable[Line], separator: Span) -> Line:
-    """The parts in one line with `separator` between them."""
+    """Join the non-empty parts into one line with `separator` between them."""
     joined: list[Span] = []
     for part in parts:
         if part:
@@ -102,10 +102,10 @@ def join(parts: Iterable[Line], separator: Span) -> Line:
 
 
 def wrap(text: str, room: int, *, first: int | None = None) -> list[str]:
-    """One line of text on as many lines as it needs, broken at blanks where it can be.
+    """Wrap one line of text to `room` columns, at blanks where possible.
 
-    `first` is the room on the first line, where that differs. An indent is kept on the
-    first line only. Room below 1 counts as 1.
+    `first` is the room on the first line, if different. Only the first line keeps an indent.
+    Room below 1 counts as 1.
     """
     room = max(1, room)
     here = room if first is None else max(1, first)
@@ -117,8 +117,8 @@ def wrap(text: str, room: int, *, first: int | None = None) -> list[str]:
 
 
 def _wrap_ascii(text: str, room: int, here: int) -> list[str]:
-    """As `_wrap_words`, for text in which a character is a column: found by slices, which is
-    several times as fast. The text begins with a word.
+    """Wrap as `_wrap_words` does, but by slices, several times faster. Each character must be
+    one column wide, and the text must begin with a word.
     """
     lines: list[str] = []
     at, end = 0, len(text)
@@ -137,15 +137,14 @@ def _wrap_ascii(text: str, room: int, here: int) -> list[str]:
     return lines
 
 
-# Chinese breaks between any two letters, but no line begins with what closes or ends with what
-# opens.
+# Chinese breaks between any two characters, except before a closing and after an opening mark.
 _CHINESE = "\u3000-\u30ff\u3400-\u9fff\uff00-\uffef"
 _CLOSING, _OPENING = "，。：；！？、）】》”…", "（【《“"
 _UNIT = re.compile(f"[{_OPENING}]*(?:[^{_CHINESE}]+|[{_CHINESE}])[{_CLOSING}]*")
 
 
 def _units(word: str) -> list[str]:
-    """The pieces of a word between which a line may end."""
+    """Return the pieces of a word between which a line may break."""
     return [word] if word.isascii() else _UNIT.findall(word)
 
 
@@ -173,7 +172,7 @@ def _wrap_words(text: str, room: int, here: int) -> list[str]:
 
 
 def hang(text: str, room: int, lead: Line, role: str) -> list[Line]:
-    """`text` wrapped after `lead`, later lines indented by at most `INDENT` columns."""
+    """Wrap `text` after `lead`; later lines are indented by at most `INDENT` columns."""
     taken = width(lead) if lead else 0
     if cells(text) + taken <= room:
         return [(*lead, (text, role)) if text else lead]

@@ -24,7 +24,7 @@ _FULL_RAIL = 100
 
 
 def header(state: RunState, now: float, room: int) -> Line:
-    """One row: task, round, best ratio, mode, verdicts, tokens and time."""
+    """Return one row: task, round, best ratio, mode, verdicts, tokens and time."""
     task = state.task
     where = f"{task.target.backend} {one_line(task.target.arch)}".strip()
     rounds = f"{_round(state)}/{task.policy.max_rounds}"
@@ -46,7 +46,7 @@ def header(state: RunState, now: float, room: int) -> Line:
         (f" {tr('of {limit}', limit=formatting.hours(limit))}" if limit else "", "muted"),
     )
     brand = line(("akg-tui", "brand")) if room >= _FULL_RAIL else ()
-    # Leave out the least needed parts until the row holds.
+    # Leave out the least important parts until the row fits.
     for least in (9, 5, 4, 3, 2, 1):
         left = join([brand, *(part for rank, part in parts if rank < least)], _SEPARATOR)
         if width(left) + width(right) + 3 <= room:
@@ -55,7 +55,7 @@ def header(state: RunState, now: float, room: int) -> Line:
 
 
 def _mode(state: RunState) -> Line:
-    """The mode, the gates that were set or taken beside it, and how many rules answer."""
+    """Return the mode, the gates that differ from it, and the number of rules in force."""
     usual = MODE_GATES[state.mode]
     beside = [f"+{gate}" for gate in state.gates if gate not in usual]
     beside += [f"-{gate}" for gate in usual if gate not in state.gates]
@@ -85,7 +85,7 @@ def _best(state: RunState) -> Line:
 
 
 def verified_only(state: RunState) -> bool:
-    """Whether the kernel is verified and not timed, because an interpreter replaced the device."""
+    """Return whether the kernel was verified but not timed, as an interpreter ran it."""
     return state.baseline is not None and not state.baseline.timed
 
 
@@ -103,7 +103,7 @@ def _tokens(state: RunState) -> Line:
 
 
 def phase_row(state: RunState, now: float, room: int) -> Line:
-    """One row: the phases, the current one highlighted, with the time spent in it."""
+    """Return one row: the phases, the current one highlighted, with the time spent in it."""
     full = room >= _FULL_RAIL
     passed = _passed(state)
     road = (*_ROAD, Phase.DIAGNOSE, Phase.DONE)
@@ -142,7 +142,7 @@ def _passed(state: RunState) -> frozenset[Phase]:
 
 
 def upcoming(state: RunState, now: float) -> Phase | None:
-    """The phase that comes next as far as can be told now; None when the run is over."""
+    """Return the expected next phase; None when the run is over."""
     if state.finished or state.phase is Phase.DONE:
         return None
     if ready := due(state, now):
@@ -165,9 +165,9 @@ def status(
     *,
     past: bool = False,
 ) -> Line:
-    """One row: the current activity, or what the run waits for and the key to go on.
+    """Return one row: the current activity, or what the run waits for and the key to go on.
 
-    With `past`, no key is named: nothing of the past can be answered.
+    With `past`, the row names no key: a past event cannot be answered.
     """
     if state.finished:
         role = "verdict.keep" if state.ok else "verdict.fail"
@@ -210,7 +210,7 @@ def _held(state: RunState, hold: Hold) -> Line:
 
 
 def _asked(state: RunState) -> str:
-    """What waits for the user, and the key for it."""
+    """Return the request that waits for the user, with its keys."""
     if state.question is not None:
         asked = searched(one_line(state.question.text))
         return tr("the agent asks, its card says how to answer: {text}", text=asked)
@@ -256,7 +256,7 @@ def _progress(progress: Progress, doing: str) -> Line:
 
 
 def sparkline(state: RunState, room: int) -> Line:
-    """The chart in one row: the ratio of the best over time, and the last attempt."""
+    """Return the chart as one row: the ratio of the best over time, and the last attempt."""
     attempts = [a for a in state.attempts if a.number]
     if not attempts:
         return fit(line((no_attempt(state), "muted")), room)
@@ -287,7 +287,7 @@ def no_attempt(state: RunState) -> str:
 
 
 def keys_line(pairs: list[tuple[str, str]], room: int, more: str) -> Line:
-    """Keys and what they do, as many as fit; the rest is counted, never cut in silence."""
+    """Return keys with their labels, as many as fit; the row counts the keys left out."""
     spans: list[Span] = []
     left = room
     for number, (key, label) in enumerate(pairs):

@@ -1,7 +1,7 @@
 """The log of one subagent: its records among those of the run, as entries without its name.
 
-The journal holds a cut version of long tool output; where the subagent's transcript on disk was
-read, an unfolded call shows the whole text from there. Does no I/O itself.
+The journal cuts long tool output; where the subagent's transcript on disk was read, an unfolded
+call shows the whole text of the transcript. Does no I/O itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_PROMPT_LINES = 400
 ARGUMENT_CHARS, CALL_CHARS = 40, 100
 JOURNALED_OUTPUT = 2_000  # characters of an answer that the journal holds
 
-# Events of a visit to a phase; a subagent that is a visit has them too.
+# Events of a visit to a phase, shown in the log of a subagent that is a visit.
 _OF_A_VISIT = (
     ev.DiagnosisReported,
     ev.VisitFailed,
@@ -67,7 +67,7 @@ class SubagentRecords:
         self._of: tuple[str, int] | None = None
 
     def read(self, records: Sequence[ev.Record], agent: Agent | None) -> Sequence[ev.Record]:
-        """Its records among `records`.
+        """Return the subagent's records among `records`.
 
         Reads at most `MOST` new records, so that a call never blocks the screen.
         """
@@ -87,7 +87,7 @@ class SubagentRecords:
 
 
 class _OwnRecords(OnDemand[ev.Record]):
-    """The records at `count` places, as the subagent's own."""
+    """The records at the first `count` places, without the subagent's name."""
 
     def __init__(
         self, records: Sequence[ev.Record], places: Sequence[int], count: int, agent: Agent
@@ -106,19 +106,19 @@ class _OwnRecords(OnDemand[ev.Record]):
 
 
 def _own(record: ev.Record, agent: Agent) -> ev.Record | None:
-    """The record as the subagent's own; None where it is another's."""
+    """Return the record without the subagent's name; None if another agent made it."""
     event = record.event
     if isinstance(event, ev.ModelReplied | ev.ToolCalled | ev.ToolAnswered):
         if event.source != agent.ident:
             return None
         return replace(record, event=replace(event, source="")) if agent.ident else record
-    if (subagent := getattr(event, "subagent", None)) is not None:  # an event of its life
+    if (subagent := getattr(event, "subagent", None)) is not None:  # start, message, stop, end
         return record if agent.ident and subagent == agent.ident else None
     return record if agent.visit and isinstance(event, _OF_A_VISIT) else None
 
 
 class SubagentLog(AgentLog):
-    """The log of one subagent. `known` gives its transcript on disk, once that was read."""
+    """The log of one subagent. `known` returns its transcript on disk, or None if not read yet."""
 
     output_lines = 5_000
 
@@ -135,7 +135,7 @@ class SubagentLog(AgentLog):
 
     @property
     def unfolded(self) -> bool:
-        """Whether any entry is told in full."""
+        """Whether any entry is unfolded."""
         return any(entry.unfolded for entry in self._entries)
 
     def _entry(self, event: ev.AnyEvent) -> Entry | None:
@@ -192,13 +192,13 @@ def _asked_lead() -> Line:
 
 
 def _you(text: str) -> Paragraphs:
-    """An action of the user, with the lead of the log."""
+    """Return an action of the user, with the lead of the log."""
     ((lead, _, role),) = tell(ev.HintGiven(text=text))
     return [(lead, text, role)]
 
 
 def title_of(agent: Agent | None, key: str, now: float, room: int) -> Line:
-    """Name, state and cost of a subagent; the cost is cut first."""
+    """Return name, state and cost of a subagent; the cost is shortened first."""
     if agent is None:
         return line((one_line(key), "strong"))
     head = head_of(agent)

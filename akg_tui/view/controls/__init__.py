@@ -1,1 +1,1 @@
-"""What a person can do and choose, without Textual: commands, keys, approvals, layout."""
+"""The controls of the workbench, without Textual: commands, keys, approvals, layout."""

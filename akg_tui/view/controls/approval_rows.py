@@ -1,6 +1,6 @@
 """The rows of the approval card, and of the dialog of gates and approval rules.
 
-Pure: a card or a state in, lines out.
+Pure: builds lines from a card or a state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_TITLE_ROWS, MOST_CHOICE_ROWS = 3, 4
 
 @dataclass(frozen=True)
 class Card:
-    """What the card shows. `place` is the ask's place in a queue of `many`, from 1."""
+    """The content of the card. `place` is the request's place in a queue of `many`, from 1."""
 
     ask: Request | None
     armed: bool
@@ -34,7 +34,7 @@ class Card:
 
 
 def _offered(ask: Request) -> list[tuple[str, str]]:
-    """The commands that do something now, each with its word, the answers first."""
+    """Return the commands that apply now, each with its word, the answers first."""
     pairs = [(f"ask.{answer.does}", answer.word) for answer in ask.answers]
     if ask.choices:
         pairs.append(("ask.choice", tr("next choice")))
@@ -46,13 +46,13 @@ def _offered(ask: Request) -> list[tuple[str, str]]:
 
 
 def offers(ask: Request) -> list[tuple[str, str]]:
-    """The keys that do something now, the answers first."""
+    """Return the keys that apply now, each with its word, the answers first."""
     return [(way_to(command), word) for command, word in _offered(ask)]
 
 
 def chord_way(ask: Request) -> str:
-    """The way to the same answers by keys one after the other, for a terminal without alt:
-    ``^g, then y n a``; "" where the keymap has no chord for them all.
+    """Return the chords of the answers, for a terminal without alt: ``^g, then y n a``; "" unless
+    all commands have chords that begin with one key.
     """
     ways = [chord_of(command) for command, _ in _offered(ask)]
     begin = {way.partition(" ")[0] for way in ways}
@@ -63,7 +63,7 @@ def chord_way(ask: Request) -> str:
 
 
 def card_rows(view: Card, width: int, height: int) -> Sequence[Line]:
-    """What the card says in a room; with fewer than three rows, all in one."""
+    """Return the rows of the card; with a `height` below three, one row with all."""
     ask = view.ask
     if ask is None:
         return ()
@@ -88,7 +88,7 @@ def _title(ask: Request, width: int) -> list[Line]:
 
 
 def _always(ask: Request, width: int) -> list[Line]:
-    """What an "always" approves, never cut: a rule covers no more than what stands here."""
+    """Return what "always" approves, never cut: the rule covers only what this text states."""
     if not ask.always:
         return []
     lead = line((f"{tr('always')}: ", "text"))
@@ -97,8 +97,8 @@ def _always(ask: Request, width: int) -> list[Line]:
 
 
 def _key_rows(armed: bool, keys: Sequence[tuple[str, str]], chords: str, width: int) -> list[Line]:
-    """The keys on as few rows as hold them; where there is room, what else does the same, and
-    what typing does.
+    """Return the keys on as few rows as possible; where there is room, the chords of the
+    answers, and a note that typing never answers.
     """
     never = tr("typing never answers this")
     rows: list[Line] = []
@@ -109,7 +109,7 @@ def _key_rows(armed: bool, keys: Sequence[tuple[str, str]], chords: str, width: 
             here += 1
         rows.append(_keys(True, left[:here], "   "))
         left = left[here:]
-    if not armed:  # in as many rows, so that nothing moves when the keys begin to count
+    if not armed:  # equally many rows, so that no row moves when the keys are armed
         rows = [_keys(False, (), ""), *(BLANK for _ in rows[1:])]
     last = rows.pop() if rows else BLANK
     both = f"{chords}   {never}" if chords else never
@@ -120,7 +120,7 @@ def _key_rows(armed: bool, keys: Sequence[tuple[str, str]], chords: str, width: 
 
 
 def _choices(view: Card, width: int) -> list[Line]:
-    """The choices around the marked one, as many as there is room for."""
+    """Return the choices around the marked one, at most `MOST_CHOICE_ROWS`."""
     ask = view.ask
     if ask is None or not ask.choices:
         return []
@@ -139,7 +139,7 @@ def _one_row(ask: Request, view: Card, width: int) -> Line:
     keys = _keys(view.armed, offers(ask)[:2], " ")
     title = line((f"{ask.title} ", "ask"))
     if columns(title) + columns(keys) > width:
-        # The keys matter more than the number.
+        # The keys are more important than the number of the attempt.
         title = line((f"{ask.answers[0].word.upper() if ask.answers else tr('ASKED')}? ", "ask"))
         return fit((*title, *keys), width)
     return spread((*title, (ask.effects[0], "text")), keys, width)
@@ -158,11 +158,11 @@ ABOUT: dict[Gate, str] = {
     Gate.ASK: marked("the agent's questions come to you, not to their default"),
     Gate.SCRIPT: marked("a script of the agent waits before it runs"),
 }
-MOST_RULES = 4  # in sight at once
+MOST_RULES = 4  # rules shown at once
 
 
 def gate_rows(state: RunState) -> tuple[Line, ...]:
-    """A row for each gate, with its key."""
+    """Return a row for each gate, with its key, and a row about the mode key."""
     rows: list[Line] = []
     on, off = tr_in("gate", "on"), tr_in("gate", "off")
     wide = max(cells(on), cells(off))
@@ -179,7 +179,7 @@ def gate_rows(state: RunState) -> tuple[Line, ...]:
 
 
 def rule_rows(state: RunState, at_row: int, room: int) -> tuple[Line, ...]:
-    """The rules in force around the marked one, and how each was come by; none is no row."""
+    """Return the rules in force around the marked one, each with its request and use count."""
     rules = state.rules_in_force
     ended = len(state.rules) - len(rules)
     rows: list[Line] = []

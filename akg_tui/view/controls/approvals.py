@@ -1,6 +1,6 @@
-"""Requests that wait for the user: gates and questions, with what each answer does.
+"""Requests that wait for the user: gates and questions, with the effect of each answer.
 
-Pure: state in, requests out.
+Pure: builds requests from a state.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ MAX_SHOWN = 400
 
 @dataclass(frozen=True)
 class Answer:
-    """One way to answer: by which command's key, its word, and what is sent.
+    """One possible answer: its word, and the command that is sent.
 
-    `does` is what the command's id says after ``ask.``; `told` says what came of it.
+    `does` is the id, after ``ask.``, of the command that gives the answer; `told` is the text
+    shown afterwards.
     """
 
     does: str
@@ -38,12 +39,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Request:
-    """One open question. `ident` never comes again, so an answer can't hit the next one.
+    """One open gate or question. `ident` is unique: an answer cannot reach a later request.
 
-    `effects` is what each answer does, exactly; `gate` its number, 0 for a question,
-    `risk` what saying yes risks.
-    `choices` are as they are sent; `first` is the one that is marked at first. `always` is what
-    a rule made of the answer would approve from here on; "" where none can be made.
+    `effects` states exactly what each answer does; `gate` is the number of the gate, 0 for a
+    question; `risk` is the risk of a yes. `choices` are sent unchanged; `first` is the index of
+    the choice marked at first. `always` states what a rule made of the answer would approve
+    later; "" where no rule can be made.
     """
 
     ident: str
@@ -68,15 +69,15 @@ class Request:
 def requests(
     state: RunState, since: Callable[[str], float], now: float, changed: tuple[int, int] | None
 ) -> tuple[Request, ...]:
-    """Everything that waits for the person now, in the order in which it was asked.
+    """Return the requests that wait for the person now, in the order of their opening.
 
     Parameters
     ----------
     since : callable
-        When the ask with this ident was opened, in seconds since the epoch.
+        Returns when the request with an ident was opened, in seconds since the epoch.
     changed : tuple of int, or None
-        Lines added and removed by the candidate against the best kernel; None where one of
-        the two cannot be read.
+        Lines added and removed by the candidate against the best kernel; None where either
+        kernel cannot be read.
     """
     if state.finished:
         return ()
@@ -100,7 +101,7 @@ def _gate(
     now: float,
     changed: tuple[int, int] | None,
 ) -> Request:
-    """The request of the open gate: what all gates have in common, and what each says of itself."""
+    """Return the request of the open gate: the parts common to all gates, and those of its kind."""
     make = {"plan": _plan, "edit": _edit, "script": _script}.get(gate.kind, _keep)
     always = "" if rule_fault(state, gate) else scope(scope_of(state, gate))
     ask = partial(Request, ident=f"gate {gate.gate}", kind=gate.kind, gate=gate.gate, since=since,
@@ -109,7 +110,7 @@ def _gate(
     return make(state, gate, ask, lambda still: f"{cost}{_waits(now - since, still)}")
 
 
-Cost = Callable[[str], str]  # what waiting costs, from what stands still meanwhile
+Cost = Callable[[str], str]  # returns the cost of waiting, given what is halted
 
 
 def _lines(changed: tuple[int, int] | None) -> str:
@@ -231,7 +232,7 @@ def _question(state: RunState, question: Question, since: float, now: float) -> 
     answers: tuple[Answer, ...] = ()
     told = tr("the agent goes on with your answer")
     default = question.default
-    # Of choices the marked one is sent, known to the card alone.
+    # With choices, the card sends the marked choice instead.
     taken = default or question.choices[0] if question.choices else default
     if taken is not None:
         word = tr("answer with this")
@@ -255,7 +256,7 @@ def _question(state: RunState, question: Question, since: float, now: float) -> 
 
 
 def _unanswered(question: Question, now: float) -> str:
-    """What happens without an answer."""
+    """Return what happens without an answer."""
     default = None if question.default is None else one_line(question.default, 60)
     if question.until is None:
         if not default:
@@ -268,5 +269,5 @@ def _unanswered(question: Question, now: float) -> str:
 
 
 def scope(covered: ev.Scope) -> str:
-    """What a rule of this scope approves, in a sentence."""
+    """Return what a rule of this scope approves, in a sentence."""
     return retold(in_words(covered))

@@ -1,6 +1,6 @@
-"""What is typed on the `:` line: the command it means, its argument, and limits of a run.
+"""The parser of the `:` line: the command, its argument, and limits of a run.
 
-Pure: text in, a command or a policy out, or what is wrong in it and what it may become.
+Pure: returns a command or a policy for a text, or the fault of the text and its completions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Reading:
-    """What a line means so far. `offers` are whole lines that it may become."""
+    """The parsed `:` line. `offers` are whole lines that complete it, each with its help."""
 
     command: Command | None
     argument: str
@@ -31,7 +31,7 @@ class Reading:
 def read(
     text: str, commands: Sequence[Command], choices: Callable[[Argument], Sequence[str]]
 ) -> Reading:
-    """What `text` calls for among `commands`."""
+    """Parse `text` as a call of one of `commands`."""
     name, _, rest = text.strip().partition(" ")
     rest = rest.strip()
     typing_name = " " not in text.lstrip()
@@ -61,7 +61,7 @@ def _names(command: Command) -> tuple[str, ...]:
 
 
 def _completed(command: Command, rest: str, choices: Callable[[Argument], Sequence[str]]) -> str:
-    """An argument that can only become one word is that word."""
+    """Return the only choice that begins with `rest`; `rest` if there is not exactly one."""
     if command.argument is None or command.argument.free or not rest:
         return rest
     words = [word for word in choices(command.argument) if word.startswith(rest)]
@@ -88,12 +88,12 @@ _FIELDS = {"experiments": "max_experiments", "tokens": "max_tokens", "cost": "ma
 
 
 class BadLimit(ValueError):
-    """A limit that cannot be read; the message says so to a person."""
+    """A limit that cannot be parsed; the message is shown to a person."""
 
 
 def limited(policy: Policy, text: str) -> Policy:
-    """`policy` with the limits that `text` states, names as of the options of ``tune``: hours of
-    work, cost in US dollars. Raises `BadLimit`.
+    """Return `policy` with the limits in `text`, named as the options of ``tune``: hours of work,
+    cost in US dollars. Raises `BadLimit`.
     """
     from msgspec.structs import replace
 

@@ -1,9 +1,9 @@
-"""The one registry of what a person can do: keys, footer, palette, ``:`` line, help and the
-page of keys come from it.
+"""The only registry of commands, from which keys, footer, palette, ``:`` line, help and the
+page of keys are made.
 
 Pure data. An action's name is a Textual action of the screen that the command belongs to,
-or of the app where it begins with ``app.``. Which keys a command has now is told by the
-keymap in use (`keymap.py`); the keys here are those of the default one.
+or of the app where it begins with ``app.``. The keymap in use (`keymap.py`) gives a command
+its keys; the keys here are those of the default keymap.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ THEMES, KEYMAPS, LANGUAGES = "$themes", "$keymaps", "$languages"
 
 @dataclass(frozen=True)
 class Argument:
-    """What a command takes on the ``:`` line, given to its action as its last parameter.
+    """The argument of a command on the ``:`` line, passed to its action as the last parameter.
 
-    `choices` are words, or one of `THEMES`, `KEYMAPS`, `LANGUAGES` for those that there are
-    now. A `free` argument is any text; without one the command asks for it.
+    `choices` are words, or one of `THEMES`, `KEYMAPS`, `LANGUAGES` for the names available at
+    run time. A `free` argument is any text; a command called without it asks for it.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Command:
-    """Something to do. The footer offers it where it is `footed`."""
+    """A command of the workbench. The footer shows a `footed` command."""
 
     id: str
     keys: tuple[str, ...]
@@ -52,17 +52,17 @@ class Command:
 
     @property
     def name(self) -> str:
-        """How it is called on the ``:`` line: its label, blanks as hyphens."""
+        """The name of the command on the ``:`` line: its label with hyphens for blanks."""
         return self.label.replace(" ", "-")
 
     @property
     def keys_now(self) -> tuple[str, ...]:
-        """The keys that the keymap of now gives it."""
+        """The keys of the command in the keymap in use."""
         return keymap.keys_of(self.id, self.keys)
 
     @property
     def shown_key(self) -> str:
-        """Its keys as help writes them; empty where it has none."""
+        """The keys of the command as help writes them; empty where it has none."""
         return f" {tr('or')} ".join(keymap.shown(key) for key in self.keys_now)
 
 
@@ -311,24 +311,24 @@ _BY_ID = {command.id: command for command in COMMANDS}
 
 
 def at(where: Where) -> tuple[Command, ...]:
-    """The commands of one place, those that are everywhere included."""
+    """Return the commands of one place, including those available everywhere."""
     return tuple(c for c in COMMANDS if c.where in (where, "everywhere"))
 
 
 def within(where: Where) -> tuple[Command, ...]:
-    """The commands of a place within a place: by name they are had in all of it, their keys
-    count where the focus is in them.
+    """Return the commands of the places inside a place: callable by name in all of it, by key
+    only while the focus is in the inner place.
     """
     return tuple(c for c in COMMANDS if where == "deck" and c.where == "agents")
 
 
 def _clash(one: Command, other: Command) -> bool:
-    """Whether two commands cannot have one key.
+    """Return whether two commands cannot share a key.
 
-    The past is a place within the deck, and so are its agents: with the focus there, their
-    keys go before the deck's, and with the focus elsewhere they are not there. Those of the
-    past go before the ones that are everywhere too. A key that answers the card has no other
-    meaning in the review: the review may close just before the key is pressed.
+    The past and the agents are places within the deck: with the focus there, their keys
+    override those of the deck; with the focus elsewhere, their keys are inactive. Keys of the
+    past also override those available everywhere. A key that answers the card has no other
+    meaning in the review, because the review may close just before the key is pressed.
     """
     places = one.where, other.where
     answers = ASKED in (one.group, other.group) and "review" in places
@@ -336,41 +336,39 @@ def _clash(one: Command, other: Command) -> bool:
 
 
 def key_of(command_id: str) -> str:
-    """The first key of a command as a person reads it; empty where it has none."""
+    """Return the first key of a command in readable form; empty where it has none."""
     keys = _BY_ID[command_id].keys_now
     return keymap.shown(keys[0]) if keys else ""
 
 
 def chord_of(command_id: str) -> str:
-    """The first chord of a command, keys one after the other, as a person reads it; empty
-    where it has none.
-    """
+    """Return the first chord of several keys of a command in readable form; "" without one."""
     keys = next((key for key in _BY_ID[command_id].keys_now if " " in key), "")
     return keymap.shown(keys) if keys else ""
 
 
 def way_to(command_id: str) -> str:
-    """How a person calls a command now: its first key, or its name on the ``:`` line."""
+    """Return the first key of a command, or without keys its name on the ``:`` line."""
     return key_of(command_id) or f":{_BY_ID[command_id].name}"
 
 
 def named(command_id: str, title: str) -> str:
-    """The title of what a command goes to, behind its key where it has one."""
+    """Return a title with the first key of its command before it, if the command has keys."""
     return f"{key_of(command_id)} {title}".lstrip()
 
 
 def defaults() -> dict[str, tuple[str, ...]]:
-    """The keys of the default keymap."""
+    """Return the keys of the default keymap by command id."""
     return {command.id: command.keys for command in COMMANDS}
 
 
 def clashes() -> list[tuple[Command, Command, str]]:
-    """Pairs of commands that one key would call now, and the chord of the first command.
+    """Return pairs of commands that share a key now, and the chord of the first command.
 
-    A key that begins the other's chord clashes with it too.
+    A key that begins a chord of another command clashes with that command too.
     """
-    # Chords that clash begin with the same key: only those are compared, as this is looked at
-    # before the first frame.
+    # Clashing chords begin with one key: only such chords are compared, as this runs before
+    # the first frame.
     alike: dict[str, list[tuple[int, int, str]]] = {}
     for number, command in enumerate(COMMANDS):
         for place, key in enumerate(command.keys_now):
@@ -386,7 +384,7 @@ def clashes() -> list[tuple[Command, Command, str]]:
 
 
 def groups() -> dict[str, list[Command]]:
-    """All commands by group, in the order in which help shows them."""
+    """Return all commands by group, in the order in which help shows them."""
     grouped: dict[str, list[Command]] = {}
     for command in COMMANDS:
         grouped.setdefault(command.group, []).append(command)
@@ -394,7 +392,7 @@ def groups() -> dict[str, list[Command]]:
 
 
 def footer(where: Where, state: RunState | None) -> list[tuple[str, str]]:
-    """Key and label of what the footer offers now, the most needed first."""
+    """Return key and label of the commands in the footer, the most important first."""
     over = state is not None and bool(state.finished)
     pairs: list[tuple[str, str]] = []
     for command in _footed(where):
@@ -409,7 +407,7 @@ def footer(where: Where, state: RunState | None) -> list[tuple[str, str]]:
 
 
 def _footed(where: Where) -> tuple[Command, ...]:
-    """What the footer may offer. Among the agents their own keys come first."""
+    """Return the commands that the footer may show; with `where` agents, their own come first."""
     if where != "agents":
         return tuple(c for c in at(where) if c.group != SUBAGENTS)
     own = tuple(c for c in COMMANDS if c.group == SUBAGENTS)
@@ -419,5 +417,5 @@ def _footed(where: Where) -> tuple[Command, ...]:
 
 
 def _held(state: RunState) -> bool:
-    """Whether the pause key would let the run go on."""
+    """Return whether the pause key would resume the run."""
     return state.paused or bool(state.api_failure)

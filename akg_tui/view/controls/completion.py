@@ -1,6 +1,6 @@
-"""Completion of paths and `@` references, and what a reference stands for.
+"""Completion of paths and `@` references, and resolution of references.
 
-A reference is resolved when the hint is sent, so that the agent reads the line it points at now.
+A reference is resolved when the hint is sent, so that the agent reads the current line.
 Reads folder listings; writes nothing.
 """
 
@@ -19,25 +19,25 @@ from akg_tui.hashline.tags import TAG_PATTERNS, Tagger
 from akg_tui.view.formatting import count
 from akg_tui.view.language import tr
 
-MOST = 5_000  # entries of a folder that are looked at
+MOST = 5_000  # entries of a folder that are read
 
 
 def paths(base: Path, typed: str, *, ending: str | None = "") -> list[str]:
-    """The paths that begin as `typed` does, written as the person writes them, in order.
+    """Return the paths that begin with `typed`, in the notation of `typed`, sorted.
 
     Parameters
     ----------
     base : Path
-        What a path without a root is in.
+        The folder of a relative path.
     typed : str
-        With ``~`` or ``~name`` for a home, if the person likes.
+        The begun path; ``~`` or ``~name`` stands for a home folder.
     ending : str, optional
-        What the names of files must end with; None: folders only.
+        The end of the names of files; None: folders only.
 
     Notes
     -----
-    A folder ends with a slash. Hidden names come only where a dot was typed, and those that a
-    line could not show never. What cannot be read has nothing in it.
+    A folder ends with a slash. Hidden names are listed only after a typed dot, names with
+    unprintable characters never. A folder that cannot be read counts as empty.
     """
     if typed.startswith("~") and "/" not in typed:
         return [f"{typed}/"] if _home(typed).is_dir() else []
@@ -64,13 +64,13 @@ def paths(base: Path, typed: str, *, ending: str | None = "") -> list[str]:
 def _home(typed: str) -> Path:
     try:
         return Path(typed).expanduser()
-    except RuntimeError:  # nobody of that name
+    except RuntimeError:  # no user of that name
         return Path(typed)
 
 
 def common_start(typed: str, offers: Sequence[str]) -> str:
-    """What was typed, as far as all the offers agree how it goes on."""
-    # By letters, not by parts of a path: half a name is what one wants.
+    """Return the longest common beginning of `offers`; `typed` if there are none."""
+    # By characters, not by parts of a path: part of a name is a useful completion.
     return os.path.commonprefix(offers) if offers else typed  # noqa: RUF071
 
 
@@ -82,21 +82,21 @@ MOST_OFFERED = 20
 
 
 class NoSuchReference(ValueError):
-    """A reference stands for nothing; the message says which, and what is near."""
+    """A reference without a target; the message names it and the nearest valid reference."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that a reference may point into: its name for the agent, and its lines."""
+    """A kernel that references may point into: the name shown to the agent, and the lines."""
 
     name: str
     lines: Sequence[str]
 
 
 def resolved(text: str, state: RunState, kernels: Sequence[Kernel], key: bytes) -> str:
-    """The hint as the agent reads it: what it says, and below it what it refers to.
+    """Return the hint for the agent: its text, and below it the target of each reference.
 
-    Raises `NoSuchReference`. The first of `kernels` that has the line is the one meant.
+    Raises `NoSuchReference`. A line is taken from the first of `kernels` that contains it.
     """
     told = {match[0]: _item(state, match[1]) for match in _ITEM.finditer(text)}
     for match in _LINE.finditer(text):
@@ -134,7 +134,7 @@ def _line(kernels: Sequence[Kernel], key: bytes, number: int, tag: str) -> str:
 
 
 def offers(text: str, state: RunState, kernel: Kernel, key: bytes) -> list[str]:
-    """References that complete the one begun at the end of `text`, the newest items first."""
+    """Return `text` with the reference at its end completed, the newest items first."""
     begun = _BEGUN.search(text)
     if begun is None:
         return []
@@ -151,7 +151,7 @@ def offers(text: str, state: RunState, kernel: Kernel, key: bytes) -> list[str]:
 
 
 def told_of(text: str, state: RunState, kernel: Kernel, key: bytes) -> str:
-    """In a few words what the last reference of `text` stands for, to be shown beside it."""
+    """Return the target of the last reference of `text` in a few words, to show beside it."""
     matches = [*_ITEM.finditer(text), *_LINE.finditer(text)]
     if not matches:
         return ""

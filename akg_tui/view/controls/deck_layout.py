@@ -1,7 +1,7 @@
-"""How the deck is laid out in a terminal of some size: panes, tabs, and popped-out subagents.
+"""The layout of the deck for the size of a terminal: panes, tabs, and popped-out subagents.
 
-Pure: sizes in, places out. Owns the columns of the presets; which panes stand in them is told by
-`panes.py`.
+Pure: computes places from sizes. Owns the columns of the presets; `panes.py` declares the panes
+in each column.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def shape_of(width: int, height: int) -> Shape:
 
 
 class Slot(NamedTuple):
-    """A pane and its rows; 0 rows: what is left, shared with the others that say so."""
+    """A pane and its rows; 0 rows: an equal share of the rows that remain."""
 
     pane: str
     rows: int = 0
 
 
 class Column(NamedTuple):
-    """Panes from the top down. 0 columns: what is left, shared as rows are."""
+    """Panes from top to bottom. 0 columns: an equal share of the columns that remain."""
 
     columns: int
     slots: tuple[Slot, ...]
@@ -52,7 +52,7 @@ class Place(NamedTuple):
     height: int
 
 
-# The columns of each layout in each shape; 0: what is left, shared.
+# The columns of each layout in each shape; 0: an equal share of the rest.
 _WIDTHS: dict[str, dict[Shape, tuple[int, ...]]] = {
     "deck": {Shape.THREE: (34, 0, 36), Shape.FIVE: (44, 0, 0, 50)},
     "kernel": {Shape.THREE: (0, 0), Shape.FIVE: (0, 0, 44)},
@@ -62,7 +62,7 @@ _WIDTHS: dict[str, dict[Shape, tuple[int, ...]]] = {
 
 
 def _columns(preset: str, shape: Shape, widths: Sequence[int]) -> tuple[Column, ...]:
-    """The columns of a layout with the panes that declare a spot in it."""
+    """Return the columns of a layout with the panes that declare a spot in it."""
     found = [
         (spot.column, spot.last, pane.order, Slot(pane.id, spot.rows))
         for pane in panes.PANES
@@ -92,10 +92,10 @@ def place(
     hidden: Collection[str] = (),
     zoomed: bool = False,
 ) -> dict[str, Place]:
-    """Where each pane stands in a body of `size` columns and rows.
+    """Return the place of each pane in a body of `size` columns and rows.
 
-    Together the places cover the body and none covers another. The active pane is always
-    among them, so that the focus never has to leave it.
+    The places cover the body and do not overlap. The active pane always has a place, so that
+    it keeps the focus.
     """
     width, height = size
     if zoomed or shape in (Shape.TINY, Shape.TABS):
@@ -136,11 +136,11 @@ def _without(
 
 
 def _share(wanted: list[int], room: int) -> list[int]:
-    """The room in parts: the fixed ones as wanted where they fit, the rest shared equally."""
+    """Divide the room: fixed parts as wanted where they fit, the rest shared equally."""
     fixed, flexible = sum(wanted), wanted.count(0)
     least = flexible * (room // (2 * len(wanted)))
     if not flexible or fixed > room - least:
-        # Not as wanted: everyone gets a part, those of a fixed size by that size.
+        # The fixed parts do not fit: each part gets room in proportion to its wanted size.
         even = max(1, fixed // max(1, len(wanted) - flexible)) if flexible else 1
         wanted = [w or even for w in wanted]
         total = sum(wanted)
@@ -152,9 +152,9 @@ def _share(wanted: list[int], room: int) -> list[int]:
 
 
 def beside(places: Mapping[str, Place], active: str, side: str) -> str | None:
-    """The pane next to the active one on a side (left, right, up, down); None where none is.
+    """Return the pane next to the active pane on a side (left, right, up, down), or None.
 
-    Of several, the one whose middle is nearest.
+    Of several panes, return the one with the nearest centre.
     """
     here = places[active]
     middle = (here.x + here.width / 2, here.y + here.height / 2)
@@ -165,14 +165,14 @@ def beside(places: Mapping[str, Place], active: str, side: str) -> str | None:
         if name != active and {**across, **down}[side]:
             dx = abs(there.x + there.width / 2 - middle[0])
             dy = abs(there.y + there.height / 2 - middle[1])
-            # A cell is about twice as high as wide; what lies straight ahead comes first.
+            # A cell is about twice as high as wide; distance to the side counts twice.
             ahead, aside = (dx, 2 * dy) if side in across else (2 * dy, dx)
             found.append((ahead + 2 * aside, name))
     return min(found)[1] if found else None
 
 
 def tabs(active: str, room: int, popouts: Mapping[str, str]) -> Line:
-    """All panes on one row, the active one lit; of `popouts`, by pane, what each shows."""
+    """Return the tabs on one row, the active one lit; `popouts` holds their labels by pane."""
     spans: list[Span] = [(" ", "text")]
     for name, label in _labels(active, room, popouts).items():
         role = "phase.live" if name == active else "muted"
@@ -181,7 +181,7 @@ def tabs(active: str, room: int, popouts: Mapping[str, str]) -> Line:
 
 
 def tab_at(column: int, active: str, room: int, popouts: Mapping[str, str]) -> str | None:
-    """The pane whose tab stands at a column of the row; None beside them all."""
+    """Return the pane whose tab is at a column of the row; None outside all tabs."""
     at = 1
     for name, label in _labels(active, room, popouts).items():
         end = at + cells(label) + 2
@@ -192,7 +192,7 @@ def tab_at(column: int, active: str, room: int, popouts: Mapping[str, str]) -> s
 
 
 def _labels(active: str, room: int, popouts: Mapping[str, str]) -> dict[str, str]:
-    """What each pane is called: by its name, or by its key alone where there is no room."""
+    """Return the label of each pane: its name, or only its key where there is no room."""
     whole = {name: named(f"pane.{name}", tr(PANE_NAMES[name])) for name in PANES}
     short = {
         name: label if name == active else key_of(f"pane.{name}") or label
@@ -204,7 +204,7 @@ def _labels(active: str, room: int, popouts: Mapping[str, str]) -> dict[str, str
 
 
 def too_small(columns: int, rows: int) -> Line:
-    """How to get on in a terminal that is too small for the deck."""
+    """Return the advice for a terminal that is too small for the deck."""
     least = f"{LEAST[0]}×{LEAST[1]}"
     keys = " ".join(filter(None, (key_of(f"pane.{name}") for name in PANES)))
     text = tr("{size} is small: one pane, {keys} change it; the deck needs {least}",
@@ -215,7 +215,7 @@ def too_small(columns: int, rows: int) -> Line:
 MOST_TILES = 4
 DRAWER_LEAST = 60
 
-# Whose place the tiles take: what the log tells of a subagent they tell too.
+# The panes whose place tiles take, in order; the log is first, as tiles repeat its text.
 _GIVES_WAY = tuple(pane.id for pane in sorted(panes.PANES, key=lambda pane: pane.yields))
 
 
@@ -227,7 +227,7 @@ class How(StrEnum):
 
 @dataclass
 class Popout:
-    """`back` is what it was before it took the whole body; None where it began so."""
+    """A popped-out subagent. `back` is its form before `FULL`; None where it was opened full."""
 
     pane: str
     agent: str
@@ -242,10 +242,10 @@ def laid(
     popouts: Sequence[Popout],
     active: str,
 ) -> dict[str, Place]:
-    """The places of the panes (`deck_layout.place`) with those of the popouts.
+    """Return the places of the panes (`deck_layout.place`) and of the popouts.
 
-    The drawer comes last and lies over others; tiles and panes cover the body together. One
-    that is full, or in a terminal with room for one pane only, is seen while it is active.
+    The drawer comes last and covers others; tiles and panes cover the body together. A full
+    popout, or any popout in a terminal with room for one pane, is shown only while active.
     """
     width, height = size
     here = next((each for each in popouts if each.pane == active), None)
@@ -263,8 +263,8 @@ def laid(
 
 
 def _tiled(places: Mapping[str, Place], tiles: Sequence[str], active: str) -> dict[str, Place]:
-    """The tiles one below the other in the place of a pane; the active pane shares its place."""
-    if len(places) == 1:  # zoomed: nothing gives way
+    """Stack the tiles in the place of a pane; an active pane shares its place with them."""
+    if len(places) == 1:  # zoomed: no pane yields its place
         return dict(places)
     gone = next(pane for pane in _GIVES_WAY if pane in places)
     x, y, width, height = places[gone]

@@ -23,7 +23,7 @@ _WHERE = {
 
 
 def help_rows(room: int, wanted: str = "") -> list[Line]:
-    """Every command with its keys, by group, then the signs; only what holds `wanted`."""
+    """Return all commands with keys, by group, then the signs; with `wanted`, only matches."""
     rows: list[Line] = []
     members = {
         group: [command for command in listed if _holds(command, wanted)]
@@ -52,7 +52,7 @@ def _typed(command: command_registry.Command) -> str:
 
 
 def _how(command: command_registry.Command) -> str:
-    """Its keys, or what to type where it has none."""
+    """Return the keys of a command, or without keys the text to type."""
     return command.shown_key or _typed(command)
 
 

@@ -1,7 +1,7 @@
-"""Keymaps: TOML files that say which keys call which command, laid over the registry's own.
+"""Keymaps: TOML files that assign keys to commands and override the keys of the registry.
 
-Owns how a key is written and shown, what a file may say, and the keymap in use. A bad
-file or line is told by name and line and costs only itself. Knows no command but by its id.
+Owns the notation of keys, the format of a file, and the keymap in use. A bad file or line is
+reported by name and line; all others count. Refers to commands only by id.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAMED = frozenset(
      "pagedown", "up", "down", "left", "right", *(f"f{n}" for n in range(1, 25)))
 )  # fmt: skip
 _MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "meta", "hyper"})
-# What a terminal sends for these is another key's code.
+# Keys for which a terminal sends the code of another key.
 _SAME_CODE = {
     "ctrl+h": "backspace", "ctrl+i": "tab", "ctrl+j": "enter", "ctrl+m": "enter",
     "ctrl+left_square_bracket": "escape",
@@ -36,14 +36,14 @@ _SHOWN = {"escape": "esc", "pagedown": "pgdn", "pageup": "pgup", "delete": "del"
 
 
 class BadKey(ValueError):
-    """A key that no terminal sends."""
+    """A key that does not exist or that no terminal sends."""
 
 
 @dataclass(frozen=True)
 class Keymap:
-    """Keys by command id. A command that is not in `keys` has those of the registry.
+    """Keys by command id. A command that is not in `keys` has the keys of the registry.
 
-    `lines` says where each stands in its file, for whoever finds a fault later.
+    `lines` holds the line of each command in the file, for faults that are found later.
     """
 
     name: str
@@ -57,23 +57,23 @@ _current = Keymap(DEFAULT)
 
 
 def use(keymap: Keymap) -> None:
-    """Give the commands these keys from now on."""
+    """Set the keymap in use."""
     global _current  # noqa: PLW0603 - one keyboard, one keymap
     _current = keymap
 
 
 def current() -> Keymap:
-    """The keymap in use."""
+    """Return the keymap in use."""
     return _current
 
 
 def keys_of(command: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    """The chords that call a command now."""
+    """Return the chords that call a command now."""
     return _current.keys.get(command, default)
 
 
 def chord(text: str) -> str:
-    """A chord as Textual names its keys, one blank between them. Raises `BadKey`."""
+    """Return a chord with Textual's names of keys, one blank between them. Raises `BadKey`."""
     keys = [_key(word) for word in text.split()]
     if not keys:
         raise BadKey("an empty key")
@@ -112,12 +112,12 @@ def _name_of(character: str) -> str:
 
 @lru_cache(maxsize=1)
 def _symbols() -> dict[str, str]:
-    """The names of the printable symbols of ASCII, and what they stand for."""
+    """Return the printable symbols of ASCII by their names."""
     return {_name_of(c): c for c in map(chr, range(0x21, 0x7F)) if not c.isalnum()}
 
 
 def shown(chord_: str) -> str:
-    """A chord as a person reads it: ``^x ^c``, ``alt+y``, ``?``, ``g g``."""
+    """Return a chord in readable form: ``^x ^c``, ``alt+y``, ``?``, ``g g``."""
     return " ".join(_shown_key(key) for key in chord_.split(" "))
 
 
@@ -132,15 +132,15 @@ def _shown_key(key: str) -> str:
 
 
 def covers(one: str, other: str) -> bool:
-    """Whether two chords cannot both be had: they are alike, or one begins the other."""
+    """Return whether two chords exclude each other: they are equal, or one begins the other."""
     return one == other or one.startswith(f"{other} ") or other.startswith(f"{one} ")
 
 
 def load(path: Path, known: Iterable[str], bases: Iterable[Path]) -> tuple[Keymap, list[str]]:
-    """The keymap in a file, and what is bad in it, each with its line.
+    """Load the keymap of a file; return it with its faults, each with its line.
 
-    `known` are the command ids; `bases` the folders where the keymap that it may be based
-    on is looked for.
+    `known` are the command ids; `bases` are the folders that are searched for the keymap
+    named in ``base``.
     """
     text, raw, faults = read_toml(path)
     if faults:
@@ -170,7 +170,7 @@ def load(path: Path, known: Iterable[str], bases: Iterable[Path]) -> tuple[Keyma
 def read_keys(
     path: Path, text: str, table: Mapping[str, object], known: Iterable[str]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, int], list[str]]:
-    """A table of keys: chords by command, the line of each, and what is bad in it."""
+    """Read a table of keys: return chords by command, lines by command, and faults."""
     ids = set(known)
     keys: dict[str, tuple[str, ...]] = {}
     lines: dict[str, int] = {}
@@ -196,19 +196,19 @@ def read_keys(
 
 
 def find(name: str, folders: Iterable[Path]) -> Path | None:
-    """The file of a keymap; a later folder goes before an earlier one."""
+    """Return the file of a keymap, or None; a later folder overrides an earlier one."""
     found = [path for folder in folders if (path := folder / f"{name}.toml").is_file()]
     return found[-1] if found else None
 
 
 def names(folders: Iterable[Path]) -> list[str]:
-    """All keymaps that there are, the default first."""
+    """Return the names of all keymaps, the default first."""
     found = {path.stem for folder in folders for path in folder.glob("*.toml")} - {DEFAULT}
     return [DEFAULT, *sorted(found)]
 
 
 def as_toml(name: str, about: str, keys: Mapping[str, Iterable[str]]) -> str:
-    """A keymap file that says these keys."""
+    """Return the text of a keymap file with these keys."""
 
     def value(chords: Iterable[str]) -> str:
         listed = [quoted(shown_for_file(each)) for each in chords]
@@ -219,5 +219,5 @@ def as_toml(name: str, about: str, keys: Mapping[str, Iterable[str]]) -> str:
 
 
 def shown_for_file(chord_: str) -> str:
-    """A chord as a file writes it: symbols as themselves."""
+    """Return a chord in the notation of a file: symbols as characters."""
     return re.sub(r"\w+", lambda key: _symbols().get(key[0], key[0]), chord_)

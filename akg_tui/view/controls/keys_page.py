@@ -1,6 +1,6 @@
-"""All commands with their keys, for the terminal, as a page of the documentation, as TOML.
+"""All commands with their keys: as a table for a terminal, as a documentation page, as TOML.
 
-Made from the registry and the keymaps that ship; `docs/keys.md` is what `markdown` gives.
+Made from the registry and the bundled keymaps; `docs/keys.md` is the output of `markdown`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _typed(command: Command) -> str:
 
 
 def table() -> str:
-    """For a terminal: group, keys, the name on the ``:`` line, what it does."""
+    """Return a table for a terminal: group, keys, name on the ``:`` line, help."""
     rows: list[str] = []
     for group, members in groups().items():
         rows += ["", group] if rows else [group]
@@ -49,20 +49,20 @@ def table() -> str:
 
 
 def toml() -> str:
-    """The keymap in use as a whole file."""
+    """Return the keymap in use as a complete file."""
     keys = {command.id: command.keys_now for command in COMMANDS}
     return km.as_toml(km.current().name, km.current().about or "all keys as they are now", keys)
 
 
 def default_toml() -> str:
-    """The file of the default keymap: the registry's own keys, whatever is in use."""
+    """Return the file of the default keymap: the keys of the registry, not those in use."""
     made = "# Made by `akg-tui keys --default`: every command with its default keys.\n"
     about = "the keys that the documentation speaks of"
     return made + km.as_toml(km.DEFAULT, about, defaults())
 
 
 def markdown() -> str:
-    """The page of the documentation: every command, its keys in each keymap that ships."""
+    """Return the documentation page: every command with its keys in each bundled keymap."""
     names = km.names((km.BUNDLED,))
     maps = {name: _keys_in(name) for name in names}
     parts = [_HEAD]

@@ -22,12 +22,12 @@ _WIDTH = 120
 
 
 def title(text: str) -> str:
-    """The codes that make `text` the title of the terminal."""
+    """Return the escape codes that set the title of the terminal to `text`."""
     return f"\x1b]2;{one_line(text, _WIDTH)}\x07"
 
 
 def note(text: str, environment: Mapping[str, str]) -> str:
-    """The codes of a desktop note: OSC 777 where that is the terminal's, else OSC 9."""
+    """Return the codes of a desktop notification: OSC 777 if supported, else OSC 9."""
     body = one_line(text, _WIDTH).replace(";", ",")
     kin = environment.get("TERM", "").startswith(("rxvt", "foot"))
     speaks_777 = kin or environment.get("VTE_VERSION")
@@ -39,7 +39,7 @@ def note(text: str, environment: Mapping[str, str]) -> str:
 
 
 class WaitNotifier:
-    """Notifies once for each new request; restores the title once the terminal is focused."""
+    """A notifier that reports each new request once, and restores the title on focus."""
 
     def __init__(self, write: Callable[[str], None], environment: Mapping[str, str]) -> None:
         self._write = write
@@ -67,7 +67,7 @@ class WaitNotifier:
         self._write(BELL)
 
     def rest(self) -> None:
-        """Give the title back, if it was taken."""
+        """Restore the title of the terminal, if it was changed."""
         if self._titled:
             self._write(_POP_TITLE)
             self._titled = False

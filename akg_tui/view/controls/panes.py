@@ -15,7 +15,7 @@ from akg_tui.view.language import marked
 
 
 class Shape(StrEnum):
-    """From the smallest: one bare pane, one pane with tabs, three columns, five panes."""
+    """Deck shapes, smallest first: one bare pane, one pane with tabs, three columns, five panes."""
 
     TINY = "tiny"
     TABS = "tabs"
@@ -27,9 +27,9 @@ THREE, FIVE = Shape.THREE, Shape.FIVE
 
 
 class Spot(NamedTuple):
-    """Where a pane stands in a layout: its column from the left, and its rows there.
+    """The place of a pane in a layout: its column, from 0 at the left, and its rows.
 
-    0 rows: what is left, shared with the others that say so. `last`: below the others.
+    0 rows: an equal share of the rows that remain. `last`: below the others.
     """
 
     preset: str
@@ -46,15 +46,15 @@ class PaneDeclaration:
     Parameters
     ----------
     id, key, title, help : str
-        The id of its widget, and what the command to it is called; `pane.ID` is its id.
+        The id of its widget, and key, title and help of the command to it, with id `pane.ID`.
     widget : str
         ``MODULE:CLASS`` below `akg_tui.tui.panes`.
     order : int
-        Its place when tab goes through the panes of a layout.
+        Its rank in the order of the tab key, and from the top of a column of a layout.
     yields : int
-        Its rank in giving its place to tiles; 1 yields before all others.
+        Its rank in the order in which panes yield their place to tiles; 1 yields first.
     kin : tuple of str
-        The panes whose place it takes, where it is active and its layout has none for it.
+        The panes whose place it takes when it is active and has no place in the layout.
     spots : tuple of Spot
         The layouts that show it.
     """

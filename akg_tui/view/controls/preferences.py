@@ -1,7 +1,7 @@
 """The user's preferences: theme, keymap, language, glyphs, motion, layout, order of the runs.
 
 Each is taken from the options, else the environment, else ``config.toml``. A faulty value is
-reported with file and line and ignored; the others count. Reads files and writes none.
+reported with file and line and ignored; all other values count. Reads files and writes none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VARIABLES = {name: f"AKG_TUI_{name.upper()}" for name in NAMES}
 
 
 def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of the user's settings: ``config.toml``, ``themes/``, ``keymaps/``."""
+    """Return the folder of the user's settings: ``config.toml``, ``themes/``, ``keymaps/``."""
     base = environment.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(base) / "akg_tui"
 
@@ -35,9 +35,9 @@ def config_folder(environment: Mapping[str, str] = os.environ) -> Path:
 class Preferences:
     """The preferences; an empty value leaves the choice to the workbench.
 
-    `layout` is the deck's, `sort` the order of the list of runs. `keys` is the table ``[keys]``
-    of ``config.toml``, as it stands there; `options` what was asked for on the command line,
-    which goes before whatever the file says later.
+    `layout` is the layout of the deck, `sort` the order of the list of runs. `keys` is the
+    unparsed table ``[keys]`` of ``config.toml``; `options` are those of the command line, which
+    override the file, also after later changes of the file.
     """
 
     theme: str = ""
@@ -83,7 +83,7 @@ def preferences(
     if environment.get("TEXTUAL_ANIMATIONS") == "none":
         chosen.setdefault("motion", "reduced")
     if not (utf8_terminal(environment) if utf8 is None else utf8):
-        # What a terminal cannot show must not be sent to it, whatever is preferred.
+        # Text that a terminal cannot show must not be sent to it, whatever the preferences.
         chosen.update(glyphs="ascii", lang="en")
     chosen.setdefault("lang", language_of(environment))
     keys = raw.get("keys", {})
@@ -127,13 +127,13 @@ def _refused(name: str, value: str) -> str:
 
 
 def utf8_terminal(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the locale says that text goes out as UTF-8."""
+    """Return whether the locale sets UTF-8 as the encoding of output."""
     for name in ("LC_ALL", "LC_CTYPE", "LANG"):
         if value := environment.get(name):
             _, _, encoding = value.partition(".")
             if encoding:
                 return encoding.split("@")[0].lower().replace("-", "") == "utf8"
-            # ``C`` and ``POSIX`` promise ASCII, yet containers set them on UTF-8 terminals:
-            # Python's own reading of them (PEP 538, 540) is followed.
+            # ``C`` and ``POSIX`` mean ASCII, but containers set them on UTF-8 terminals: the
+            # code below follows Python's interpretation (PEP 538, 540).
             break
     return locale.getpreferredencoding(do_setlocale=False).lower().replace("-", "") == "utf8"

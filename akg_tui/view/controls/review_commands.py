@@ -22,14 +22,14 @@ MAX_SHOWN_LINES = 12
 def commands_of(
     state: RunState, verdict: Verdict, comment: str, left_out: Sequence[Hunk], rows: Sequence[Row]
 ) -> list[cmd.Command]:
-    """What to send for a verdict on the candidate of the open gate, in this order.
+    """Return the commands to send, in order, for a verdict on the candidate of the open gate.
 
     Parameters
     ----------
     left_out : sequence of Hunk
-        The hunks the person does not want; with some, the verdict is never `keep`.
+        The hunks that the person rejects; if there are any, the verdict must not be `keep`.
     rows : sequence of Row
-        The comparison that the hunks are of.
+        The comparison that contains the hunks.
     """
     gate = state.gate
     assert gate is not None
@@ -37,7 +37,7 @@ def commands_of(
         assert not left_out
         kept: list[cmd.Command] = [cmd.AnswerGate(gate.gate, approve=True, comment=comment)]
         return [*kept, cmd.Hint(f"On attempt {gate.attempt}: {comment}")] if comment else kept
-    if gate.kind == "edit":  # the item stays under work, and the comment opens its next visit
+    if gate.kind == "edit":  # the item stays active, and the comment opens its next visit
         wish = " ".join(filter(None, (comment, wanted(left_out, rows))))
         return [cmd.AnswerGate(gate.gate, approve=False, comment=wish)]
     sent: list[cmd.Command] = [cmd.AnswerGate(gate.gate, approve=False, comment=comment)]
@@ -58,7 +58,7 @@ def _again(state: RunState, attempt: int, comment: str, left_out: Sequence[Hunk]
 
 
 def wanted(left_out: Sequence[Hunk], rows: Sequence[Row]) -> str:
-    """The hunks that are not wanted, in words and lines for the agent; empty for none."""
+    """Return the rejected hunks as text for the agent; empty for none."""
     if not left_out:
         return ""
     parts = ["Make the same change again without these lines:"]

@@ -1,7 +1,7 @@
-"""Reads and edits the user's TOML files; faults name file and line.
+"""Reading and editing of the user's TOML files; faults name file and line.
 
 An edit changes only the lines of the settings it names; comments and order stay. A file is
-replaced whole, and never when it changed in between.
+replaced as a whole, and never if it changed since it was read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from akg_tui.view.language import retold, tr
 
 
 def read_toml(path: Path) -> tuple[str, dict[str, Any], list[str]]:
-    """The text and the tables of a file; both empty, with one fault, where it can't be read."""
+    """Return text, tables and faults of a file; only one fault if it cannot be read."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -27,7 +27,7 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any], list[str]]:
 
 
 def parsed(path: Path, data: bytes) -> tuple[str, dict[str, Any], list[str]]:
-    """The same of a file's bytes that were read already; `path` is for the fault."""
+    """Parse the bytes of a file as `read_toml` does; the fault names `path`."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -47,7 +47,7 @@ def _with_line_first(message: str, text: str) -> str:
 
 
 def lines_of(text: str) -> dict[str, int]:
-    """The line, from 1, of each key or table by its own name, the first where there are several."""
+    """Return the first line, from 1, of each key or table by its own name."""
     from akg_tui.store.task_toml import field_lines
 
     lines: dict[str, int] = {}
@@ -57,7 +57,7 @@ def lines_of(text: str) -> dict[str, int]:
 
 
 def line_of(text: str, key: str, table: str = "") -> int:
-    """The line, from 1, of `key` in `table`, or without one in any; 1 if unknown."""
+    """Return the line, from 1, of `key` in `table`, or without `table` in any; 1 if unknown."""
     from akg_tui.store.task_toml import field_lines
 
     return field_lines(text).get((table, key), 1) if table else lines_of(text).get(key, 1)
@@ -69,18 +69,18 @@ _NOTHING = re.compile(r"\s*(?:#.*)?$")
 
 
 class NotWritten(Exception):
-    """The file is as it was; the message says why, with file and line."""
+    """An edit was not made and the file is unchanged; the message gives file and reason."""
 
 
 def write_settings(path: Path, settings: Mapping[str, str]) -> None:
-    """Give the settings, which stand before all tables, these values; all of them or none.
+    """Set the values of settings, which stand before all tables; all of them or none.
 
-    A link is followed, the file's mode stays, and a file that is not there is made.
+    A link is followed, the file's mode is kept, and a missing file is created.
 
     Raises
     ------
     NotWritten
-        If the file cannot be read as TOML, or changed, or written.
+        If the file is not valid TOML, cannot be edited or written, or changed meanwhile.
     """
     from akg_tui.hashline.file_swap import FileChanged, swap_file
     from akg_tui.store.filesystem import replace_file
@@ -112,7 +112,7 @@ def write_settings(path: Path, settings: Mapping[str, str]) -> None:
 
 
 def _changed(text: str, name: str, value: str) -> str | None:
-    """`text` with `name` set to `value` and nothing else changed; None where that can't be."""
+    """Return `text` with `name` set to `value` and nothing else changed; None if impossible."""
     before = tomllib.loads(text)
     if before.get(name) == value:
         return text
@@ -133,12 +133,12 @@ def _read(text: str) -> dict[str, Any] | None:
 
 
 def quoted(value: str) -> str:
-    """A string as TOML and JSON both write it."""
+    """Return a string in the quoted form that is valid in TOML and in JSON."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _in_place(text: str, name: str, value: str) -> Iterator[str]:
-    """The text with the value of each line that may be the setting's exchanged."""
+    """Yield, for each line that may hold the setting, the text with its value replaced."""
     key = "|".join((re.escape(name), f'"{re.escape(name)}"', f"'{re.escape(name)}'"))
     given = re.compile(rf"(\s*(?:{key})\s*=\s*)(?:{_STRING}|[^\"'#]*?)(\s*(?:#.*)?)", re.DOTALL)
     rows = text.split("\n")
@@ -149,8 +149,8 @@ def _in_place(text: str, name: str, value: str) -> Iterator[str]:
 
 
 def _put_in(text: str, row: str) -> Iterator[str]:
-    """The text with a row more: before each line that may open the first table, at the end, at
-    the beginning. What stands right above a table is that table's.
+    """Yield the text with a row inserted: before each line that may open the first table, at the
+    end, at the beginning. Comments directly above a table stay with the table.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     rows = text.splitlines(keepends=True)

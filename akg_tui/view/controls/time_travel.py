@@ -1,6 +1,6 @@
 """Time travel through a run: the shown event, playback, and the timeline as rows.
 
-No I/O. A step is an event; playback follows the times of the events, with long waits shortened.
+No I/O. A step is one event; playback follows the times of the events, but shortens long waits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from akg_tui.view.run_snapshot import Moment, RunSnapshot
 from akg_tui.view.spans import Line, Span, fit, line, spread
 
 SPEEDS = (1, 4, 16)
-LONGEST_WAIT_S = 2.0  # of the run's time, in a play at 1×
+LONGEST_WAIT_S = 2.0  # the longest wait for an event in playback at 1×
 MOST_AT_ONCE = 2_000  # events that playback passes between two refreshes
 
 
@@ -42,7 +42,7 @@ class PastPosition:
         return len(self.past)
 
     def go(self, seq: int) -> None:
-        """Show event `seq`, or the nearest one there is. Playback stops."""
+        """Show event `seq`, or the nearest existing event, and stop playback."""
         self.speed = 0
         self.cursor = max(1, min(self.last, seq))
 
@@ -53,11 +53,11 @@ class PastPosition:
         self.go((self.cursor or self.last) + events)
 
     def to_round(self, step: int) -> None:
-        """To the end of the next round, or of the one before."""
+        """Show the end of the next round, or with -1 of the previous round."""
         self.go(self.past.next_round(self.cursor or self.last, step))
 
     def play(self, now: float) -> None:
-        """Start playback, from the first event when at the last; or stop it."""
+        """Stop playback, or start it: from the first event if live or at the last event."""
         if self.speed:
             self.speed = 0
             return
@@ -66,7 +66,7 @@ class PastPosition:
         self.speed, self._ticked, self._budget = self._chosen, now, 0.0
 
     def faster(self, step: int) -> int:
-        """Change the speed by `step` places; the new speed."""
+        """Change the speed by `step` places and return the new speed."""
         place = SPEEDS.index(self._chosen) + step
         self._chosen = SPEEDS[max(0, min(len(SPEEDS) - 1, place))]
         if self.speed:
@@ -92,7 +92,7 @@ class PastPosition:
             self.speed = 0
 
     def moment(self, *, waits: bool) -> Moment:
-        """Where it stands. `waits`: the live run asks something meanwhile."""
+        """Return the shown event as a moment. `waits`: whether the live run waits for an answer."""
         assert self.cursor is not None
         records, marks = self.past.records, self.past.marks
         return Moment(
@@ -109,7 +109,7 @@ class PastPosition:
 
 
 def past_snapshot(now: RunSnapshot, travel: PastPosition) -> RunSnapshot:
-    """The snapshot of the run after the event that `travel` shows."""
+    """Return the snapshot of the run after the event that `travel` shows."""
     assert travel.cursor is not None
     state = travel.past.at(travel.cursor)
     records = First(travel.past.records, travel.cursor)
@@ -129,7 +129,7 @@ def past_snapshot(now: RunSnapshot, travel: PastPosition) -> RunSnapshot:
 
 
 def event_kind(record: Record) -> str:
-    """The kind of an event in words: ``eval finished``."""
+    """Return the kind of an event in words: ``eval finished``."""
     name = type(record.event).__name__
     return "".join(f" {c.lower()}" if c.isupper() and n else c for n, c in enumerate(name)).lower()
 
@@ -140,15 +140,15 @@ _MOST = 3
 
 
 class TimelineRows:
-    """Draws moments as three rows; the marks of the rounds are cached between moments."""
+    """The timeline as three rows; the marks of the rounds are cached between moments."""
 
     def __init__(self) -> None:
         self._of: tuple[object, ...] = ()
         self._cells: list[Span] = []  # the marks by column; "" where there is none
-        self._columns: list[int] = []  # of each mark
+        self._columns: list[int] = []  # the column of each mark
 
     def rows(self, moment: Moment, room: int) -> list[Line]:
-        """Three rows: the shown event in words, the rounds by verdict, their numbers."""
+        """Return three rows: the shown event in words, the rounds by verdict, their numbers."""
         of = (id(moment.marks), len(moment.marks), moment.last, room, IDLE, *VERDICT.values())
         if of != self._of:
             self._of = of
@@ -185,12 +185,12 @@ class TimelineRows:
 
 
 def column(seq: int, last: int, room: int) -> int:
-    """The column of an event in a strip of `room` columns."""
+    """Return the column of an event in a strip of `room` columns."""
     return (seq - 1) * (room - 1) // max(1, last - 1)
 
 
 def event_at(x: int, last: int, room: int) -> int:
-    """The event that stands in column `x`, the first one where there are several."""
+    """Return the first event in column `x`."""
     x = max(0, min(room - 1, x))
     return min(last, 1 + -(-x * (last - 1) // max(1, room - 1)))
 
@@ -221,7 +221,7 @@ def _head(moment: Moment, room: int) -> Line:
 
 
 def _marked(moment: Moment, room: int, columns: Sequence[int]) -> list[Span]:
-    """What stands in each column for the rounds that ended there: the best of them."""
+    """Return the sign of each column: the best verdict of the rounds that ended there."""
     cells: list[Span] = [("", "")] * room
     rank = [0] * room
     for mark, x in zip(moment.marks, columns, strict=True):
@@ -236,7 +236,7 @@ def _marked(moment: Moment, room: int, columns: Sequence[int]) -> list[Span]:
 
 
 def _merged(cells: list[Span]) -> Line:
-    """Adjacent cells of one role joined into one span."""
+    """Join adjacent cells of one role into one span."""
     spans: list[Span] = []
     for text, role in cells:
         if spans and spans[-1][1] == role:
