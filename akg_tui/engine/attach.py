@@ -285,7 +285,7 @@ class Attached:
         return None if refused is None else Rejected(one_line(str(refused), 500))
 
     def live(self) -> LiveNow | None:
-        """The newest live view that was received; None when the connection is lost."""
+        """Return the newest live view that was received; None when the connection is lost."""
         if not self._lock.acquire(blocking=False):
             return self._live
         try:
@@ -312,7 +312,7 @@ class Attached:
         return NotAttached(why)
 
     def _next(self) -> dict[str, Any]:
-        """The next message that is no live view. Raises `NotAttached`."""
+        """Return the next message that is no live view. Raises `NotAttached`."""
         while True:
             if told := next(self._messages(), None):
                 return told

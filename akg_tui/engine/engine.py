@@ -105,7 +105,7 @@ class Engine:
         return self._folder.state.run_id.encode()
 
     def kernel(self, blob: str) -> str:
-        """The kernel text behind a blob id."""
+        """Return the kernel text behind a blob id."""
         return self._kernel_text(blob)
 
     def _read_kernel(self, blob: str) -> str:
@@ -148,7 +148,7 @@ class Engine:
             self._visit.cancel()
 
     def plan_change(self, kept: str) -> ev.PlanChange:
-        """The hand edit of PLAN.md kept as `kept`, as a change of the plan as it is now.
+        """Return the hand edit of PLAN.md kept as `kept`, as a change of the plan as it is now.
 
         Raises
         ------
@@ -272,7 +272,7 @@ class Engine:
 
 
 def _waiting(state: RunState, hold: fx.Hold) -> str:
-    """The words for a hold, for the screen."""
+    """Return the words for a hold, for the screen."""
     following = f", then {hold.due}" if hold.due else ""
     if hold.overlay is Overlay.WAIT_USER:
         if state.question is not None:

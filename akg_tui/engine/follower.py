@@ -85,7 +85,7 @@ class Followed:
             return Rejected(str(error))
 
     def kernel(self, blob: str) -> str:
-        """The kernel text behind a blob id; where it is lost, a line that says so."""
+        """Return the kernel text behind a blob id; where it is lost, a line that says so."""
         try:
             return self._kernel_text(blob)
         except StoreError as error:
@@ -131,7 +131,7 @@ class Followed:
             await asyncio.sleep(POLL_S)
 
     async def _activity(self) -> str:
-        """The process at work, in words. Attaches to it, when commands may be sent."""
+        """Return the process at work, in words. Attaches to it, when commands may be sent."""
         if self.state.finished:
             return ""
         pid = self.pid
@@ -165,7 +165,7 @@ def _read_through(path: Path) -> tuple[JournalTail, Past]:
 
 
 def _folded(path: Path, past: Past) -> RunState:
-    """The state after all events. Raises as `Followed`."""
+    """Return the state after all events. Raises as `Followed`."""
     if not len(past):
         return fold_journal(path / JOURNAL, ())
     try:

@@ -19,7 +19,7 @@ KEPT_KERNELS = 64  # texts that a handle holds
 
 
 def unread(records: Sequence[Record], start: int) -> Iterator[Record]:
-    """The records from index `start` to the present end, read `AT_ONCE` at a time."""
+    """Yield the records from index `start` to the present end, read `AT_ONCE` at a time."""
     count = len(records)
     for at in range(start, count, AT_ONCE):
         yield from records[at : min(count, at + AT_ONCE)]
@@ -55,11 +55,11 @@ class RunHandle(Protocol):
     def send(self, command: Command) -> Rejected | None: ...
 
     def kernel(self, blob: str) -> str:
-        """The kernel text behind a blob id of the journal."""
+        """Return the kernel text behind a blob id of the journal."""
         ...
 
     def plan_change(self, kept: str) -> PlanChange:
-        """A hand edit of PLAN.md, kept under this name, as a change of items.
+        """Return a hand edit of PLAN.md, kept under this name, as a change of items.
 
         A screen shows it and sends it back in `AdoptPlanEdit`, or leaves it.
         Raises `akg_tui.store.errors.RunFolderError` when it cannot be read.

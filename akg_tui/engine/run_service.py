@@ -164,7 +164,7 @@ def _copied(origin: Path, place: Path) -> TaskFolder:
 
 
 def create_run(folder: TaskFolder, task: Task, mode: Mode) -> RunFolder:
-    """A new run of `task` (the folder's, with what was stated). Raises `StoreError`."""
+    """Return a new run of `task` (the folder's, with what was stated). Raises `StoreError`."""
     from akg_tui.store.run_folder import RunFolder
 
     return RunFolder.create(
@@ -296,7 +296,7 @@ def _check_tools(files: tuple[tuple[Path, str], ...]) -> None:
 
 
 def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -> Engine:
-    """An engine for an open run, which is closed where there can be none.
+    """Return an engine for an open run, which is closed where there can be none.
 
     `channel` is where a person follows it; `key_file` goes before the key file that the run's task
     names. Raises `RunFault` when the run's model needs a key and there is none.

@@ -53,7 +53,7 @@ class Page(Struct, frozen=True):
         return _among(dsl, self.dsl) and _among(backend, self.backend)
 
     def whole(self) -> str:
-        """The page as it is told: id, title, when, text."""
+        """Return the page as it is told: id, title, when, text."""
         return f"# {self.cited}: {self.title}\nWhen: {self.when}\n\n{self.body}"
 
 
@@ -78,7 +78,7 @@ class Library:
         self._holders = Counter(word for bag in self._bags.values() for word in bag)
 
     def page(self, cited: str) -> Page | None:
-        """The page with this id, with or without its mark; None when there is none."""
+        """Return the page with this id, with or without its mark; None when there is none."""
         wanted = cited.removeprefix(MARK)
         return next((page for page in self.pages if page.id == wanted), None)
 
@@ -87,7 +87,7 @@ class Library:
         return [found.page for found in self.ranked(query, dsl=dsl, backend=backend)[:limit]]
 
     def ranked(self, query: str, *, dsl: str = "", backend: str = "") -> list[Found]:
-        """All pages that hold a word of the query, by score and then by id."""
+        """Return all pages that hold a word of the query, by score and then by id."""
         words = set(words_of(query))
         found = [
             Found(page, score)
@@ -109,7 +109,7 @@ class Library:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in one form: lower case, without the plainest endings."""
+    """Return the words of a text in one form: lower case, without the plainest endings."""
     found: list[str] = []
     for word in _WORD.findall(text.lower()):
         found.append(_stem(word))
@@ -141,7 +141,7 @@ def _bag(page: Page) -> Counter[str]:
 
 
 def read_page(name: str, text: str) -> Page:
-    """A page from its Markdown with front matter. Raises `BadPage`."""
+    """Return a page from its Markdown with front matter. Raises `BadPage`."""
     match = re.match(r"---\n(.*?)\n---\n+(.*)", text, re.S)
     if match is None:
         raise BadPage(f"{name}: has no front matter between two lines of ---")
@@ -172,6 +172,6 @@ def read_page(name: str, text: str) -> Page:
 
 @functools.lru_cache(maxsize=1)
 def library() -> Library:
-    """The pages that ship with the program."""
+    """Return the pages that ship with the program."""
     folder = Path(__file__).parent / "pages"
     return Library([read_page(p.stem, p.read_text("utf-8")) for p in sorted(folder.glob("*.md"))])

@@ -53,7 +53,7 @@ MAX_VALUES = 5  # of one fact about the machine
 
 
 def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -> Report:
-    """The whole report of `run`.
+    """Return the whole report of `run`.
 
     `may_export` says that a person asked for the result; `earlier` is the result of the
     report before this one, which stays when nobody did.
@@ -267,7 +267,7 @@ def _rule(rule: LearnedRule) -> Rule:
 
 
 def _baseline_problem(state: RunState) -> str:
-    """Why the seed or the reference could not be used, or ""."""
+    """Return why the seed or the reference could not be used, or ""."""
     if state.best is not None or state.baseline is None:
         return ""
     return "\n".join(filter(None, (state.baseline.message, state.baseline.detail)))
@@ -289,7 +289,7 @@ def _spent(state: RunState) -> Spent:
 
 
 def _judge_settings(state: RunState) -> dict[str, Any]:
-    """How candidates are checked and timed: the task without what is not the judge's."""
+    """Return how candidates are checked and timed: the task without what is not the judge's."""
     return {name: value for name, value in _json(state.task).items() if name not in _NOT_JUDGE}
 
 
@@ -300,7 +300,7 @@ def _json(value: msgspec.Struct) -> dict[str, Any]:
 
 
 def _environment(measurements: Iterable[Measurement]) -> dict[str, tuple[str, ...]]:
-    """Each fact about the machine with all its values, in the order in which they came."""
+    """Return each fact about the machine with all its values, in the order in which they came."""
     found: dict[str, dict[str, None]] = {}
     for measurement in measurements:
         for name, value in measurement.environment.items():
@@ -309,7 +309,7 @@ def _environment(measurements: Iterable[Measurement]) -> dict[str, tuple[str, ..
 
 
 def _values(name: str, values: list[str]) -> tuple[str, ...]:
-    """A load is a number that changes each time: its least and greatest say enough."""
+    """Return a load is a number that changes each time: its least and greatest say enough."""
     if name == "load":
         try:
             loads = sorted(values, key=float)
@@ -324,7 +324,7 @@ def _seed_commit(state: RunState) -> str:
 
 
 def _source(run: RunAtRest, state: RunState) -> Source:
-    """The best kernel; the seed while there is none."""
+    """Return the best kernel; the seed while there is none."""
     best = state.best
     if best is None:
         return Source(0, state.seed_blob, "", run.kernel(state.seed_blob))
@@ -332,7 +332,7 @@ def _source(run: RunAtRest, state: RunState) -> Source:
 
 
 def is_asked_for(channel: Channel, hints: Iterable[str], *, by_command: bool) -> bool:
-    """Whether the result may be written.
+    """Return whether the result may be written.
 
     By a person's command to report, by where the run is followed, or by what a person
     wrote to the agent, wherever that was.
@@ -346,7 +346,7 @@ def is_asked_for(channel: Channel, hints: Iterable[str], *, by_command: bool) ->
 def exported(
     about: About, figures: Figures, best: Source, *, may_export: bool, earlier: Result | None
 ) -> tuple[str, Result | None, tuple[str, ...]]:
-    """The report's status, its result, and what the guard has to say.
+    """Return the report's status, its result, and what the guard has to say.
 
     A run that is not over is in progress, whoever asks.
     """
@@ -367,7 +367,7 @@ def _plain(result: Result | None) -> dict[str, str] | None:
 
 
 def _result(figures: Figures, best: Source) -> Result | None:
-    """The kernel that was kept; None when the seed still stands."""
+    """Return the kernel that was kept; None when the seed still stands."""
     if not best.attempt:
         return None
     gained = figures.speedup_over_seed

@@ -17,7 +17,7 @@ FOLD_BEYOND = 300  # rounds: then the table is folded by direction
 
 
 def render_page(report: Report) -> str:
-    """The whole page."""
+    """Return the whole page."""
     from markupsafe import Markup
 
     def safe(value: object) -> object:
@@ -59,7 +59,7 @@ def _marked(rows: Compared) -> list[tuple[Row, list[tuple[str, bool]]]]:
 
 
 def _code(text: str) -> list[list[tuple[str, str]]]:
-    """The kernel's lines as (class, text)."""
+    """Return the kernel's lines as (class, text)."""
     lines = text.removesuffix("\n")
     return [
         [(role.replace("syn.", "s-"), piece) for piece, role in line] for line in highlight(lines)
@@ -67,7 +67,7 @@ def _code(text: str) -> list[list[tuple[str, str]]]:
 
 
 def _tables(report: Report) -> list[tuple[str, list[Round]]]:
-    """The rounds by direction, as the directions are ordered."""
+    """Return the rounds by direction, as the directions are ordered."""
     found: dict[str, list[Round]] = {direction.name: [] for direction in report.directions}
     for each in report.rounds:
         found[each.direction].append(each)

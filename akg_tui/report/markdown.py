@@ -29,7 +29,7 @@ def code(text: str, width: int = WIDTH) -> str:
 
 
 def fence(lines: Iterable[str], language: str = "") -> str:
-    """A fenced block longer than any run of backticks in it."""
+    """Return a fenced block longer than any run of backticks in it."""
     body = list(lines)
     ticks = "`" * max(3, _longest_run("\n".join(body)) + 1)
     return "\n".join([f"{ticks}{language}", *body, ticks])
@@ -40,7 +40,7 @@ def _longest_run(text: str) -> int:
 
 
 def render_markdown(report: Report) -> str:
-    """The whole report."""
+    """Return the whole report."""
     template = wording.template("report.md.j2", code=code, fence=fence)
     text = template.render(
         wording.parts(report),

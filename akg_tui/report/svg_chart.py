@@ -65,7 +65,7 @@ def _height(drawn: Round) -> float:
 
 
 def draw(report: Report) -> str:
-    """The chart as an `<svg>` element. The same report gives the same bytes."""
+    """Return the chart as an `<svg>` element. The same report gives the same bytes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

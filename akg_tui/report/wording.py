@@ -31,7 +31,7 @@ def template(
     finalize: Callable[[object], object] | None = None,
     **filters: Callable[..., str],
 ) -> Template:
-    """A template of the report, with the filters that all of them have and its own."""
+    """Return a template of the report, with the filters that all of them have and its own."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -71,7 +71,7 @@ def parts(report: Report) -> dict[str, Any]:
 
 
 def interval(found: Interval | None) -> str:
-    """A ratio with its bounds, or a dash."""
+    """Return a ratio with its bounds, or a dash."""
     return str(found) if found else "–"
 
 
@@ -81,12 +81,12 @@ def confidence(found: Interval) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """A time a call, or a dash."""
+    """Return a time a call, or a dash."""
     return "–" if value is None else formatting.milliseconds(value)
 
 
 def headline(report: Report) -> tuple[str, str]:
-    """The figure of the whole run, and what it means."""
+    """Return the figure of the whole run, and what it means."""
     figures = report.figures
     if final := figures.speedup_over_seed:
         bounds = f"{interval(final)} at {confidence(final)} confidence"
@@ -145,13 +145,13 @@ def reproduce(report: Report) -> list[str]:
 
 
 def difference(report: Report) -> Compared:
-    """The best kernel against the seed, with `CONTEXT` lines around each change."""
+    """Return the best kernel against the seed, with `CONTEXT` lines around each change."""
     seed, best = split_lines(report.seed.text), split_lines(report.best.text)
     return folded(compare(seed, best), CONTEXT)
 
 
 def check(report: Report) -> str:
-    """A command that prints `head_sha256` while the journal is the one that was reported."""
+    """Return a command that prints `head_sha256` while the journal is the one that was reported."""
     return f"sed -n {report.journal.events}p RUN/{report.journal.file} | sha256sum"
 
 

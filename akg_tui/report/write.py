@@ -30,7 +30,7 @@ class _Written(msgspec.Struct):
 
 
 def read_report(run: Path, *, channel: Channel, by_command: bool = False) -> Report:
-    """The report of the run in this folder.
+    """Return the report of the run in this folder.
 
     `channel` is where the run is followed; `by_command` says that a person typed `report`.
 

@@ -96,7 +96,7 @@ def replace_file(path: Path, data: bytes, *, alone: bool = True) -> bool:
 
 
 def _unlike_others(path: Path) -> Path:
-    """A temporary name beside `path` that no other process uses; stale ones are removed."""
+    """Return a temporary name beside `path` that no other process uses; stale ones are removed."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with contextlib.suppress(OSError):  # another one may be at it too
             if time.time() - left.lstat().st_mtime > LONG_DEAD_S:
@@ -105,7 +105,7 @@ def _unlike_others(path: Path) -> Path:
 
 
 def unseen(path: Path) -> str:
-    """Why the system does not say whether `path` exists, in words; "" where it does."""
+    """Return why the system does not say whether `path` exists, in words; "" where it does."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):

@@ -90,7 +90,7 @@ def fork_run(
 
 
 def _end_of(parent: Path, records: Sequence[ev.Record], round_number: int) -> int:
-    """How many events there are up to the end of the round."""
+    """Return how many events there are up to the end of the round."""
     last = 0
     for record in records:
         match record.event:
@@ -143,7 +143,7 @@ def _salvages(later: Sequence[ev.Record], state: RunState) -> list[ev.RunSalvage
 def _copy_history(
     parent: Path, staged: Path, state: RunState, records: Sequence[ev.Record], *, salvaged: bool
 ) -> None:
-    """The kernels that the events name, and the commits, each after the one it follows.
+    """Return the kernels that the events name, and the commits, each after the one it follows.
 
     Of a salvaged run an edit's text may be gone that no attempt needs.
     """

@@ -81,14 +81,14 @@ class History:
         return self._write("blob", content.encode() if isinstance(content, str) else content)
 
     def read_blob(self, oid: str) -> bytes:
-        """The bytes behind an object id. Raises `HistoryError` when they are lost."""
+        """Return the bytes behind an object id. Raises `HistoryError` when they are lost."""
         kind, data = self._read(oid)
         if kind != "blob":
             raise HistoryError(f"{self.path}: {oid} is a {kind}, not a kernel")
         return data
 
     def holds(self, oid: str) -> bool:
-        """Whether an object can be read."""
+        """Return whether an object can be read."""
         try:
             self._read(oid)
         except HistoryError:
@@ -96,7 +96,7 @@ class History:
         return True
 
     def read_commit(self, oid: str) -> tuple[bytes, bytes, bytes]:
-        """The bytes of a commit, of its tree and of its kernel. Raises `HistoryError`."""
+        """Return the bytes of a commit, of its tree and of its kernel. Raises `HistoryError`."""
         kind, data = self._read(oid)
         if kind != "commit":
             raise HistoryError(f"{self.path}: {oid} is a {kind}, not a commit")
@@ -139,7 +139,7 @@ class History:
         self._set(f"{ATTEMPTS}{number}", commit)
 
     def refs(self) -> dict[str, str]:
-        """Every ref with the commit it points at."""
+        """Return every ref with the commit it points at."""
         return dict(self._refs)
 
     @staticmethod
@@ -185,7 +185,7 @@ class History:
         return self.path / "objects" / oid[:2] / oid[2:]
 
     def _read(self, oid: str) -> tuple[str, bytes]:
-        """An object's kind and bytes, checked against its id.
+        """Return an object's kind and bytes, checked against its id.
 
         Loose objects are unpacked here: libgit2 1.9 spins for ever on one that was cut
         short after its zlib header.
@@ -231,7 +231,7 @@ class History:
 
 
 def object_id(kind: str, data: bytes) -> str:
-    """The id that git gives to this object, stored or not; a kernel is a "blob"."""
+    """Return the id that git gives to this object, stored or not; a kernel is a "blob"."""
     frame = f"{kind} {len(data)}".encode() + b"\0"
     return hashlib.sha1(frame + data, usedforsecurity=False).hexdigest()
 
@@ -271,7 +271,7 @@ def _mend(path: Path) -> None:
 
 
 def broken_refs(path: Path) -> list[str]:
-    """The refs of the repository at `path` that are files without an object's id in them."""
+    """Return the refs of the repository at `path` that are files without an object's id in them."""
     return sorted(
         str(file.relative_to(path))
         for file in (path / "refs").rglob("*")

@@ -83,7 +83,7 @@ class Journal:
         return cls(path, descriptor, pages, scanned, cut)
 
     def prepare(self, event: AnyEvent, at: float) -> Prepared:
-        """The next line for `event`, without writing it.
+        """Return the next line for `event`, without writing it.
 
         The record is read back from the line, so what a process holds in memory is what
         any later one will read (a NaN, for instance, is null in both).
@@ -206,7 +206,7 @@ def read_through(path: Path, take: Callable[[Sequence[Record]], None]) -> None:
 
 
 def read(path: Path) -> list[Record]:
-    """All events, for readers: no lock is taken, and a torn tail is ignored, not touched.
+    """Return all events, for readers: no lock is taken, and a torn tail is ignored, not touched.
 
     Raises
     ------

@@ -77,7 +77,7 @@ class Prepared(Struct, frozen=True):
 
 
 def prepare(event: AnyEvent, seq: int, at: float, prev: str) -> Prepared:
-    """The line for `event`, and what will be read back from it.
+    """Return the line for `event`, and what will be read back from it.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def prepare(event: AnyEvent, seq: int, at: float, prev: str) -> Prepared:
 
 
 def lines_of(data: bytes, count: int) -> list[bytes]:
-    """The first `count` lines of a sound journal, each with its line end."""
+    """Return the first `count` lines of a sound journal, each with its line end."""
     return [line + b"\n" for line in data.split(b"\n", count)[:count]]
 
 
@@ -153,7 +153,7 @@ def digest(line: bytes) -> str:
 
 
 def _payload(line: bytes) -> bytes | None:
-    """The json of a line whose checksum is right, else None."""
+    """Return the json of a line whose checksum is right, else None."""
     payload = line[9:]
     # Compared as bytes: parsing the digits would let `A` pass for `a`.
     return payload if line[:9] == b"%08x " % zlib.crc32(payload) else None
@@ -239,7 +239,7 @@ def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:
 
 
 def _known(payload: bytes) -> _Known | None:
-    """The line when it is as this version writes it, which most are; else None."""
+    """Return the line when it is as this version writes it, which most are; else None."""
     try:
         known = _known_decoder.decode(payload)
     except msgspec.ValidationError:
@@ -248,7 +248,7 @@ def _known(payload: bytes) -> _Known | None:
 
 
 def _line(payload: bytes) -> _Line:
-    """The parts of a line. The schema first: a newer one may have other parts."""
+    """Return the parts of a line. The schema first: a newer one may have other parts."""
     schema = msgspec.json.decode(payload, type=_Schema).schema
     if schema > SCHEMA:
         raise _Unknown(f"schema {schema}, this version reads up to {SCHEMA}")
@@ -289,7 +289,7 @@ def _event(raw: msgspec.Raw) -> AnyEvent:
 
 
 def _unknown(found: Any, known: Any, at: str) -> str:
-    """The first key of `found` that `known` lacks, as a dotted path, or ""."""
+    """Return the first key of `found` that `known` lacks, as a dotted path, or ""."""
     if isinstance(found, dict) and isinstance(known, dict):
         for key, value in found.items():
             place = f"{at}.{key}" if at else str(key)

@@ -90,7 +90,7 @@ class Pages(Sequence[Record]):
             self._kept.popitem(last=False)
 
     def _page_at(self, number: int) -> list[Record]:
-        """A page. The last one may still grow."""
+        """Return a page. The last one may still grow."""
         with self._lock:
             if number == len(self._starts) - 1:
                 return self._open
@@ -121,7 +121,7 @@ class Pages(Sequence[Record]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Record]: ...
     def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
-        """An event, or a list of those in a range: one that is long is held as long."""
+        """Return an event, or a list of those in a range: one that is long is held as long."""
         count = self._count
         if isinstance(index, slice):
             start, stop, step = index.indices(count)
@@ -150,7 +150,7 @@ class Pages(Sequence[Record]):
 
 
 def read_on(path: Path, file: BinaryIO, before: Scanned, *, most: int = CHUNK) -> Scanned:
-    """The events after those that were read before, of about `most` bytes.
+    """Return the events after those that were read before, of about `most` bytes.
 
     Raises
     ------
@@ -213,7 +213,7 @@ class JournalTail:
         return True
 
     def _is_unchanged(self, file: BinaryIO) -> bool:
-        """Whether the file still holds what was read. What came last may be another line."""
+        """Return whether the file still holds what was read. What came last may be another line."""
         told = os.fstat(file.fileno())
         which = (told.st_dev, told.st_ino)
         if self._scanned.count == 0:

@@ -50,7 +50,7 @@ class RunAtRest:
         self.state: RunState = fold_journal(path / JOURNAL, self.records)
 
     def states(self) -> Iterator[tuple[Record, RunState]]:
-        """Each event with the state after it."""
+        """Yield each event with the state after it."""
         state: RunState | None = None
         for record in self.records:
             state = evolve(state, record)
@@ -67,7 +67,7 @@ class RunAtRest:
         raise JournalDamaged(journal, number, "it is gone since it was read")
 
     def kernel(self, blob: str) -> str:
-        """A kernel's text by its object id. Raises `HistoryError` when it is lost."""
+        """Return a kernel's text by its object id. Raises `HistoryError` when it is lost."""
         return self._history.read_blob(blob).decode(errors="replace")
 
     @cached_property

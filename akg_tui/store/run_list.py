@@ -71,7 +71,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
         return {**msgspec.to_builtins(self), "status": self.status}
 
     def line(self) -> str:
-        """The run on one printable line."""
+        """Return the run on one printable line."""
         if self.damaged:
             return f"{one_line(self.path)}  damaged: {self.damaged}"
         best = f"{self.over_seed:.2f}x" if self.over_seed is not None else "-"
@@ -89,7 +89,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
 
 def list_runs(folder: Path) -> list[RunSummary]:
-    """The runs at or below `folder`, oldest first. A damaged one is listed as damaged.
+    """Return the runs at or below `folder`, oldest first. A damaged one is listed as damaged.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def list_runs(folder: Path) -> list[RunSummary]:
 
 
 def read_state(run: Path) -> RunState:
-    """The state of a run now, without its lock.
+    """Return the state of a run now, without its lock.
 
     Raises
     ------
@@ -158,14 +158,14 @@ class Folding:
 
 
 def fold_journal(path: Path, records: Iterable[Record]) -> RunState:
-    """The state after `records`, those of the journal at `path`. Raises as `Folding`."""
+    """Return the state after `records`, those of the journal at `path`. Raises as `Folding`."""
     folding = Folding(path)
     folding.take(records)
     return folding.state
 
 
 def find_runs(folder: Path) -> Iterator[Path]:
-    """The runs at or below `folder`; nothing of them is read."""
+    """Yield the runs at or below `folder`; nothing of them is read."""
     top = len(folder.parts)
     for at, below, files in os.walk(folder):
         here = Path(at)
@@ -177,7 +177,7 @@ def find_runs(folder: Path) -> Iterator[Path]:
 
 
 def summarize_run(run: Path) -> RunSummary:
-    """A run in a list; one that cannot be read is damaged and says why."""
+    """Return a run in a list; one that cannot be read is damaged and says why."""
     try:
         state = read_state(run)
     except StoreError as error:
@@ -223,7 +223,7 @@ class SummaryProcess:
         self._failed = False
 
     def read(self, runs: Sequence[Path]) -> dict[str, RunSummary]:
-        """The summaries by path. Some may be missing: the caller reads those itself."""
+        """Return the summaries by path. Some may be missing: the caller reads those itself."""
         told: dict[str, RunSummary] = {}
         if self._failed:
             return told

@@ -113,14 +113,14 @@ class _DamagedRun:
         self.dropped = len(inspected.records) - self.state.seq
 
     def text(self, blob: str) -> bytes | None:
-        """The kernel with this id, or None when it is lost."""
+        """Return the kernel with this id, or None when it is lost."""
         if blob not in self._found and self.history is not None:
             with contextlib.suppress(HistoryError):
                 self._found[blob] = self.history.read_blob(blob)
         return self._found.get(blob)
 
     def _contents(self, folder: str, name: str) -> Iterator[bytes]:
-        """The bytes of a file in this folder of the run, and in the task folder, where it is.
+        """Yield the bytes of a file in this folder of the run, and in the task folder, where it is.
 
         A run is by default TASK/runs/RUN. What is there is only taken by its hash.
         """
@@ -139,7 +139,7 @@ class _DamagedRun:
         )
 
     def _last_usable(self, state: RunState) -> tuple[int, RunState]:
-        """How many events fold, and the last state that a resume can go on from."""
+        """Return how many events fold, and the last state that a resume can go on from."""
         usable, folded = state, state.seq
         for record in self.inspected.records[1:]:
             try:
@@ -159,7 +159,7 @@ class _DamagedRun:
         return between and state.phase is not Phase.DONE
 
     def fallback(self) -> int | None:
-        """The best before it that exists, when the best is lost; else None."""
+        """Return the best before it that exists, when the best is lost; else None."""
         best = self.state.best
         if best is None or self.text(best.blob) is not None:
             return None
@@ -269,7 +269,7 @@ def _rebuild(
 
 
 def _message_and_time(damaged: _DamagedRun, attempt: Attempt) -> tuple[str, float]:
-    """The old commit's message and time, or as much of them as the journal knows."""
+    """Return the old commit's message and time, or as much of them as the journal knows."""
     if damaged.history is not None:
         with contextlib.suppress(HistoryError):
             return damaged.history.message_and_time(attempt.commit)

@@ -25,7 +25,7 @@ Check = Callable[[Path, bytes], None]
 
 
 def check_reference(path: Path, source: bytes) -> None:
-    """A reference has class Model with forward, and get_inputs and get_init_inputs.
+    """Return a reference has class Model with forward, and get_inputs and get_init_inputs.
 
     Both functions are called without arguments. A name bound by an import or an
     assignment is taken on trust.
@@ -42,7 +42,7 @@ def check_reference(path: Path, source: bytes) -> None:
 
 
 def check_kernel(path: Path, source: bytes) -> None:
-    """A kernel parses, and has ModelNew."""
+    """Return a kernel parses, and has ModelNew."""
     bound = _bound(_parse(path, source).body)
     _model(path, bound, "ModelNew", "class ModelNew with Model's constructor and call")
 
@@ -75,7 +75,7 @@ def _model(path: Path, bound: Bound, name: str, expected: str) -> ast.stmt:
 
 
 def _bound(body: list[ast.stmt]) -> Bound:
-    """The names that a module's top level binds; of several, the last counts."""
+    """Return the names that a module's top level binds; of several, the last counts."""
     names: Bound = {}
     for statement in body:
         match statement:
@@ -99,7 +99,7 @@ def _bound(body: list[ast.stmt]) -> Bound:
 
 
 def _lacks_forward(model: ast.ClassDef, bound: Bound, depth: int = 0) -> bool:
-    """Whether neither the class nor a base that can be seen binds `forward`."""
+    """Return whether neither the class nor a base that can be seen binds `forward`."""
     if "forward" in _bound(model.body) or depth > 20:
         return False
     for base in model.bases:
@@ -192,7 +192,7 @@ def load_task(folder: Path) -> TaskFolder:
 
 
 def _tools(folder: Path, task: Task, line: int | None) -> tuple[tuple[str, str], ...]:
-    """The task's own tool definitions: the file it names, or those of the usual names."""
+    """Return the task's own tool definitions: the file it names, or those of the usual names."""
     named = task.agent.tools
     found: list[tuple[str, str]] = []
     for name in (named,) if named else TOOL_FILES:

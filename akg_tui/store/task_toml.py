@@ -36,7 +36,7 @@ _KEY = re.compile(rf"\s*({_DOTTED})\s*=")
 
 
 def parse_task(path: Path, text: str) -> Task:
-    """The task that `text` states; `path` is for messages."""
+    """Return the task that `text` states; `path` is for messages."""
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -58,7 +58,7 @@ def parse_task(path: Path, text: str) -> Task:
 
 
 def field_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line, from 1, of every table and key that starts a line of TOML `text`.
+    """Return the line, from 1, of every table and key that starts a line of TOML `text`.
 
     The tables of an array have their index, from 0, as one more part of the name.
     """
@@ -92,7 +92,7 @@ def _keys(dotted: str) -> tuple[str, ...]:
 def _bad(
     path: Path, lines: dict[tuple[str, ...], int], field: tuple[str, ...], message: str
 ) -> BadTask:
-    """The error with the line of the field, or of the table around it."""
+    """Return the error with the line of the field, or of the table around it."""
     known = field
     while known and known not in lines:
         known = known[:-1]
@@ -140,7 +140,7 @@ def _explained(fault: str, plain: dict[str, Any], bad: _Faults) -> BadTask:
 
 
 def _type_at(field: tuple[str, ...]) -> Any:
-    """The type of a field of `Task`, without its bounds; of an array, that of its items."""
+    """Return the type of a field of `Task`, without its bounds; of an array, that of its items."""
     kind: Any = Task
     for name in field:
         if name.isdigit():  # an array's item: its type is what was reached already
@@ -152,7 +152,7 @@ def _type_at(field: tuple[str, ...]) -> Any:
 
 
 def _fields(kind: Any) -> dict[str, Any]:
-    """The fields of a struct by their names in the file."""
+    """Return the fields of a struct by their names in the file."""
     types = get_type_hints(kind)
     return {field.encode_name: types[field.name] for field in msgspec.structs.fields(kind)}
 
@@ -184,7 +184,7 @@ SIZE_LIMIT = 1 << 20
 
 
 def load_policy(path: Path) -> tuple[AutomationPolicy | None, list[str]]:
-    """The policy in `path`, and what in it can hardly be meant, in words.
+    """Return the policy in `path`, and what in it can hardly be meant, in words.
 
     Raises
     ------
