@@ -227,7 +227,7 @@ def _digest(path: Path) -> str:
 
 
 def _cached(shelf: Path) -> Path | None:
-    """Return the object in this folder whose bytes match its name; delete others."""
+    """Return the object in this folder whose bytes match its name; delete a mismatch."""
     for path in sorted(shelf.glob("*.so")):
         if _digest(path) == path.stem:
             return path
@@ -253,7 +253,7 @@ def _build(source: str, flags: tuple[str, ...], command: list[str], folder: Path
 
 def _run(arguments: list[str], folder: Path) -> None:
     """Run one step of a build; raise CompileError with the compiler's output when the step fails."""
-    # A file, not a pipe: template errors can print megabytes; only the start is needed.
+    # A file, not a pipe: templates can print megabytes; the start is enough.
     with (folder / "output.txt").open("w+b") as log:
         try:
             status = subprocess.run(

@@ -26,8 +26,7 @@ TICK_S = 0.1
 
 
 def summary_of(handle: RunHandle) -> dict[str, Any]:
-    """Return the `summary` object, with the run's path and, once a report exists, the report's
-    path."""
+    """Return the `summary` object, with the paths of the run and of its report, if any."""
     page = Path(handle.path) / "report.html"
     report = str(page) if handle.state.finished and page.is_file() else None
     return {**summarize(handle.state), "run": handle.path, "report": report}
