@@ -252,7 +252,7 @@ def _build(source: str, flags: tuple[str, ...], command: list[str], folder: Path
 
 
 def _run(arguments: list[str], folder: Path) -> None:
-    """Run one step of a build; raise CompileError with the compiler's output when the step fails."""
+    """Run one step of a build; raise CompileError with the compiler's output when it fails."""
     # A file, not a pipe: templates can print megabytes; the start is enough.
     with (folder / "output.txt").open("w+b") as log:
         try:

@@ -169,8 +169,7 @@ def flat(settings: dict[str, object], prefix: str = "") -> list[tuple[str, str]]
 
 
 def sandbox_of(measured: Iterable[tuple[str, ...]]) -> Sandbox:
-    """Return the protections in force, counted over the evaluations that started a kernel's
-    process."""
+    """Return the protections in force, counted over evaluations that ran a kernel."""
     held = [names for names in measured if names]
     unknown = sorted({name for names in held for name in names} - PROTECTIONS.keys())
     meanings = {name: purpose.about for name, purpose in PROTECTIONS.items()}
