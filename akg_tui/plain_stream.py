@@ -272,7 +272,7 @@ class PlainStream:
         self.write()
 
     def _settle(self, comment: str, *, approve: bool, always: bool = False) -> None:
-        """Answer the open gate, if its request was shown for `ARM_S` seconds."""
+        """Answer the open gate, if its request has been shown for `ARM_S` seconds."""
         waiting = self._asks()
         ask = next((each for each in waiting if each.gate), None)
         if ask is None and waiting:

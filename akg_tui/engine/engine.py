@@ -118,7 +118,7 @@ class Engine:
     async def measure(
         self, kernel: str, *, timed: bool, samples: int = 0, warmups: int = 0
     ) -> Measurement:
-        """Measure a kernel for the agent's information: nothing is journaled or decided."""
+        """Measure a kernel for the agent: nothing is journaled or decided."""
         async with self._probing:  # subagents work concurrently, but measure one at a time
             return await self._judge.probe(kernel, timed=timed, samples=samples, warmups=warmups)
 
@@ -257,8 +257,7 @@ class Engine:
 
     def _commit_seed(self, blob: str) -> str:
         message = self._folder.history.message_for("seed kernel")
-        # The time of the last event, not the clock: repeated after a crash, the commit is
-        # identical.
+        # The time of the last event, not the clock: a commit repeated after a crash is identical.
         return self._folder.history.commit(blob, None, message, self.state.last_at)
 
     def _commit_attempt(self, effect: fx.Commit) -> str:

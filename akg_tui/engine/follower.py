@@ -99,7 +99,7 @@ class Followed:
         return History.open(self._path / HISTORY, kernel_file=self.state.task.files.editable)
 
     def plan_change(self, kept: str) -> PlanChange:
-        """Do the same as `akg_tui.engine.engine.Engine.plan_change`."""
+        """Return the hand edit as `akg_tui.engine.engine.Engine.plan_change` does."""
         return read_kept_edit(self._path, kept, self.state)
 
     async def more(self) -> bool:

@@ -41,7 +41,7 @@ def reporter(channel: Channel) -> Reporter:
 
 
 def compile_report(run: Path) -> HostTool:
-    """Return the agent's tool `compile_report`: it gives the report's path and the guard's notes.
+    """Return the agent's tool `compile_report`; it returns the report's path and the guard's notes.
 
     The agent is no person: its report is a draft, unless a person asked for the result.
     """

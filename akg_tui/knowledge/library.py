@@ -78,7 +78,7 @@ class Library:
         self._holders = Counter(word for bag in self._bags.values() for word in bag)
 
     def page(self, cited: str) -> Page | None:
-        """Return the page with this id, with or without its mark; None if there is no such page."""
+        """Return the page with this id, with or without its mark; None if it does not exist."""
         wanted = cited.removeprefix(MARK)
         return next((page for page in self.pages if page.id == wanted), None)
 

@@ -1,4 +1,4 @@
-"""`python -m akg_tui.report RUN`: the report that a run makes of itself when it is over.
+"""`python -m akg_tui.report RUN`: writes the report, for the run itself or its agent.
 
 A separate process, so that the run never waits for a drawing and never loads a plotting library.
 Prints the notes of the export guard; an error is one line on stderr, exit code 2.

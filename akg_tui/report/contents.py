@@ -87,7 +87,7 @@ class Round(Struct, frozen=True, kw_only=True):
 
 
 class Direction(Struct, frozen=True, kw_only=True):
-    """All rounds that changed the same knobs, or whose text began with the same words."""
+    """All rounds whose texts set equal knobs or, without knobs, begin with equal words."""
 
     name: str
     rounds: int

@@ -334,8 +334,8 @@ def _source(run: RunAtRest, state: RunState) -> Source:
 def is_asked_for(channel: Channel, hints: Iterable[str], *, by_command: bool) -> bool:
     """Return whether the result may be written.
 
-    It may after a person's command to report, on a channel where a person follows the run, or after
-    a person's message to the agent that asks for it, on any channel.
+    A person's command to report allows it, so does following the run on the command line, and so
+    does a person's message to the agent that asks for the result, on any channel.
     """
     return any(
         export_guard.may_export(words, channel=channel, allow_result_write=by_command)

@@ -65,7 +65,7 @@ def _height(drawn: Round) -> float:
 
 
 def draw(report: Report) -> str:
-    """Return the chart as an `<svg>` element. One report always gives the same bytes."""
+    """Return the chart as an `<svg>` element. Equal reports produce equal bytes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""Makes a report's files and puts them into the run folder, each whole or not at all.
+"""Renders a report's files and writes them into the run folder, each whole or not at all.
 
 Applies the export guard to a run: decides whether a report is the result or a draft.
 """

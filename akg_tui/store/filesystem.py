@@ -70,7 +70,7 @@ def seal(path: Path, offset: int, data: bytes) -> None:
 
 
 def replace_file(path: Path, data: bytes, *, alone: bool = True) -> bool:
-    """Make `path` hold `data`, atomically; return False, without a write, if it did already.
+    """Make `path` hold `data`, atomically; return False, without a write, if it already does.
 
     A link is replaced by a file, never followed. With `alone`, only one process may replace files
     in this folder (the store holds the run's lock); without, concurrent writers are safe and the

@@ -1,4 +1,4 @@
-"""Makes a new run from another run's history: all events up to the end of a round, and its origin.
+"""Creates a run from another run's history: all events up to the end of a round, and the origin.
 
 The parent is read, without its lock, and never written. The fork is self-contained: its journal
 holds the parent's events, line by line, and its history the commits of these events. It is built

@@ -108,7 +108,7 @@ class History:
     def commit(self, blob: str, parent: str | None, message: str, at: float) -> str:
         """Store a commit of this kernel, without any ref. `at` is seconds since the epoch.
 
-        Equal arguments give an equal id, so a commit repeated after a crash is identical.
+        Equal arguments produce equal ids, so a commit repeated after a crash is identical.
         """
         entry = b"100644 " + self.kernel_file.encode() + b"\0" + bytes.fromhex(blob)
         tree = self._write("tree", entry)
@@ -231,7 +231,7 @@ class History:
 
 
 def object_id(kind: str, data: bytes) -> str:
-    """Return the id that git gives to this object, stored or not; a kernel is a "blob"."""
+    """Return the id of this object in git, stored or not; a kernel is a "blob"."""
     frame = f"{kind} {len(data)}".encode() + b"\0"
     return hashlib.sha1(frame + data, usedforsecurity=False).hexdigest()
 

@@ -55,8 +55,8 @@ class Journal:
         Raises
         ------
         JournalDamaged
-            If a good line follows a bad line, or a whole line has the wrong number or link.
-            Nothing is written.
+            If a good line follows a bad line, or a whole line has a wrong number, link or
+            content. Nothing is written.
         RunFolderError
             If the file cannot be read and written.
         """

@@ -38,7 +38,7 @@ class _Line(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class _Known(Struct, frozen=True, gc=False):
-    """A line in this version's form: encoding it again gives identical bytes."""
+    """A line in this version's form: encoding it again returns identical bytes."""
 
     seq: int
     at: float

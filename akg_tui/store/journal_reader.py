@@ -61,7 +61,7 @@ class Pages(Sequence[Record]):
         return len(self._open) + sum(len(page) for page in self._kept.values())
 
     def add(self, scanned: Scanned) -> None:
-        """Add the events that were read last, which follow the known events."""
+        """Add the events of the last read; raise ValueError if they leave a gap."""
         if scanned.count - len(scanned.records) != self._count:
             raise ValueError(f"event {scanned.count} does not follow event {self._count}")
         with self._lock:
@@ -193,7 +193,7 @@ class JournalTail:
         return self._pages if self._pages is not None else ()
 
     def more(self) -> bool:
-        """Read at most one chunk; return True if it had events, in which case more can follow.
+        """Read at most one chunk; return True if events were read, in which case more can follow.
 
         Raises
         ------

@@ -71,7 +71,7 @@ class RunLock:
 
 
 def holder(folder: Path) -> int | None:
-    """Return the live process that is named in the run's lock file; None if there is none."""
+    """Return the live process named in the run's lock file, or None."""
     try:
         told = (folder / "lock").read_text("ascii")
         pid = int(told.split(maxsplit=1)[0])

@@ -1,4 +1,4 @@
-"""Makes a new run of the sound parts of a damaged run, which stays unchanged.
+"""Creates a new run from the sound parts of a damaged run, which stays unchanged.
 
 The journal's longest sound prefix from which a resume works is copied line by line, so its chain
 stays valid; the kernels that still exist go into a new history. An event lists the losses; nothing

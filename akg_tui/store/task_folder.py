@@ -136,7 +136,7 @@ SIZE_LIMIT = 1 << 20
 
 @dataclass(frozen=True)
 class TaskFolder:
-    """A task folder's content. Texts are exact: encoding them gives the files' bytes."""
+    """A task folder's content. Texts are exact: encoding them returns the files' bytes."""
 
     path: Path
     task: Task
