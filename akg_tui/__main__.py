@@ -1,4 +1,4 @@
-"""`python -m akg_tui` is `akg-tui`."""
+"""Makes `python -m akg_tui` run `akg-tui`."""
 
 import sys
 

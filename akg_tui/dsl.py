@@ -1,9 +1,9 @@
-"""Compiles kernels that hold C++ as a string, and hands tensors to them.
+"""Compiles kernels that hold C++ as a string, and passes tensors to them.
 
-Owns the cache of shared objects: a file is found by what went into it (source, flags,
-compiler, CPU) and trusted only if its bytes still match the digest in its name.
-It may run the system compiler and write to its cache folder; it must never import torch
-at import time, and never load a file that it has not checked.
+Owns the cache of shared objects: the cache key of a file is made of source, flags, compiler and
+CPU, and a file is trusted only if its bytes still match the digest in its name. It may run the
+system compiler and write to its cache folder; it must never import torch at import time, and never
+load a file that it has not checked.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import torch
 
 OUTPUT_LIMIT = 16_384
-"""Most characters of compiler output that an error carries."""
+"""Maximum number of characters of compiler output in an error."""
 
 _SOURCE_NAME = "kernel.cpp"
 _BASE_FLAGS = ("-std=c++17", "-fPIC", "-fdiagnostics-color=never")
-# GCC links start-up code for these that makes the whole process flush denormals to zero,
-# everybody else's arithmetic included. They shape the code when compiling; linking goes without.
+# When these flags reach the linker, GCC adds start-up code that flushes denormals to zero in the
+# whole process, also in arithmetic outside the kernel. So only the compile step gets them.
 _NOT_FOR_LINKING = frozenset({"-ffast-math", "-Ofast", "-funsafe-math-optimizations"})
 _COMPILERS = ("g++", "clang++", "c++")
 _ERROR_LINE = re.compile(
@@ -43,10 +43,10 @@ _CONTROL = re.compile(r"[^\t\n\x20-\x7e\u00a0-\U0010ffff]")
 
 
 class CompileError(RuntimeError):
-    """The C++ did not compile, or compiled to something that does not load.
+    """The C++ did not compile, or compiled to an object that does not load.
 
-    The message is one line: the first error and its line in the source string.
-    `output` is what the compiler said, at most `OUTPUT_LIMIT` characters.
+    The message is one line: the first error and its line in the source string. `output` is the
+    compiler's output, at most `OUTPUT_LIMIT` characters.
     """
 
     def __init__(self, message: str, output: str = "") -> None:
@@ -59,23 +59,23 @@ class CompilerMissing(RuntimeError):
 
 
 def compile_cpp(source: str, flags: str | Sequence[str] = ()) -> ctypes.CDLL:
-    """Compile C++ to a shared object and load it; the second time, only load it.
+    """Compile C++ to a shared object and load it; later calls only load it from the cache.
 
     Parameters
     ----------
     source
-        A whole translation unit. What Python calls must be `extern "C"`.
+        A whole translation unit. Functions called from Python must be `extern "C"`.
     flags
         Flags for the compiler, as a sequence or as one string in shell syntax. They come
-        after ``-std=c++17 -fPIC`` and so may override these. Libraries (``-l``)
-        come after the source, where the linker wants them. Relative paths in flags are
+        after ``-std=c++17 -fPIC`` and so can override these. Libraries (``-l``)
+        come after the source, as the linker requires. Relative paths in flags are
         relative to the build folder: use absolute ones.
 
     Returns
     -------
     ctypes.CDLL
         The loaded library. Give a function its `argtypes`, or pass `ctypes` values:
-        plain Python integers travel as 32-bit `int`.
+        plain Python integers are passed as 32-bit `int`.
 
     Raises
     ------
@@ -87,9 +87,9 @@ def compile_cpp(source: str, flags: str | Sequence[str] = ()) -> ctypes.CDLL:
     Notes
     -----
     The cache is ``$AKG_CACHE_DIR/cpp``, by default in the platform's cache folder. Several
-    processes may compile the same source at once: each builds in a folder of its own and
-    renames the result into place. A cached file whose bytes have changed is built again.
-    Where the cache can't be written, the object is built in a temporary folder each time.
+    processes can compile one source at once: each builds in a separate folder and renames the
+    result into place. A cached file whose bytes have changed is built again. Where the cache cannot
+    be written, each call builds the object in a temporary folder.
     """
     words = tuple(shlex.split(flags)) if isinstance(flags, str) else tuple(flags)
     command, version = _compiler()
@@ -101,7 +101,7 @@ def compile_cpp(source: str, flags: str | Sequence[str] = ()) -> ctypes.CDLL:
         if cached is None:
             shelf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             scratch = tempfile.TemporaryDirectory(prefix="build-", dir=shelf.parent)
-    except (OSError, RuntimeError):  # no usable cache, or a user without a home
+    except (OSError, RuntimeError):  # no usable cache, or a user without a home folder
         shelf = cached = None
         scratch = tempfile.TemporaryDirectory(prefix="akg-cpp-")
     if cached is not None:
@@ -109,7 +109,7 @@ def compile_cpp(source: str, flags: str | Sequence[str] = ()) -> ctypes.CDLL:
     with scratch as folder:
         built = _build(source, words, command, Path(folder))
         if shelf is None:
-            return _load(built)  # a loaded object stays mapped after its file is gone
+            return _load(built)  # a loaded object stays mapped after its file is deleted
         shelf.mkdir(mode=0o700, exist_ok=True)
         kept = shelf / f"{_digest(built)}.so"
         built.replace(kept)
@@ -117,7 +117,7 @@ def compile_cpp(source: str, flags: str | Sequence[str] = ()) -> ctypes.CDLL:
 
 
 def cache_dir() -> Path:
-    """Return the cache folder: ``$AKG_CACHE_DIR``, else the platform's own (XDG)."""
+    """Return the cache folder: ``$AKG_CACHE_DIR``, else the platform's default (XDG)."""
     if chosen := os.environ.get("AKG_CACHE_DIR"):
         return Path(chosen).absolute()
     if sys.platform == "darwin":
@@ -140,13 +140,13 @@ def pointer(
 ) -> ctypes.c_void_p:
     """Return the address of a contiguous CPU tensor, to pass to a compiled function.
 
-    The tensor must outlive the call that uses the address. With `dtype` the element type
-    is checked too, because C++ would read other bytes without complaint.
+    The tensor must outlive the call that uses the address. With `dtype` the element type is checked
+    too, because C++ would misread other bytes without an error.
 
     Raises
     ------
     TypeError
-        Not a tensor, or a tensor of another `dtype`.
+        Not a tensor, or a tensor with a dtype other than `dtype`.
     ValueError
         Not on the CPU, or not contiguous. The message has name, shape and stride.
     """
@@ -186,7 +186,7 @@ def _install_hint() -> str:
 
 @functools.lru_cache(maxsize=8)
 def _identity(*command: str) -> str:
-    """Return path and version of a compiler, so that an upgrade is a new cache key."""
+    """Return path and version of a compiler, so that an upgrade changes the cache key."""
     try:
         quiet = subprocess.DEVNULL
         said = subprocess.check_output(
@@ -201,7 +201,7 @@ def _identity(*command: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _cpu() -> str:
-    """Return what `native` stands for here: a cache may be shared between machines."""
+    """Return the CPU that `native` means here: machines can share a cache."""
     described = [platform.machine(), platform.processor()]
     try:
         text = Path("/proc/cpuinfo").read_text("utf-8", "replace").partition("\n\n")[0]
@@ -216,7 +216,7 @@ def _key(source: str, flags: tuple[str, ...], compiler: str) -> str:
     parts = [compiler, "compile, then link", *_BASE_FLAGS, "\0", *flags, "\0", source]
     if any("native" in flag for flag in flags):
         parts.append(_cpu())
-    # Lengths keep ("a", "bc") and ("ab", "c") apart.
+    # Length prefixes make ("a", "bc") and ("ab", "c") differ.
     encoded = [part.encode("utf-8", "surrogateescape") for part in parts]
     described = b"".join(len(data).to_bytes(8, "little") + data for data in encoded)
     return hashlib.sha256(described).hexdigest()
@@ -227,11 +227,11 @@ def _digest(path: Path) -> str:
 
 
 def _cached(shelf: Path) -> Path | None:
-    """Return the object on this shelf whose bytes match its name; drop one that does not."""
+    """Return the object in this folder whose bytes match its name; delete a mismatch."""
     for path in sorted(shelf.glob("*.so")):
         if _digest(path) == path.stem:
             return path
-        # Loading a truncated object can kill the process with SIGBUS, so it must go.
+        # Loading a truncated object can kill the process with SIGBUS, so the file is deleted.
         path.unlink(missing_ok=True)
     return None
 
@@ -252,8 +252,8 @@ def _build(source: str, flags: tuple[str, ...], command: list[str], folder: Path
 
 
 def _run(arguments: list[str], folder: Path) -> None:
-    """Run one step of a build; raise CompileError with what it said when it fails."""
-    # A file, not a pipe: a page of templates can say megabytes, of which we want the start.
+    """Run one step of a build; raise CompileError with the compiler's output when it fails."""
+    # A file, not a pipe: templates can print megabytes; the start is enough.
     with (folder / "output.txt").open("w+b") as log:
         try:
             status = subprocess.run(

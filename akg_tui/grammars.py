@@ -1,7 +1,6 @@
-"""The tree-sitter grammars of kernel files, and parsing anew only what an edit has changed.
+"""The tree-sitter grammars of kernel files, and incremental parsing of edited text.
 
-Owns nothing but the grammars, which are loaded when a file needs one. Judges no file and
-colours none.
+Owns only the grammars, which are loaded when a file needs one. Neither checks nor colours files.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
 Grammar: TypeAlias = Literal["python", "cpp", "cuda"]
 
 BOM = b"\xef\xbb\xbf"
-_PIECE = 4096  # bytes that are handed to a patient parser at once
-_LIMIT_S = 3.0  # of the processor; the Python grammar takes time by the square of the length of
-# a run of comments after a block, so a file of some thousand comments would take minutes
-_STEPS = 8  # of a patient parser, between two times that it lets other threads work
+_PIECE = 4096  # bytes per read of the parser
+_LIMIT_S = 3.0  # CPU seconds; the time of the Python grammar is quadratic in the length of
+# a run of comments after a block, so a file of a few thousand comments would take minutes
+_STEPS = 8  # callbacks of the parser between two yields of the interpreter lock
 
 
 @functools.cache
@@ -31,14 +30,14 @@ def language(grammar: Grammar) -> Language:
 
 
 def parser_of(grammar: Grammar) -> Parser:
-    """A parser of its own for the caller: one parser serves one thread."""
+    """Return a new parser for the caller, because a parser serves one thread."""
     import tree_sitter
 
     return tree_sitter.Parser(language(grammar))
 
 
 def edited(tree: Tree, before: bytes, after: bytes) -> Tree:
-    """A copy of the tree of `before` that knows where `after` differs, to parse that with."""
+    """Return a copy of the tree of `before`, marked where `after` differs, to parse it."""
     start = _common(before, after)
     tail = min(_common(before[::-1], after[::-1]), min(len(before), len(after)) - start)
     old_end, new_end = len(before) - tail, len(after) - tail
@@ -55,17 +54,17 @@ def edited(tree: Tree, before: bytes, after: bytes) -> Tree:
 
 
 def parse_patiently(grammar: Grammar, data: bytes, tree: Tree | None) -> Tree | None:
-    """Parse in a thread without holding up the others: 20,000 lines take a third of a second,
-    in which tree-sitter would not let go of the interpreter by itself.
+    """Parse in a thread and release the interpreter lock at intervals: tree-sitter itself would
+    hold the lock for the third of a second that 20,000 lines take.
 
-    `tree` is that of another version of the text, as `edited` gives it. None for a text that
-    takes too long.
+    `tree` is the tree of another version of the text, as `edited` returns it. Return None for a
+    text that takes longer than `_LIMIT_S`.
     """
     begin, steps = time.thread_time(), 0
     late = over = False
 
     def rest() -> bool:
-        """Let others work now and then; whether it takes too long."""
+        """Yield to other threads every `_STEPS` calls; return whether the time limit has passed."""
         nonlocal steps, late
         steps += 1
         if steps % _STEPS == 0 and not late and not over:
@@ -74,8 +73,8 @@ def parse_patiently(grammar: Grammar, data: bytes, tree: Tree | None) -> Tree | 
         return late
 
     def piece(offset: int, _point: object) -> bytes:
-        # Of a text that is given up there is no more, so that it ends soon. The tree reads by
-        # this too, from whatever thread and for good: of a text that was parsed there is all.
+        # After the limit the text ends here, so that the parser stops soon. The tree keeps this
+        # function and reads by it later, from any thread: for a parsed text it returns all bytes.
         return b"" if rest() else data[offset : offset + _PIECE]
 
     def stop(_offset: int, _errors: object) -> bool:
@@ -87,14 +86,14 @@ def parse_patiently(grammar: Grammar, data: bytes, tree: Tree | None) -> Tree | 
             found = parser.parse(piece, progress_callback=stop)
         else:
             found = parser.parse(piece, tree, progress_callback=stop)
-    except ValueError:  # "Parsing failed": it was stopped
+    except ValueError:  # "Parsing failed": `stop` ended the parse
         return None
     over = True
     return None if late else found
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with."""
+    """Return the length of the common prefix in bytes."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

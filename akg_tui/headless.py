@@ -1,6 +1,6 @@
 """A run without the workbench: progress lines for a terminal, or JSON lines for a program.
 
-Watches a `RunHandle` as the workbench does and sends it no commands.
+Reads a `RunHandle` as the workbench does and sends no commands to it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ TICK_S = 0.1
 
 
 def summary_of(handle: RunHandle) -> dict[str, Any]:
-    """The `summary` object, with the run's path and, once there is one, its report's."""
+    """Return the `summary` object, with the paths of the run and of its report, if any."""
     page = Path(handle.path) / "report.html"
     report = str(page) if handle.state.finished and page.is_file() else None
     return {**summarize(handle.state), "run": handle.path, "report": report}
 
 
 class ModelHeld(RuntimeError):
-    """The model cannot be used as things are, and nobody watches who could mend it."""
+    """The model cannot be used, and no user watches the run to correct that."""
 
 
 async def run_watched(handle: RunHandle, tick: Callable[[], None], *, attended: bool) -> None:
-    """Run to the end; `tick` is called every `TICK_S` seconds and once at the end.
+    """Run to the end; call `tick` every `TICK_S` seconds and once at the end.
 
     Raises `ModelHeld` when the model cannot be used and the run is not `attended` by a person.
     """
@@ -57,7 +57,7 @@ async def run_watched(handle: RunHandle, tick: Callable[[], None], *, attended: 
 
 
 async def run_as_json(handle: RunHandle, out: TextIO) -> None:
-    """Run to the end; one JSON object a line on `out`, the summary last."""
+    """Run to the end; write one JSON object a line on `out`, the summary last."""
     stream = _JsonLines(handle, out)
     try:
         await run_watched(handle, stream.write, attended=False)
@@ -68,7 +68,7 @@ async def run_as_json(handle: RunHandle, out: TextIO) -> None:
 
 
 class _JsonLines:
-    """Writes each event once, with the tokens used up to and with it."""
+    """Writes each event once, with the tokens used so far, those of the event included."""
 
     def __init__(self, handle: RunHandle, out: TextIO) -> None:
         self._handle = handle
@@ -78,7 +78,7 @@ class _JsonLines:
         self._policy: AutomationPolicy | None = None
 
     def write(self) -> None:
-        """Write the events that came since the last time."""
+        """Write the events that were journaled since the last call."""
         count = len(self._handle.records)
         for record in unread(self._handle.records, self._shown):
             event = record.event
@@ -102,7 +102,7 @@ class _JsonLines:
 
 
 async def run_with_progress(handle: RunHandle) -> None:
-    """Run to the end; lines for events, and a live line for the current activity."""
+    """Run to the end; print lines for events, and a live line for the current activity."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -133,19 +133,19 @@ async def run_with_progress(handle: RunHandle) -> None:
 
 
 def narrate(records: Iterable[ev.Record]) -> list[str]:
-    """The lines for each event that neither the live line nor the closing lines tell."""
+    """Return the lines for the events that neither the live line nor the closing lines show."""
     return [line for each in records for line in line_texts(each.event, "headless", str)]
 
 
 def _bill(summary: dict[str, Any]) -> str:
-    """The share of the prompts that came from a cache, and what all cost, where known."""
+    """Return the share of the prompts read from a cache, and the total cost, where known."""
     share, cost = summary["cache_read_share"], summary["cost_usd"]
     read = f", {share:.0%} of the prompts from the cache" if share else ""
     return f"{read}, ${cost:.2f}" if cost else read
 
 
 def closing_lines(handle: RunHandle, say: Say = str) -> list[str]:
-    """What the run came to, in a few lines."""
+    """Return a few lines on the result of the run."""
     summary = summary_of(handle)
     verdicts = ", ".join(f"{count} {name}" for name, count in summary["verdicts"].items())
     told: list[Text] = [

@@ -1,8 +1,8 @@
 """A run as a stream of plain lines, for screen readers, logs and pipes.
 
-Prints every event of the log and every request to the user; answers are lines typed on the
-terminal. Moves no cursor, sends no colours and repeats nothing. Watches a `RunHandle` and steers
-it by commands.
+Prints every event of the log and every request to the user; the user answers in lines typed on the
+terminal. Moves no cursor, sends no colours and repeats no line. Reads a `RunHandle` and steers it
+by commands.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ NO = ("discard", "reject")
 async def run_plain(
     handle: RunHandle, out: TextIO, typed: TextIO | None, wanted: Preferences
 ) -> None:
-    """Run to the end, and print it line by line on `out`.
+    """Run to the end, and print the run line by line on `out`.
 
-    Answers are read from `typed`, where that is a terminal. Raises `akg_tui.headless.ModelHeld`
-    when the model cannot be used and no user is there to type `go`.
+    Answers are read from `typed` if that is a terminal. Raises `akg_tui.headless.ModelHeld` when
+    the model cannot be used and no user can type `go`.
     """
     if wanted.lang:
         speak(wanted.lang)
@@ -61,7 +61,7 @@ async def run_plain(
 
 @contextlib.contextmanager
 def _lines_of(typed: TextIO | None, take: Callable[[str], None]) -> Iterator[None]:
-    """Hand each line that is typed to `take` while the body runs."""
+    """Pass each typed line to `take` while the body runs."""
     if typed is None:
         yield
         return
@@ -91,7 +91,7 @@ def _lines_of(typed: TextIO | None, take: Callable[[str], None]) -> Iterator[Non
 
 
 class PlainStream:
-    """Prints a run as lines, and carries out what the user types."""
+    """Prints a run as lines, and carries out the commands that the user types."""
 
     def __init__(
         self,
@@ -107,13 +107,13 @@ class PlainStream:
         self._ascii = ascii_only
         self._shown = 0
         self._printed_wait: tuple[object, ...] = ()
-        # When each ask was told, by its ident.
+        # When each request was printed, by its ident.
         self._asked: dict[str, float] = {}
         self._progress = ("", 0.0)
         self._can_answer = False
 
     def begin(self, *, can_answer: bool) -> None:
-        """Print the first lines: the task, and what may be typed."""
+        """Print the first lines: the task, and the commands that can be typed."""
         self._can_answer = can_answer
         state = self._handle.state
         self.say(tr("run of {op}, mode {mode}", op=one_line(state.task.op), mode=state.mode))
@@ -132,7 +132,7 @@ class PlainStream:
         self._out.flush()
 
     def write(self) -> None:
-        """Print what is new since the last call."""
+        """Print the events and requests since the last call."""
         start, self._shown = self._shown, len(self._handle.records)
         for record in unread(self._handle.records, start):
             at = time.strftime("%H:%M:%S", time.localtime(record.at))
@@ -142,7 +142,7 @@ class PlainStream:
         self._print_progress()
 
     def _print_waiting(self) -> None:
-        """Print what waits for the user, once each time it begins to wait."""
+        """Print the requests and holds that wait for the user, once each time the wait begins."""
         state = self._handle.state
         waiting = self._asks()
         for ask in waiting:
@@ -160,7 +160,7 @@ class PlainStream:
         self._printed_wait = held
 
     def _asks(self) -> tuple[Request, ...]:
-        """The requests that wait for the user now."""
+        """Return the requests that wait for the user now."""
         now = self._clock()
         return requests(self._handle.state, lambda ident: self._asked.get(ident, now), now, (0, 0))
 
@@ -272,7 +272,7 @@ class PlainStream:
         self.write()
 
     def _settle(self, comment: str, *, approve: bool, always: bool = False) -> None:
-        """Answer the open gate, if its request was shown for `ARM_S` seconds."""
+        """Answer the open gate, if its request has been shown for `ARM_S` seconds."""
         waiting = self._asks()
         ask = next((each for each in waiting if each.gate), None)
         if ask is None and waiting:
@@ -285,7 +285,7 @@ class PlainStream:
             self._send(cmd.AnswerGate(ask.gate, approve, comment, always), told)
 
     def _rules(self) -> None:
-        """Print the approval rules, those in force and those that ended."""
+        """Print the approval rules, active and ended."""
         rules = self._handle.state.rules
         if not rules:
             self.say(tr("there are no rules: you are asked each time"))
@@ -306,7 +306,7 @@ class PlainStream:
         return False
 
     def _reply(self, text: str) -> None:
-        """Answer the agent's question: a choice by its number or its words, or free words."""
+        """Answer the agent's question: by the number or words of a choice, or in free text."""
         ask = next((each for each in self._asks() if each.kind == "question"), None)
         question = self._handle.state.question
         if ask is None or question is None or ask.ident not in self._asked:

@@ -1,7 +1,7 @@
 """Finds the folders that ship with the program: themes/, sample_kernels/ and benchmarks/.
 
-In an installed wheel they lie inside the package (`akg_tui/_data/`); in a checkout they lie
-beside it. This module only looks for paths: it reads no file and must never write one.
+In an installed wheel they are inside the package (`akg_tui/_data/`); in a checkout they are beside
+it. This module only finds paths: it reads no file and must never write one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 class ResourceMissing(FileNotFoundError):
-    """A folder that ships with the program is not where an install puts it."""
+    """A folder that ships with the program is missing from its place in the install."""
 
 
 def themes() -> Path:
@@ -21,7 +21,7 @@ def themes() -> Path:
 
 
 def sample_kernels() -> Path:
-    """Return the folder of sample tasks. It may be read-only: copy a task before tuning it."""
+    """Return the folder of sample tasks. It can be read-only: copy a task before tuning it."""
     return _folder("sample_kernels")
 
 
@@ -31,7 +31,7 @@ def sample_names() -> list[str]:
 
 
 def sample(name: str) -> Path:
-    """Return the folder of one sample task; the error for an unknown name lists the known."""
+    """Return the folder of one sample task; the error for an unknown name lists the known names."""
     if name not in sample_names():
         raise ResourceMissing(
             f"no sample kernel is called {name!r}; there are: {', '.join(sample_names())}"
@@ -40,7 +40,7 @@ def sample(name: str) -> Path:
 
 
 def benchmarks() -> Path:
-    """Return the folder of the package `benchmarks`; its parent belongs on `sys.path`."""
+    """Return the folder of the package `benchmarks`; its parent must be on `sys.path`."""
     return _folder("benchmarks")
 
 

@@ -1,6 +1,6 @@
-"""Syntax colour for a kernel file, as spans: parsed as a whole, coloured where it is looked at.
+"""Syntax colour for a kernel file, as spans: the file is parsed as a whole and coloured on access.
 
-For the screen and the report alike. Holds the tree-sitter queries: a later pattern wins over an
+Used by the screen and the report. Holds the tree-sitter queries: a later pattern overrides an
 earlier one. Import it only off the start-up path.
 """
 
@@ -24,7 +24,7 @@ Line = tuple[Span, ...]
 
 _SYNTAX = ("keyword", "string", "number", "comment", "function", "type", "operator", "preproc")
 ROLES = ("text", *(f"syn.{role}" for role in _SYNTAX))
-_BLOCK = 8  # lines that are coloured at once: a screenful costs little more than its own
+_BLOCK = 8  # lines coloured at once: a screenful then costs little more than its own lines
 _KEPT_BLOCKS = 512
 _MOST_STRINGS = 200
 
@@ -36,7 +36,7 @@ _RUNS = re.compile(rb"(.)\1*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A stretch of the file in one language, and its tree, whose bytes count from `start`."""
+    """A stretch of the file in one language, with its tree, whose byte offsets start at `start`."""
 
     grammar: Grammar
     start: int
@@ -45,10 +45,10 @@ class _Part:
 
 
 def highlight(text: str, before: Highlighted | None = None) -> Highlighted:
-    """The lines of a kernel file in Python, as `Highlighted`. Slow: for a thread.
+    """Return the lines of a kernel file in Python, as `Highlighted`. Slow: call it in a thread.
 
-    With another version of the same file in `before`, only what differs is parsed. A file that
-    takes too long to parse has no colour.
+    With another version of the file in `before`, only the differences are parsed. A file that takes
+    too long to parse has no colour.
     """
     data = text.encode("utf-8", "surrogatepass").removeprefix(BOM)
     former = before.parts if before else ()
@@ -73,7 +73,7 @@ def _parsed(grammar: Grammar, start: int, data: bytes, former: _Part | None) -> 
 
 
 def _sources(whole: _Part) -> Iterator[tuple[Grammar, int, bytes]]:
-    """The string literals that hold C++ or CUDA: which, where, and their text."""
+    """Yield each string literal that holds C++ or CUDA: its grammar, its offset and its text."""
     root, done = whole.tree.root_node, 0
     for number, quote in enumerate(_QUOTES.finditer(whole.data)):
         if number >= _MOST_STRINGS:
@@ -96,9 +96,9 @@ def _sources(whole: _Part) -> Iterator[tuple[Grammar, int, bytes]]:
 
 
 class Highlighted(Sequence[Line]):
-    """A parsed file as lines of spans, each coloured when it is asked for.
+    """A parsed file as lines of spans; a line is coloured on access.
 
-    The spans' text is the file's own: whoever draws it makes it safe.
+    The spans hold the file's raw text: the caller that draws them must sanitize it.
     """
 
     def __init__(self, data: bytes, parts: tuple[_Part, ...]) -> None:
@@ -153,7 +153,7 @@ def _paint(part: _Part, roles: bytearray, begin: int) -> None:
     """Write the role of each byte of one part into `roles`, whose first byte is at `begin`."""
     from tree_sitter import QueryCursor
 
-    offset = part.start - begin  # from the tree's bytes to those of `roles`
+    offset = part.start - begin  # from the tree's byte offsets to those of `roles`
     first, last = max(0, -offset), min(len(part.data), len(roles) - offset)
     if first >= last:
         return
@@ -170,7 +170,7 @@ def _paint(part: _Part, roles: bytearray, begin: int) -> None:
                 for node in nodes
                 if not builtin or part.data[node.start_byte : node.end_byte] in BUILTINS
             ]
-    # What stands inside another node is painted over it, a later pattern over an earlier one.
+    # A nested node is painted over the node around it, a later pattern over an earlier one.
     for start, negative, _, code in sorted(found):
         low, high = max(first, start), min(last, -negative)
         if low < high:
@@ -186,7 +186,7 @@ def _query(grammar: Grammar) -> Query:
 
     known = language(grammar)
     rules, words = QUERIES[grammar]
-    # A grammar's version may lack a word of its language.
+    # A version of a grammar can lack a keyword of its language.
     listed = [
         " ".join(f'"{each}"' for each in group.split() if known.id_for_node_kind(each, False))
         for group in words.values()
@@ -241,7 +241,7 @@ BUILTINS: Final = frozenset(
         b"sum super tuple type vars zip"
     ).split()
 )
-"""What the capture `builtin` stands for: told by its text, as a predicate of a query is slow."""
+"""Names that the capture `builtin` colours; matched here, because a query predicate is slow."""
 
 _CPP_WORDS: Final = {
     "keyword": (

@@ -1,7 +1,7 @@
 """The command line: the module that declares each command, and the exit codes of errors.
 
-Only the module of the command asked for is imported, and that imports what the command needs
-inside it, so that the help stays instant and the first frame does not wait for the rest.
+Only the module of the requested command is imported, and that module imports its dependencies
+inside its functions, so that the help and the first frame do not wait for other imports.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from akg_tui import __version__
 from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_INTERRUPTED, UsageError
 
-# Which module declares which commands, in the order of the help.
+# The modules and the commands that each declares, in the order of the help.
 DECLARED = (
     ("tune", "add_tune", ("demo", "tune", "resume")),
     ("run_listing", "add_views", ("replay", "attach")),
@@ -36,11 +36,11 @@ DECLARED = (
 
 
 def parser(asked: str | None = None) -> argparse.ArgumentParser:
-    """The commands and their options.
+    """Return the parser of the commands and their options.
 
-    With `asked`, the first word of a command line, only the commands of the module that
-    declares it, and none for an empty one: what else there is costs a start its time. All of
-    them where no module declares such a command.
+    With `asked`, the first word of a command line, only the commands of the module that declares it
+    are added, and none for an empty word: the others would slow down the start. All commands are
+    added if no module declares `asked`.
     """
     top = argparse.ArgumentParser(
         prog="akg-tui",
@@ -94,10 +94,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _error_line(error: Exception) -> str | None:
-    """The line for an error that a user can mend; None for any other.
+    """Return the line for an error that a user can correct; None for any other.
 
     An `OSError` is a folder without read permission or a full disk: a traceback would not help.
-    A command that can say more has caught it before.
+    Commands with a more precise message catch the error before it gets here.
     """
     from akg_tui.core.sanitize import one_line
     from akg_tui.store.errors import StoreError

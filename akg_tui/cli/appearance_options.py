@@ -1,4 +1,4 @@
-"""The options for how the workbench looks and which keys it has, and the command on keys."""
+"""The options for the appearance and the keys of the workbench, and the command `keys`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def is_served() -> bool:
-    """Whether a browser is this process's terminal."""
+    """Return whether a browser is this process's terminal."""
     return "web_driver" in os.environ.get("TEXTUAL_DRIVER", "")
 
 
 def add_appearance(command: argparse.ArgumentParser) -> None:
-    """What every command that opens the workbench takes."""
+    """Add the options that every command that opens the workbench takes."""
     looks = command.add_argument_group(
         "the workbench", "each also as AKG_TUI_<NAME>, or in config.toml (docs/looks.md)"
     )
@@ -34,7 +34,7 @@ def add_appearance(command: argparse.ArgumentParser) -> None:
 
 
 def wanted(arguments: argparse.Namespace) -> Preferences:
-    """What is preferred, the options before everything. Raises `UsageError` for a bad name."""
+    """Return the preferences; options take precedence. Raises `UsageError` for a bad name."""
     from akg_tui import resources
     from akg_tui.view.controls import keymap
     from akg_tui.view.controls.preferences import config_folder, preferences
@@ -61,7 +61,7 @@ def wanted(arguments: argparse.Namespace) -> Preferences:
 
 
 def show_workbench(open_run: Callable[[], Awaitable[RunHandle]] | None, **options: Any) -> int:
-    """Show the workbench (`akg_tui.tui.app.WorkbenchApp`) until it ends; the exit code."""
+    """Show the workbench (`akg_tui.tui.app.WorkbenchApp`) until it ends; return the exit code."""
     from akg_tui.tui.garbage_collection import hold
 
     hold()
@@ -72,7 +72,7 @@ def show_workbench(open_run: Callable[[], Awaitable[RunHandle]] | None, **option
 
 
 def add_keys(add: Callable[..., Any]) -> None:
-    """Declare `keys`; `add` makes one command."""
+    """Declare `keys`; `add` creates a command."""
     keys = add("keys", _keys, "list all commands of the workbench with their keys")
     keys.add_argument("--keymap", metavar="NAME", help="default: the one you prefer")
     form = keys.add_mutually_exclusive_group()

@@ -1,7 +1,7 @@
-"""`bench` and `gallery`: commands whose work and options live in benchmarks/.
+"""`bench` and `gallery`: commands whose work and options are in benchmarks/.
 
-That folder lies beside the package in a checkout and inside it in a wheel. This module makes it
-importable and lets its command modules declare their options; it measures and draws nothing.
+That folder is beside the package in a checkout and inside it in a wheel. This module makes it
+importable and calls its command modules to declare their options; it measures and draws nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SUBJECTS = ("edit_formats.command", "judge.command")
 
 
 def add_benches(add: Callable[..., Any]) -> None:
-    """Declare `bench` with its subjects; `add` makes one command."""
+    """Declare `bench` with its subjects; `add` creates a command."""
     about = "run a benchmark of the judge or the edit formats"
     bench = add("bench", lambda _: EXIT_BAD_INPUT, about)
     subjects = bench.add_subparsers(dest="subject", metavar="SUBJECT", required=True)
@@ -35,7 +35,7 @@ def add_benches(add: Callable[..., Any]) -> None:
 
 
 def add_gallery(add: Callable[..., Any]) -> None:
-    """Declare `gallery`; `add` makes one command."""
+    """Declare `gallery`; `add` creates a command."""
     _benchmark("gallery.command").add_commands(add)
 
 

@@ -1,6 +1,6 @@
 """The commands `doctor` (this machine, a model's server, or a run) and `salvage`.
 
-The checks themselves are `akg_tui.cli.machine_checks`'s and `akg_tui.store.checkup`'s.
+The checks themselves are in `akg_tui.cli.machine_checks` and `akg_tui.store.checkup`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_doctor(add: Callable[..., Any]) -> None:
-    """Declare `doctor` and `salvage`; `add` makes one command."""
+    """Declare `doctor` and `salvage`; `add` creates a command."""
     doctor = add("doctor", _doctor, "check this machine, or the run RUN; read-only")
     doctor.add_argument("run_folder", type=Path, nargs="?", metavar="RUN")
     doctor.add_argument("--json", action="store_true", help="one JSON object a check")
@@ -46,7 +46,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
         checks = check_run(arguments.run_folder)
     else:
         asks = arguments.base_url is not None or arguments.model is not None
-        endpoint = _endpoint(arguments) if asks else None  # told now, before anything is tried
+        endpoint = _endpoint(arguments) if asks else None  # bad options fail before any check
         checks = check_machine()
         if endpoint is not None:
             checks += check_endpoint(endpoint)

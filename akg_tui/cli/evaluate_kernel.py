@@ -1,4 +1,4 @@
-"""The command that judges one kernel, without a run."""
+"""The command `eval`, which judges one kernel without a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_eval(add: Callable[..., Any]) -> None:
-    """Declare `eval`; `add` makes one command."""
+    """Declare `eval`; `add` creates a command."""
     evaluate = add("eval", _eval, "verify and time a kernel once against the reference")
     evaluate.add_argument("task", type=Path, help="a folder with task.toml")
     evaluate.add_argument("--kernel", type=Path, help="kernel file to use instead of the task's")
@@ -96,7 +96,7 @@ def _print_measurement(measured: Measurement, *, as_json: bool) -> None:
 
 
 def seen_of(measured: Measurement) -> str:
-    """Say how far pairs of processes differed and what gain was to be seen; nothing if unknown."""
+    """Return the spread between pairs of processes and the detectable gain; "" if unknown."""
     if measured.deviation is None or measured.detectable is None:
         return ""
     return (
@@ -106,7 +106,7 @@ def seen_of(measured: Measurement) -> str:
 
 
 def _print_errors(errors: Any) -> None:
-    """Print in a line what was right, then each kind of input that was not, or was not tried."""
+    """Print one line on the correct kinds of input, then a line for each wrong or untried kind."""
     from akg_tui.core.sanitize import one_line
 
     good = [each for each in errors if each.error is not None and each.error <= each.tolerance]

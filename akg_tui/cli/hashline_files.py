@@ -1,6 +1,6 @@
-"""`view` and `edit`: hashline by hand, on one file.
+"""`view` and `edit`: hashline commands on one file, without a run.
 
-The commands touch no run and need no judge.
+The commands read and write no run folder and start no judge.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from akg_tui.cli.usage_error import EXIT_BAD_INPUT, EXIT_OK, UsageError, fail, r
 
 
 def add_file_commands(add: Callable[..., Any]) -> None:
-    """Declare `view` and `edit`; `add` makes one command."""
+    """Declare `view` and `edit`; `add` creates a command."""
     view = add("view", _view, "print a file with hashline tags")
     view.add_argument("file", type=Path)
     view.add_argument("--first", type=positive, default=1, metavar="N", help="first line to show")
@@ -49,7 +49,7 @@ def _tagging(command: argparse.ArgumentParser) -> None:
     )
 
 
-FILE_KEY = b"akg-tui view"  # tags of `view` and `edit` agree between calls
+FILE_KEY = b"akg-tui view"  # a constant, so that tags of `view` and `edit` agree between calls
 
 
 def _view(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`knowledge`: the pages on what makes kernels fast, for a person at a terminal."""
+"""`knowledge`: prints the pages on what makes kernels fast, for a person at a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from akg_tui.cli.usage_error import EXIT_NOT_CORRECT, EXIT_OK, task_word
 
 
 def add_knowledge(add: Callable[..., Any]) -> None:
-    """Declare `knowledge`; `add` makes one command."""
+    """Declare `knowledge`; `add` creates a command."""
     command = add("knowledge", _knowledge, "search the pages on fast kernels")
     command.add_argument("query", nargs="*", help="words, or a page's id; without any, all pages")
     command.add_argument("--dsl", type=task_word("Dsl"), metavar="DSL")

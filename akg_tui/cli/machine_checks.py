@@ -1,6 +1,6 @@
 """The checks of this machine and of a model's server that `doctor` makes.
 
-A check answers with one `Check` and reads only, but for scratch in the temporary folder.
+A check returns one `Check` and reads only, except for scratch files in the temporary folder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def check_python() -> Check:
 
 
 def check_packages() -> Check:
-    """Versions as installed; nothing is imported, so torch costs no time here."""
+    """List installed versions from metadata; nothing is imported, because torch loads slowly."""
     from importlib.metadata import PackageNotFoundError, version
 
     found, missing = [], []
@@ -50,7 +50,7 @@ def check_packages() -> Check:
 
 
 def check_compiler() -> Check:
-    """A C++ function is compiled, loaded and called, in a process and cache of its own."""
+    """Compile, load and call a C++ function in a separate process with a separate cache."""
     mend = "needed for kernels in C++: install g++ or clang++, or set CXX"
     with tempfile.TemporaryDirectory(prefix="akg-doctor-") as folder:
         fault, took = _tried(_TRY_COMPILER, AKG_CACHE_DIR=folder)
@@ -62,9 +62,9 @@ def check_compiler() -> Check:
 
 
 def _tried(code: str, **environment: str) -> tuple[str | None, float]:
-    """Python `code` run in a process: why it failed ("": it did not), and the seconds it took.
+    """Run Python `code` in a process; return why it failed ("": it did not) and its seconds.
 
-    None stands for a process that did not end within 60 s.
+    The reason is None if the process did not end within 60 s.
     """
     begin, env = time.perf_counter(), {**os.environ, **environment}
     command = [sys.executable, "-c", code]
@@ -119,7 +119,7 @@ def check_disk() -> Check:
 
 
 def check_start() -> Check:
-    """How long a fresh process needs for what the workbench imports."""
+    """Measure the seconds in which a fresh process imports the modules of the workbench."""
     fault, took = _tried("import akg_tui.tui.app")
     if fault is None:
         return bad("start", "the workbench was not imported within 60 s")
@@ -132,7 +132,7 @@ def check_start() -> Check:
 
 
 def check_sandbox() -> list[Check]:
-    """One line for all that holds, and one for each protection that this machine lacks."""
+    """Return one check for all protections in force, and one for each that this machine lacks."""
     from akg_tui.evaluate.sandbox.protections import offered
 
     found = offered()
@@ -155,7 +155,7 @@ _HEALTH = {"ok": Health.OK, "warn": Health.WARN, "fail": Health.BAD}
 
 
 def check_endpoint(endpoint: Endpoint) -> list[Check]:
-    """One check for the connection, and one for each ability when somebody answers."""
+    """Return one check for the connection, and one for each ability if the server answers."""
     import asyncio
 
     from akg_tui.agent.chat import ModelFailed

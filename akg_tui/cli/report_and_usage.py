@@ -1,4 +1,4 @@
-"""`akg-tui report RUN` and `akg-tui usage RUN`: from the journal alone, at any time."""
+"""`akg-tui report RUN` and `akg-tui usage RUN`: both read only the journal, at any time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_report(add: Callable[..., Any]) -> None:
-    """Declare `report`; `add` makes one command."""
+    """Declare `report`; `add` creates a command."""
     report = add("report", _report, "write a run's report: what worked and why, with its figures")
     report.add_argument("run_folder", type=Path, metavar="RUN")
     report.add_argument(
@@ -54,7 +54,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _form(arguments: argparse.Namespace) -> Any:
-    """Which file is wanted. Raises `UsageError` when that cannot be told."""
+    """Return the requested file format. Raises `UsageError` when the options leave it open."""
     if arguments.out is None:
         return arguments.format or "all"
     if arguments.out == "-" and arguments.json:
@@ -66,7 +66,7 @@ def _form(arguments: argparse.Namespace) -> Any:
 
 
 def add_usage(add: Callable[..., Any]) -> None:
-    """Declare `usage`; `add` makes one command."""
+    """Declare `usage`; `add` creates a command."""
     usage = add("usage", _usage, "calls, tokens and cost of a run by round, item and subagent")
     usage.add_argument("run_folder", type=Path, metavar="RUN")
     usage.add_argument("--json", action="store_true", help="print one JSON object")
@@ -134,7 +134,7 @@ def _table(report: UsageReport) -> list[str]:
 
 
 def _row(name: str, total: Totals) -> str:
-    """One line; a dash where nothing is known: the cost of a model without a price."""
+    """Return one line; a dash for an unknown value, such as the cost of a model without a price."""
     share, cost = total.cache_read_share, total.cost_usd
     cached = "-" if share is None else f"{share:.0%}"
     paid = "-" if cost is None else f"${cost:.4f}"

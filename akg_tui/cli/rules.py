@@ -1,7 +1,7 @@
-"""`akg-tui rules RUN`: what answers in a person's place; make a rule, end one.
+"""`akg-tui rules RUN`: lists the rules that approve requests for a person; makes or ends one.
 
-Works on a run at rest and, through its socket, on one that is at work. A rule is made by
-the number of the request that waits, so that it is never made of another one.
+Works on a run at rest and, through its socket, on a run at work. A rule is made by the number of
+the waiting request, so that it never applies to another request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_rules(add: Callable[..., Any]) -> None:
-    """Declare `rules`; `add` makes one command."""
+    """Declare `rules`; `add` creates a command."""
     rules = add("rules", _rules, "list, make or end approval rules")
     rules.add_argument("run_folder", type=Path, metavar="RUN")
     what = rules.add_mutually_exclusive_group()
@@ -40,7 +40,7 @@ def _rules(arguments: argparse.Namespace) -> int:
     from akg_tui.store.run_list import read_state
 
     run: Path = arguments.run_folder
-    read_state(run)  # not a run, or a damaged one: told before anything is written
+    read_state(run)  # raises for a folder that is not a run, or a damaged one, before any write
     if arguments.always is not None:
         _send(run, cmd.AnswerGate(arguments.always, True, always=True, source=COMMAND_LINE))
     elif arguments.revoke is not None:
@@ -57,9 +57,9 @@ def _rules(arguments: argparse.Namespace) -> int:
 
 
 def _send(run: Path, command: Command) -> None:
-    """Have the run take a command: by the process at work on it, or in a session of its own.
+    """Send the run a command: to the process at work on it, or in a session opened here.
 
-    Raises `UsageError` with the reason when it is refused, or when it is not known to be taken.
+    Raises `UsageError` with the reason if the command is refused, or if no answer confirms it.
     """
     from akg_tui.engine.attach import Attached, NotAttached
     from akg_tui.store.errors import RunLocked

@@ -1,4 +1,4 @@
-"""The commands on a run at rest: fork it, take its last KEEP back, adopt a hand edit of PLAN.md."""
+"""The commands on a run at rest: fork it, undo its last KEEP, adopt a hand edit of PLAN.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_run_changes(add: Callable[..., Any]) -> None:
-    """Declare `fork`, `undo` and `adopt`; `add` makes one command."""
+    """Declare `fork`, `undo` and `adopt`; `add` creates a command."""
     fork = add("fork", _fork, "a new run with the history of another, up to the end of a round")
     fork.add_argument(
         "--round", type=_round, required=True, metavar="N", help="0 is the accepted baseline"

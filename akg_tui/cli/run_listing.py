@@ -1,4 +1,4 @@
-"""The commands on tasks and runs: make, list, show, and look at them on a screen."""
+"""The commands on tasks and runs: make, list, show, and view them in the workbench."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_run_commands(add: Callable[..., Any]) -> None:
-    """Declare `new`, `runs` and `show`; `add` makes one command."""
+    """Declare `new`, `runs` and `show`; `add` creates a command."""
     new = add("new", _new, "make a task folder from a reference and a kernel")
     new.add_argument("folder", type=Path, metavar="DIR", help="the task folder to make")
     new.add_argument("--reference", type=Path, required=True, help="PyTorch `Model` to match")
@@ -85,7 +85,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def add_views(add: Callable[..., Any]) -> None:
-    """Declare `replay` and `attach`; `add` makes one command."""
+    """Declare `replay` and `attach`; `add` creates a command."""
     replay, attach = partial(_watch, steer=False), partial(_watch, steer=True)
     for view in (
         add("replay", replay, "step through the events of a run; read-only"),
@@ -96,7 +96,7 @@ def add_views(add: Callable[..., Any]) -> None:
 
 
 def browse(arguments: argparse.Namespace) -> int:
-    """`akg-tui` without a command: the runs below this folder."""
+    """Run `akg-tui` without a command: show the runs below the current folder."""
     if not (is_served() or (sys.stdout.isatty() and sys.stdin.isatty())):
         raise UsageError(
             "there is no terminal to show the runs on; list them with: akg-tui runs, "
@@ -106,7 +106,7 @@ def browse(arguments: argparse.Namespace) -> int:
 
 
 def _watch(arguments: argparse.Namespace, *, steer: bool) -> int:
-    """The workbench on a run that this process does not work on."""
+    """Show the workbench on a run that this process does not work on."""
     path: Path = arguments.run_folder
     from akg_tui.store.errors import StoreError
     from akg_tui.store.run_list import check_is_run

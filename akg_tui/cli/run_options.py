@@ -1,7 +1,7 @@
 """Options that several commands share: limits of a run, the sandbox, and a served model.
 
-Reads options and the file they name, and says which option is at fault. What a limit means is
-`akg_tui.core.stopping`'s, what a run needs `akg_tui.engine.run_service`'s.
+Reads options and the file they name, and names the option at fault in an error. The meaning of a
+limit is defined in `akg_tui.core.stopping`, the needs of a run in `akg_tui.engine.run_service`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from akg_tui.core.task import Agent, Policy
     from akg_tui.engine.run_service import Limits, RunFault
 
-# What `add_limits` declares, by the names of the arguments.
+# The argument names that `add_limits` declares.
 LIMITS = ("max_rounds", "max_hours", "max_experiments", "max_tokens", "max_cost", "goal", "policy")
 
 
 def add_limits(command: argparse.ArgumentParser) -> None:
-    """When to stop. What is not said here is the run's, and before there is one, the task's."""
+    """Add the stop conditions. A limit not given here is the run's or, before a run, the task's."""
     command.add_argument("--max-rounds", type=positive, metavar="N")
     command.add_argument("--max-hours", type=positive_float, metavar="H", help="of work")
     command.add_argument("--max-experiments", type=positive, metavar="N")
@@ -42,7 +42,7 @@ def add_limits(command: argparse.ArgumentParser) -> None:
 
 
 def add_sandbox(command: argparse.ArgumentParser) -> None:
-    """What the processes that run kernels must be kept from."""
+    """Add the option that requires a sandbox for the processes that run kernels."""
     command.add_argument(
         "--require-sandbox",
         action="store_true",
@@ -74,7 +74,7 @@ def _goal(text: str) -> Goal:
 
 
 def stated_limits(arguments: argparse.Namespace) -> Limits:
-    """The limits that the command line states; doubts of its policy file are told on stderr.
+    """Return the limits on the command line; print doubts about its policy file on stderr.
 
     Raises `akg_tui.store.errors.StoreError` when the policy file cannot be used.
     """
@@ -85,7 +85,7 @@ def stated_limits(arguments: argparse.Namespace) -> Limits:
     automation = None
     if arguments.policy:
         automation, doubts = load_policy(arguments.policy)
-        automation = automation or AutomationPolicy()  # the file says null: no limits at all
+        automation = automation or AutomationPolicy()  # a file with null means: no limits at all
         for doubt in doubts:
             _note(doubt)
     return Limits(
@@ -100,7 +100,7 @@ def stated_limits(arguments: argparse.Namespace) -> Limits:
 
 
 def note_goals(policy: Policy) -> None:
-    """Say on stderr which goals of a policy can never be met."""
+    """Print on stderr the goals of a policy that can never be met."""
     from akg_tui.core.stopping.automation import never_met
 
     for goal in never_met(policy.automation) if policy.automation else ():
@@ -109,7 +109,7 @@ def note_goals(policy: Policy) -> None:
 
 @contextlib.contextmanager
 def options_at_fault(arguments: argparse.Namespace) -> Iterator[None]:
-    """A fault of a run's request becomes a `UsageError` that names the option or the file."""
+    """Turn a `RunFault` of the block into a `UsageError` that names the option or the file."""
     from akg_tui.agent.tools import BadTools
     from akg_tui.engine.run_service import RunFault
 
@@ -126,7 +126,7 @@ _SANDBOX_OPTIONS = {"require_sandbox": "--require-sandbox", "sandbox": "sandbox.
 
 
 def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
-    """A fault of a run's request in the words of the command line."""
+    """Return a fault of a run's request in terms of the command line."""
     if option := _AGENT_OPTIONS.get(fault.field):
         wrong = getattr(arguments, option)
         return f"--{option.replace('_', '-')} {wrong!r}: not allowed ({fault.why})"
@@ -143,7 +143,7 @@ def _in_options(fault: RunFault, arguments: argparse.Namespace) -> str:
 
 
 def refuse_finished(arguments: argparse.Namespace) -> None:
-    """Raise `UsageError` where an option would change a run that is over, with how to go on."""
+    """Raise `UsageError` if an option would change a finished run; the message names a way on."""
     from akg_tui.store.run_list import read_state
 
     asked = {f"--{name.replace('_', '-')}": name for name in (*LIMITS, "mode")}
@@ -167,7 +167,7 @@ def _note(text: str) -> None:
 
 
 def served_agent(model: str, base_url: str, key_file: str) -> Agent:
-    """The agent of these options, checked like a task's own. Raises `UsageError`."""
+    """Return the agent of these options, validated like a task's agent. Raises `UsageError`."""
     from akg_tui.core.task import SWEEP, Agent, BadAgent, stated_agent
 
     if model == SWEEP:

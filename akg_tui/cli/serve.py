@@ -17,7 +17,7 @@ DEFAULT_PORT = 8420
 
 
 def add_serve(add: Callable[..., Any]) -> None:
-    """Declare `serve`; `add` makes one command."""
+    """Declare `serve`; `add` creates a command."""
     serve = add("serve", _serve, "show the workbench in a browser, on this machine only")
     serve.add_argument(
         "folders", nargs="*", type=Path, metavar="RUN|TASK",
@@ -36,7 +36,7 @@ def _port(text: str) -> int:
 
 
 def _targets(folders: list[Path]) -> list[Target]:
-    """What is served, each with the command that a browser's visit starts."""
+    """Return the served targets, each with the command that a browser's visit starts."""
     from akg_tui.store.filesystem import is_file
     from akg_tui.tui.web_server import Target
 

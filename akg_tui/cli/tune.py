@@ -1,4 +1,4 @@
-"""The commands that start a run or go on with one, on screen or headless."""
+"""The commands that start or resume a run, on screen or headless."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEMO_ROUNDS = 12
 
 
 def add_tune(add: Callable[..., Any]) -> None:
-    """Declare `demo`, `tune` and `resume`; `add` makes one command."""
+    """Declare `demo`, `tune` and `resume`; `add` creates a command."""
     demo = add("demo", _demo, "tune a bundled sample with the sweep agent; needs no key and no GPU")
     demo.add_argument("sample", nargs="?", default=DEMO_SAMPLE, help=f"default: {DEMO_SAMPLE}")
     demo.add_argument(
@@ -115,7 +115,7 @@ def _tune(arguments: argparse.Namespace) -> int:
 
 
 def _begin(arguments: argparse.Namespace, folder: Path, **stated: Any) -> int:
-    """Check a request at once, and make the run when the workbench is on the screen."""
+    """Check a request at once; create the run when the workbench is on the screen."""
     from akg_tui.engine.run_service import RunRequest, begin, prepare
 
     stated |= {"mode": arguments.mode or "auto", "require_sandbox": arguments.require_sandbox}
@@ -153,7 +153,7 @@ def _open_engine(
 
 
 def _is_headless(arguments: argparse.Namespace) -> bool:
-    """Whether the run has no workbench. The workbench replaces stdout: ask before it begins."""
+    """Return whether the run has no workbench. Call before the workbench replaces stdout."""
     if arguments.headless or arguments.json or arguments.plain:
         return True
     return not (sys.stdout.isatty() or is_served())
@@ -184,7 +184,7 @@ def _watch(open_run: Callable[[], RunFolder], arguments: argparse.Namespace) -> 
 
 
 def _parting(engine: Engine) -> str:
-    """What is left on the terminal after the workbench."""
+    """Return the text that stays on the terminal after the workbench."""
     if engine.state.finished:
         from akg_tui.headless import closing_lines
 

@@ -1,4 +1,4 @@
-"""Exit codes, and the error for bad input: what every command of the command line shares."""
+"""The exit codes and the error for bad input, shared by every command of the command line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ EXIT_OK, EXIT_NOT_CORRECT, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
 class UsageError(Exception):
-    """Bad input, told in one line."""
+    """Bad input, described in one line."""
 
 
 def read_text(path: Path) -> str:
-    """The text of a file named on the command line. Raises `UsageError`."""
+    """Return the text of a file named on the command line. Raises `UsageError`."""
     try:
         return path.read_bytes().decode()
     except OSError as error:
@@ -25,21 +25,21 @@ def read_text(path: Path) -> str:
 
 
 def fail(error: Exception) -> NoReturn:
-    """Turn an error that a user can mend into a `UsageError` of one line."""
+    """Turn an error that a user can correct into a `UsageError` of one line."""
     raise UsageError(" ".join(str(error).split())) from error
 
 
 def print_json(kind: str, **values: Any) -> None:
-    """Print one JSON object of this `type` on a line of its own."""
+    """Print one JSON object of this `type` on a separate line."""
     import json
 
     print(json.dumps({"type": kind, **values}))
 
 
 def task_word(kind: str) -> Callable[[str], str]:
-    """An option's type: one of the words that `core.task` has for `Backend` or `Dsl`.
+    """Return an option's type: one of the words that `core.task` has for `Backend` or `Dsl`.
 
-    They are read when the option is given, because that module costs the help its time.
+    The words are read when the option is given, because importing that module slows the help.
     """
 
     def word(text: str) -> str:

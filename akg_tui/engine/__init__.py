@@ -1,1 +1,1 @@
-"""The only impure loop: takes effects from core, runs them, appends the events that follow."""
+"""The only impure loop: takes effects from core, performs them, appends the events that follow."""

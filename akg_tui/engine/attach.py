@@ -1,13 +1,13 @@
 """Attaching to a run at work from another process: a socket in the run folder, and its client.
 
-The server hands a person's commands to the engine and sends the live view. It journals nothing
-and decides nothing. Only processes of the same user that are no descendants of the run may
-connect, so a kernel under test may not.
+The server passes a person's commands to the engine and sends the live view. It journals nothing and
+decides nothing. It accepts only processes of the same user that are no descendants of the run, so a
+kernel under test cannot connect.
 
-One JSON object a line, both ways, at most `LINE_BYTES` long. To the server
-``{"id": N, "order": NAME, "with": {…}}`` (`akg_tui.core.commands`); from it
+The protocol is one JSON object a line, both ways, at most `LINE_BYTES` long. To the server:
+``{"id": N, "order": NAME, "with": {…}}`` (`akg_tui.core.commands`); from the server:
 ``{"akg_tui": 1, "run": ID, "pid": PID}`` first, then ``{"id": N, "refused": WHY or null}``
-for each order and ``{"live": {…}}`` whenever that has changed.
+for each order and ``{"live": {…}}`` whenever the live view has changed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid of a peer: `man 7 unix`, SO_
 
 
 class SubagentNow(Struct, frozen=True):
-    """A subagent at work and what it is writing, as it is sent."""
+    """A subagent at work and the text that it is writing, in the form of the protocol."""
 
     id: str
     agent: str
@@ -59,7 +59,7 @@ class SubagentNow(Struct, frozen=True):
 
 
 class LiveNow(Struct, frozen=True):
-    """The live view of a run, as it is sent."""
+    """The live view of a run, in the form of the protocol."""
 
     activity: str
     notice: str
@@ -77,7 +77,7 @@ class LiveNow(Struct, frozen=True):
         return cls(live.activity, live.notice, live.progress, stream, subagents)
 
     def onto(self, live: Live) -> None:
-        """Make `live` show this."""
+        """Copy this view into `live`."""
         if LiveNow.of(live) == self:
             return
         live.show(self.activity)
@@ -92,7 +92,7 @@ class NotAttached(Exception):
 
 @contextlib.contextmanager
 def _socket_address(folder: Path) -> Iterator[str]:
-    """A path of the socket that fits in an address (108 bytes), however deep the folder is."""
+    """Yield a path of the socket that fits in an address (108 bytes), for folders of any depth."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{descriptor}/{SOCKET}"
@@ -102,9 +102,9 @@ def _socket_address(folder: Path) -> Iterator[str]:
 
 @contextlib.asynccontextmanager
 async def served(run: RunHandle) -> AsyncIterator[str]:
-    """Take commands for `run` while the block lasts; the value is the reason it cannot, or "".
+    """Take commands for `run` while the block lasts; yield why the server cannot start, or "".
 
-    Only the holder of the run's lock may call this: a socket file found there is stale.
+    Only the holder of the run's lock may call this: an existing socket file is then stale.
     """
     folder = Path(run.path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -114,12 +114,12 @@ async def served(run: RunHandle) -> AsyncIterator[str]:
     try:
         with _socket_address(folder) as address:
             (folder / SOCKET).unlink(missing_ok=True)
-            os.fchmod(listening.fileno(), 0o600)  # before it has a name that others could open
+            os.fchmod(listening.fileno(), 0o600)  # before others can open the socket by name
             listening.bind(address)
         server = await asyncio.start_unix_server(
             connections.accept, sock=listening, limit=LINE_BYTES
         )
-    except OSError as error:  # a file system without sockets: the run needs none
+    except OSError as error:  # a file system without sockets: the run works without one
         listening.close()
         why = error.strerror or str(error)
     try:
@@ -180,7 +180,7 @@ class _Connections:
         while True:
             try:
                 line = await reader.readline()
-            except ValueError:  # longer than the limit
+            except ValueError:  # longer than `LINE_BYTES`
                 _send_line(writer, {"id": None, "refused": f"a line is at most {LINE_BYTES} bytes"})
                 return
             if not line.endswith(b"\n"):
@@ -210,10 +210,10 @@ class _Connections:
 
 
 def trusted(pid: int) -> bool:
-    """Whether a process is no part of this run: no descendant, and in the namespaces of this one.
+    """Return whether a process is no descendant of this one but shares its namespaces.
 
-    What the judge runs is a child of it and, where the system allows it, in a network and a
-    user namespace of its own that it cannot leave.
+    Processes of the judge are descendants of this one and, where the system allows it, in a network
+    and a user namespace that they cannot leave.
     """
     if pid == os.getpid():
         return True
@@ -228,7 +228,7 @@ def trusted(pid: int) -> bool:
             stat = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
             pid = int(stat.rpartition(")")[2].split()[1])
     except (OSError, ValueError, IndexError):
-        return False  # it hides, or is gone
+        return False  # the process is hidden or has ended
     return True
 
 
@@ -237,7 +237,7 @@ def _send_line(writer: asyncio.StreamWriter, plain: dict[str, Any]) -> None:
 
 
 class Attached:
-    """A connection to the process at work on a run. Blocks for `ANSWER_S` at most."""
+    """A connection to the process at work on a run. Its calls block for at most `ANSWER_S`."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
@@ -266,7 +266,7 @@ class Attached:
         return made
 
     def send(self, command: Command) -> Rejected | None:
-        """Send a command to the run; the refusal, or None. Raises `NotAttached`."""
+        """Send a command to the run; return the refusal, or None. Raises `NotAttached`."""
         try:
             plain = command_to_json(command)
         except BadCommand as error:
@@ -280,19 +280,19 @@ class Attached:
                 why = "the process at work is gone; the command was not taken"
                 raise self._lost(why) from error
             while (told := self._next()).get("id") != self._asked:
-                pass  # an answer that came too late
+                pass  # a late answer to an earlier command
         refused = told.get("refused")
         return None if refused is None else Rejected(one_line(str(refused), 500))
 
     def live(self) -> LiveNow | None:
-        """The newest live view that was received; None when the connection is lost."""
+        """Return the newest live view received; None when the connection is lost."""
         if not self._lock.acquire(blocking=False):
             return self._live
         try:
             self._link.settimeout(0)
             while True:
                 for _ in self._messages():
-                    pass  # an answer that came too late
+                    pass  # a late answer to an earlier command
                 data = self._link.recv(1 << 16)
                 if not data:
                     return None
@@ -312,7 +312,7 @@ class Attached:
         return NotAttached(why)
 
     def _next(self) -> dict[str, Any]:
-        """The next message that is no live view. Raises `NotAttached`."""
+        """Return the next message other than a live view. Raises `NotAttached`."""
         while True:
             if told := next(self._messages(), None):
                 return told

@@ -1,8 +1,8 @@
 """The engine: performs the effects that core asks for, and journals the events.
 
-It owns one open run, its judge and its model, and touches the world: clock, disk, processes,
-model. It decides nothing: events come from `core.decide` and from the steps in `core.effects`,
-and each is durable before it counts.
+It owns one open run, its judge and its model, and uses clock, disk, processes and model. It decides
+nothing: events come from `core.decide` and from the steps in `core.effects`, and each event is
+durable before it takes effect.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class EngineBroken(RuntimeError):
 
 
 class Evaluator(Protocol):
-    """What the engine asks of a judge (`akg_tui.evaluate.Judge`)."""
+    """The methods that the engine calls on a judge (`akg_tui.evaluate.Judge`)."""
 
     async def prepare(self) -> None: ...
 
@@ -62,8 +62,8 @@ class Evaluator(Protocol):
 class Engine:
     """One run at work. Implements `akg_tui.engine.run_handle.RunHandle`.
 
-    `connect` makes the judge; it is given the callback for its progress, and is not
-    called before the first evaluation is due. `reporter` makes the report at the end.
+    `connect` creates the judge; its argument is the callback for progress. It is not called before
+    the first evaluation is due. `reporter` writes the report at the end.
     """
 
     def __init__(
@@ -105,25 +105,25 @@ class Engine:
         return self._folder.state.run_id.encode()
 
     def kernel(self, blob: str) -> str:
-        """The kernel text behind a blob id."""
+        """Return the kernel text of a blob id."""
         return self._kernel_text(blob)
 
     def _read_kernel(self, blob: str) -> str:
         return self._folder.history.read_blob(blob).decode()
 
     def keep_text(self, text: str) -> str:
-        """Store kernel text durably; the blob id is the answer."""
+        """Store kernel text durably; return its blob id."""
         return self._folder.history.write_blob(text)
 
     async def measure(
         self, kernel: str, *, timed: bool, samples: int = 0, warmups: int = 0
     ) -> Measurement:
-        """Examine a kernel for the agent's information: nothing is journaled or decided."""
-        async with self._probing:  # of subagents at work at once, one measures at a time
+        """Measure a kernel for the agent: nothing is journaled or decided."""
+        async with self._probing:  # subagents work concurrently, but measure one at a time
             return await self._judge.probe(kernel, timed=timed, samples=samples, warmups=warmups)
 
     def send(self, command: cmd.Command) -> Rejected | None:
-        """Apply a command at once. The reason when it was refused, else None."""
+        """Apply a command at once; return the reason if it was refused, else None."""
         decided = decide(self.state, command, self._clock())
         if isinstance(decided, Rejected):
             return decided
@@ -131,7 +131,7 @@ class Engine:
         return None
 
     def _append(self, events: Events) -> None:
-        """Journal the events, each durable before the next, and what they change outside it."""
+        """Journal the events, each durable before the next, and apply their side effects."""
         try:
             for event in events:
                 self._folder.append(event)
@@ -142,13 +142,13 @@ class Engine:
             if any(event.projected for event in events):
                 self._folder.project()
         finally:
-            self._changed.set()  # also when the disk failed: what came before it counts
+            self._changed.set()  # also when the disk failed: earlier events are journaled
         began = self._visit_began
         if self._visit is not None and began and fx.visit_is_void(began, self.state):
             self._visit.cancel()
 
     def plan_change(self, kept: str) -> ev.PlanChange:
-        """The hand edit of PLAN.md kept as `kept`, as a change of the plan as it is now.
+        """Return the hand edit of PLAN.md kept as `kept`, as a change of the current plan.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class Engine:
 
     async def run(self) -> None:
         """Recover, then work until the run is over. Cancelling it leaves a resumable run."""
-        # Before anything waits: the session begins, and what the last one left open is closed.
+        # Before any wait: begin the session, and close the steps that the last session left open.
         for event in opening(self.state, os.getpid(), __version__):
             self.send(cmd.Observe(event))
         async with served(self):
@@ -167,12 +167,12 @@ class Engine:
 
     async def _work(self) -> None:
         if not self.state.finished:
-            await self._judge.prepare()  # it loads torch while the first steps are taken
+            await self._judge.prepare()  # the judge loads torch during the first steps
         while (effect := fx.next_effect(self.state, self._clock())) is not None:
             self._changed.clear()
             await self._perform(effect)
-            await asyncio.sleep(0)  # let a screen breathe between effects that never wait
-        await self._judge.close()  # a finished run may stay on screen for days; torch need not
+            await asyncio.sleep(0)  # let the screen draw between effects that never wait
+        await self._judge.close()  # a finished run can stay on screen for days: unload torch
         if self._reporter is not None:
             self.live.show("making the report")
             self.live.notice = await self._reporter(self._folder.path)
@@ -210,14 +210,14 @@ class Engine:
 
     async def _change(self, seconds: float | None) -> None:
         """Wait until an event is journaled, at most `seconds`."""
-        # Not `wait_for`: before Python 3.12 it swallows a cancel that comes with the change,
-        # and whatever cuts a visit off is a change as well.
+        # Not `wait_for`: before Python 3.12 it swallows a cancellation that arrives with the
+        # change, and any event that cuts a visit off is a change as well.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
 
     async def _visit_agent(self) -> None:
-        """One visit of the agent, cut off when a person takes its item or kernel away."""
+        """Perform one visit of the agent; cancel it when a person takes its item or kernel away."""
         work = asyncio.create_task(visit(self._loop, self._context))
         self._visit, self._visit_began = work, self.state
         try:
@@ -247,7 +247,7 @@ class Engine:
         self._must(cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
         self.live.show(f"{effect.purpose} evaluation")
         incumbent = self.kernel(effect.incumbent) if effect.incumbent else None
-        # A candidate needs a verdict; what a run begins and ends with needs a figure.
+        # A candidate needs a verdict; the measurements at begin and end of a run need a figure.
         precise = None if effect.purpose is ev.Purpose.CANDIDATE else PRECISE
         kernel = self.kernel(effect.blob)
         measurement = await self._judge.evaluate(kernel, incumbent, precise=precise)
@@ -257,7 +257,7 @@ class Engine:
 
     def _commit_seed(self, blob: str) -> str:
         message = self._folder.history.message_for("seed kernel")
-        # The time of the last event, not of now: done again after a crash, the commit is the same.
+        # The time of the last event, not the clock: a commit repeated after a crash is identical.
         return self._folder.history.commit(blob, None, message, self.state.last_at)
 
     def _commit_attempt(self, effect: fx.Commit) -> str:
@@ -272,7 +272,7 @@ class Engine:
 
 
 def _waiting(state: RunState, hold: fx.Hold) -> str:
-    """The words for a hold, for the screen."""
+    """Return the words that the screen shows for a hold."""
     following = f", then {hold.due}" if hold.due else ""
     if hold.overlay is Overlay.WAIT_USER:
         if state.question is not None:

@@ -1,7 +1,7 @@
 """A run that this process only reads: at rest, or at work in another process.
 
-Implements `akg_tui.engine.run_handle.RunHandle` without lock or write. Commands go to the
-process at work, where it takes them (`akg_tui.engine.attach`); a run at rest refuses them.
+Implements `akg_tui.engine.run_handle.RunHandle` without taking the lock or writing. Commands go to
+the process at work, if it accepts them (`akg_tui.engine.attach`); a run at rest refuses them.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ POLL_S = 0.2
 
 
 class Followed:
-    """A run read from its journal, and read on as it grows.
+    """A run read from its journal, and read further as the journal grows.
 
     Parameters
     ----------
     path : Path
-        The run folder. Reading it takes a while for a long run: call this in a thread.
+        The run folder. Reading a long run takes a while: construct in a thread.
     steer : bool
-        Whether commands are sent to the process at work. Without it, nothing is ever sent.
+        Whether commands are sent to the process at work. If False, no command is ever sent.
 
     Raises
     ------
     RunFolderError, JournalDamaged
-        If it is not a run, or its journal cannot be trusted.
+        If the folder is not a run, or its journal cannot be trusted.
     """
 
     def __init__(self, path: Path, *, steer: bool = False) -> None:
@@ -67,11 +67,11 @@ class Followed:
 
     @property
     def pid(self) -> int | None:
-        """The process at work on the run."""
+        """The id of the process at work on the run, or None."""
         return None if self.state.finished else holder(self._path)
 
     def send(self, command: Command) -> Rejected | None:
-        """Hand the command to the process at work; the refusal, or None."""
+        """Send the command to the process at work; return the refusal, or None."""
         if not self._steer:
             return Rejected("this is a replay: it shows a run and changes nothing")
         if self.state.finished:
@@ -85,7 +85,7 @@ class Followed:
             return Rejected(str(error))
 
     def kernel(self, blob: str) -> str:
-        """The kernel text behind a blob id; where it is lost, a line that says so."""
+        """Return the kernel text of a blob id; for a lost kernel, a line with the error."""
         try:
             return self._kernel_text(blob)
         except StoreError as error:
@@ -99,17 +99,17 @@ class Followed:
         return History.open(self._path / HISTORY, kernel_file=self.state.task.files.editable)
 
     def plan_change(self, kept: str) -> PlanChange:
-        """As `akg_tui.engine.engine.Engine.plan_change`."""
+        """Return the hand edit as `akg_tui.engine.engine.Engine.plan_change` does."""
         return read_kept_edit(self._path, kept, self.state)
 
     async def more(self) -> bool:
-        """Read on, a chunk at most. True when there was something new. Raises as the constructor.
+        """Read at most one chunk; return whether it had events. Raises like the constructor.
 
         Only the reading runs in a thread: the event loop alone touches states.
         """
         if not await asyncio.to_thread(self._tail.more):
             return False
-        if self._tail.records is not self.past.records:  # the journal was read anew
+        if self._tail.records is not self.past.records:  # the journal was read again from the start
             self.past = Past(self._tail.records)
             await asyncio.to_thread(_folded, self._path, self.past)
         self.state = _folded(self._path, self.past)
@@ -119,7 +119,7 @@ class Followed:
         """Follow the journal and the live view of the process at work, until cancelled."""
         while True:
             while await self.more():
-                pass  # a long way behind: between two chunks the screen goes on
+                pass  # far behind the journal: the screen draws between two chunks
             activity = await self._activity()
             now = self._attached.live() if self._attached is not None else None
             if now is not None:
@@ -131,7 +131,7 @@ class Followed:
             await asyncio.sleep(POLL_S)
 
     async def _activity(self) -> str:
-        """The process at work, in words. Attaches to it, when commands may be sent."""
+        """Describe the process at work; attach to it if commands may be sent."""
         if self.state.finished:
             return ""
         pid = self.pid
@@ -154,18 +154,18 @@ class Followed:
 
 
 def _read_through(path: Path) -> tuple[JournalTail, Past]:
-    """Read and fold a journal, a chunk at a time. Raises as `Followed`."""
+    """Read and fold a journal, a chunk at a time. Raises like `Followed`."""
     tail = JournalTail(path / JOURNAL)
     past = Past(tail.records)
     while tail.more():
-        if tail.records is not past.records:  # the journal was read anew
+        if tail.records is not past.records:  # the journal was read again from the start
             past = Past(tail.records)
         _folded(path, past)
     return tail, past
 
 
 def _folded(path: Path, past: Past) -> RunState:
-    """The state after all events. Raises as `Followed`."""
+    """Return the state after all events. Raises like `Followed`."""
     if not len(past):
         return fold_journal(path / JOURNAL, ())
     try:

@@ -1,7 +1,7 @@
 """The live view of a run for a screen: activity, progress and streamed text; bounded and lossy.
 
-Writers overwrite, readers pull on their own clock. Nothing here is journaled or decides
-anything; what counts arrives as an event.
+Writers overwrite, readers poll at their own rate. Nothing here is journaled or decides anything;
+everything that must persist arrives as an event.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_STREAM_CHARS = 20_000
 
 
 class TextStream:
-    """Text as it is written; the oldest is dropped beyond `MAX_STREAM_CHARS`."""
+    """Streamed text; beyond `MAX_STREAM_CHARS` the oldest characters are dropped."""
 
     def __init__(self) -> None:
         self._pieces: deque[str] = deque()
@@ -39,7 +39,7 @@ class TextStream:
 
 @dataclass
 class SubagentStream:
-    """A subagent at work: `id` as in the journal, what it is, its prompt in a line, its text."""
+    """A subagent at work: its `id` in the journal, its kind, its prompt in a line, its text."""
 
     id: str
     agent: str
@@ -50,8 +50,8 @@ class SubagentStream:
 class SubagentStreams:
     """The subagents at work, in the order in which they began.
 
-    What they have said whole is in the journal (`ModelReplied.source`, and `source` of tool
-    calls); the stream holds what it is writing now, and an entry goes when its subagent ends.
+    Their complete replies are in the journal (`ModelReplied.source`, and `source` of tool calls);
+    the stream holds the reply in progress, and an entry is removed when its subagent ends.
     `on_change` is called at every change.
     """
 
@@ -64,7 +64,7 @@ class SubagentStreams:
         return tuple(self._at_work.values())
 
     def stream(self, subagent: str) -> str:
-        """What the subagent is writing; "" when it is not at work."""
+        """Return the text that the subagent is writing; "" when the subagent is not at work."""
         one = self._at_work.get(subagent)
         return one.stream.text if one else ""
 
@@ -78,13 +78,13 @@ class SubagentStreams:
             self._on_change()
 
     def said(self, subagent: str) -> None:
-        """What it has written so far is a whole reply, and in the journal."""
+        """Clear the subagent's stream: the text so far is a complete reply in the journal."""
         if one := self._at_work.get(subagent):
             one.stream.clear()
             self._on_change()
 
     def show(self, at_work: Iterable[SubagentStream]) -> None:
-        """Show these and no others: what another process tells of its own."""
+        """Replace the shown subagents by these, received from another process."""
         self._at_work = {one.id: one for one in at_work}
         self._on_change()
 
@@ -97,9 +97,9 @@ class SubagentStreams:
 class Live:
     """The newest progress of an evaluation and the text that the agent is writing.
 
-    `version` grows with every change, so a reader can tell whether to redraw. `notice` is
-    the message that a person still has to see when the run is over. `subagents` are those at work,
-    each with a stream of its own; a diagnosis writes to `stream` as well.
+    `version` grows with every change, so a reader can compare it before a redraw. `notice` is the
+    message that a person still has to see when the run is over. `subagents` are those at work, each
+    with a stream of its own; a diagnosis writes to `stream` as well.
     """
 
     activity: str = ""
@@ -116,7 +116,7 @@ class Live:
         self.version += 1
 
     def show(self, activity: str) -> None:
-        """Say what is being done now; the progress and stream of what went before end."""
+        """Show the current activity, and clear progress and stream of the last one."""
         self.activity = activity
         self.progress = None
         self._stream.clear()
@@ -127,7 +127,7 @@ class Live:
         self._touch()
 
     def write(self, delta: str) -> None:
-        """Append streamed text; the oldest is dropped beyond `MAX_STREAM_CHARS`."""
+        """Append streamed text; beyond `MAX_STREAM_CHARS` the oldest characters are dropped."""
         self._stream.write(delta)
         self._touch()
 

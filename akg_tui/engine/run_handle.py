@@ -1,6 +1,6 @@
 """The interface of a run for screens, streams and servers: read it, send commands, wait.
 
-Implemented by the engine (a run at work here) and by the follower (any other run).
+Implemented by the engine (a run at work in this process) and by the follower (any other run).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from akg_tui.core.state import RunState
 from akg_tui.engine.live import Live
 
 AT_ONCE = 256
-KEPT_KERNELS = 64  # texts that a handle holds
+KEPT_KERNELS = 64  # kernel texts that a handle caches
 
 
 def unread(records: Sequence[Record], start: int) -> Iterator[Record]:
-    """The records from index `start` to the present end, read `AT_ONCE` at a time."""
+    """Yield the records from index `start` to the present end, read `AT_ONCE` at a time."""
     count = len(records)
     for at in range(start, count, AT_ONCE):
         yield from records[at : min(count, at + AT_ONCE)]
@@ -28,9 +28,8 @@ def unread(records: Sequence[Record], start: int) -> Iterator[Record]:
 class RunHandle(Protocol):
     """A run: at work, followed or replayed.
 
-    `records` only ever grows, and what it holds may be read from the disk when it is asked
-    for; `state` is their fold. `send` applies a command at once
-    and returns why it was refused, or None.
+    `records` only grows, and its elements can be read from disk on access; `state` is their fold.
+    `send` applies a command at once and returns the reason if it was refused, or None.
     """
 
     @property
@@ -55,14 +54,14 @@ class RunHandle(Protocol):
     def send(self, command: Command) -> Rejected | None: ...
 
     def kernel(self, blob: str) -> str:
-        """The kernel text behind a blob id of the journal."""
+        """Return the kernel text of a blob id in the journal."""
         ...
 
     def plan_change(self, kept: str) -> PlanChange:
-        """A hand edit of PLAN.md, kept under this name, as a change of items.
+        """Return a hand edit of PLAN.md, kept under this name, as a change of items.
 
-        A screen shows it and sends it back in `AdoptPlanEdit`, or leaves it.
-        Raises `akg_tui.store.errors.RunFolderError` when it cannot be read.
+        A screen shows the change and either sends it back in `AdoptPlanEdit` or drops it. Raises
+        `akg_tui.store.errors.RunFolderError` when the edit cannot be read.
         """
         ...
 
@@ -71,5 +70,5 @@ class RunHandle(Protocol):
         ...
 
     async def close(self) -> None:
-        """Stop what runs, release the lock. The run can be resumed."""
+        """Stop all tasks and release the lock. The run can be resumed."""
         ...

@@ -1,7 +1,7 @@
-"""Runs `akg_tui.report` in a process of its own: at the end of a run, and for the agent's tool.
+"""Runs `akg_tui.report` in a separate process: at the end of a run, and for the agent's tool.
 
-The event loop never waits for a drawing. A report that cannot be made is told in a sentence and
-harms nothing: the journal has everything, so it can be made at any later time.
+The event loop never waits for a drawing. A failed report is described in a sentence and harms
+nothing: the journal has everything, so a report can be made at any later time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from akg_tui.evaluate.targets.cpu import base_environment
 
 TIMEOUT_S = 300.0
 WIDTH = 200
-_HOMES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR")  # of the font cache
+_HOMES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR")  # locate the font cache
 
 Reporter = Callable[[Path], Awaitable[str]]
-"""Makes the report of the run in this folder; the answer is why there is none, or ""."""
+"""Makes the report of the run in this folder; returns why there is none, or ""."""
 
 
 def reporter(channel: Channel) -> Reporter:
-    """Reports made in a workbench are drafts until a person asks; see the export guard."""
+    """Return a `Reporter`; reports of a workbench are drafts until a person asks (export guard)."""
 
     async def report(run: Path) -> str:
         _, fault = await _report(run, channel)
@@ -41,7 +41,7 @@ def reporter(channel: Channel) -> Reporter:
 
 
 def compile_report(run: Path) -> HostTool:
-    """The agent's tool `compile_report`: the report's path, and the notes of the export guard.
+    """Return the agent's tool `compile_report`; it returns the report's path and the guard's notes.
 
     The agent is no person: its report is a draft, unless a person asked for the result.
     """
@@ -57,7 +57,7 @@ def compile_report(run: Path) -> HostTool:
 
 
 async def _report(run: Path, channel: Channel, *more: str) -> tuple[str, str]:
-    """What the process printed, and why there is no report, or ""."""
+    """Return the output of the process, and why there is no report, or ""."""
     try:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "akg_tui.report", str(run), "--channel", channel, *more),

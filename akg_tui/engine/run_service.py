@@ -1,8 +1,8 @@
 """Begins and resumes runs: a typed request is checked and becomes a run folder and an engine.
 
-Command line, wizard and list of runs all come here. A fault names the field of the request; the
-option or input that shows it is the caller's. Model, judge and git are imported only when a run is
-opened, so that checking a request stays off the first frame's path.
+The command line, the wizard and the list of runs all use it. A fault names the field of the
+request; the caller maps the field to an option or input. Model, judge and git are imported only
+when a run is opened, so that checking a request does not delay the first frame.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from akg_tui.engine.engine import Engine, Evaluator
     from akg_tui.store.run_folder import RunFolder
 
-SAMPLES = Path("akg-demo")  # copies of bundled samples are made below this folder
+SAMPLES = Path("akg-demo")  # bundled samples are copied below this folder
 
 
 class RunFault(ValueError):
-    """A run cannot begin or go on. `field` is the part of the request at fault, `why` the reason,
-    `about` the file, task folder or model that it is about.
+    """A run cannot begin or resume. `field` is the part of the request at fault, `why` the reason,
+    `about` the file, task folder or model concerned.
 
     Besides settings of the agent, a field is one of: `backend`, `dsl` (they cannot run here),
     `times` (the DSL's kernels cannot be timed), `kernel` (a knob is wrong), `knobs` (there is
@@ -57,9 +57,9 @@ class RunFault(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits that a person states. What is None stays as the task or the run has it.
+    """Limits that a person states. A limit that is None stays as the task or the run has it.
 
-    `automation` is the whole of a policy file; the others go before it. Cost is in USD.
+    `automation` is the whole of a policy file; the other limits override it. Cost is in USD.
     """
 
     max_rounds: int | None = None
@@ -71,7 +71,7 @@ class Limits:
     automation: AutomationPolicy | None = None
 
     def over(self, policy: Policy) -> Policy:
-        """`policy` with these limits."""
+        """Return `policy` overridden by these limits."""
         if self.automation is not None:
             policy = replace(policy, automation=self.automation)
         if changes := self._stated("max_experiments", "max_tokens", "max_cost_usd", "goals"):
@@ -87,7 +87,7 @@ class Limits:
 class RunRequest:
     """A run to begin: of a task folder, or of a bundled `sample` copied below `folder`.
 
-    `agent` takes the place of the task's, `settings` of the agent go before both.
+    `agent` replaces the task's agent; `settings` of the agent override both.
     """
 
     folder: Path
@@ -101,9 +101,9 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A request that was checked: the folder as read, and the task with what was stated.
+    """A checked request: the folder as read, and the task with the stated settings.
 
-    `place` is where the run will lie below: the folder, or the copy of it that is still to make.
+    `place` is the folder that the run will be created in, or the copy of it still to be made.
     """
 
     folder: TaskFolder
@@ -144,7 +144,7 @@ def prepare(request: RunRequest) -> PreparedRun:
 
 
 def begin(prepared: PreparedRun) -> RunFolder:
-    """Make the run. Raises `RunFault` for what cannot be timed here, and `StoreError`."""
+    """Create the run. Raises `RunFault` if kernels cannot be timed here, and `StoreError`."""
     folder = prepared.folder
     check_target(prepared.task, folder.path)
     if prepared.place != folder.path:
@@ -164,7 +164,7 @@ def _copied(origin: Path, place: Path) -> TaskFolder:
 
 
 def create_run(folder: TaskFolder, task: Task, mode: Mode) -> RunFolder:
-    """A new run of `task` (the folder's, with what was stated). Raises `StoreError`."""
+    """Create a run of `task` (the folder's, with the stated settings). Raises `StoreError`."""
     from akg_tui.store.run_folder import RunFolder
 
     return RunFolder.create(
@@ -185,12 +185,12 @@ def resume(
     *,
     require_sandbox: bool = False,
 ) -> RunFolder:
-    """Open a run for work, with other limits and another mode where they are stated.
+    """Open a run for work, with new limits and a new mode where they are stated.
 
     Raises
     ------
     RunFault
-        If this machine cannot go on with it, or it is over and limits or a mode were stated.
+        If this machine cannot resume it, or it is over and limits or a mode were stated.
     StoreError, akg_tui.agent.tools.BadTools
         If the run cannot be opened.
     """
@@ -212,7 +212,7 @@ def resume(
 
 
 def _change(run: RunFolder, limits: Limits, mode: str | None) -> None:
-    """Journal the limits and the mode that are stated; they go before what the run had."""
+    """Journal the stated limits and mode; they override those of the run."""
     from akg_tui.core import commands as cmd
     from akg_tui.core.decide import Rejected, decide
     from akg_tui.core.events import COMMAND_LINE
@@ -231,14 +231,14 @@ def _change(run: RunFolder, limits: Limits, mode: str | None) -> None:
             run.append(event)
     if mode:
         decided = decide(run.state, cmd.SetMode(Mode(mode), COMMAND_LINE), time.time())
-        for event in () if isinstance(decided, Rejected) else decided:  # it has that mode already
+        for event in () if isinstance(decided, Rejected) else decided:  # rejected: it has that mode
             run.append(event)
 
 
 def check_sandbox(task: Task, *, required: bool = False) -> None:
-    """Raise `RunFault` where the sandbox is required, by the task too, and less than whole.
+    """Raise `RunFault` if caller or task require the sandbox and a protection is missing.
 
-    The check forks, so it is left out in a worker thread; there the evaluation itself refuses.
+    The check forks, so a worker thread skips it; the evaluation itself then refuses.
     """
     on_main = threading.current_thread() is threading.main_thread()
     if not (required or task.sandbox.require) or not on_main:
@@ -296,10 +296,10 @@ def _check_tools(files: tuple[tuple[Path, str], ...]) -> None:
 
 
 def engine_for(run: RunFolder, channel: Channel = "ui", *, key_file: str = "") -> Engine:
-    """An engine for an open run, which is closed where there can be none.
+    """Return an engine for an open run; close the run if that fails.
 
-    `channel` is where a person follows it; `key_file` goes before the key file that the run's task
-    names. Raises `RunFault` when the run's model needs a key and there is none.
+    `channel` is where a person follows the run; `key_file` overrides the key file that the run's
+    task names. Raises `RunFault` when the run's model needs a key and there is none.
     """
     from akg_tui.agent.context import Context
     from akg_tui.agent.models.endpoint import KeyMissing

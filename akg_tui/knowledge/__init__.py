@@ -1,6 +1,6 @@
-"""Short pages on what makes kernels fast, and the search in them.
+"""Short pages on what makes kernels fast, and a search over them.
 
-Owns the pages in `pages/` and nothing else. Reads them once; writes nothing.
+Owns only the pages in `pages/`. Reads each page once; writes nothing.
 """
 
 from akg_tui.knowledge.library import BadPage, Found, Library, Page, library, read_page

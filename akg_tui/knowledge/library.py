@@ -1,6 +1,6 @@
 """Knowledge pages as values, and a BM25 search over them.
 
-Pure but for `library`, which reads the pages that ship with the program, once. Writes nothing.
+Pure except for `library`, which reads the bundled pages once. Writes nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _ENDINGS = ("isation", "ization", "ising", "izing", "ised", "ized", "ises", "ize
 
 # Okapi BM25 with the usual constants (Robertson and Zaragoza 2009, section 3.3).
 K1, B = 1.2, 0.75
-# Words of the title and of "when to use" say more about a page than its body.
+# Words of the title and of "when to use" describe a page better than words of its body.
 TITLE_WEIGHT, WHEN_WEIGHT = 4, 2
 
 
 class BadPage(ValueError):
-    """A page that cannot be read, and where."""
+    """A page that cannot be read; the message names file and fault."""
 
 
 class Page(Struct, frozen=True):
@@ -45,20 +45,20 @@ class Page(Struct, frozen=True):
 
     @property
     def cited(self) -> str:
-        """The id as a plan item cites it."""
+        """The id in the form in which a plan item cites it."""
         return MARK + self.id
 
     def fits(self, dsl: str, backend: str) -> bool:
-        """Say whether the page speaks of this DSL and backend; "" asks for none."""
+        """Return whether the page applies to this DSL and backend; "" matches any."""
         return _among(dsl, self.dsl) and _among(backend, self.backend)
 
     def whole(self) -> str:
-        """The page as it is told: id, title, when, text."""
+        """Return the page as text: id, title, when, body."""
         return f"# {self.cited}: {self.title}\nWhen: {self.when}\n\n{self.body}"
 
 
 class Found(Struct, frozen=True):
-    """A page that was found; a higher score fits better."""
+    """A search result; a higher score is a better match."""
 
     page: Page
     score: float
@@ -78,16 +78,16 @@ class Library:
         self._holders = Counter(word for bag in self._bags.values() for word in bag)
 
     def page(self, cited: str) -> Page | None:
-        """The page with this id, with or without its mark; None when there is none."""
+        """Return the page with this id, with or without its mark; None if it does not exist."""
         wanted = cited.removeprefix(MARK)
         return next((page for page in self.pages if page.id == wanted), None)
 
     def search(self, query: str, *, dsl: str = "", backend: str = "", limit: int = 4) -> list[Page]:
-        """The pages that fit the words best, best first, of those for `dsl` and `backend`."""
+        """Return the best matching pages for `dsl` and `backend`, at most `limit`, best first."""
         return [found.page for found in self.ranked(query, dsl=dsl, backend=backend)[:limit]]
 
     def ranked(self, query: str, *, dsl: str = "", backend: str = "") -> list[Found]:
-        """All pages that hold a word of the query, by score and then by id."""
+        """Return all pages that contain a word of the query, by score and then by id."""
         words = set(words_of(query))
         found = [
             Found(page, score)
@@ -109,7 +109,7 @@ class Library:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in one form: lower case, without the plainest endings."""
+    """Return the words of a text, normalized: lower case, without common endings."""
     found: list[str] = []
     for word in _WORD.findall(text.lower()):
         found.append(_stem(word))
@@ -141,7 +141,7 @@ def _bag(page: Page) -> Counter[str]:
 
 
 def read_page(name: str, text: str) -> Page:
-    """A page from its Markdown with front matter. Raises `BadPage`."""
+    """Parse a page from its Markdown with front matter. Raises `BadPage`."""
     match = re.match(r"---\n(.*?)\n---\n+(.*)", text, re.S)
     if match is None:
         raise BadPage(f"{name}: has no front matter between two lines of ---")
@@ -172,6 +172,6 @@ def read_page(name: str, text: str) -> Page:
 
 @functools.lru_cache(maxsize=1)
 def library() -> Library:
-    """The pages that ship with the program."""
+    """Return the pages that ship with the program."""
     folder = Path(__file__).parent / "pages"
     return Library([read_page(p.stem, p.read_text("utf-8")) for p in sorted(folder.glob("*.md"))])

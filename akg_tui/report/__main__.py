@@ -1,7 +1,7 @@
-"""`python -m akg_tui.report RUN`: the report that a run makes of itself when it is over.
+"""`python -m akg_tui.report RUN`: writes the report, for the run itself or its agent.
 
-A process of its own, so that the run never waits for a drawing and never loads a plotting
-library. Prints what the export guard says; an error is one line on stderr, exit code 2.
+A separate process, so that the run never waits for a drawing and never loads a plotting library.
+Prints the notes of the export guard; an error is one line on stderr, exit code 2.
 """
 
 from __future__ import annotations

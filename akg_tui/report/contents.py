@@ -1,7 +1,7 @@
-"""What a report says, as values: the schema of `report.json` (`docs/report.md`).
+"""The contents of a report, as values: the schema of `report.json` (`docs/report.md`).
 
-Only data. Names carry units; text is as the journal has it, and whoever shows it makes it
-safe. A change of meaning raises `SCHEMA`, a new field does not.
+Only data. Names carry units; text is as in the journal, and the code that shows it must sanitize
+it. A change of meaning raises `SCHEMA`, a new field does not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SCHEMA = 1
 
 
 class Result(Struct, frozen=True):
-    """What a run hands over, once a person has asked for it."""
+    """The result that a run exports, once a person has asked for it."""
 
     output_type: str
     output_path: str
@@ -25,7 +25,7 @@ class Result(Struct, frozen=True):
 
 
 class About(Struct, frozen=True, kw_only=True):
-    """Which run this is and how far it came."""
+    """The identity of the run, its settings and its progress."""
 
     run_id: str
     op: str
@@ -49,9 +49,9 @@ class About(Struct, frozen=True, kw_only=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """The figures to quote. `speedup_over_seed` is the last measurement, made afresh.
+    """The figures to quote. `speedup_over_seed` is the final measurement, made afresh.
 
-    `estimate_over_seed` is the product of the kept ratios: what there is before that.
+    `estimate_over_seed` is the product of the kept ratios, available before that measurement.
     """
 
     speedup_over_seed: Interval | None
@@ -87,7 +87,7 @@ class Round(Struct, frozen=True, kw_only=True):
 
 
 class Direction(Struct, frozen=True, kw_only=True):
-    """All rounds that turned the same knobs, or began with the same words."""
+    """All rounds whose texts set equal knobs or, without knobs, begin with equal words."""
 
     name: str
     rounds: int
@@ -107,7 +107,7 @@ class Diagnosis(Struct, frozen=True):
 
 
 class TimedNote(Struct, frozen=True):
-    """Something that happened, in words, with the number of its event."""
+    """An event in words, with its number."""
 
     at_utc: str
     seq: int
@@ -115,7 +115,7 @@ class TimedNote(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """What a person let pass unasked: since when, how often, and why not any more ("")."""
+    """An approval rule of a person: when learned, how often used, why ended ("" if in force)."""
 
     rule: int
     gate: str
@@ -129,7 +129,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 class Step(Struct, frozen=True):
-    """From this round on the incumbent was so much faster than the seed (an estimate)."""
+    """From this round on, the incumbent's estimated speedup over the seed."""
 
     after_round: int
     attempt: int
@@ -152,7 +152,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class Stop(Struct, frozen=True):
-    """Why it stopped: all conditions that held, in order of precedence."""
+    """Why the run stopped: all conditions that held, in order of precedence."""
 
     primary: str
     conditions: tuple[str, ...]
@@ -160,7 +160,7 @@ class Stop(Struct, frozen=True):
 
 
 class Protection(Struct, frozen=True):
-    """One protection of the sandbox, and in how many evaluations it was in force."""
+    """One protection of the sandbox, and the number of evaluations in which it was in force."""
 
     name: str
     meaning: str
@@ -173,7 +173,7 @@ class Sandbox(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """A kernel's text, and where git has it."""
+    """A kernel's text, and its location in git."""
 
     attempt: int
     blob: str
@@ -182,7 +182,7 @@ class Source(Struct, frozen=True):
 
 
 class Journal(Struct, frozen=True):
-    """`head_sha256` is of the whole line of the last event that the report knows."""
+    """`head_sha256` is of the whole line of the last event in the report."""
 
     file: str
     events: int
@@ -190,7 +190,7 @@ class Journal(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """Everything. `status` and `result` are under the export guard (`docs/policy.md`)."""
+    """The whole report. `status` and `result` are under the export guard (`docs/policy.md`)."""
 
     schema: int
     status: str

@@ -1,6 +1,6 @@
 """Reads a run into a `Report`, from journal and git history alone: no clock, path or host.
 
-Two reports of the same journal are equal to the byte, wherever the run was copied to.
+Two reports of one journal are equal to the byte, also after the run was copied elsewhere.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ from akg_tui.view.event_words import reported, words_of
 
 _OPEN = (ItemState.PENDING, ItemState.ACTIVE)
 _NOT_JUDGE = ("op", "files", "target", "policy", "agent")
-MAX_REASONS = 3  # of a direction
-MAX_VALUES = 5  # of one fact about the machine
+MAX_REASONS = 3  # per direction
+MAX_VALUES = 5  # per fact about the machine
 
 
 def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -> Report:
-    """The whole report of `run`.
+    """Return the whole report of `run`.
 
-    `may_export` says that a person asked for the result; `earlier` is the result of the
-    report before this one, which stays when nobody did.
+    `may_export` means that a person asked for the result; `earlier` is the result of the previous
+    report, which is kept if `may_export` is False.
 
     Raises
     ------
     StoreError
-        If a kernel is lost or the journal changed under the reader.
+        If a kernel is lost or the journal changed during the read.
     """
     state = run.state
     walked = _JournalWalk(run)
@@ -100,12 +100,12 @@ def gather(run: RunAtRest, *, may_export: bool, earlier: Result | None = None) -
 
 
 def utc(at: float) -> str:
-    """Seconds since the epoch as ISO 8601 in UTC, to the second."""
+    """Return seconds since the epoch as ISO 8601 in UTC, to the second."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class _JournalWalk:
-    """Facts from the walk through the journal that the final state does not hold."""
+    """Facts from a pass through the journal that the final state does not hold."""
 
     def __init__(self, run: RunAtRest) -> None:
         created = run.records[0].event
@@ -207,7 +207,7 @@ def _inverse(ratio: Interval) -> Interval:
 
 
 def _figures(state: RunState) -> Figures:
-    """`reference_over_seed`: the baseline measures seed against reference, here turned round."""
+    """Return the figures; `reference_over_seed` inverts the ratio of the baseline."""
     baseline, final = state.baseline, state.final
     seed = baseline.ratio if baseline else None
     speedup = final.ratio if final else None
@@ -226,7 +226,7 @@ def _figures(state: RunState) -> Figures:
 
 
 def _directions(state: RunState) -> tuple[Direction, ...]:
-    """Those with most rounds first."""
+    """Return the directions, those with most rounds first."""
     texts = {item.id: item.text for item in state.items}
     found: dict[str, list[Attempt]] = {}
     for attempt in state.attempts:
@@ -239,7 +239,7 @@ def _directions(state: RunState) -> tuple[Direction, ...]:
 def _direction(name: str, attempts: Sequence[Attempt]) -> Direction:
     count = Counter(attempt.verdict for attempt in attempts)
     ratios = [a.measurement.ratio.ratio for a in attempts if a.measurement.ratio is not None]
-    # What failed has words that can be used again; a DISCARD's reason is its ratio once more.
+    # The reason of a FAIL can be quoted; the reason of a DISCARD only repeats its ratio.
     reasons = Counter(a.reason for a in attempts if a.verdict is Verdict.FAIL)
     return Direction(
         name=name,
@@ -267,7 +267,7 @@ def _rule(rule: LearnedRule) -> Rule:
 
 
 def _baseline_problem(state: RunState) -> str:
-    """Why the seed or the reference could not be used, or ""."""
+    """Return why the seed or the reference could not be used, or ""."""
     if state.best is not None or state.baseline is None:
         return ""
     return "\n".join(filter(None, (state.baseline.message, state.baseline.detail)))
@@ -289,18 +289,18 @@ def _spent(state: RunState) -> Spent:
 
 
 def _judge_settings(state: RunState) -> dict[str, Any]:
-    """How candidates are checked and timed: the task without what is not the judge's."""
+    """Return the settings of checks and timing: the task without fields unused by the judge."""
     return {name: value for name, value in _json(state.task).items() if name not in _NOT_JUDGE}
 
 
 def _json(value: msgspec.Struct) -> dict[str, Any]:
-    """`value` as JSON reads it back: what a report holds is what `report.json` tells."""
+    """Return `value` as plain JSON, so that a report equals the value read from `report.json`."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return plain
 
 
 def _environment(measurements: Iterable[Measurement]) -> dict[str, tuple[str, ...]]:
-    """Each fact about the machine with all its values, in the order in which they came."""
+    """Return each fact about the machine with all its values, in the order of their occurrence."""
     found: dict[str, dict[str, None]] = {}
     for measurement in measurements:
         for name, value in measurement.environment.items():
@@ -309,7 +309,7 @@ def _environment(measurements: Iterable[Measurement]) -> dict[str, tuple[str, ..
 
 
 def _values(name: str, values: list[str]) -> tuple[str, ...]:
-    """A load is a number that changes each time: its least and greatest say enough."""
+    """Return at most `MAX_VALUES` values; of a load, which varies, the least and greatest."""
     if name == "load":
         try:
             loads = sorted(values, key=float)
@@ -324,7 +324,7 @@ def _seed_commit(state: RunState) -> str:
 
 
 def _source(run: RunAtRest, state: RunState) -> Source:
-    """The best kernel; the seed while there is none."""
+    """Return the best kernel; the seed if there is no best."""
     best = state.best
     if best is None:
         return Source(0, state.seed_blob, "", run.kernel(state.seed_blob))
@@ -332,10 +332,10 @@ def _source(run: RunAtRest, state: RunState) -> Source:
 
 
 def is_asked_for(channel: Channel, hints: Iterable[str], *, by_command: bool) -> bool:
-    """Whether the result may be written.
+    """Return whether the result may be written.
 
-    By a person's command to report, by where the run is followed, or by what a person
-    wrote to the agent, wherever that was.
+    A person's command to report allows it, so does following the run on the command line, and so
+    does a person's message to the agent that asks for the result, on any channel.
     """
     return any(
         export_guard.may_export(words, channel=channel, allow_result_write=by_command)
@@ -346,9 +346,9 @@ def is_asked_for(channel: Channel, hints: Iterable[str], *, by_command: bool) ->
 def exported(
     about: About, figures: Figures, best: Source, *, may_export: bool, earlier: Result | None
 ) -> tuple[str, Result | None, tuple[str, ...]]:
-    """The report's status, its result, and what the guard has to say.
+    """Return the report's status, its result, and the notes of the export guard.
 
-    A run that is not over is in progress, whoever asks.
+    A run that is not over is always in progress, even when a person asks.
     """
     claimed = "completed" if about.ended and about.ended_ok else "in_progress"
     guarded = export_guard.guard(
@@ -367,7 +367,7 @@ def _plain(result: Result | None) -> dict[str, str] | None:
 
 
 def _result(figures: Figures, best: Source) -> Result | None:
-    """The kernel that was kept; None when the seed still stands."""
+    """Return the kernel that was kept; None if no candidate was kept."""
     if not best.attempt:
         return None
     gained = figures.speedup_over_seed

@@ -1,7 +1,7 @@
-"""`report.html`: one file without scripts or links to anywhere, from the template beside it.
+"""`report.html`: one file without scripts or external links, from the template beside this module.
 
-Every value goes through the template's escaping, and text besides through
-`akg_tui.core.sanitize.clean`: no character of a kernel or a plan can act or hide.
+The template escapes every value, and text also passes `akg_tui.core.sanitize.clean`: no character
+of a kernel or a plan can act as markup or hide.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from akg_tui.report.svg_chart import MAX_MARKS, draw
 from akg_tui.syntax import highlight
 from akg_tui.view.diff import Compared, Row, changed_ranges, find_hunks, size
 
-FOLD_BEYOND = 300  # rounds: then the table is folded by direction
+FOLD_BEYOND = 300  # rounds: a longer table is folded by direction
 
 
 def render_page(report: Report) -> str:
-    """The whole page."""
+    """Return the whole page."""
     from markupsafe import Markup
 
     def safe(value: object) -> object:
@@ -30,7 +30,7 @@ def render_page(report: Report) -> str:
     folded = len(report.rounds) > FOLD_BEYOND
     text = wording.template("report.html.j2", autoescape=True, finalize=safe).render(
         wording.parts(report),
-        # The drawing is the one piece of markup that is trusted: no untrusted text is in it.
+        # The drawing is the only trusted markup: it contains no untrusted text.
         chart=Markup(draw(report)),
         difference=_marked(shown),
         added=added,
@@ -44,7 +44,7 @@ def render_page(report: Report) -> str:
 
 
 def _marked(rows: Compared) -> list[tuple[Row, list[tuple[str, bool]]]]:
-    """Each row with the pieces of its text; True where a piece differs from its counterpart."""
+    """Return each row with the pieces of its text; True if a piece differs from its counterpart."""
     hunk_of = {n: hunk for hunk in find_hunks(rows) for n in range(hunk.start, hunk.stop)}
     found: list[tuple[Row, list[tuple[str, bool]]]] = []
     for number, row in enumerate(rows):
@@ -59,7 +59,7 @@ def _marked(rows: Compared) -> list[tuple[Row, list[tuple[str, bool]]]]:
 
 
 def _code(text: str) -> list[list[tuple[str, str]]]:
-    """The kernel's lines as (class, text)."""
+    """Return the kernel's lines as (class, text)."""
     lines = text.removesuffix("\n")
     return [
         [(role.replace("syn.", "s-"), piece) for piece, role in line] for line in highlight(lines)
@@ -67,7 +67,7 @@ def _code(text: str) -> list[list[tuple[str, str]]]:
 
 
 def _tables(report: Report) -> list[tuple[str, list[Round]]]:
-    """The rounds by direction, as the directions are ordered."""
+    """Return the rounds by direction, in the order of the directions."""
     found: dict[str, list[Round]] = {direction.name: [] for direction in report.directions}
     for each in report.rounds:
         found[each.direction].append(each)

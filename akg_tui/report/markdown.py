@@ -1,7 +1,7 @@
 """`report.md`: the report for a terminal or a code forge, from the template `report.md.j2`.
 
-Text that came from a model, a kernel or a person stands in code spans and fences that it
-cannot close, and is cleaned of what is not printable.
+Text of a model, a kernel or a person is put in code spans and fences that it cannot close, and
+characters that are not printable are removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIDTH = 160
 
 
 def code(text: str, width: int = WIDTH) -> str:
-    """`text` on one line as a code span that holds in a table."""
+    """Return `text` on one line as a code span that is valid in a table."""
     line = one_line(text, width).replace("|", "¦")
     if not line:
         return "–"
@@ -29,7 +29,7 @@ def code(text: str, width: int = WIDTH) -> str:
 
 
 def fence(lines: Iterable[str], language: str = "") -> str:
-    """A fenced block longer than any run of backticks in it."""
+    """Return a block whose fence is longer than any run of backticks in the block."""
     body = list(lines)
     ticks = "`" * max(3, _longest_run("\n".join(body)) + 1)
     return "\n".join([f"{ticks}{language}", *body, ticks])
@@ -40,7 +40,7 @@ def _longest_run(text: str) -> int:
 
 
 def render_markdown(report: Report) -> str:
-    """The whole report."""
+    """Return the whole report."""
     template = wording.template("report.md.j2", code=code, fence=fence)
     text = template.render(
         wording.parts(report),

@@ -1,7 +1,7 @@
 """The chart of a run as SVG: every round over the seed, its interval, and the incumbent.
 
-The one place that loads matplotlib, and only when it draws. Colours are CSS variables, so
-the page decides them for light, dark and print; shapes say the same as colours.
+The only module that loads matplotlib, and only when it draws. Colours are CSS variables, so the
+page sets them for light, dark and print; shapes carry the same information as colours.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MAX_MARKS = 400
 WIDTH_IN, HEIGHT_IN = 9.6, 4.3
 
-# Stand-ins that matplotlib takes for colours; the page's variables take their place. They
-# are so near to black that no other colour of the drawing is one of them.
+# Placeholder colours that matplotlib accepts; the page's variables replace them. They are so near
+# to black that no other colour of the drawing equals one of them.
 _STAND_INS = {
     "keep": "#010001",
     "discard": "#010002",
@@ -38,10 +38,10 @@ _MARKER = {"KEEP": "o", "DISCARD": "D", "FAIL": "X"}
 
 
 def thinned(rounds: Sequence[Round], most: int = MAX_MARKS) -> list[Round]:
-    """At most about `most` rounds that keep the shape of the chart.
+    """Return at most about `most` rounds that keep the shape of the chart.
 
-    Every KEEP as long as there is room, and of each stretch of the run its fastest DISCARD
-    and its first FAIL.
+    Every KEEP is kept while there is room, and of each stretch of the run its fastest DISCARD and
+    its first FAIL.
     """
     if len(rounds) <= most:
         return list(rounds)
@@ -65,7 +65,7 @@ def _height(drawn: Round) -> float:
 
 
 def draw(report: Report) -> str:
-    """The chart as an `<svg>` element. The same report gives the same bytes."""
+    """Return the chart as an `<svg>` element. Equal reports produce equal bytes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -77,7 +77,7 @@ def draw(report: Report) -> str:
         "path.simplify": False,
     }
     with mpl.rc_context():
-        mpl.rcdefaults()  # a user's own style file must not change a report
+        mpl.rcdefaults()  # a user's style file must not change a report
         mpl.rcParams.update(settings)
         figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
         axes = figure.subplots()
@@ -110,7 +110,7 @@ def _rounds(axes: Axes, rounds: Sequence[Round]) -> None:
         timed = [r for r in rounds if r.verdict == verdict and r.ratio and _height(r) > 0]
         if timed:
             _timed(axes, verdict, timed)
-    # What failed has no time: it stands on the floor of the chart.
+    # A failed round has no time: it is drawn on the floor of the chart.
     failed = [r for r in rounds if r.verdict == "FAIL" or not (r.ratio and _height(r) > 0)]
     if failed:
         marks = axes.scatter(
@@ -127,7 +127,7 @@ def _rounds(axes: Axes, rounds: Sequence[Round]) -> None:
 
 
 def _timed(axes: Axes, verdict: str, rounds: Sequence[Round]) -> None:
-    """Marks with the interval of the round's own comparison, which its verdict rests on."""
+    """Draw marks with the interval of the round's own comparison, the basis of its verdict."""
     colour = _STAND_INS[verdict.lower()]
     x = [r.round for r in rounds]
     y = [_height(r) for r in rounds]
@@ -151,7 +151,7 @@ def _timed(axes: Axes, verdict: str, rounds: Sequence[Round]) -> None:
 def _own_interval(drawn: Round) -> tuple[float, float]:
     assert drawn.ratio is not None
     at = drawn.incumbent_over_seed
-    # A bound at or below zero has no place on a logarithmic axis.
+    # A bound at or below zero cannot be drawn on a logarithmic axis.
     return max(drawn.ratio.low * at, _height(drawn) / 1000), drawn.ratio.high * at
 
 
@@ -188,7 +188,7 @@ def _final(axes: Axes, final: Interval, at: float) -> None:
 
 
 def _limits(axes: Axes, report: Report) -> None:
-    """Whole rounds on one axis, plain multiples (never 10²) on the other, and some air."""
+    """Set integer ticks for rounds, plain multiples (never 10²) for ratios, and a margin."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     rounds = max(report.about.rounds, 1)
@@ -204,7 +204,7 @@ def _limits(axes: Axes, report: Report) -> None:
 
 
 def _themed(svg: str) -> str:
-    """The element alone, without fixed size, its stand-ins replaced by the page's variables."""
+    """Return the bare element, without fixed size, with the page's variables as colours."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(r'(<svg [^>]*?)width="[^"]*" height="[^"]*" ', r"\1", svg, count=1)

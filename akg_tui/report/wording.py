@@ -1,7 +1,7 @@
 """Sentences and figures that the HTML page and the Markdown of a report share.
 
-Pure; says nothing in markup. The words for what people did come from
-`akg_tui.view.event_words`, those for a protection from `akg_tui.evaluate.sandbox.protections`.
+Pure; returns no markup. The words for actions of people come from `akg_tui.view.event_words`, those
+for a protection from `akg_tui.evaluate.sandbox.protections`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def template(
     finalize: Callable[[object], object] | None = None,
     **filters: Callable[..., str],
 ) -> Template:
-    """A template of the report, with the filters that all of them have and its own."""
+    """Return a template of the report, with the shared filters and the given ones."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -54,7 +54,7 @@ def template(
 
 
 def parts(report: Report) -> dict[str, Any]:
-    """What all templates of the report are given."""
+    """Return the variables that all templates of the report use."""
     figure, meaning = headline(report)
     return {
         "report": report,
@@ -71,22 +71,22 @@ def parts(report: Report) -> dict[str, Any]:
 
 
 def interval(found: Interval | None) -> str:
-    """A ratio with its bounds, or a dash."""
+    """Return a ratio with its bounds, or a dash."""
     return str(found) if found else "–"
 
 
 def confidence(found: Interval) -> str:
-    """Such as 99.9 %, never rounded up to 100."""
+    """Return a confidence such as 99.9 %, never rounded up to 100."""
     return f"{math.floor(found.confidence * 1000) / 10:g} %"
 
 
 def milliseconds(value: float | None) -> str:
-    """A time a call, or a dash."""
+    """Return a time per call, or a dash."""
     return "–" if value is None else formatting.milliseconds(value)
 
 
 def headline(report: Report) -> tuple[str, str]:
-    """The figure of the whole run, and what it means."""
+    """Return the headline figure of the run, and its meaning."""
     figures = report.figures
     if final := figures.speedup_over_seed:
         bounds = f"{interval(final)} at {confidence(final)} confidence"
@@ -103,7 +103,7 @@ def headline(report: Report) -> tuple[str, str]:
 
 
 def state(report: Report) -> str:
-    """Where the run is, in a sentence."""
+    """Return a sentence on the progress of the run."""
     about = report.about
     if not about.ended:
         return f"in progress: {about.phase}, {about.rounds} of at most {about.max_rounds} rounds"
@@ -112,7 +112,7 @@ def state(report: Report) -> str:
 
 
 def status(report: Report) -> str:
-    """Completed, draft or in progress, and how a draft becomes a result."""
+    """Return completed, draft or in progress, and how a draft becomes a result."""
     if report.status == "completed":
         return "completed"
     if not report.about.ended:
@@ -123,14 +123,14 @@ def status(report: Report) -> str:
 
 
 def rule(r: Rule) -> str:
-    """Since when a rule answered, how often, and whether it still does."""
+    """Return a sentence: since when a rule answered, how often, and whether it is in force."""
     used = f"used {r.used} time{'' if r.used == 1 else 's'}"
     learned = f"learned {r.learned_utc} from request {r.learned_from} by the {r.by}"
     return f"{learned}, {used}, {f'ended: {r.ended}' if r.ended else 'in force'}"
 
 
 def reproduce(report: Report) -> list[str]:
-    """Commands for a shell. RUN stands for the run's folder; nothing here is untrusted text."""
+    """Return shell commands. RUN stands for the run's folder; no text in them is untrusted."""
     kernel = report.kernel_file
     lines = ["cp -r RUN/task again"]
     git = "git -C RUN/history.git"
@@ -145,18 +145,18 @@ def reproduce(report: Report) -> list[str]:
 
 
 def difference(report: Report) -> Compared:
-    """The best kernel against the seed, with `CONTEXT` lines around each change."""
+    """Return the best kernel against the seed, with `CONTEXT` lines around each change."""
     seed, best = split_lines(report.seed.text), split_lines(report.best.text)
     return folded(compare(seed, best), CONTEXT)
 
 
 def check(report: Report) -> str:
-    """A command that prints `head_sha256` while the journal is the one that was reported."""
+    """Return a command that prints `head_sha256` if the journal is unchanged since the report."""
     return f"sed -n {report.journal.events}p RUN/{report.journal.file} | sha256sum"
 
 
 def flat(settings: dict[str, object], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested settings as (dotted name, value); what was not said is left out."""
+    """Return nested settings as (dotted name, value); values that are None are left out."""
     found: list[tuple[str, str]] = []
     for name, value in settings.items():
         if isinstance(value, dict):
@@ -169,7 +169,7 @@ def flat(settings: dict[str, object], prefix: str = "") -> list[tuple[str, str]]
 
 
 def sandbox_of(measured: Iterable[tuple[str, ...]]) -> Sandbox:
-    """What was in force, counted over the evaluations in which a kernel's process ran."""
+    """Return the protections in force, counted over evaluations that ran a kernel."""
     held = [names for names in measured if names]
     unknown = sorted({name for names in held for name in names} - PROTECTIONS.keys())
     meanings = {name: purpose.about for name, purpose in PROTECTIONS.items()}

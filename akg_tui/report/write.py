@@ -1,6 +1,6 @@
-"""Makes a report's files and puts them into the run folder, each whole or not at all.
+"""Renders a report's files and writes them into the run folder, each whole or not at all.
 
-Says whether a report is the result or a draft: the export guard, on a run.
+Applies the export guard to a run: decides whether a report is the result or a draft.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ FORMATS: tuple[Format, ...] = ("html", "md", "json")
 
 
 class _Written(msgspec.Struct):
-    """What of an earlier `report.json` still counts."""
+    """The part of an earlier `report.json` that is still needed."""
 
     result: Result | None = None
 
 
 def read_report(run: Path, *, channel: Channel, by_command: bool = False) -> Report:
-    """The report of the run in this folder.
+    """Return the report of the run in this folder.
 
-    `channel` is where the run is followed; `by_command` says that a person typed `report`.
+    `channel` is where the run is followed; `by_command` means that a person typed `report`.
 
     Raises
     ------
     StoreError
-        If it is not a run, or cannot be trusted.
+        If the folder is not a run, or the run cannot be trusted.
     """
     found = RunAtRest(run)
     hints = [r.event.text for r in found.records if isinstance(r.event, HintGiven)]
@@ -46,7 +46,7 @@ def read_report(run: Path, *, channel: Channel, by_command: bool = False) -> Rep
 
 
 def render(report: Report, form: Format) -> str:
-    """One of the report's files."""
+    """Return the text of one of the report's files."""
     if form == "html":
         from akg_tui.report.html import render_page
 
@@ -56,17 +56,17 @@ def render(report: Report, form: Format) -> str:
 
         return render_markdown(report)
     plain: dict[str, Any] = msgspec.to_builtins(report)
-    # ASCII alone: no character of a kernel reaches a terminal that shows the file.
+    # ASCII only: no raw character of a kernel reaches a terminal that shows the file.
     return json.dumps({"type": "report", **plain}, indent=1) + "\n"
 
 
 def path_in(run: Path, form: Format) -> Path:
-    """Where the run keeps this file."""
+    """Return the path of this file in the run."""
     return run / f"report.{form}"
 
 
 def write_report(run: Path, report: Report, forms: tuple[Format, ...] = FORMATS) -> list[Path]:
-    """Put the files into the run folder. Raises `StoreError` when it cannot be written."""
+    """Write the files into the run folder; return their paths. Raises `StoreError` on failure."""
     paths: list[Path] = []
     for form in forms:
         path = path_in(run, form)
@@ -78,19 +78,19 @@ def write_report(run: Path, report: Report, forms: tuple[Format, ...] = FORMATS)
 def write_file(path: Path, text: str) -> None:
     """Write one file, whole or not at all. Raises `StoreError`."""
     try:
-        # A device or a pipe is written to, never replaced, and so is `/dev/stdout`, which is
-        # a link to a file where the output is redirected to one.
+        # Devices and pipes are written to, never replaced; so is `/dev/stdout`, which is a link to
+        # a regular file if the output is redirected to one.
         if path.exists() and (not path.is_file() or path.absolute().is_relative_to("/dev")):
             path.write_bytes(text.encode())
         else:
-            # A run writes its report as it ends, and a person may ask for one in that moment.
+            # A run writes its report as it ends, and a person can request one at that moment.
             replace_file(path, text.encode(), alone=False)
     except OSError as error:
         raise RunFolderError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _earlier_result(run: Path) -> Result | None:
-    """What a report before this one handed over; one that cannot be read handed over nothing."""
+    """Return the result of the previous report; None if that report cannot be read."""
     try:
         return msgspec.json.decode(path_in(run, "json").read_bytes(), type=_Written).result
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,1 +1,1 @@
-"""What outlives a process: the journal, attempt history, projections, tasks and runs on disk."""
+"""Data that outlives a process: journal, attempt history, projections, tasks and runs on disk."""

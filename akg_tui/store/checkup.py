@@ -1,7 +1,7 @@
-"""Checks a run on disk and says what is damaged, what that means and how to mend it.
+"""Checks a run on disk and reports each damage, its consequence and its repair.
 
-Reads only: takes no lock and mends nothing, so a run at work can be checked. Owns `Check`, the
-result of every check, those of `akg-tui doctor` included.
+Reads only: takes no lock and repairs nothing, so a run at work can be checked. Owns `Check`, the
+result of every check, including the checks of `akg-tui doctor`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
 
 class Health(StrEnum):
-    """`warn` is worth knowing and stops nothing; `bad` stops something."""
+    """`warn` is a finding that stops nothing; `bad` is a finding that stops something."""
 
     OK = "ok"
     WARN = "warn"
@@ -31,7 +31,7 @@ class Health(StrEnum):
 
 
 class Check(Struct, frozen=True):
-    """The result of one check: what was found, its health, and how to mend it ("" if fine)."""
+    """The result of one check: the finding, its health, and how to repair it ("" if fine)."""
 
     name: str
     health: Health
@@ -57,8 +57,8 @@ _REDONE = "nothing to do: the next resume makes it anew"
 def check_run(run: Path) -> list[Check]:
     """Check lock, journal, history, work tree, PLAN.md and reference of a run.
 
-    Objects, refs, work tree and PLAN.md are compared with the state that the sound part of the
-    journal folds to; they are left out where it cannot be folded.
+    Objects, refs, work tree and PLAN.md are compared with the state folded from the sound part of
+    the journal; these checks are skipped if that part cannot be folded.
 
     Raises
     ------

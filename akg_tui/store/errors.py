@@ -1,7 +1,7 @@
-"""What can go wrong on disk, each error one line that a user can act on.
+"""The errors of the disk, each one line that a user can act on.
 
-Every error of this floor is a `StoreError`. Text that came from files is made
-printable here, so that no message carries escape codes or line ends.
+Every error of this package is a `StoreError`. Text from files is made printable here, so that no
+message contains escape codes or line ends.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from akg_tui.core.sanitize import one_line
 
 
 class StoreError(Exception):
-    """Base of all errors of the store. Its text is one printable line."""
+    """Base of all errors of the store. The message is one printable line."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message, 1000))
 
 
 class JournalDamaged(StoreError):
-    """A line of the journal is wrong though it is no torn end; nothing was written.
+    """A line of the journal is wrong and is no torn end; nothing was written.
 
-    `line` counts from 1, and is the number that the event should have. `offset` is where the
-    line begins, in bytes; None when only the order of whole events is wrong.
+    `line` counts from 1, and is the number that the event should have. `offset` is the byte at
+    which the line begins; None when only the order of whole events is wrong.
     """
 
     fault = "the journal is damaged"
@@ -41,7 +41,7 @@ class JournalDamaged(StoreError):
 
 
 class JournalTooNew(JournalDamaged):
-    """A whole line that this version cannot read: a newer one wrote it. Nothing is lost."""
+    """A whole line that this version cannot read: a newer version wrote it. Nothing is lost."""
 
     fault = "the journal was written by a newer akg-tui"
     remedy = "nothing was changed; update akg-tui to go on with this run"
@@ -52,7 +52,7 @@ class JournalWriteError(StoreError):
 
 
 class RunLocked(StoreError):
-    """Another process writes this run. `pid` is None when it is not known."""
+    """Another process writes this run. `pid` is None when the process is unknown."""
 
     def __init__(self, folder: Path, pid: int | None) -> None:
         who = f"process {pid}" if pid is not None else "another process"
@@ -67,7 +67,7 @@ class HistoryError(StoreError):
 
 
 class RunFolderError(StoreError):
-    """A run folder cannot be made, or is not one that can be opened."""
+    """A run folder cannot be created, is not a run, or cannot be opened."""
 
 
 @contextlib.contextmanager
@@ -81,7 +81,7 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an `OSError` of the block, which writes `path` or below it, into a `RunFolderError`."""
+    """Turn an `OSError` of the block, which writes at or below `path`, into a `RunFolderError`."""
     try:
         yield
     except OSError as error:
@@ -90,7 +90,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 class BadTask(StoreError):
-    """A task folder that cannot be used, told as `FILE:LINE: field: what is wrong`."""
+    """A task folder that cannot be used; the message is `FILE:LINE: field: what is wrong`."""
 
     def __init__(self, path: Path, line: int | None, field: str, message: str) -> None:
         place = str(path) if line is None else f"{path}:{line}"

@@ -1,6 +1,6 @@
-"""Durable file writes, and look-ups of paths that the system may refuse.
+"""Durable file writes, and path checks that handle refusals of the system.
 
-A write leaves the old content or the new, never a part. Knows nothing of what the files mean.
+A write leaves the old content or the new, never a part. Independent of the files' meaning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONG_DEAD_S = 3_600.0  # a temporary file this old belongs to a dead process
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the folder's own entries (new, renamed, removed names) durable."""
+    """Make the folder's entries (new, renamed, removed names) durable."""
     _sync(folder, os.O_DIRECTORY)
 
 
@@ -31,7 +31,7 @@ def _sync(path: Path, flags: int = 0) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Make a folder and all below it durable, but for its own name. Raises `OSError`."""
+    """Make a folder and everything below it durable, except for its own name. Raises `OSError`."""
     for at, _, files in os.walk(folder, topdown=False):
         for name in files:
             _sync(Path(at, name))
@@ -39,9 +39,9 @@ def sync_tree(folder: Path) -> None:
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write a new file and make its content durable. The name is not, until its folder is.
+    """Write a new file and make its content durable; `sync_folder` makes the name durable.
 
-    Raises `OSError`; then what was begun is gone again.
+    Raises `OSError` after removing the partial file.
     """
     with path.open("xb") as file:
         try:
@@ -54,11 +54,11 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def seal(path: Path, offset: int, data: bytes) -> None:
-    """Write what stands at `offset` there once more, and make it durable.
+    """Write the existing bytes at `offset` again, and make them durable.
 
-    After a failed fsync the kernel takes the pages for clean though the disk lacks them,
-    and a second fsync says nothing: only a page that was written again is written out.
-    The bytes are the same, so a crash in the middle changes nothing. Raises `OSError`.
+    After a failed fsync the kernel marks the pages clean though the disk lacks them, and a second
+    fsync reports no error: only a page that is written again reaches the disk. The bytes do not
+    change, so a crash in the middle is harmless. Raises `OSError`.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -70,11 +70,11 @@ def seal(path: Path, offset: int, data: bytes) -> None:
 
 
 def replace_file(path: Path, data: bytes, *, alone: bool = True) -> bool:
-    """Make `path` hold `data`, atomically; False when it did already and nothing was written.
+    """Make `path` hold `data`, atomically; return False, without a write, if it already does.
 
-    A link is replaced by a file, never followed. Only one process may replace files in
-    this folder (the store holds the run's lock), unless it is not `alone`: then the last to
-    write wins, whole. Raises `OSError`, for what is neither a file nor a link too: root could
+    A link is replaced by a file, never followed. With `alone`, only one process may replace files
+    in this folder (the store holds the run's lock); without, concurrent writers are safe and the
+    last whole file wins. Raises `OSError`, also if `path` is neither a file nor a link: root could
     replace `/dev/null`, for every program of the machine.
     """
     with contextlib.suppress(FileNotFoundError):
@@ -96,16 +96,16 @@ def replace_file(path: Path, data: bytes, *, alone: bool = True) -> bool:
 
 
 def _unlike_others(path: Path) -> Path:
-    """A temporary name beside `path` that no other process uses; stale ones are removed."""
+    """Return a temporary name beside `path` that no other process uses; remove stale ones."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        with contextlib.suppress(OSError):  # another one may be at it too
+        with contextlib.suppress(OSError):  # another process can delete it concurrently
             if time.time() - left.lstat().st_mtime > LONG_DEAD_S:
                 left.unlink()
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
 
 
 def unseen(path: Path) -> str:
-    """Why the system does not say whether `path` exists, in words; "" where it does."""
+    """Return why the system hides whether `path` exists, in words; "" if it does not."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -115,5 +115,5 @@ def unseen(path: Path) -> str:
     return ""
 
 
-# Whether a file or a folder can be seen there; the methods of `Path` raise where it cannot.
+# Whether a visible file or folder exists; the methods of `Path` raise if access is refused.
 is_file, is_folder = os.path.isfile, os.path.isdir

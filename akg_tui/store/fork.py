@@ -1,8 +1,8 @@
-"""A new run from another one's history: everything up to the end of a round, and its origin.
+"""Creates a run from another run's history: all events up to the end of a round, and the origin.
 
-The parent is read, without its lock, and never written. The fork is self-contained: its
-journal holds the parent's events, line by line, and its history the commits they name. It
-is built beside its place and renamed into it, so there is never half a run.
+The parent is read, without its lock, and never written. The fork is self-contained: its journal
+holds the parent's events, line by line, and its history the commits of these events. It is built
+beside its final path and renamed there, so a partial run never exists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
 
 class Fork(Struct, frozen=True):
-    """A fork that was made: the event that says where it is from, and the state after it."""
+    """A finished fork: the event that states its origin, and the state after that event."""
 
     path: Path
     origin: ev.Forked
@@ -41,10 +41,10 @@ def fork_run(
     version: str = __version__,
     clock: Callable[[], float] = time.time,
 ) -> Fork:
-    """Make a run of its own from `parent`, as it stood when `round_number` was settled.
+    """Make a separate run from `parent`, in its state when `round_number` was settled.
 
-    Round 0 is the accepted baseline. The new folder stands beside the parent's; it can be
-    resumed at once.
+    Round 0 is the accepted baseline. The new folder is a sibling of the parent's; it can be resumed
+    at once.
 
     Raises
     ------
@@ -85,12 +85,12 @@ def fork_run(
         made = fold_journal(journal, [*history, ev.Record(len(history) + 1, now, forked)])
         write_synced(staged / JOURNAL, continued(lines, forked, now))
         sync_folder(staged)
-    RunFolder.open(path, clock=clock).close()  # the refs, the work tree and PLAN.md
+    RunFolder.open(path, clock=clock).close()  # sets the refs, the work tree and PLAN.md
     return Fork(path, forked, made)
 
 
 def _end_of(parent: Path, records: Sequence[ev.Record], round_number: int) -> int:
-    """How many events there are up to the end of the round."""
+    """Return the number of events up to the end of the round."""
     last = 0
     for record in records:
         match record.event:
@@ -116,10 +116,10 @@ def _copy_task(parent: Path, staged: Path) -> None:
 
 
 def _salvages(later: Sequence[ev.Record], state: RunState) -> list[ev.RunSalvaged]:
-    """What salvages after the round had to say about the attempts up to it.
+    """Return the salvage events after the round, reduced to the attempts up to the round.
 
-    The kernels and commits of a salvaged run are those that its salvage left, also of the
-    rounds before it: without its word their old ids would be looked for, and be missing.
+    A salvage changes kernels and commits also of earlier rounds: without its event the fork would
+    look for their old ids, which are missing.
     """
     found = []
     for record in later:
@@ -143,9 +143,9 @@ def _salvages(later: Sequence[ev.Record], state: RunState) -> list[ev.RunSalvage
 def _copy_history(
     parent: Path, staged: Path, state: RunState, records: Sequence[ev.Record], *, salvaged: bool
 ) -> None:
-    """The kernels that the events name, and the commits, each after the one it follows.
+    """Copy the kernels that the events name, and the commits, each after its parent.
 
-    Of a salvaged run an edit's text may be gone that no attempt needs.
+    In a salvaged run the text of an edit that no attempt needs can be missing.
     """
     kernel_file = state.task.files.editable
     source = History.open(parent / HISTORY, kernel_file=kernel_file)

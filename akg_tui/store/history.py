@@ -1,8 +1,8 @@
-"""RUN/history.git: the exact bytes of every attempt, in a bare repository of its own.
+"""RUN/history.git: the exact bytes of every attempt, in a separate bare repository.
 
-Objects come first and have no ref; the journal's line makes them count; refs are
-projections that can be set again. Only this module touches git, and never the user's
-own repository. Importing it is cheap: pygit2 is loaded when a history is opened.
+Objects are written first, without a ref; the line in the journal makes them count; refs are
+projections that can be set again. Only this module touches git, and never the user's own
+repository. Importing it is cheap: pygit2 is loaded when a history is opened.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class History:
 
     @classmethod
     def create(cls, path: Path, *, kernel_file: str) -> History:
-        """Make the bare repository; its HEAD is the branch `best`. Raises `HistoryError`."""
+        """Create the bare repository; its HEAD is the branch `best`. Raises `HistoryError`."""
         pygit2 = _load_pygit2()
         try:
             repository = pygit2.init_repository(path, bare=True, initial_head="best")
@@ -60,7 +60,7 @@ class History:
 
     @classmethod
     def open(cls, path: Path, *, kernel_file: str, lock: RunLock | None = None) -> History:
-        """Open it; with the run's lock, remove what a killed writer left behind first.
+        """Open the repository; with the run's lock, first remove the leftovers of a killed writer.
 
         Raises
         ------
@@ -77,18 +77,18 @@ class History:
             raise HistoryError(f"cannot open the attempt history {path}: {error}") from error
 
     def write_blob(self, content: str | bytes) -> str:
-        """Store a kernel's bytes durably; the object id is the answer."""
+        """Store a kernel's bytes durably; return the object id."""
         return self._write("blob", content.encode() if isinstance(content, str) else content)
 
     def read_blob(self, oid: str) -> bytes:
-        """The bytes behind an object id. Raises `HistoryError` when they are lost."""
+        """Return the bytes of an object id. Raises `HistoryError` when they are lost."""
         kind, data = self._read(oid)
         if kind != "blob":
             raise HistoryError(f"{self.path}: {oid} is a {kind}, not a kernel")
         return data
 
     def holds(self, oid: str) -> bool:
-        """Whether an object can be read."""
+        """Return whether an object can be read."""
         try:
             self._read(oid)
         except HistoryError:
@@ -96,20 +96,19 @@ class History:
         return True
 
     def read_commit(self, oid: str) -> tuple[bytes, bytes, bytes]:
-        """The bytes of a commit, of its tree and of its kernel. Raises `HistoryError`."""
+        """Return the bytes of a commit, of its tree and of its kernel. Raises `HistoryError`."""
         kind, data = self._read(oid)
         if kind != "commit":
             raise HistoryError(f"{self.path}: {oid} is a {kind}, not a commit")
         tree = data.split(b"\n", 1)[0].removeprefix(b"tree ").decode("ascii", "replace")
         _, entries = self._read(tree)
-        kernel = self.read_blob(entries[-20:].hex())  # the one entry of the tree ends with its id
+        kernel = self.read_blob(entries[-20:].hex())  # the tree's only entry ends with its id
         return data, entries, kernel
 
     def commit(self, blob: str, parent: str | None, message: str, at: float) -> str:
         """Store a commit of this kernel, without any ref. `at` is seconds since the epoch.
 
-        The same arguments give the same id, so a commit done again after a crash is the
-        same commit.
+        Equal arguments produce equal ids, so a commit repeated after a crash is identical.
         """
         entry = b"100644 " + self.kernel_file.encode() + b"\0" + bytes.fromhex(blob)
         tree = self._write("tree", entry)
@@ -121,7 +120,7 @@ class History:
         return self._write("commit", "\n".join(lines).encode())
 
     def copy_commit(self, source: History, oid: str) -> None:
-        """Take over a commit of another history, with its tree and its kernel.
+        """Copy a commit of another history, with its tree and its kernel.
 
         Its parent is not followed: copy that first. Raises `HistoryError`.
         """
@@ -135,11 +134,12 @@ class History:
         self._set(BEST, commit)
 
     def set_attempt(self, number: int, commit: str) -> None:
-        """Name this commit as an attempt, which also saves it from git's own clean-up."""
+        """Set the ref of an attempt to this commit, which also protects it from git's garbage
+        collection."""
         self._set(f"{ATTEMPTS}{number}", commit)
 
     def refs(self) -> dict[str, str]:
-        """Every ref with the commit it points at."""
+        """Return every ref with the commit that it points at."""
         return dict(self._refs)
 
     @staticmethod
@@ -150,7 +150,7 @@ class History:
         verdict: str = "",
         ratio: Interval | None = None,
     ) -> str:
-        """A commit message: the subject, and the trailers that have a value, one line each."""
+        """Return a commit message: the subject, and one line for each trailer with a value."""
         trailers = {
             "Round": str(round_number),
             "Item": item,
@@ -161,7 +161,7 @@ class History:
         return "\n".join([one_line(subject, SUBJECT_WIDTH) or "attempt", "", *told]) + "\n"
 
     def message_and_time(self, commit: str) -> tuple[str, float]:
-        """A commit's message, and its time in seconds since the epoch. Raises `HistoryError`."""
+        """Return a commit's message and time in seconds since the epoch. Raises `HistoryError`."""
         _, data = self._read(commit)
         head, _, message = data.partition(b"\n\n")
         signed = head.rpartition(b"\ncommitter ")[2].split()
@@ -185,10 +185,10 @@ class History:
         return self.path / "objects" / oid[:2] / oid[2:]
 
     def _read(self, oid: str) -> tuple[str, bytes]:
-        """An object's kind and bytes, checked against its id.
+        """Return an object's kind and bytes, checked against its id.
 
-        Loose objects are unpacked here: libgit2 1.9 spins for ever on one that was cut
-        short after its zlib header.
+        Loose objects are unpacked here: libgit2 1.9 loops forever on an object that was truncated
+        after its zlib header.
         """
         if self._loose(oid).exists():
             try:
@@ -207,10 +207,10 @@ class History:
         return pygit2.enums.ObjectType(number).name.lower(), data
 
     def _write(self, kind: Kind, data: bytes) -> str:
-        """Store one object. One that is there but cannot be read is written again.
+        """Store one object. An existing object that cannot be read is written again.
 
-        libgit2 takes an existing file for the object, whatever it holds, so a file left
-        empty by a power loss has to be removed first.
+        libgit2 accepts an existing file as the object, whatever its content, so a file left empty
+        by a power loss has to be removed first.
         """
         pygit2 = _load_pygit2()
         oid = object_id(kind, data)
@@ -219,8 +219,8 @@ class History:
                 self._loose(oid).unlink()
             if not self._loose(oid).exists():
                 self._repository.odb.write(pygit2.enums.ObjectType[kind.upper()], data)
-            # An object's name is made durable here, folder included: libgit2 leaves that one out.
-            # So is that of an object that was there: its writer may have died before the fsync.
+            # An object's name is made durable here, with its folder, which libgit2 does not fsync.
+            # So is the name of an existing object: its writer may have died before the fsync.
             if oid not in self._durable and self._loose(oid).exists():  # else git has it in a pack
                 sync_folder(self._loose(oid).parent)
                 sync_folder(self._loose(oid).parent.parent)
@@ -231,13 +231,13 @@ class History:
 
 
 def object_id(kind: str, data: bytes) -> str:
-    """The id that git gives to this object, stored or not; a kernel is a "blob"."""
+    """Return the id of this object in git, stored or not; a kernel is a "blob"."""
     frame = f"{kind} {len(data)}".encode() + b"\0"
     return hashlib.sha1(frame + data, usedforsecurity=False).hexdigest()
 
 
 def library_version() -> str:
-    """What does the work: pygit2 and its libgit2."""
+    """Return the versions of pygit2 and its libgit2."""
     pygit2 = _load_pygit2()
     return f"pygit2 {pygit2.__version__} with libgit2 {pygit2.LIBGIT2_VERSION}"
 
@@ -251,11 +251,11 @@ def _load_pygit2() -> ModuleType:
 
 
 def _mend(path: Path) -> None:
-    """Clear away what a killed writer or a power loss left in the way. Raises `OSError`.
+    """Remove leftovers of a killed writer or a power loss. Raises `OSError`.
 
-    Under the run's lock no other writer lives, so a `.lock` or a temporary object belongs
-    to a dead one. A ref that holds no id would block every later write to it, and is a
-    projection; HEAD and config never change after `create`.
+    Under the run's lock no other writer lives, so a `.lock` or a temporary object belongs to a dead
+    writer. A ref without an id would block every later write to it, and is a projection; HEAD and
+    config never change after `create`.
     """
     for stale in (*path.rglob("*.lock"), *(path / "objects").rglob("tmp_object_*")):
         if stale.is_file():
@@ -265,13 +265,13 @@ def _mend(path: Path) -> None:
     if path.is_dir():
         for name, content in _FIXED.items():
             file = path / name
-            # Kept as it is where it has some content of its kind.
+            # A file whose content begins correctly is kept unchanged.
             if not (file.is_file() and file.read_bytes().startswith(content[:5])):
                 replace_file(file, content)
 
 
 def broken_refs(path: Path) -> list[str]:
-    """The refs of the repository at `path` that are files without an object's id in them."""
+    """Return the refs of the repository at `path` that are files without an object's id in them."""
     return sorted(
         str(file.relative_to(path))
         for file in (path / "refs").rglob("*")

@@ -1,7 +1,7 @@
 """`events.jsonl`: the only truth about a run, one event a line, each durable before it counts.
 
-Only this module appends. The format of a line and its checks are `journal_format`'s; the pages
-that events are read from are `journal_reader`'s.
+Only this module appends. `journal_format` defines and checks a line; `journal_reader` holds the
+pages from which events are read.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ class Journal:
     def open(
         cls, path: Path, *, lock: RunLock, take: Callable[[Sequence[Record]], None] | None = None
     ) -> Journal:
-        """Open or create; a torn tail is cut off, and what is left is made durable.
+        """Open or create the journal; cut off a torn tail, and make the rest durable.
 
-        `take` gets the events as they are read, in order, before anything is cut off. What it
-        raises is raised.
+        `take` is called with the events as they are read, in order, before the tail is cut off. Its
+        exceptions propagate.
 
-        The last line may be a dead process's, seen here but never fsynced, or left by an
-        fsync that failed: nothing may follow from it before it is on the disk.
+        The last line may be a dead process's, visible but never fsynced, or left by an fsync that
+        failed: no event may depend on it before it is on the disk.
 
         Raises
         ------
         JournalDamaged
-            If a bad line is followed by a good one, or a whole line does not fit in its
-            place. Nothing is written.
+            If a good line follows a bad line, or a whole line has a wrong number, link or
+            content. Nothing is written.
         RunFolderError
             If the file cannot be read and written.
         """
@@ -83,10 +83,10 @@ class Journal:
         return cls(path, descriptor, pages, scanned, cut)
 
     def prepare(self, event: AnyEvent, at: float) -> Prepared:
-        """The next line for `event`, without writing it.
+        """Return the next line for `event`, without writing it.
 
-        The record is read back from the line, so what a process holds in memory is what
-        any later one will read (a NaN, for instance, is null in both).
+        The record is read back from the line, so this process holds the same value as any later
+        reader (a NaN, for instance, is null in both).
 
         Raises
         ------
@@ -106,9 +106,9 @@ class Journal:
         ------
         JournalWriteError
             If that failed. After a failed write the event is not in the journal, which
-            can be appended to again. After a failed fsync the journal is closed, because
-            what the disk holds is no longer known: opening it again tells. It is closed
-            too when the file is no longer where it was, or is not as it was left.
+            can be appended to again. After a failed fsync the journal is closed, because the
+            content of the disk is unknown until it is opened again. The journal is also
+            closed when the file was moved, replaced or changed by another process.
         """
         if self._descriptor is None:
             raise JournalWriteError(f"{self.path}: nothing was written: {self._closed_why}")
@@ -125,7 +125,7 @@ class Journal:
         try:
             os.fsync(self._descriptor)
         except OSError as error:
-            # Best effort: should it fail too, the next `open` takes a whole line as written.
+            # Best effort: if this fails too, the next `open` accepts a whole line as written.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, self._length)
             self._close(f"a write could not be made durable ({error.strerror}); resume the run")
@@ -144,7 +144,7 @@ class Journal:
         return self.commit(self.prepare(event, at))
 
     def close(self) -> None:
-        """Close the file; harmless when done twice."""
+        """Close the file; further calls do nothing."""
         self._close("it was closed")
 
     def _close(self, why: str) -> None:
@@ -176,7 +176,7 @@ class Journal:
         raise self._not_written(why)
 
     def _take_back(self, descriptor: int, why: str) -> NoReturn:
-        """Undo a part of a line, so that the next append starts on a clean one."""
+        """Undo a partial line, so that the next append starts on a clean line."""
         try:
             os.ftruncate(descriptor, self._length)
             os.fsync(descriptor)
@@ -188,7 +188,7 @@ class Journal:
 def _read_whole(
     path: Path, pages: Pages | None, take: Callable[[Sequence[Record]], None] | None
 ) -> Scanned:
-    """Read a journal from its beginning to its end, a chunk at a time. Raises `OSError` too."""
+    """Read a journal from beginning to end, a chunk at a time. Also raises `OSError`."""
     scanned = Scanned()
     with path.open("rb") as file:
         while (scanned := read_on(path, file, scanned)).records:
@@ -200,18 +200,18 @@ def _read_whole(
 
 
 def read_through(path: Path, take: Callable[[Sequence[Record]], None]) -> None:
-    """Give `take` all events, in order and in parts. Raises as `read`, and what `take` raises."""
+    """Call `take` with all events, in order and in parts. Raises like `read`, and like `take`."""
     with reading(path):
         _read_whole(path, None, take)
 
 
 def read(path: Path) -> list[Record]:
-    """All events, for readers: no lock is taken, and a torn tail is ignored, not touched.
+    """Return all events, for readers: no lock is taken, and a torn tail is ignored, not touched.
 
     Raises
     ------
     JournalDamaged
-        As `Journal.open`.
+        As in `Journal.open`.
     RunFolderError
         If the file cannot be read.
     """

@@ -1,13 +1,13 @@
-"""A journal's lines: how an event becomes bytes, and which bytes can be trusted.
+"""The lines of a journal: the encoding of an event, and the checks that make a line trusted.
 
-A line is ``crc32 SPACE json NEWLINE``: eight lower-case hex digits over the json's bytes.
-The json holds ``seq`` (1, 2, 3, …), ``at``, ``schema``, ``prev`` and ``event``; ``prev`` is
-the first 16 hex digits of the sha256 of the whole line before (sixteen zeros at first).
-All this guards against accidents, not against forgery. Reads only.
+A line is ``crc32 SPACE json NEWLINE``: eight lower-case hex digits over the json's bytes. The json
+holds ``seq`` (1, 2, 3, …), ``at``, ``schema``, ``prev`` and ``event``; ``prev`` is the first 16 hex
+digits of the sha256 of the whole previous line (sixteen zeros in the first). All this guards
+against accidents, not against forgery. Reads only.
 
-``schema`` counts the meanings that a line has had. A new kind of event, or a new field
-with a default, keeps it: older journals still read, and an older program refuses the
-line by name. What an older program would misread raises it; see `SCHEMA`.
+``schema`` is the version of a line's meaning. A new kind of event, or a new field with a default,
+keeps it: older journals still read, and an older program refuses the line by name. A change that an
+older program would misread raises it; see `SCHEMA`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from msgspec import Struct
 from akg_tui.core.events import AnyEvent, Record
 from akg_tui.store.errors import JournalDamaged, JournalTooNew, reading
 
-# Of the lines this version writes. One with a higher number is refused, never guessed at;
-# raising it needs a reader for the lines before (`tests/store/fixtures` keeps journals).
+# The schema of the lines that this version writes. A line with a higher number is refused; raising
+# it needs a reader for older lines (`tests/store/fixtures` keeps journals).
 SCHEMA = 1
 NO_LINE = "0" * 16
 
@@ -38,7 +38,7 @@ class _Line(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class _Known(Struct, frozen=True, gc=False):
-    """A line as this version writes it: encoded again it gives the same bytes."""
+    """A line in this version's form: encoding it again returns identical bytes."""
 
     seq: int
     at: float
@@ -66,18 +66,18 @@ _kinds = {kind.__name__ for kind in get_args(AnyEvent)}
 
 
 class _Unknown(ValueError):
-    """A sound line that tells something this version has no word for."""
+    """A sound line with a value that this version does not define."""
 
 
 class Prepared(Struct, frozen=True):
-    """An event as it will be on disk: `record` was read back from `line`."""
+    """An event in its form on disk: `record` was read back from `line`."""
 
     record: Record
     line: bytes
 
 
 def prepare(event: AnyEvent, seq: int, at: float, prev: str) -> Prepared:
-    """The line for `event`, and what will be read back from it.
+    """Return the line for `event`, and the record read back from it.
 
     Raises
     ------
@@ -90,20 +90,20 @@ def prepare(event: AnyEvent, seq: int, at: float, prev: str) -> Prepared:
 
 
 def lines_of(data: bytes, count: int) -> list[bytes]:
-    """The first `count` lines of a sound journal, each with its line end."""
+    """Return the first `count` lines of a sound journal, each with its line end."""
     return [line + b"\n" for line in data.split(b"\n", count)[:count]]
 
 
 def continued(lines: list[bytes], event: AnyEvent, at: float) -> bytes:
-    """A journal's bytes: these lines as they are, and `event` after them, linked to the last."""
+    """Return the bytes of a journal: these lines unchanged, then `event`, linked to the last."""
     return b"".join((*lines, prepare(event, len(lines) + 1, at, digest(lines[-1])).line))
 
 
 class Inspected(Struct, frozen=True):
-    """A journal as it is: its sound beginning, and what ends it.
+    """A journal as found: its sound beginning, and the reason why it ends.
 
-    `data` are the bytes of the file, the first `length` of them sound. What follows is
-    damage when `fault` says so, else a torn tail, or nothing.
+    `data` are the bytes of the file, the first `length` of them sound. The bytes after them are
+    damage if `fault` is set, else a torn tail, or empty.
     """
 
     records: list[Record]
@@ -113,9 +113,9 @@ class Inspected(Struct, frozen=True):
 
 
 def inspect(path: Path, data: bytes | None = None) -> Inspected:
-    """Read as much as can be trusted, and say why no more. Raises `RunFolderError`.
+    """Read the part that can be trusted, and why it ends. Raises `RunFolderError`.
 
-    `data` are the bytes of a journal that is no file of its own; `path` is what faults name.
+    `data` are the bytes of a journal that is not a file; `path` is the name in faults.
     """
     if data is None:
         with reading(path):
@@ -132,7 +132,7 @@ def inspect(path: Path, data: bytes | None = None) -> Inspected:
 class Scanned(Struct):
     """How far a journal was read: `count` events, `length` bytes, the link to the next event.
 
-    `records` are the events that were read last, `ends` where the line of each ends, and
+    `records` are the events of the last read, `ends` the byte at which the line of each ends, and
     `last` is the last line.
     """
 
@@ -144,7 +144,7 @@ class Scanned(Struct):
     last: bytes = b""
 
     def on(self) -> Scanned:
-        """To read on from here: what was read is not changed by it."""
+        """Return a copy to read on from, so that reading leaves this value unchanged."""
         return Scanned(self.count, self.length, self.prev, last=self.last)
 
 
@@ -153,27 +153,27 @@ def digest(line: bytes) -> str:
 
 
 def _payload(line: bytes) -> bytes | None:
-    """The json of a line whose checksum is right, else None."""
+    """Return the json of a line whose checksum is right, else None."""
     payload = line[9:]
-    # Compared as bytes: parsing the digits would let `A` pass for `a`.
+    # Compared as bytes: parsing the digits would accept `A` for `a`.
     return payload if line[:9] == b"%08x " % zlib.crc32(payload) else None
 
 
 def _checksum_fault(line: bytes) -> str:
-    """What is wrong with a line that fails its checksum."""
+    """Describe the fault of a line that fails its checksum."""
     if b"\0" in line:
         return "it has zero bytes, as a file system leaves them after a power loss"
     return "its checksum is wrong"
 
 
 class Unsure(Exception):
-    """A line is wrong, and only what follows the bytes at hand can tell whether it is torn."""
+    """A line is wrong, and the bytes read so far do not show whether it is torn."""
 
 
 def scan_into(scanned: Scanned, path: Path, data: bytes, *, whole: bool) -> Scanned:
-    """Add what `data`, the bytes after those that were read, holds to `scanned`, and return it.
+    """Add the events in `data`, the bytes after those already read, to `scanned`, and return it.
 
-    Up to the first line that is wrong. Not `whole`, the file goes on after `data`.
+    Stops at the first wrong line. Without `whole`, the file continues after `data`.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def scan_into(scanned: Scanned, path: Path, data: bytes, *, whole: bool) -> Scan
         If a line is wrong, and `data` is not `whole`.
     """
     lines = data.split(b"\n")
-    lines.pop()  # after the last line end: nothing, or the part of a line
+    lines.pop()  # after the last line end: empty, or a part of a line
     for index, line in enumerate(lines):
         number = scanned.count + 1
         payload = _payload(line)
@@ -214,12 +214,12 @@ def scan_into(scanned: Scanned, path: Path, data: bytes, *, whole: bool) -> Scan
 
 
 def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:
-    """The events of lines that were found sound before, from number `first` at byte `offset`.
+    """Return the events of lines checked before, from number `first` at byte `offset`.
 
     Raises
     ------
     JournalDamaged
-        If they are not what they were.
+        If they have changed since.
     """
     records: list[Record] = []
     for number, line in enumerate(data.split(b"\n")[:-1], first):
@@ -227,7 +227,7 @@ def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:
         if payload is None:
             raise JournalDamaged(path, number, _checksum_fault(line), offset)
         try:
-            record = _record_decoder.decode(payload)  # it was checked when it was read first
+            record = _record_decoder.decode(payload)  # the first read has checked its schema
         except msgspec.ValidationError:
             record = _record(payload)
         if record.seq != number:
@@ -239,7 +239,7 @@ def reread(path: Path, data: bytes, first: int, offset: int) -> list[Record]:
 
 
 def _known(payload: bytes) -> _Known | None:
-    """The line when it is as this version writes it, which most are; else None."""
+    """Return the line if it is in this version's form, which most are; else None."""
     try:
         known = _known_decoder.decode(payload)
     except msgspec.ValidationError:
@@ -248,7 +248,7 @@ def _known(payload: bytes) -> _Known | None:
 
 
 def _line(payload: bytes) -> _Line:
-    """The parts of a line. The schema first: a newer one may have other parts."""
+    """Return the parts of a line. Checks the schema first: a newer one can have other parts."""
     schema = msgspec.json.decode(payload, type=_Schema).schema
     if schema > SCHEMA:
         raise _Unknown(f"schema {schema}, this version reads up to {SCHEMA}")
@@ -271,7 +271,7 @@ def _record(payload: bytes) -> Record:
 
 
 def _event(raw: msgspec.Raw) -> AnyEvent:
-    """The event in `raw`. A field that this version does not know is an error, not a loss."""
+    """Return the event in `raw`. A field unknown to this version is an error, not a loss."""
     try:
         event = _event_decoder.decode(raw)
     except msgspec.ValidationError as error:
@@ -279,7 +279,7 @@ def _event(raw: msgspec.Raw) -> AnyEvent:
         if kind not in _kinds:
             raise _Unknown(f"an event {kind!r}, which this version does not know") from error
         raise
-    # Encoding again is the cheap test: what differs is looked at, field by field.
+    # Encoding again is the cheap test; only a difference is searched field by field.
     again = _encoder.encode(event)
     if again != bytes(raw):
         unknown = _unknown(msgspec.json.decode(raw), msgspec.json.decode(again), "")
@@ -289,7 +289,7 @@ def _event(raw: msgspec.Raw) -> AnyEvent:
 
 
 def _unknown(found: Any, known: Any, at: str) -> str:
-    """The first key of `found` that `known` lacks, as a dotted path, or ""."""
+    """Return the first key of `found` that `known` lacks, as a dotted path, or ""."""
     if isinstance(found, dict) and isinstance(known, dict):
         for key, value in found.items():
             place = f"{at}.{key}" if at else str(key)

@@ -1,7 +1,7 @@
-"""A journal read from disk: its events by number, and what another process appends to it.
+"""A journal read from disk: its events by number, and the lines that another process appends.
 
-Takes no lock and writes nothing. Holds one byte offset for each page of events, so memory does
-not grow with the run.
+Takes no lock and writes nothing. Holds one byte offset for each page of events, so memory hardly
+grows with the run.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from akg_tui.store.errors import JournalDamaged, RunFolderError, reading
 from akg_tui.store.journal_format import Scanned, Unsure, reread, scan_into
 
 PAGE = 64  # events
-KEPT_PAGES = 40  # more than the newest events that a screen tells
-CHUNK = 1 << 18  # bytes that are read and checked at once
+KEPT_PAGES = 40  # more than the newest events that a screen shows
+CHUNK = 1 << 18  # bytes read and checked at once
 
 
 class Pages(Sequence[Record]):
-    """All events of a journal, of which `add` is told as they are read the first time.
+    """All events of a journal, which the reader passes to `add` in order as it reads them.
 
-    May be asked by several threads at once. The file that is open as `descriptor` stays open,
-    so that what was read can be read again when the journal has another name or none; `path`
-    is what faults name. Every access raises `RunFolderError` when the file cannot be read, and
-    `JournalDamaged` when what stands in it is not what was read before.
+    Thread-safe. The file that is open as `descriptor` stays open, so that events can be read again
+    after the journal was renamed or deleted; `path` is the name in faults. Every access raises
+    `RunFolderError` when the file cannot be read, and `JournalDamaged` when its content differs
+    from the first read.
 
     Parameters
     ----------
     page : int
-        Events between two offsets that are held: a page is read whole.
+        Events per stored offset: a page is read whole.
     kept : int
-        Pages that are held, those that were asked for last.
+        Number of cached pages, the most recently used ones.
     """
 
     def __init__(
@@ -51,17 +51,17 @@ class Pages(Sequence[Record]):
         self._lock = threading.Lock()
         self._count = 0
         self._length = 0  # bytes of the events so far
-        self._starts = array("Q")  # the first byte of every page
-        self._open: list[Record] = []  # of the last page, which is not full
+        self._starts = array("Q")  # the byte offset of every page
+        self._open: list[Record] = []  # events of the last page, which is not full
         self._kept: OrderedDict[int, list[Record]] = OrderedDict()
 
     @property
     def held(self) -> int:
-        """How many events are in memory."""
+        """The number of events in memory."""
         return len(self._open) + sum(len(page) for page in self._kept.values())
 
     def add(self, scanned: Scanned) -> None:
-        """Take over the events that were read last, which follow those that are known."""
+        """Add the events of the last read; raise ValueError if they leave a gap."""
         if scanned.count - len(scanned.records) != self._count:
             raise ValueError(f"event {scanned.count} does not follow event {self._count}")
         with self._lock:
@@ -69,7 +69,7 @@ class Pages(Sequence[Record]):
                 self._put(record, end)
 
     def put(self, record: Record, end: int) -> None:
-        """Take over the next event; its line ends before byte `end`."""
+        """Add the next event; its line ends before byte `end`."""
         with self._lock:
             self._put(record, end)
 
@@ -90,7 +90,7 @@ class Pages(Sequence[Record]):
             self._kept.popitem(last=False)
 
     def _page_at(self, number: int) -> list[Record]:
-        """A page. The last one may still grow."""
+        """Return a page. The last page can still grow."""
         with self._lock:
             if number == len(self._starts) - 1:
                 return self._open
@@ -121,7 +121,7 @@ class Pages(Sequence[Record]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Record]: ...
     def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
-        """An event, or a list of those in a range: one that is long is held as long."""
+        """Return an event, or a list for a range: the memory of a list grows with the range."""
         count = self._count
         if isinstance(index, slice):
             start, stop, step = index.indices(count)
@@ -143,14 +143,14 @@ class Pages(Sequence[Record]):
         return found
 
     def __iter__(self) -> Iterator[Record]:
-        """Those that there are at the beginning."""
+        """Yield the events that exist when the iteration begins."""
         count = self._count
         for start in range(0, count, self._page):
             yield from self._between(start, min(count, start + self._page))
 
 
 def read_on(path: Path, file: BinaryIO, before: Scanned, *, most: int = CHUNK) -> Scanned:
-    """The events after those that were read before, of about `most` bytes.
+    """Read the events after those in `before`, about `most` bytes of them.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def read_on(path: Path, file: BinaryIO, before: Scanned, *, most: int = CHUNK) -
 
 
 class JournalTail:
-    """The events of a journal so far. `more` reads what was written since, a chunk at a time.
+    """The events of a journal so far. `more` reads the events written since, a chunk at a time.
 
     `chunk` is in bytes. The events stay on the disk (`akg_tui.store.journal_reader.Pages`).
     """
@@ -189,11 +189,11 @@ class JournalTail:
 
     @property
     def records(self) -> Sequence[Record]:
-        """Grows with `more`; another sequence when the journal was read anew."""
+        """All events so far; `more` extends them, or replaces the sequence after a new read."""
         return self._pages if self._pages is not None else ()
 
     def more(self) -> bool:
-        """Read on, at most a chunk; True when there is something new, and perhaps more of it.
+        """Read at most one chunk; return True if events were read, in which case more can follow.
 
         Raises
         ------
@@ -213,7 +213,7 @@ class JournalTail:
         return True
 
     def _is_unchanged(self, file: BinaryIO) -> bool:
-        """Whether the file still holds what was read. What came last may be another line."""
+        """Return whether the file and the last line read from it are unchanged."""
         told = os.fstat(file.fileno())
         which = (told.st_dev, told.st_ino)
         if self._scanned.count == 0:
@@ -232,7 +232,7 @@ class JournalTail:
         return bool(scanned.records)
 
     def _read_anew(self, file: BinaryIO) -> None:
-        """Read all of it; what was read before is forgotten only when that succeeds."""
+        """Read the whole journal again; the old events are replaced only when that succeeds."""
         other = JournalTail(self.path, chunk=self._chunk)
         other._is_unchanged(file)
         while other._take(file):

@@ -1,7 +1,7 @@
 """One writer to a run: `flock` on RUN/lock, released by the kernel when the process dies.
 
-The file also names the process that holds it, for messages and listings only; the flock alone
-decides. Readers never take it. A child made by a bare fork inherits it.
+The file also holds the identity of the locking process, for messages and listings only; the flock
+alone decides. Readers never take it. A child made by a bare fork inherits it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class RunLock:
-    """The right to write one run. Make it with `acquire`."""
+    """The right to write one run, created by `acquire`."""
 
     def __init__(self, folder: Path, descriptor: int) -> None:
         self.folder = folder
@@ -54,11 +54,11 @@ class RunLock:
         return self._descriptor is not None
 
     def release(self) -> None:
-        """Give the lock back; harmless when done twice."""
+        """Release the lock; further calls do nothing."""
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
-        # A name that stays behind does no harm: `holder` compares it with living processes.
+        # A stale name in the file is harmless: `holder` compares it with living processes.
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
         os.close(descriptor)
@@ -71,7 +71,7 @@ class RunLock:
 
 
 def holder(folder: Path) -> int | None:
-    """The live process that is named in the run's lock file; None when there is none."""
+    """Return the live process named in the run's lock file, or None."""
     try:
         told = (folder / "lock").read_text("ascii")
         pid = int(told.split(maxsplit=1)[0])
@@ -82,7 +82,7 @@ def holder(folder: Path) -> int | None:
 
 
 def _identity(pid: int) -> str:
-    """What identifies a process: its number, its start time, and the boot."""
+    """Return the identity of a process: its number, its start time, and the boot."""
     try:
         boot = _BOOT_ID.read_text("ascii").strip()
         stat = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
@@ -90,6 +90,6 @@ def _identity(pid: int) -> str:
         if pid != os.getpid():
             raise
         return f"{pid}\n"  # a system without /proc
-    # The name, in brackets, may itself hold blanks and brackets; field 22 is the start time.
+    # The name, in brackets, can itself contain blanks and brackets; field 22 is the start time.
     started = stat.rpartition(")")[2].split()[19]
     return f"{pid} {started} {boot}\n"

@@ -1,9 +1,9 @@
 """The projections: refs, the work tree and PLAN.md, made from the state and nothing else.
 
-Each can be done again at any time with the same outcome, so a crash between a journal
-line and these is mended by the next `project`. Refs and work tree are overwritten,
-whatever was done to them; a PLAN.md that was edited by hand is set aside first. Only this
-module writes PLAN.md and the work tree.
+Each can be repeated at any time with an identical result, so the next `project` repairs a crash
+between a journal line and its projections. Refs and work tree are overwritten even if modified; a
+PLAN.md that was edited by hand is set aside first. Only this module writes PLAN.md and the work
+tree.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ WORK = "work"
 
 
 def hand_edit(run: Path) -> PlanEdited | None:
-    """The hand edit in the run's PLAN.md, if there is one, with the free name to keep it under.
+    """Return the hand edit in the run's PLAN.md, with a free name to keep it under, or None.
 
-    A rendered PLAN.md carries a check of itself, so this needs no memory of what was
-    written last, and a crash before or after a projection is never taken for an edit.
+    A rendered PLAN.md contains a checksum of itself, so no record of the last write is needed, and
+    a crash before or after a projection is never mistaken for an edit.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def hand_edit(run: Path) -> PlanEdited | None:
     if not plan.is_symlink() and not plan.exists():
         return None
     with reading(plan):
-        # Not followed: what a link shows is not in this folder, and may be anything.
+        # Not followed: the target of a link is outside this folder, and can be any file.
         data = bytes(plan.readlink()) if plan.is_symlink() else plan.read_bytes()
     if not plan.is_symlink() and is_as_rendered(data.decode(errors="replace")):
         return None
@@ -58,7 +58,7 @@ def set_aside(run: Path, edit: PlanEdited) -> None:
 
 
 def project(run: Path, history: History, state: RunState) -> None:
-    """Make the refs and files of `run` show `state`; what does already is left alone.
+    """Make the refs and files of `run` match `state`; those that already match are left alone.
 
     Raises
     ------

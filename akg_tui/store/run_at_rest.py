@@ -1,7 +1,7 @@
 """A run that no process works on: read whole, commanded, or moved to the trash.
 
-Reading takes no lock. A command is applied in a session of its own. A hand edit of PLAN.md that
-was set aside is read as a change of the plan.
+Reading takes no lock. A command is applied in a separate session. A hand edit of PLAN.md that was
+set aside is read as a change of the plan.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from akg_tui.store.run_list import JOURNAL, check_is_run, fold_journal
 
 
 class RunAtRest:
-    """A run as its journal was when it was read. The history is opened on the first `kernel`."""
+    """A run as read from its journal once. The history is opened on the first `kernel`."""
 
     def __init__(self, path: Path) -> None:
         """Read the journal.
@@ -42,7 +42,7 @@ class RunAtRest:
         Raises
         ------
         RunFolderError, JournalDamaged
-            If it is not a run, or its journal cannot be trusted.
+            If the folder is not a run, or its journal cannot be trusted.
         """
         check_is_run(path)
         self.path = path
@@ -50,14 +50,14 @@ class RunAtRest:
         self.state: RunState = fold_journal(path / JOURNAL, self.records)
 
     def states(self) -> Iterator[tuple[Record, RunState]]:
-        """Each event with the state after it."""
+        """Yield each event with the state after it."""
         state: RunState | None = None
         for record in self.records:
             state = evolve(state, record)
             yield record, state
 
     def head_sha256(self) -> str:
-        """The sha256 of the whole line, its end included, of the last event that was read."""
+        """Return the sha256 of the whole line, with its line end, of the last event read."""
         number = len(self.records)
         journal = self.path / JOURNAL
         with reading(journal), journal.open("rb") as file:
@@ -67,7 +67,7 @@ class RunAtRest:
         raise JournalDamaged(journal, number, "it is gone since it was read")
 
     def kernel(self, blob: str) -> str:
-        """A kernel's text by its object id. Raises `HistoryError` when it is lost."""
+        """Return a kernel's text by its object id. Raises `HistoryError` when it is lost."""
         return self._history.read_blob(blob).decode(errors="replace")
 
     @cached_property
@@ -82,7 +82,7 @@ class Refused(StoreError):
 def apply_at_rest(
     run: RunFolder, command: Command, *, clock: Callable[[], float] = time.time
 ) -> None:
-    """Have an open run take a command in a session of its own, so no idle time counts as worked.
+    """Apply a command to an open run in a separate session, so no idle time counts as worked.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def apply_at_rest(
 
 
 def command_at_rest(path: Path, command: Command) -> None:
-    """Open the run at `path`, have it take a command, close it. Raises as `apply_at_rest`."""
+    """Open the run at `path`, apply the command, close the run. Raises like `apply_at_rest`."""
     with contextlib.closing(RunFolder.open(path)) as run:
         apply_at_rest(run, command)
 
@@ -113,14 +113,14 @@ TRASH = ".trash"
 
 
 def discard_run(run: Path) -> Path:
-    """Move a run at rest, sound or damaged, to the trash; return its new place.
+    """Move a run at rest, sound or damaged, to the trash; return its new path.
 
     Raises
     ------
     RunLocked
-        If a process is at work on it.
+        If a process is at work on the run.
     RunFolderError
-        If it is not a run, or cannot be moved.
+        If the folder is not a run, or cannot be moved.
     """
     check_is_run(run)
     run = run.absolute()
@@ -140,7 +140,7 @@ SIZE_LIMIT = 1 << 20
 
 
 def read_kept_edit(run: Path, kept: str, state: RunState) -> PlanChange:
-    """What the edit under the name `kept` asks of the plan as it is now.
+    """Return the changes that the edit under the name `kept` makes to the current plan.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""A run on disk: journal, history, projections and lock together, and the state they add up to.
+"""A run on disk: journal, history, projections and lock together, and the state folded from them.
 
 All work on a run goes through `RunFolder`. An event is checked against the rules before it is
-written, so a journal never holds what cannot be folded.
+written, so a journal never contains an event that cannot be folded.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ TASK = "task"
 
 
 class RunFolder:
-    """One run, open for work. Make it with `create` or `open`; `close` gives the lock back.
+    """One run, open for work, made by `create` or `open`; `close` releases the lock.
 
-    `records` are all events so far, and `state` their fold; both grow with every `append`.
+    `records` are all events so far, and `state` their fold; both change with every `append`.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class RunFolder:
         clock: Callable[[], float],
         name: str,
     ) -> RunFolder:
-        """Make a new run of `task` and open it.
+        """Create a run of `task` and open it.
 
-        `task` is the folder's own, with what the command line changed. `name` is the run's folder
-        and id, see `staged_run`.
+        `task` is the folder's task, changed by the command line. `name` is the run's folder and id,
+        see `staged_run`.
 
         Raises
         ------
@@ -108,9 +108,9 @@ class RunFolder:
         Raises
         ------
         RunLocked
-            If another process is at work on it.
+            If another process is at work on the run.
         JournalDamaged, HistoryError, RunFolderError
-            If it is not a run, or cannot be trusted or written.
+            If the folder is not a run, or cannot be trusted or written.
         """
         check_is_run(path)
         with contextlib.ExitStack() as begun:
@@ -127,7 +127,7 @@ class RunFolder:
         return opened
 
     def append(self, event: AnyEvent) -> Record:
-        """Make one event count: check it, make it durable, fold it.
+        """Check one event, make it durable, and fold it into the state.
 
         Raises
         ------
@@ -143,34 +143,34 @@ class RunFolder:
         return record
 
     def project(self) -> None:
-        """Make refs, work tree and PLAN.md show the state. Raises `StoreError`.
+        """Make refs, work tree and PLAN.md match the state. Raises `StoreError`.
 
-        A hand edit of PLAN.md becomes an event and is set aside before it is written over.
+        A hand edit of PLAN.md becomes an event and is set aside before PLAN.md is overwritten.
         """
         if edit := hand_edit(self.path):
-            # Told already, when a crash came between the event and the move.
+            # The event exists already if a crash came between the event and the move.
             if edit not in self.state.plan_edits:
                 self.append(edit)
             set_aside(self.path, edit)
         project(self.path, self.history, self.state)
 
     def close(self) -> None:
-        """Close the journal and give the lock back; harmless when done twice."""
+        """Close the journal and release the lock; further calls do nothing."""
         self._journal.close()
         self._lock.release()
 
 
 @contextlib.contextmanager
 def staged_run(runs: Path, name: str) -> Iterator[tuple[Path, Path]]:
-    """A folder to build a run in, and the place below `runs` that it is renamed to at the end.
+    """Yield a folder to build a run in, and its final path below `runs`; rename it at the end.
 
-    When `name` is taken, `-2`, `-3`, … is added. After an error there is neither folder, so there
-    is never half a run.
+    When `name` is taken, `-2`, `-3`, … is added. After an error both folders are removed, so a
+    partial run never exists.
 
     Raises
     ------
     RunFolderError
-        If a file in there cannot be read or written.
+        If a file in the folder cannot be read or written.
     """
     staged: Path | None = None
     try:
@@ -186,11 +186,11 @@ def staged_run(runs: Path, name: str) -> Iterator[tuple[Path, Path]]:
         raise RunFolderError(f"cannot make a run: {where}: {error.strerror}") from error
     finally:
         if staged is not None:
-            shutil.rmtree(staged, ignore_errors=True)  # gone already, unless it failed
+            shutil.rmtree(staged, ignore_errors=True)  # exists only after an error
 
 
 def _reserve(runs: Path, name: str) -> tuple[Path, Path]:
-    """Make a folder to build in; it reserves its final path, which is returned with it."""
+    """Make a folder to build in, and reserve its final path; return both."""
     for wanted in numbered(name):
         staged, path = runs / f".{wanted}.new", runs / wanted
         try:
@@ -204,12 +204,12 @@ def _reserve(runs: Path, name: str) -> tuple[Path, Path]:
 
 
 def numbered(name: str) -> Iterator[str]:
-    """`name`, then `name` with `-2`, `-3`, … after it, without an end."""
+    """Yield `name`, then `name` with `-2`, `-3`, … after it, without an end."""
     return chain([name], (f"{name}-{number}" for number in count(2)))
 
 
 def _write_files(staged: Path, folder: TaskFolder, task: Task) -> str:
-    """What a run begins with but the journal; the kernel's object id is the answer."""
+    """Write the initial files of a run except the journal; return the kernel's object id."""
     copies = staged / TASK
     copies.mkdir()
     write_synced(copies / TASK_FILE, folder.toml.encode())
@@ -222,7 +222,7 @@ def _write_files(staged: Path, folder: TaskFolder, task: Task) -> str:
 
 
 def _check_history(history: History, state: RunState) -> None:
-    """Raise `HistoryError` now, not hours later, where an object of the run is lost."""
+    """Raise `HistoryError` if an object of the run is lost: now, instead of hours later."""
     history.read_blob(state.work_blob)
     history.read_blob(state.seed_blob)
     for attempt in state.attempts:
@@ -231,7 +231,7 @@ def _check_history(history: History, state: RunState) -> None:
 
 
 def read_reference(run: Path, state: RunState) -> str:
-    """The run's own copy of the reference. Raises `RunFolderError` if it has changed since."""
+    """Return the run's copy of the reference. Raises `RunFolderError` if it has changed since."""
     path = run / TASK / state.task.files.reference
     with reading(path):
         data = path.read_bytes()

@@ -1,7 +1,7 @@
-"""Finds runs, folds their journals and sums each up in a line, without any lock.
+"""Finds runs, folds their journals and summarizes each in a line, without any lock.
 
-Writes nothing and loads no git, so a run can be read while another process works on it. Run as a
-program it answers paths on standard input with summaries, for a screen that must not wait.
+Writes nothing and loads no git, so a run can be read while another process works on it. As a
+program it reads paths on standard input and writes summaries, for a screen that must not wait.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from akg_tui.store.lock import holder
 
 JOURNAL = "events.jsonl"
 SEARCH_DEPTH = 6
-CLIMB = 40  # rounds of a summary's climb
+CLIMB = 40  # rounds in `RunSummary.climb`
 
 
 class RunSummary(Struct, frozen=True, kw_only=True):
-    """A run in a list. `damaged` tells why it cannot be read; then only `path` is known.
+    """A run in a list. If `damaged` gives a reason why it cannot be read, only `path` is set.
 
-    `pid` is the process at work on it now; `over_seed` the estimate of best over seed;
-    `climb` that of the best after each of the last rounds.
+    `pid` is the process at work on the run; `over_seed` the estimate of best over seed; `climb` the
+    estimate of the best after each of the last rounds.
     """
 
     path: str
@@ -59,7 +59,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> str:
-        """In a word: damaged, running, finished, failed, or open (it can be resumed)."""
+        """The status: damaged, running, finished, failed, or open (it can be resumed)."""
         if self.damaged:
             return "damaged"
         if self.finished:
@@ -67,11 +67,11 @@ class RunSummary(Struct, frozen=True, kw_only=True):
         return "running" if self.pid is not None else "open"
 
     def as_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {**msgspec.to_builtins(self), "status": self.status}
 
     def line(self) -> str:
-        """The run on one printable line."""
+        """Return the run as one printable line."""
         if self.damaged:
             return f"{one_line(self.path)}  damaged: {self.damaged}"
         best = f"{self.over_seed:.2f}x" if self.over_seed is not None else "-"
@@ -89,7 +89,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
 
 def list_runs(folder: Path) -> list[RunSummary]:
-    """The runs at or below `folder`, oldest first. A damaged one is listed as damaged.
+    """Return the runs at or below `folder`, oldest first. A damaged run is listed as damaged.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def list_runs(folder: Path) -> list[RunSummary]:
 
 
 def read_state(run: Path) -> RunState:
-    """The state of a run now, without its lock.
+    """Return the current state of a run, without taking its lock.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def read_state(run: Path) -> RunState:
 
 
 def check_is_run(run: Path) -> None:
-    """Raise `RunFolderError` unless there is a journal."""
+    """Raise `RunFolderError` unless `run` contains a journal."""
     if why := unseen(run / JOURNAL):
         raise RunFolderError(f"{run}: cannot be looked at: {why}")
     if not (run / JOURNAL).is_file():
@@ -136,7 +136,7 @@ class Folding:
         self._state: RunState | None = None
 
     def take(self, records: Iterable[Record]) -> None:
-        """Fold what comes next. An event that breaks the rules is told as damage."""
+        """Fold the next events. An event that breaks the rules raises `JournalDamaged`."""
         state = self._state
         for record in records:
             try:
@@ -149,7 +149,7 @@ class Folding:
 
     @property
     def state(self) -> RunState:
-        """The state after all events. Raises `RunFolderError` where there were none."""
+        """The state after all events. Raises `RunFolderError` if there were none."""
         if self._state is None:
             raise RunFolderError(
                 f"{self._path}: the journal holds no event, so there is no run to open"
@@ -158,14 +158,14 @@ class Folding:
 
 
 def fold_journal(path: Path, records: Iterable[Record]) -> RunState:
-    """The state after `records`, those of the journal at `path`. Raises as `Folding`."""
+    """Return the state after `records`, those of the journal at `path`. Raises like `Folding`."""
     folding = Folding(path)
     folding.take(records)
     return folding.state
 
 
 def find_runs(folder: Path) -> Iterator[Path]:
-    """The runs at or below `folder`; nothing of them is read."""
+    """Yield the runs at or below `folder`, without reading them."""
     top = len(folder.parts)
     for at, below, files in os.walk(folder):
         here = Path(at)
@@ -177,7 +177,7 @@ def find_runs(folder: Path) -> Iterator[Path]:
 
 
 def summarize_run(run: Path) -> RunSummary:
-    """A run in a list; one that cannot be read is damaged and says why."""
+    """Return the summary of a run; an unreadable run is damaged, with the reason."""
     try:
         state = read_state(run)
     except StoreError as error:
@@ -216,14 +216,14 @@ _COMMAND = (sys.executable, "-m", "akg_tui.store.run_list")
 
 
 class SummaryProcess:
-    """Summaries from a process of its own, started at the first `read`; after a failure, none."""
+    """Summaries from a separate process, started at the first `read`; after a failure, none."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._failed = False
 
     def read(self, runs: Sequence[Path]) -> dict[str, RunSummary]:
-        """The summaries by path. Some may be missing: the caller reads those itself."""
+        """Return the summaries by path. Some can be missing: the caller reads those runs itself."""
         told: dict[str, RunSummary] = {}
         if self._failed:
             return told
@@ -238,13 +238,13 @@ class SummaryProcess:
             for _ in runs:
                 summary = msgspec.json.decode(process.stdout.readline(), type=RunSummary)
                 told[summary.path] = summary
-        except (OSError, ValueError):  # it is gone, or was closed meanwhile
+        except (OSError, ValueError):  # the process has ended, or was closed meanwhile
             self._failed = True
             self.close()
         return told
 
     def close(self) -> None:
-        """End the process, if there is one. Called from any thread."""
+        """End the process, if there is one. Any thread can call this."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -252,7 +252,7 @@ class SummaryProcess:
         process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
-                with suppress(BrokenPipeError):  # of what was not read any more
+                with suppress(BrokenPipeError):  # unread output was lost
                     pipe.close()
 
 

@@ -1,8 +1,8 @@
-"""Makes a new run of what is sound in a damaged one, which is left as it is.
+"""Creates a new run from the sound parts of a damaged run, which stays unchanged.
 
-The journal's longest sound prefix from which a resume works is copied line by line, so
-it stays the same chain; the kernels that still exist go into a new history. An event
-lists what is lost; nothing is filled in.
+The journal's longest sound prefix from which a resume works is copied line by line, so its chain
+stays valid; the kernels that still exist go into a new history. An event lists the losses; nothing
+is invented to replace them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from akg_tui.store.task_folder import TASK_FILE, TOOL_FILES
 
 
 class Salvaged(Struct, frozen=True):
-    """What a salvage came to. `dropped` are whole events that could not be kept."""
+    """The result of a salvage. `dropped` are whole events that could not be kept."""
 
     path: str
     events: int
@@ -49,7 +49,7 @@ def salvage(run: Path, out: Path) -> Salvaged:
     Raises
     ------
     RunFolderError
-        If there is nothing to save, or `out` cannot be made.
+        If there is nothing to save, or `out` cannot be created.
     JournalTooNew
         If a newer version wrote the journal: nothing is damaged then.
     RunLocked
@@ -68,15 +68,15 @@ def salvage(run: Path, out: Path) -> Salvaged:
     try:
         with writing(out):
             out.parent.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(staged, ignore_errors=True)  # a salvage that was killed left it
+            shutil.rmtree(staged, ignore_errors=True)  # left by a killed salvage
             staged.mkdir()
             event = _fill(staged, out.name, damaged)
             sync_tree(staged)
             staged.rename(out)
             sync_folder(out.parent)
     finally:
-        shutil.rmtree(staged, ignore_errors=True)  # gone already, unless it failed
-    with contextlib.closing(RunFolder.open(out)) as opened:  # a salvaged run must open
+        shutil.rmtree(staged, ignore_errors=True)  # exists only after an error
+    with contextlib.closing(RunFolder.open(out)) as opened:  # check that the new run opens
         state = opened.state
     return Salvaged(
         path=str(out),
@@ -90,7 +90,7 @@ def salvage(run: Path, out: Path) -> Salvaged:
 
 
 class _DamagedRun:
-    """The last usable state of a damaged run, and the kernels that can still be found."""
+    """The last usable state of a damaged run, and the kernels that still exist."""
 
     def __init__(self, run: Path, inspected: Inspected) -> None:
         self.run = run
@@ -98,12 +98,12 @@ class _DamagedRun:
         if not inspected.records:
             raise RunFolderError(f"{run}: no event can be read, so there is nothing to save")
         first = evolve(None, inspected.records[0])
-        self.history: History | None = None  # where it cannot be opened
+        self.history: History | None = None  # None if it cannot be opened
         name = first.task.files.editable
         with contextlib.suppress(HistoryError):
             self.history = History.open(run / HISTORY, kernel_file=name)
         self._found: dict[str, bytes] = {}
-        # A kernel is known by its id, wherever its bytes are.
+        # A kernel is identified by its hash, so any file with its bytes will do.
         for data in self._contents(WORK, name):
             self._found[object_id("blob", data)] = data
         if self.text(first.seed_blob) is None:
@@ -113,16 +113,16 @@ class _DamagedRun:
         self.dropped = len(inspected.records) - self.state.seq
 
     def text(self, blob: str) -> bytes | None:
-        """The kernel with this id, or None when it is lost."""
+        """Return the kernel with this id, or None when it is lost."""
         if blob not in self._found and self.history is not None:
             with contextlib.suppress(HistoryError):
                 self._found[blob] = self.history.read_blob(blob)
         return self._found.get(blob)
 
     def _contents(self, folder: str, name: str) -> Iterator[bytes]:
-        """The bytes of a file in this folder of the run, and in the task folder, where it is.
+        """Yield the bytes of a file in this folder of the run and in the task folder, if present.
 
-        A run is by default TASK/runs/RUN. What is there is only taken by its hash.
+        A run is by default TASK/runs/RUN. The caller accepts the bytes only by their hash.
         """
         for file in (self.run / folder / name, self.run.resolve().parent.parent / name):
             if file.is_file():
@@ -139,7 +139,7 @@ class _DamagedRun:
         )
 
     def _last_usable(self, state: RunState) -> tuple[int, RunState]:
-        """How many events fold, and the last state that a resume can go on from."""
+        """Return the number of events that fold, and the last state from which a resume works."""
         usable, folded = state, state.seq
         for record in self.inspected.records[1:]:
             try:
@@ -159,15 +159,15 @@ class _DamagedRun:
         return between and state.phase is not Phase.DONE
 
     def fallback(self) -> int | None:
-        """The best before it that exists, when the best is lost; else None."""
+        """Return the newest earlier best that exists, when the best is lost; else None."""
         best = self.state.best
         if best is None or self.text(best.blob) is not None:
             return None
         whole = [each.attempt for each in self.state.former if self.text(each.blob) is not None]
-        return whole[-1]  # the seed, which is there, is the first of them
+        return whole[-1]  # the list begins with the seed, which exists
 
     def parents(self) -> dict[int, int]:
-        """By attempt: the one that was the best when it was made."""
+        """Return for each attempt the number of the best attempt when it was made."""
         found: dict[int, int] = {}
         bests = [0]
         for record in self.inspected.records[: self.state.seq]:
@@ -181,7 +181,7 @@ class _DamagedRun:
         return found
 
     def damage(self) -> str:
-        """What was wrong with the journal, in a line; "" when it was sound."""
+        """Return the fault of the journal in a line; "" if the journal is sound."""
         if self.inspected.fault is not None:
             return str(self.inspected.fault.what)
         if self.folded < len(self.inspected.records):
@@ -189,7 +189,7 @@ class _DamagedRun:
         return ""
 
     def told(self, event: RunSalvaged) -> tuple[str, ...]:
-        """What a person should know was lost, a line each."""
+        """Return the losses that a person should read, a line each."""
         lines = []
         if damage := self.damage():
             lines.append(f"the journal ends before event {self.folded + 1}: {damage}")
@@ -210,11 +210,11 @@ class _DamagedRun:
 
 
 def _fill(staged: Path, name: str, damaged: _DamagedRun) -> RunSalvaged:
-    """Everything the new run is made of, its journal last."""
+    """Write all files of the new run, its journal last; return the salvage event."""
     state = damaged.state
     task = staged / TASK
     task.mkdir()
-    # The tools are the run's own copies too: without them the agent would come back with others.
+    # The run's copies of the tools too: without them the agent would resume with other tools.
     tools = (*TOOL_FILES, *filter(None, [state.task.agent.tools]))
     for copied in dict.fromkeys((TASK_FILE, *tools)):
         if (file := damaged.run / TASK / copied).is_file():
@@ -237,7 +237,7 @@ def _fill(staged: Path, name: str, damaged: _DamagedRun) -> RunSalvaged:
         commits=tuple(_rebuild(damaged, history, lost)),
         best=damaged.fallback(),
     )
-    # The event has the time of the last line: nobody worked between the two.
+    # The event has the time of the last line: no work was done between the two.
     lines = lines_of(damaged.inspected.data, state.seq)
     write_synced(staged / JOURNAL, continued(lines, event, state.last_at))
     return event
@@ -246,9 +246,9 @@ def _fill(staged: Path, name: str, damaged: _DamagedRun) -> RunSalvaged:
 def _rebuild(
     damaged: _DamagedRun, history: History, lost: tuple[int, ...]
 ) -> Iterable[tuple[int, str]]:
-    """Write each attempt's commit; those that have another id than before, with the new one.
+    """Write each attempt's commit; yield the attempts whose commit id changed, with the new id.
 
-    A commit names its parent, so what follows a lost attempt has a new id too.
+    A commit names its parent, so every commit after a lost attempt has a new id too.
     """
     parents = damaged.parents()
     made: dict[int, str] = {}
@@ -269,7 +269,7 @@ def _rebuild(
 
 
 def _message_and_time(damaged: _DamagedRun, attempt: Attempt) -> tuple[str, float]:
-    """The old commit's message and time, or as much of them as the journal knows."""
+    """Return the old commit's message and time, or what the journal still has of them."""
     if damaged.history is not None:
         with contextlib.suppress(HistoryError):
             return damaged.history.message_and_time(attempt.commit)

@@ -1,7 +1,7 @@
-"""Reading and making task folders: task.toml, a reference, and the first kernel.
+"""Reads and creates task folders: task.toml, a reference, and the first kernel.
 
-Files are read once and checked without running anything; whether the code works is the judge's to
-find out.
+Files are read once and checked without running any code; the judge finds out whether the code
+works.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Check = Callable[[Path, bytes], None]
 
 
 def check_reference(path: Path, source: bytes) -> None:
-    """A reference has class Model with forward, and get_inputs and get_init_inputs.
+    """Check that a reference has class Model with forward, get_inputs and get_init_inputs.
 
-    Both functions are called without arguments. A name bound by an import or an
-    assignment is taken on trust.
+    Both functions are called without arguments. A name bound by an import or an assignment is
+    accepted without a check.
     """
     bound = _bound(_parse(path, source).body)
     model = _model(path, bound, "Model", "class Model(torch.nn.Module) with forward(self, …)")
@@ -42,7 +42,7 @@ def check_reference(path: Path, source: bytes) -> None:
 
 
 def check_kernel(path: Path, source: bytes) -> None:
-    """A kernel parses, and has ModelNew."""
+    """Check that a kernel parses and has ModelNew."""
     bound = _bound(_parse(path, source).body)
     _model(path, bound, "ModelNew", "class ModelNew with Model's constructor and call")
 
@@ -75,7 +75,7 @@ def _model(path: Path, bound: Bound, name: str, expected: str) -> ast.stmt:
 
 
 def _bound(body: list[ast.stmt]) -> Bound:
-    """The names that a module's top level binds; of several, the last counts."""
+    """Return the names that a module's top level binds; the last binding of a name counts."""
     names: Bound = {}
     for statement in body:
         match statement:
@@ -99,7 +99,7 @@ def _bound(body: list[ast.stmt]) -> Bound:
 
 
 def _lacks_forward(model: ast.ClassDef, bound: Bound, depth: int = 0) -> bool:
-    """Whether neither the class nor a base that can be seen binds `forward`."""
+    """Return whether neither the class nor a visible base binds `forward`."""
     if "forward" in _bound(model.body) or depth > 20:
         return False
     for base in model.bases:
@@ -136,7 +136,7 @@ SIZE_LIMIT = 1 << 20
 
 @dataclass(frozen=True)
 class TaskFolder:
-    """A task as it was read. Texts are exact: encoding them gives the files' bytes."""
+    """A task folder's content. Texts are exact: encoding them returns the files' bytes."""
 
     path: Path
     task: Task
@@ -144,7 +144,7 @@ class TaskFolder:
     reference: str
     kernel: str
     tools: tuple[tuple[str, str], ...] = ()
-    """Files of tool definitions, as (name, text); what they say is the agent's to check."""
+    """Files of tool definitions, as (name, text); the agent checks their content."""
 
 
 def load_task(folder: Path) -> TaskFolder:
@@ -153,7 +153,7 @@ def load_task(folder: Path) -> TaskFolder:
     Raises
     ------
     BadTask
-        If anything in it cannot be used; the message names file, line and field.
+        If a file or setting cannot be used; the message names file, line and field.
     """
     path = folder / TASK_FILE
     if why := unseen(path):
@@ -192,7 +192,7 @@ def load_task(folder: Path) -> TaskFolder:
 
 
 def _tools(folder: Path, task: Task, line: int | None) -> tuple[tuple[str, str], ...]:
-    """The task's own tool definitions: the file it names, or those of the usual names."""
+    """Return the task's own tool definitions: the file it names, or those with default names."""
     named = task.agent.tools
     found: list[tuple[str, str]] = []
     for name in (named,) if named else TOOL_FILES:
@@ -223,7 +223,7 @@ def write_task(
     ------
     BadTask
         If a file or a setting cannot be used, or the folder has files or cannot be
-        written. What was begun is taken away again.
+        written. Files already written are removed again.
     """
     sources = _source(reference, check_reference), _source(kernel, check_kernel)
     if not arch.isprintable():
@@ -231,7 +231,7 @@ def write_task(
     op = re.sub(r"[^A-Za-z0-9_.-]", "_", folder.resolve().name)[:64] or "kernel"
     toml = _toml(op, backend, dsl, arch)
     parse_task(folder / TASK_FILE, toml)
-    # task.toml last: a folder that has it is complete.
+    # task.toml last: a folder with task.toml is complete.
     files = dict(zip(("reference.py", "kernel.py", TASK_FILE), (*sources, toml), strict=True))
     made = not folder.exists()
     written: list[Path] = []
@@ -254,7 +254,7 @@ def write_task(
 
 
 def _toml(op: str, backend: str, dsl: str, arch: str) -> str:
-    # A JSON string is a TOML string, as long as it is printable.
+    # A JSON string of printable characters is a TOML string.
     op, backend, dsl, arch = (json.dumps(s, ensure_ascii=False) for s in (op, backend, dsl, arch))
     return f"""op = {op}
 

@@ -1,6 +1,6 @@
 """task.toml as a `Task`, a policy file as an `AutomationPolicy`; an error names the line.
 
-The bounds themselves are `akg_tui.core.task`'s.
+The bounds of the fields are defined in `akg_tui.core.task`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEY = re.compile(rf"\s*({_DOTTED})\s*=")
 
 
 def parse_task(path: Path, text: str) -> Task:
-    """The task that `text` states; `path` is for messages."""
+    """Return the task in `text`; `path` is for messages."""
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -58,14 +58,14 @@ def parse_task(path: Path, text: str) -> Task:
 
 
 def field_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line, from 1, of every table and key that starts a line of TOML `text`.
+    """Return the line, from 1, of every table and key that starts a line of TOML `text`.
 
-    The tables of an array have their index, from 0, as one more part of the name.
+    The name of a table in an array ends with the table's index, from 0.
     """
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     count: dict[tuple[str, ...], int] = {}
-    quote = ""  # inside a multi-line string, what ends it
+    quote = ""  # inside a multi-line string: its closing quotes
     for number, line in enumerate(text.split("\n"), 1):
         if quote:
             quote = "" if quote in line else quote
@@ -92,7 +92,7 @@ def _keys(dotted: str) -> tuple[str, ...]:
 def _bad(
     path: Path, lines: dict[tuple[str, ...], int], field: tuple[str, ...], message: str
 ) -> BadTask:
-    """The error with the line of the field, or of the table around it."""
+    """Return the error with the line of the field, or of the table that contains it."""
     known = field
     while known and known not in lines:
         known = known[:-1]
@@ -100,7 +100,7 @@ def _bad(
 
 
 def _check_numbers(value: Any, field: tuple[str, ...], bad: _Faults) -> None:
-    """TOML has numbers that the journal's JSON has not."""
+    """Refuse numbers that TOML allows and the journal's JSON cannot hold."""
     if isinstance(value, dict):
         for key, inner in value.items():
             _check_numbers(inner, (*field, key), bad)
@@ -114,7 +114,7 @@ def _check_numbers(value: Any, field: tuple[str, ...], bad: _Faults) -> None:
 
 
 def _explained(fault: str, plain: dict[str, Any], bad: _Faults) -> BadTask:
-    """msgspec's message in the words of TOML, with the value, the line and the choices."""
+    """Return msgspec's message in the words of TOML, with the value, the line and the choices."""
     what, _, place = fault.partition(" - at `$")
     field = tuple(re.findall(r"[^.`\[\]]+", place))
     if missing := re.fullmatch(r"Object missing required field `(.+)`", what):
@@ -140,10 +140,10 @@ def _explained(fault: str, plain: dict[str, Any], bad: _Faults) -> BadTask:
 
 
 def _type_at(field: tuple[str, ...]) -> Any:
-    """The type of a field of `Task`, without its bounds; of an array, that of its items."""
+    """Return the type of a field of `Task`, without its bounds; for an array, its items' type."""
     kind: Any = Task
     for name in field:
-        if name.isdigit():  # an array's item: its type is what was reached already
+        if name.isdigit():  # an array's index: `kind` is already the item's type
             continue
         kind = _fields(kind)[name]
         while get_origin(kind) not in (Literal, None):  # `X | None`, `tuple[X, ...]`
@@ -152,13 +152,13 @@ def _type_at(field: tuple[str, ...]) -> Any:
 
 
 def _fields(kind: Any) -> dict[str, Any]:
-    """The fields of a struct by their names in the file."""
+    """Return the fields of a struct by their names in the file."""
     types = get_type_hints(kind)
     return {field.encode_name: types[field.name] for field in msgspec.structs.fields(kind)}
 
 
 def _check_automation(plain: dict[str, Any], bad: _Faults) -> None:
-    """What a file may not leave in doubt, though the policy's own format lets it pass."""
+    """Refuse ambiguous values of a file that the policy's own format accepts."""
     policy = plain.get("policy", {})
     automation = policy.get("automation", {})
     at = ("policy", "automation")
@@ -184,7 +184,7 @@ SIZE_LIMIT = 1 << 20
 
 
 def load_policy(path: Path) -> tuple[AutomationPolicy | None, list[str]]:
-    """The policy in `path`, and what in it can hardly be meant, in words.
+    """Return the policy in `path`, and doubts about values that are probably mistakes.
 
     Raises
     ------
