@@ -161,7 +161,7 @@ class Evaluation:
         self._pool.reserve([self._kernel])
 
     def _reserve(self) -> None:
-        """Confine waiting spares for the timing."""
+        """Confine waiting spares for the timing stage."""
         if not self.timed:
             return
         wanted = []

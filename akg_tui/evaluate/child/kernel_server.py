@@ -333,7 +333,7 @@ def poison() -> None:
     """Make the C library fill all memory allocated later with `POISON`, if it can.
 
     New memory is zero and reused memory has an old result, so a kernel that leaves a part of its
-    result unwritten may seem correct. Only glibc can do it (mallopt(3), M_PERTURB): it fills with the
+    result unwritten may seem correct. Only glibc can do it (mallopt(3), M_PERTURB), with the
     complement of the given byte, except small blocks of its caches.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -72,7 +72,7 @@ class Triton(Dsl):
         return None
 
     def built(self, kernel: Kernel) -> set[str]:
-        """Return the names of functions that `triton.jit` decorates, and names assigned from them."""
+        """Return the functions that `triton.jit` decorates, and names assigned from them."""
         names = {f.name for f in _functions(kernel) if self.is_own(f, kernel)}
         for node in ast.walk(kernel.tree):
             if isinstance(node, ast.Assign) and any(
