@@ -90,7 +90,7 @@ class EngineChannel:
             self._idle = False
 
     def begin(self, number: int) -> None:
-        """Raise `Cancelled` on a cancellation of this evaluation, waiting already or received later."""
+        """Raise `Cancelled` on a cancellation of this evaluation, waiting or received later."""
         self.current = number
         self._notice()
 

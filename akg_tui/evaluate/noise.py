@@ -88,7 +88,7 @@ class Watch:
             self._clocks.append(clock)
 
     def disturbances(self, baseline_s: Sequence[float]) -> tuple[str, ...]:
-        """Return sentences on disturbances that make values less certain than their spread shows."""
+        """Return a sentence on each disturbance that the spread of the values does not show."""
         now = self._machine.counters()
         first, notes = self._first, []
         if now.ticks and first.ticks and now.stolen is not None and first.stolen is not None:

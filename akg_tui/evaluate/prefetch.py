@@ -39,7 +39,7 @@ POOL_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class Need:
-    """Inputs of a comparison: the number, the number with results, and the least sufficient number."""
+    """Inputs of a comparison: their number, those with results, and the least sufficient number."""
 
     count: int
     checkable: int

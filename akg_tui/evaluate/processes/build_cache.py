@@ -2,7 +2,7 @@
 
 All other processes work on a private copy under an equal path, because builds contain their own
 path. Otherwise a process could look up results of an earlier process: in a comparison all
-processes are called on equal inputs. The judge owns the folders; a child covers its own with a tmpfs.
+are called on equal inputs. The judge owns the folders; a child covers its own with a tmpfs.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ class StopCheck:
         self._timeslices = {pid: self._timeslices_of(pid) for pid in self._clocks}
 
     def broken(self) -> bool:
-        """Return whether the processes executed during too many stops; they may be woken afterwards.
+        """Return whether processes executed during too many stops; they may be woken afterwards.
 
         The CPU clock alone is insufficient, because the kernel adds to it as a thread leaves its
         CPU; a thread that was woken has also got a CPU again, which `timeslices` counts.

@@ -417,7 +417,7 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the child still runs."""
+        """Whether the child process has not ended yet."""
         return not select.select([self._pidfd], [], [], 0)[0]
 
     def _request(
@@ -498,7 +498,7 @@ class Worker:
         return ChildFailed(kind, message, _joined("", self.end().output))
 
     def _died(self, activity: str) -> ChildFailed:
-        # A dying child's channel closes before its death, unless the kernel code closed it.
+        # A dying child's channel closes before its death, unless the untrusted code closed it.
         alive = not select.select([self._pidfd], [], [], EXIT_WAIT_S)[0]
         ended = self.end()
         if alive:
