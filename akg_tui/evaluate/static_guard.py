@@ -1,7 +1,7 @@
 """Static rules about a kernel's text, applied before it runs.
 
-Pure: reads text, runs nothing, so the engine's own process may call it. The rules save
-evaluations and give an agent reasons, but are no security boundary: code can evade every rule. The boundary is
+Pure: reads text, runs nothing, so the engine's own process may call it. The rules save evaluations
+and give an agent reasons, but are no security boundary: code can evade every rule. The boundary is
 the sandbox and the comparison of results.
 """
 

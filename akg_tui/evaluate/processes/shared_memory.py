@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 F_SEAL_FUTURE_WRITE = 0x10  # Python has no name for it before 3.13
-MADV_POPULATE_READ = 22  # nor for this and the next constant, of Linux 5.14
+MADV_POPULATE_READ = 22  # both MADV constants are of Linux 5.14, and unknown to Python
 MADV_POPULATE_WRITE = 23
 
 ROOM = 1.5

@@ -83,8 +83,8 @@ _FCNTL = (72, 25)
 _HINTS = (1036, 1038)  # F_SET_RW_HINT, F_SET_FILE_RW_HINT: stored with a file, for later processes
 _PREADV2, _NO_WAIT = (327, 286), 0x8
 _SENDS = (
-    # Calls, each with the index of its signal argument: tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo,
-    # pidfd_send_signal; kill is absent, because it has a separate rule.
+    # Calls with the index of their signal argument: tkill, tgkill, rt_sigqueueinfo,
+    # rt_tgsigqueueinfo, pidfd_send_signal; kill is absent, because it has a separate rule.
     ((200, 130), 1), ((234, 131), 2), ((129, 138), 1), ((297, 240), 2), ((424, 424), 1),
 )  # fmt: skip
 
@@ -169,7 +169,7 @@ def _each(numbers: list[int], answer: int) -> Program:
 
 
 def _among(values: Sequence[int]) -> Program:
-    """Return a test that executes the next instruction if the value is in `values`, else skips it."""
+    """Return a test that runs the next instruction if the value is in `values`, or skips it."""
     last = len(values) - 1
     return [(_EQUAL, last - place, int(place == last), int(v)) for place, v in enumerate(values)]
 
