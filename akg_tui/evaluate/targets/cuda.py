@@ -54,7 +54,7 @@ class Cuda(Cpu):
         )
 
     def zygote_environment(self, threads: int, home: Path) -> dict[str, str]:
-        """Return the host's variables, with one GPU in `nvidia-smi` order, and lazy module loading."""
+        """Return the host's variables, with one GPU in `nvidia-smi` order and lazy modules."""
         return {
             **super().zygote_environment(threads, home),
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
