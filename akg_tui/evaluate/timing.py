@@ -334,7 +334,7 @@ class TimingStage:
         return Side("incumbent", plan, calls, FailureKind.JUDGE)
 
     def _baseline_seconds(self) -> float:
-        """Return the approximate seconds of a baseline call; cached, because it only sizes samples."""
+        """Return the approximate seconds of a baseline call; cached, as it only sizes samples."""
         known = self.memory.call_s
         if self.incumbent not in known:
             with (

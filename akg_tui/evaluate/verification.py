@@ -129,7 +129,7 @@ class Verification:
         return VerificationInput(DRAWN, self.reference.sample, 0, self.reference.sample_held)
 
     def _repeat(self, side: Side, given: VerificationInput) -> list[float]:
-        """Repeat the sample of the build process, and an input of this process."""
+        """Repeat the sample of the build process twice, and an input once; return the seconds."""
         taken = []
         sample = self._sample
         for where in ("in another process", "at the next call"):

@@ -211,7 +211,7 @@ class _Unusual:
             skipped[self._name(kind, variation)] = f"the reference fails: {failed.message}"
 
     def _skip(self, variation: Variation | None, wanted: Sequence[ValueKind]) -> bool:
-        """Record `wanted` as skipped if the reference's time is over or its process has ended."""
+        """Record `wanted` as skipped, and return True, if the reference's time or process ended."""
         why = "the reference's process ended" if self._lost else self._deadline.exceeded()
         if why:
             why += "; the next evaluation may come to it"
