@@ -32,7 +32,7 @@ CEILINGS = {
     torch.float16: 1e-2,
     torch.bfloat16: 5e-2,
 }
-"""The largest error of a candidate, however ill-conditioned the reference is."""
+"""The largest allowed error of a candidate, for any condition of the reference."""
 
 HEADROOM = 8.0
 BLOCK = 1 << 15
@@ -46,7 +46,7 @@ SHOWN = 8
 class Bound:
     """The `tolerance` of one output, with the reference's own error.
 
-    `exact`: whether the results in double precision are a measure (the same computation).
+    `exact`: whether double-precision results are the standard (no other path was computed).
     """
 
     tolerance: float

@@ -52,7 +52,7 @@ class Judge:
         The text of the reference: `Model`, `get_inputs`, `get_init_inputs`.
     scratch
         A folder for builds and for the processes' own files. Build caches stay in it; no
-        two judges may share one at the same time.
+        two judges may share one concurrently.
     on_progress
         Called in the loop with each step; its `message` is the evaluation's label. It must
         return at once.

@@ -158,7 +158,7 @@ class Reference:
     """
 
     description: Description
-    """How inputs, results, weights and constructor arguments lie in memory."""
+    """The memory layout of inputs, results, weights and constructor arguments."""
     state: SharedMemory
     """The constructor's arguments, then the weights."""
     sample: Draw

@@ -94,7 +94,7 @@ def run(wanted: Confinement, threads: int, *, parent: int, channel: int, output:
 def shake_heap(rng: random.Random) -> list[bytearray]:
     """Return blocks of random size that shift the addresses of all later allocations.
 
-    All children inherit the zygote's heap, so a kernel's tensors would have the same offsets in
+    All children inherit the zygote's heap, so a kernel's tensors would have equal offsets in
     every process of one side. An offset changes times by some percent, which repeated measurements
     would attribute to the kernel.
     """

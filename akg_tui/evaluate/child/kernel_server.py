@@ -1,7 +1,7 @@
 """Loads a kernel, binds its arguments to shared memory, and calls it. Runs in the child.
 
 Results stay in the kernel's memory until the next call; the child writes their addresses to shared
-memory, and the judge reads them there. The judge must never trust what this module reports.
+memory, and the judge reads them there. The judge must never trust reports of this module.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Op(IntEnum):
     DRAW = 3  # count items, in a row; fds the first time: inputs, outputs, exact
     CALL = 4  # count calls, on slots 0 .. count - 1; the child writes the results' addresses
     VARY = 5  # all later draws have other shapes; fds: a Variation
-    BIND = 6  # fds as for LOAD: other shapes and memory for what is loaded
+    BIND = 6  # fds as for LOAD: other shapes and memory for the loaded model
 
 
 class Want(IntEnum):
@@ -99,7 +99,7 @@ class ScalarSlot(Struct, frozen=True, tag="scalar"):
 
 
 class ConstantSlot(Struct, frozen=True, tag="constant"):
-    """A value that is the same in every item, as JSON text."""
+    """A value that is equal in all items, as JSON text."""
 
     text: str
 
@@ -155,7 +155,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     strides: tuple[str, ...] = ()
     """The worst stride class of each result (`layout.STRIDE_CLASSES`); empty: any."""
     trained: tuple[str, ...] = ()
-    """Parameters of the reference that a kernel must have under the same names."""
+    """Parameters of the reference that a kernel must have under equal names."""
     poisoned: bool = False
     """Fill allocated memory with a byte pattern, so that results never written are found."""
 
@@ -200,7 +200,7 @@ class Fork(Struct, frozen=True, tag=True, kw_only=True):
 class Assignment(Struct, frozen=True):
     """Judge to a child without a kernel: the kernel's build cache and environment.
 
-    Other processes see only what a process that `builds` writes to `cache`; such a process must be
+    Other processes see only the files that a process with `builds` writes to `cache`; it must be
     called on the sample only.
     """
 

@@ -266,7 +266,7 @@ _COUNTED = (b"RssAnon:", b"RssShmem:")
 class ResourceLimits:
     """Bounds memory and disk use of one child and all its descendants together.
 
-    `memory_bytes` counts from what the child held at `begin`; `folders` are those it can write.
+    `memory_bytes` is the growth since `begin`; `folders` are the child's writable folders.
     """
 
     def __init__(self, memory_bytes: int, folders: Sequence[Path]) -> None:

@@ -227,7 +227,7 @@ class Worker:
         self.pid = process_watch.pid_of(pidfd)
         self.folder = folder
         self.protections: dict[str, str] = {}
-        """Each protection with the reason why it does not hold, or nothing; once confined."""
+        """Each protection with the reason why it does not hold, or ""; set once confined."""
         self.ended = False
         """Whether this child was killed."""
         self._number = number

@@ -142,7 +142,7 @@ def complete(wanted: Confinement, prepared: Prepared) -> None:
 
 def _isolate_mounts(wanted: Confinement, tried: Tried) -> None:
     """Create private mounts, `/proc` and folder, and limit the number of processes."""
-    # A process that hides its memory may not write to its own files in /proc.
+    # A process that hides its memory can't write to its own files in /proc.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
     tried["first_to_go"] = _write("/proc/self/oom_score_adj", "1000")
     fault = namespaces.own_mounts()

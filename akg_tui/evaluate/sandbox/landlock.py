@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from akg_tui.evaluate.sandbox import linux_syscalls as kernel
 
-CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # equal on all architectures
 _VERSION = 1
 _PATH_BENEATH = 1
 

@@ -122,7 +122,7 @@ def leave_user_namespace(*, network: bool) -> int:
     Afterwards no resource of the machine belongs to a namespace in which this process has rights.
     """
     uid, gid = os.getuid(), os.getgid()
-    # The zygote hides its memory, and a hidden process may not write its own id maps.
+    # The zygote hides its memory, and a hidden process can't write its own id maps.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
     fault = kernel.unshare(kernel.CLONE_NEWUSER | (NETWORK_AND_IPC if network else 0))
     if not fault:

@@ -1,6 +1,6 @@
 """`python -m akg_tui.evaluate.sandbox.run_confined [OPTIONS] -- COMMAND`: run a program confined.
 
-Puts any program, such as a script that an agent wrote, behind the same protections as a kernel.
+Runs any program, such as a script that an agent wrote, with the protections of a kernel.
 Exits with the program's code, or with 125 if it could not be confined or started.
 """
 

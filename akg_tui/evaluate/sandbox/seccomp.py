@@ -22,7 +22,7 @@ from akg_tui.evaluate.sandbox import linux_syscalls as kernel
 _X86, _ARM = "x86_64", "aarch64"
 _AUDIT_ARCH = {_X86: 0xC000003E, _ARM: 0xC00000B7}
 _X32_BIT = 0x40000000
-NEWEST = 462  # mseal; the numbers of new calls are the same on every architecture
+NEWEST = 462  # mseal; new calls have equal numbers on all architectures
 
 ENDS = {
     # Only an attack calls these: (x86-64, aarch64), None where there is no such call.

@@ -35,7 +35,7 @@ class Cuda(Cpu):
 
     name = "cuda"
     # The driver reserves addresses for the memory of all devices and of the host, many times
-    # what a machine has (CUDA C++ Programming Guide, unified virtual address space).
+    # the machine's memory (CUDA C++ Programming Guide, unified virtual address space).
     bounds_address_space = False
 
     def __init__(self, devices: Path = DEVICES) -> None:
@@ -74,7 +74,7 @@ class Cuda(Cpu):
         return (DRIVER, "/proc/devices", "/sys/module/nvidia", "/sys/module/nvidia_uvm")
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
-        """Return the host's fingerprint, and what `nvidia-smi` reports of the GPU."""
+        """Return the host's fingerprint and the fields that `nvidia-smi` reports of the GPU."""
         return super().fingerprint(torch_version, threads) | _queried()
 
     def levels(self) -> list[Level]:

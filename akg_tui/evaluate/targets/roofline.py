@@ -23,7 +23,7 @@ from akg_tui.core.measurement import Roofline
 MARGIN = 4.0
 """A result must be this many times faster than the measured peak to be called impossible.
 
-NumPy's loops reach a third to all of what a core's stores can do, and a smaller margin
+NumPy's loops reach a third to all of a core's store bandwidth, and a smaller margin
 would gain nothing: a forged time is wrong by orders of magnitude."""
 
 REPEATS_S = 0.02
