@@ -46,7 +46,7 @@ SHOWN = 8
 class Bound:
     """The `tolerance` of one output, with the reference's own error.
 
-    `exact`: whether double-precision results are the standard (no other path was computed).
+    `exact`: whether double-precision results are the standard (computed by the same path).
     """
 
     tolerance: float

@@ -29,7 +29,7 @@ class Dimension:
 
 
 def dimensions(shapes: Shapes) -> list[Dimension]:
-    """Return each extent with all of its places; extents of 0 are omitted."""
+    """Return each extent with all of its places; extents of 0 are omitted and never vary."""
     found: dict[int, list[tuple[int, int]]] = {}
     for tensor, shape in enumerate(shapes):
         for axis, extent in enumerate(shape):

@@ -37,7 +37,7 @@ kernel beside a noisy neighbour (docs/benchmarks.md). Two values hardly estimate
 known deviation they suffice to recognise a kernel that is far slower."""
 
 HOPELESS_LEAST = 8
-"""Stopping early costs power, never a false KEEP, so fewer values suffice."""
+"""The least clusters for a projected FUTILE: stopping early costs power, never a false KEEP."""
 
 SPENT_ALPHA = 0.005
 """The error rate of reporting a gain if the time ended before a look."""
