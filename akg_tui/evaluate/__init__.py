@@ -1,6 +1,6 @@
-"""Measures kernels: builds, verifies and times them in processes that can't be trusted.
+"""Builds, verifies and times kernels in untrusted child processes.
 
-What the engine needs is `Judge`; everything else here runs in other processes, or is pure.
+The engine uses `Judge`; all other modules run in other processes, or are pure.
 Importing this package must not import torch.
 """
 

@@ -1,6 +1,6 @@
-"""A task's target and DSL together: whether it can run on this machine, and be timed.
+"""The target and DSL adapters of a task, and whether this machine can evaluate its kernels.
 
-Used before anything is started, so it must import neither torch nor a DSL.
+Used before any process is started, so it must import neither torch nor a DSL.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ def adapters(task: Task) -> tuple[Target, Dsl]:
 
 
 def lacking(task: Task) -> str:
-    """Return in one line why this machine can't evaluate the task's kernels, or nothing."""
+    """Return one line on why this machine can't evaluate the task's kernels, or ""."""
     target, dsl = adapters(task)
     return target.lacking() or dsl.lacking(target.name)

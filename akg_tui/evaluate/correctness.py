@@ -1,11 +1,11 @@
-"""Compares results with the reference's: the metric, its bounds, and the messages.
+"""Compares results with those of the reference: the metric, its bounds, and the messages.
 
 Reads tensors in the judge's memory; must never run code under evaluation.
 
 The metric is ``max|y - r| / (|r| + rms(r))`` with ``r`` computed in double precision where
 the reference allows it. A candidate may be eight times as far from ``r`` as the reference
-in its own precision, and at least the floor of its dtype; the floors are what eager
-PyTorch needs on common operators, with a margin.
+in its own precision, and always as far as the floor of its dtype; the floors are the
+errors of eager PyTorch on common operators, with a margin.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CEILINGS = {
     torch.float16: 1e-2,
     torch.bfloat16: 5e-2,
 }
-"""The largest error of a candidate, however ill-conditioned the reference is."""
+"""The largest allowed error of a candidate, for any condition of the reference."""
 
 HEADROOM = 8.0
 BLOCK = 1 << 15
@@ -46,7 +46,7 @@ SHOWN = 8
 class Bound:
     """The `tolerance` of one output, with the reference's own error.
 
-    `exact`: whether the results in double precision are a measure (the same computation).
+    `exact`: whether double-precision results are the standard (computed by the same path).
     """
 
     tolerance: float
@@ -69,7 +69,7 @@ def bounds(
 ) -> list[Bound]:
     """Return the bounds of candidates; `tolerance` overrides them for inexact dtypes.
 
-    Without exact results the reference's own error is unknown and its floor is assumed.
+    Without exact results the reference's own error is unknown, and the floor is assumed.
     """
     return [
         _bound(native, exact[index] if exact is not None else None, tolerance)
@@ -86,7 +86,7 @@ def conditioned(
     """Return the bounds of candidates on unusual inputs; None where that would be unfair.
 
     `nudged` are exact results for inputs that differ by a rounding. Where these, or the reference's
-    own results, are further from `exact` than a candidate may ever be (the variance of a constant
+    own results, are further from `exact` than any candidate's ceiling (the variance of a constant
     row), the result is ill-conditioned. Without exact results the bound is the ceiling.
     """
     held: list[Bound] = []
@@ -98,7 +98,7 @@ def conditioned(
             continue
         target, other = exact[index], nudged[index]
         if not inexact:
-            # A tie that a rounding breaks (argmax of equal values) has no right answer.
+            # A tie broken by rounding (argmax of equal values) has no correct answer.
             if not torch.equal(target, other) or not torch.equal(native, target):
                 return None
             held.append(Bound(0.0))
@@ -117,7 +117,7 @@ def conditioned(
 
 def all_finite(tensors: Sequence[torch.Tensor]) -> bool:
     """Return whether no value is NaN or infinite."""
-    # A sum is one pass, and finite only if all is; the rest looks again.
+    # A finite sum, one pass, proves all values finite; else each value is checked.
     return all(
         math.isfinite(abs(tensor.sum().item())) or bool(torch.isfinite(tensor).all())
         for tensor in tensors
@@ -129,7 +129,7 @@ def _bound(native: torch.Tensor, exact: torch.Tensor | None, tolerance: float | 
         return Bound(0.0)
     floor, ceiling = FLOORS[native.dtype], CEILINGS[native.dtype]
     own = _worst(native, native, exact) if exact is not None else floor
-    # Where double precision takes another path (a cast, a threshold), it is no measure.
+    # Where double precision takes another path (a cast, a threshold), it is no standard.
     usable = exact is not None and own <= (tolerance or ceiling)
     if not usable:
         own = floor
@@ -137,7 +137,7 @@ def _bound(native: torch.Tensor, exact: torch.Tensor | None, tolerance: float | 
 
 
 def widest(several: Sequence[Sequence[Bound]]) -> list[Bound]:
-    """Return for each output the largest of several bounds."""
+    """Return the largest of several bounds for each output."""
     return [
         Bound(
             max(b.tolerance for b in each),
@@ -161,8 +161,8 @@ def compare(
 ) -> Comparison:
     """Compare a candidate's results, which have the reference's shapes and dtypes.
 
-    Integers and booleans must be equal; NaN and infinities must stand where the
-    reference's stand, infinities with the same sign.
+    Integers and booleans must be equal; NaN and infinities must be at the
+    reference's positions, infinities with equal signs.
     """
     worst = Comparison(0.0, max((b.tolerance for b in held), default=0.0))
     for index, (result, native) in enumerate(zip(results, reference, strict=True)):
@@ -175,7 +175,7 @@ def compare(
             continue
         target = exact[index] if exact is not None and bound.exact else native
         error = _worst(result, native, target)
-        # Where only one of both is finite, the error is not finite either.
+        # Where exactly one of result and reference is finite, the error is not finite either.
         if not error <= bound.tolerance or not all_finite((native,)):
             strange = _strange(result, native)
             if bool(strange.any()):
@@ -210,14 +210,14 @@ def _errors(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) ->
     scale = _rms(size, count)
     difference = (ours - theirs).abs()
     if native.dtype != torch.float16:
-        # Code compiled to flush denormal numbers is off by so much at most. (Half precision
-        # is not flushed on CPUs, and what would be is not small.)
+        # Code compiled to flush denormal numbers is wrong by at most `tiny`. (CPUs do not flush
+        # half precision, whose denormal numbers are not small.)
         difference = torch.where(difference <= torch.finfo(native.dtype).tiny, 0.0, difference)
     return difference.div_(size.add_(scale or 1e-300))
 
 
 def _worst(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) -> float:
-    """Return the largest of `_errors`; NaN, if there is one.
+    """Return the largest of `_errors`; NaN if any error is NaN.
 
     In blocks that stay in a cache, and in place: whole tensors would go through memory eight times.
     """
@@ -225,7 +225,7 @@ def _worst(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) -> 
     if count == 0:
         return 0.0
     scale = _rms(target, count)
-    # It is infinite, or NaN, where the target is anywhere.
+    # The scale is infinite or NaN if any value of the target is.
     if not (PLAIN_SCALE < scale < math.inf and all_finite((native,))):
         return float(_errors(result, native, target).max())
     kind = torch.complex128 if native.is_complex() else torch.float64
@@ -246,14 +246,14 @@ def _worst(result: torch.Tensor, native: torch.Tensor, target: torch.Tensor) -> 
 def _rms(values: torch.Tensor, count: int) -> float:
     kind = torch.complex128 if values.is_complex() else torch.float64
     norm = float(torch.linalg.vector_norm(values, dtype=kind))
-    if math.isinf(norm):  # its squares overflow: an infinite scale would forgive everything
+    if math.isinf(norm):  # its squares overflow: an infinite scale would accept any error
         top = float(values.abs().max())
         norm = top * float(torch.linalg.vector_norm(values / top, dtype=kind))
     return norm / math.sqrt(max(count, 1))
 
 
 def _strange(result: torch.Tensor, native: torch.Tensor) -> torch.Tensor:
-    """Mark where one is NaN or infinite and the other is not the same."""
+    """Return a mask of NaN or infinite values that differ between result and reference."""
     if native.is_complex():
         parts = torch.view_as_real(result), torch.view_as_real(native)
         return _strange(*parts).any(-1)
@@ -284,7 +284,7 @@ def _listing(wrong: torch.Tensor, result: torch.Tensor, target: torch.Tensor) ->
 
 
 def _values_at(place: int, result: torch.Tensor, target: torch.Tensor) -> tuple[str, str, str]:
-    """Return the indices of an element, and its values in both, for a message."""
+    """Return the indices of an element, its value in the result and in the target, as text."""
     indices = [int(i) for i in torch.unravel_index(torch.tensor(place), target.shape)]
     values = [tensor.reshape(-1)[place].item() for tensor in (target, result)]
     expected, got = (f"{v:.7g}" if isinstance(v, float) else str(v) for v in values)

@@ -1,7 +1,7 @@
 """The messages between engine and judge: one JSON object a line over a socket.
 
-Plain data. Both ends are trusted, but text that came from a kernel must be stripped of escape
-codes before it is put in here.
+Plain data. Both ends are trusted, but text from a kernel must be stripped of escape codes before
+a message contains it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Begin(Struct, frozen=True, tag=True, kw_only=True):
     """Whether to prepare the next evaluation while the judge is idle."""
 
     def sha256(self) -> str:
-        """Return the digest of what a verdict depends on: the task and the reference."""
+        """Return the digest of the inputs of a verdict: the task and the reference."""
         judged = [_encoder.encode(self.task), self.reference.encode("utf-8", "surrogatepass")]
         return hashlib.sha256(b"\0".join(judged)).hexdigest()
 
@@ -84,7 +84,7 @@ _encoder = msgspec.json.Encoder()
 _judge_decoder: msgspec.json.Decoder[ToJudge] = msgspec.json.Decoder(ToJudge)
 _engine_decoder: msgspec.json.Decoder[ToEngine] = msgspec.json.Decoder(ToEngine)
 
-# They raise msgspec.DecodeError.
+# Both decoders raise msgspec.DecodeError.
 decode_for_judge = _judge_decoder.decode
 decode_for_engine = _engine_decoder.decode
 

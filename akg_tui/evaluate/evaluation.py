@@ -1,7 +1,7 @@
 """One evaluation from beginning to end (build, verify, time), and one evaluation after another.
 
-Owns the order of the stages and turns every way they can end into a Measurement. Each stage has
-processes of its own, and inputs that no candidate can have seen.
+Owns the order of the stages, and turns every outcome of a stage into a Measurement. Each stage has
+separate processes, and inputs that no candidate can have seen.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ VERIFICATION_SPARES = 2
 
 RESERVED = 2
 """Clusters whose children are confined while the candidate is verified. Fewer decide nothing, and
-more are often not needed: a much slower candidate is given up after two."""
+more are often not needed: a much slower candidate is abandoned after two."""
 
 NOT_OF_A_CANDIDATE = {FailureKind.GUARD, FailureKind.REFERENCE, FailureKind.JUDGE}
-"""Kinds of failure that a candidate's process can't have; it may claim them."""
+"""Kinds of failure that a candidate's process can't have, although it may claim them."""
 
 READY_SPARES = VERIFICATION_SPARES + SPARES
 """The fewest children that an evaluation needs if all inputs were prefetched."""
@@ -59,7 +59,7 @@ class Evaluations:
         self._spares = 0
 
     def prepare(self) -> None:
-        """Prefetch what the next evaluation needs; can be interrupted at any point."""
+        """Prefetch the children and inputs of the next evaluation; can be interrupted anywhere."""
         # A reference that fails here fails again in the evaluation, which reports it.
         self.pool.release_reserved()
         with contextlib.suppress(EvaluationError):
@@ -68,16 +68,16 @@ class Evaluations:
     def run(
         self, request: Evaluate, report: Callable[[Progress], None], started: float
     ) -> Measurement:
-        """Return what one evaluation found, however it ended."""
+        """Run one evaluation; return its measurement, failed or not."""
         evaluation = Evaluation(self, request, report, started)
         self.pool.release_reserved()
         self._spares = READY_SPARES if evaluation.timed else VERIFICATION_SPARES
         return evaluation.run()
 
     def clean_up(self, *, keep: bool) -> None:
-        """Return when no process is left that has seen a kernel.
+        """Wait until no process is left that has seen a kernel.
 
-        With `keep`, children that have seen none wait for the next evaluation, and used memory is
+        With `keep`, children without a kernel wait for the next evaluation, and used memory is
         freed later, while the judge is idle.
         """
         if keep:
@@ -102,10 +102,10 @@ class Evaluation:
         self._target, self._dsl = adapters(self._task)
         self._untimed = self._dsl.untimed(self._target.name)
         self.timed = self.request.timed and not self._untimed
-        """Whether it has a timing stage, if the candidate gets so far."""
+        """Whether a verified candidate is timed."""
         self._kernel = self.request.kernel
         self._rng = random.Random(secrets.randbits(64))
-        # What was found so far; a failure reports it too.
+        # The measured values so far; a failure reports them too.
         self._build_s = 0.0
         self._sandbox: tuple[str, ...] = ()
         self._sandbox_missing: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ class Evaluation:
         self._timing = TimingResult()
 
     def run(self) -> Measurement:
-        """Return what was found, however it ended."""
+        """Run all stages; return the measurement, failed or not."""
         try:
             self._stage("reference")
             self._pool.fork_spares(1)
@@ -135,7 +135,7 @@ class Evaluation:
         return self._measurement(Outcome.CORRECT, message=self._untimed)
 
     def _build(self) -> Verification:
-        """Load the candidate and call it once, giving a compiler the time it needs."""
+        """Load the candidate and call it once, with extra time for a compiler."""
         self._stage("build")
         start = time.monotonic()
         verification = Verification(
@@ -156,12 +156,12 @@ class Evaluation:
         return verification
 
     def _reserve_verifier(self) -> None:
-        """Confine a child to verify in: not earlier, because many kernels can't be loaded."""
+        """Confine a child for verification: after the build, because many kernels fail to load."""
         self._pool.fork_spares(1)
         self._pool.reserve([self._kernel])
 
     def _reserve(self) -> None:
-        """Confine waiting spares for the timing."""
+        """Confine waiting spares for the timing stage."""
         if not self.timed:
             return
         wanted = []

@@ -1,4 +1,4 @@
-"""Shapes that a candidate is verified on beside the declared one.
+"""Shapes for verification of a candidate, in addition to the declared shape.
 
 Pure: arithmetic on shapes with a random generator. Equal extents count as one dimension (rows of
 x, and of the weights for them) and vary together. The judge runs the reference to find out whether
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 Shapes = tuple[tuple[int, ...], ...]
 
 SMALL = 1 << 15
-"""About the most elements of a tensor in a hidden shape: such inputs take no time."""
+"""The approximate limit of a tensor's elements in a hidden shape, so that drawing is fast."""
 
 GROWTH = 7
 
@@ -29,7 +29,7 @@ class Dimension:
 
 
 def dimensions(shapes: Shapes) -> list[Dimension]:
-    """Return each extent with all of its places; extents of 0 stay as they are."""
+    """Return each extent with all of its places; extents of 0 are omitted and never vary."""
     found: dict[int, list[tuple[int, int]]] = {}
     for tensor, shape in enumerate(shapes):
         for axis, extent in enumerate(shape):
@@ -38,7 +38,7 @@ def dimensions(shapes: Shapes) -> list[Dimension]:
 
 
 def parts(dimension: Dimension) -> list[Dimension]:
-    """Return each place as a dimension of its own, because extents may be equal by chance.
+    """Return each place as a separate dimension, because extents may be equal by chance.
 
     Not for extent 1, which broadcasting stretches.
     """
@@ -53,7 +53,7 @@ def probe(dimension: Dimension) -> int:
 
 
 def with_extents(shapes: Shapes, extents: Sequence[tuple[Dimension, int]]) -> Shapes:
-    """Return the shapes with other extents in the places of these dimensions."""
+    """Return the shapes with the extents of the given dimensions replaced."""
     changed = [list(shape) for shape in shapes]
     for dimension, extent in extents:
         for tensor, axis in dimension.places:

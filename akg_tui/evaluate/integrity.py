@@ -1,7 +1,7 @@
 """Digests of the harness's own files, to find out whether they changed under a running judge.
 
 The sandbox keeps a kernel from writing to them; this is the second line of defence, and it also
-finds an upgrade or an edit, after which no number could be trusted.
+detects an upgrade or an edit, after which no measurement can be trusted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Sources:
         self._before = harness(root)
 
     def difference(self) -> str:
-        """Return in words which files changed, or nothing.
+        """Return a message that names the changed files, or "".
 
         Only files with another inode, size or ctime are read: Linux sets the ctime, and no program
         can set it back.
@@ -84,7 +84,7 @@ def judge_digest() -> str:
 
 
 def difference(before: dict[str, str], now: dict[str, str]) -> str:
-    """Return in words which files changed, or nothing."""
+    """Return a message that names the changed files, or ""."""
     changed = sorted(
         name for name in before.keys() | now.keys() if before.get(name) != now.get(name)
     )

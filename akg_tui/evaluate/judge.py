@@ -1,7 +1,7 @@
 """The judge's process: answers each request of the engine with a measurement.
 
-Trusted: it never runs the code under evaluation, and it alone has the clock, the seeds and the
-expected results. It serves an inherited socket and ends when that closes.
+Trusted: the judge never runs code under evaluation, and only the judge has the clock, the seeds
+and the expected results. It serves an inherited socket and exits when the socket closes.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 PROGRESS_INTERVAL_S = 0.05
-"""Progress within a stage is sent no more often than this."""
+"""The least time between two progress messages of one stage."""
 
 IDLE_GRACE_S = 0.02
-"""How long the judge waits for another request before it begins to prefetch."""
+"""The time that the judge waits for another request before it begins to prefetch."""
 
 
 class Cancelled(Exception):
-    """The engine cancelled the evaluation that runs."""
+    """The engine cancelled the running evaluation."""
 
 
 class EngineGone(Exception):
@@ -59,7 +59,7 @@ class EngineChannel:
         """The evaluation whose cancellation raises `Cancelled`."""
         self._idle = False
         self.interrupts = Interrupts(connection.fileno(), self._check_messages)
-        """The hook by which every wait notices messages of the engine."""
+        """The hook with which every wait checks for messages of the engine."""
 
     def next(self) -> engine_protocol.ToJudge:
         """Wait for a message."""
@@ -68,14 +68,14 @@ class EngineChannel:
         return self._waiting.popleft()
 
     def answer(self, message: engine_protocol.ToEngine) -> None:
-        """Send a message; a lost engine shows at the next read."""
+        """Send a message; the next read raises `EngineGone` if the engine has ended."""
         try:
             self._connection.sendall(engine_protocol.encode(message))
         except OSError as error:
             raise EngineGone from error
 
     def is_idle(self) -> bool:
-        """Return whether no message waits, and none comes within `IDLE_GRACE_S`."""
+        """Return whether no message waits, and none arrives within `IDLE_GRACE_S`."""
         return not self._waiting and not select.select([self._connection], [], [], IDLE_GRACE_S)[0]
 
     @contextlib.contextmanager
@@ -90,7 +90,7 @@ class EngineChannel:
             self._idle = False
 
     def begin(self, number: int) -> None:
-        """Raise `Cancelled` for a cancellation of this evaluation, now if one waits, or later."""
+        """Raise `Cancelled` on a cancellation of this evaluation, waiting or received later."""
         self.current = number
         self._notice()
 
@@ -128,7 +128,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _refusal(begin: Begin, message: str) -> Measurement:
-    """Return an error: the judge's own files or terms are not those of the run."""
+    """Return a refusal, because the judge's files or terms differ from those of the run."""
     return Measurement(
         outcome=Outcome.ERROR,
         failure=FailureKind.JUDGE,
@@ -157,7 +157,7 @@ def _evaluate(
     def report(progress: Progress) -> None:
         channel.interrupts.check_within()
         now = time.monotonic()
-        # Reading it costs CPU time that the candidate should have.
+        # The engine's work on a message takes CPU time from the candidate.
         if progress.done and now - sent_at.get(progress.stage, 0.0) < PROGRESS_INTERVAL_S:
             return
         sent_at[progress.stage] = now
@@ -186,7 +186,7 @@ def _serve(channel: EngineChannel) -> None:
     home = scratch / "children"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True, exist_ok=True)
-    # Before there is a second thread: it forks.
+    # Before a second thread exists, because `offered` forks.
     offered = protections.offered()
     target, dsl = adapters(begin.task)
     environment = target.zygote_environment(begin.task.timing.threads, home)
@@ -208,7 +208,7 @@ def _serve(channel: EngineChannel) -> None:
             # After a cancellation another evaluation is less likely, so nothing is prefetched.
             prefetch = begin.prefetch and found is not None
             if prefetch:
-                # One for the next kernel, while the children that have seen one end.
+                # A spare for the next kernel, while the children of the last kernel end.
                 evaluations.pool.fork_spares(1)
             # Children that have seen a kernel are gone before another kernel is loaded.
             evaluations.clean_up(keep=True)
@@ -217,7 +217,7 @@ def _serve(channel: EngineChannel) -> None:
                     evaluations.prepare()
     finally:
         zygote.close()
-        # If the zygote was killed, its children have become ours.
+        # If the zygote was killed, this process has adopted its children.
         process_watch.end_orphans()
         shutil.rmtree(home, ignore_errors=True)
 

@@ -1,7 +1,7 @@
-"""The engine's client of the judge: starts it, sends requests, cancels, survives its loss.
+"""The engine's client of the judge: starts it, sends requests, cancels, restarts a lost judge.
 
 Runs in the engine's process, so it must never import torch and never block the event loop. It
-owns the judge's process, and no number of a measurement.
+owns the judge's process, and computes no part of a measurement.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class JudgeLost(Exception):
 
 
 class Judge:
-    """Evaluates kernels of one task, in processes of their own.
+    """Evaluates kernels of one task, in separate processes.
 
     Parameters
     ----------
     task
-        What is tuned, and by which rules.
+        The task with its rules.
     reference
         The text of the reference: `Model`, `get_inputs`, `get_init_inputs`.
     scratch
         A folder for builds and for the processes' own files. Build caches stay in it; no
-        two judges may share one at the same time.
+        two judges may share one concurrently.
     on_progress
         Called in the loop with each step; its `message` is the evaluation's label. It must
         return at once.
@@ -106,9 +106,9 @@ class Judge:
         return self._process.pid if self._process is not None else None
 
     async def prepare(self) -> None:
-        """Start the judge, which then loads torch by itself; return without waiting for that.
+        """Start the judge, which then loads torch; return without waiting for torch.
 
-        Optional: it saves `evaluate` the wait, which also reports a judge that can't start.
+        Optional: shortens the wait in `evaluate`, which also reports a judge that can't start.
         """
         if lacking(self._task):
             return
@@ -116,7 +116,7 @@ class Judge:
             await self._ensure()
 
     async def _ensure(self) -> None:
-        """Raise JudgeLost, saying why, unless the judge runs."""
+        """Start the judge unless it runs; raise JudgeLost with the reason if it can't start."""
         async with self._starting:
             if self._process is not None and self._process.returncode is None:
                 return
@@ -141,8 +141,8 @@ class Judge:
         With `precise` there is no verdict: clusters are run until half of the ratio's interval
         is this fraction of the ratio (0.02: ± 2 %), or the task's time budget is spent.
 
-        Whatever the kernel does, the answer is a Measurement. Cancelling the task that
-        awaits this kills what runs and leaves the judge usable.
+        Every behaviour of the kernel gives a Measurement. Cancelling the task that awaits this
+        kills the kernel's processes and leaves the judge usable.
 
         Raises
         ------
@@ -208,7 +208,7 @@ class Judge:
         return msgspec.structs.replace(found, findings=findings)
 
     async def cancel(self) -> None:
-        """End the evaluation under way, if there is one."""
+        """End the running evaluation, if any."""
         if self._current is None or self._writer is None:
             return
         with contextlib.suppress(ConnectionError):
@@ -229,7 +229,7 @@ class Judge:
         ours, theirs = socket.socketpair()
         with theirs, self._log.open("wb") as log:
             try:
-                # A session of its own: an interrupt typed in the terminal is for the engine.
+                # In a new session: an interrupt typed in the terminal is for the engine only.
                 self._process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-P", "-m", "akg_tui.evaluate.judge", str(theirs.fileno())),
                     env=base_environment(),
@@ -262,7 +262,7 @@ class Judge:
             if not self._ready:
                 await self._discard()
                 raise
-            # Wait until the judge's children are gone, or else end it too.
+            # Wait until the judge's children are gone; after the limit kill the judge.
             try:
                 await self.cancel()
                 await asyncio.wait_for(self._result(request.number), CANCEL_S)
@@ -273,7 +273,7 @@ class Judge:
             self._current = None
 
     async def _result(self, number: int) -> Measurement | None:
-        """Pass progress on until the result is there; None if it was cancelled."""
+        """Report progress until the result arrives; return None if it was cancelled."""
         if self._reader is None:
             raise JudgeLost("the judge is not running")
         try:
@@ -292,7 +292,7 @@ class Judge:
             raise JudgeLost(f"the judge said what can't be read: {error}") from error
 
     async def _discard(self) -> None:
-        """Forget the judge; kill it if it still runs. Its zygote then ends all children."""
+        """Drop the judge; kill it if it still runs. Its zygote then ends all children."""
         process, writer = self._process, self._writer
         self._process = self._reader = self._writer = None
         if writer is not None:

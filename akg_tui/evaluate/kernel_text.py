@@ -18,8 +18,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 class Remark:
     """A finding before the task's level is applied.
 
-    `cheat`: no honest kernel does it and no other check may find it, so it is refused. What the
-    sandbox prevents or the comparison finds is only reported.
+    `cheat`: no honest kernel contains this code and other checks may miss it, so it is refused.
+    Code that the sandbox blocks or the comparison detects is only reported.
     """
 
     rule: str
@@ -30,7 +30,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A parsed kernel: its tree, its imports, and the functions that a call reaches."""
+    """A parsed kernel: its tree, its imports, and the functions that a call can reach."""
 
     tree: ast.Module
     imports: dict[str, str]
@@ -47,7 +47,7 @@ class Kernel:
         return Kernel(tree, _imports(tree), tuple(reached), entry)
 
     def name(self, node: ast.AST) -> str:
-        """Return the full name of what an expression names (`torch.softmax`), or ""."""
+        """Return the full name of the object that an expression names (`torch.softmax`), or ""."""
         if isinstance(node, ast.Name):
             return self.imports.get(node.id, node.id)
         if isinstance(node, ast.Attribute):
@@ -59,7 +59,7 @@ class Kernel:
         return ""
 
     def calls(self, within: ast.AST) -> Iterator[tuple[ast.Call, str]]:
-        """Yield every call with the full name of what is called."""
+        """Yield every call with the full name of the called function."""
         for node in ast.walk(within):
             if isinstance(node, ast.Call):
                 yield node, self.name(node.func)
@@ -108,7 +108,7 @@ def _reach(tree: ast.Module) -> tuple[ast.FunctionDef | None, list[Function]]:
     return entry, reached
 
 
-# ruff: noqa: SIM905 (such tables are read as words)
+# ruff: noqa: SIM905 (tables of words are easier to read as text)
 
 
 NETWORK = frozenset(
@@ -177,7 +177,7 @@ SOURCE_LIMIT = 1 << 20
 
 
 def syntax_fault(source: str, entry: str = "ModelNew") -> str | None:
-    """Return in one line why `source` can't be a kernel, or None.
+    """Return one line on why `source` can't be a kernel, or None.
 
     A kernel parses as Python and binds `entry` at its top level, by a class, an assignment
     or an import.

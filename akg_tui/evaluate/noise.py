@@ -1,8 +1,8 @@
-"""Detects what disturbs a measurement: other work, a hypervisor, a changing clock, drift.
+"""Detects disturbances of a measurement: other work, a hypervisor, a changing clock, drift.
 
 Owns the machine's counters and the sentences about them. May read `/proc` and `/sys`; must never
 decide anything: the caller runs more clusters on a disturbed machine. Counters that a machine does
-not offer are left out.
+not offer are omitted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DRIFT_DEVIATIONS = 4.0
 
 @dataclass(frozen=True)
 class Counters:
-    """The machine's counters at one moment; None where it does not count."""
+    """The machine's counters at one moment; None for a counter that the machine lacks."""
 
     ticks: int | None
     stolen: int | None
@@ -33,13 +33,13 @@ class Counters:
 
 
 class Machine:
-    """Reads the counters of this machine; `root` is where `/proc` and `/sys` hang."""
+    """Reads the counters of this machine; `root` is the parent of `/proc` and `/sys`."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
     def counters(self) -> Counters:
-        """Return the present counters."""
+        """Read all counters."""
         ticks = stolen = None
         fields = self._text("proc/stat").partition("\n")[0].split()
         if len(fields) > 8 and fields[0] == "cpu":
@@ -88,7 +88,7 @@ class Watch:
             self._clocks.append(clock)
 
     def disturbances(self, baseline_s: Sequence[float]) -> tuple[str, ...]:
-        """Return in sentences what makes the values less certain than their spread shows."""
+        """Return a sentence on each disturbance that the spread of the values does not show."""
         now = self._machine.counters()
         first, notes = self._first, []
         if now.ticks and first.ticks and now.stolen is not None and first.stolen is not None:
@@ -112,7 +112,7 @@ class Watch:
 
 
 def drift(seconds: Sequence[float]) -> float:
-    """Return by what fraction times moved from the first third to the last; 0 within noise."""
+    """Return the relative change of times from first to last third; 0 within noise."""
     count = len(seconds)
     if count < DRIFT_CLUSTERS:
         return 0.0
@@ -120,7 +120,7 @@ def drift(seconds: Sequence[float]) -> float:
     third = count // 3
     first, last = logs[:third], logs[-third:]
     steps = [abs(b - a) for a, b in itertools.pairwise(logs)]
-    # Neighbours differ by noise whatever the trend; a median ignores a jump.
+    # Neighbours differ by noise at any trend; a median ignores a jump.
     deviation = 1.4826 * statistics.median(steps) / math.sqrt(2)
     moved = statistics.median(last) - statistics.median(first)
     if abs(moved) < DRIFT_DEVIATIONS * deviation * math.sqrt(2 / third):

@@ -1,6 +1,6 @@
 """Inputs with their results, drawn while the judge is idle and handed out once.
 
-Drawing ahead is safe: seeds are secret, the data lies in the judge's memory alone, and the
+Drawing ahead is safe: seeds are secret, the data lies in the judge's memory only, and the
 reference's process that drew it has ended before a candidate's process begins.
 """
 
@@ -25,21 +25,21 @@ DRAWS_AHEAD = 2
 """Draws for timing: one for the comparison and one for its confirmation."""
 
 DRAWS_AHEAD_BYTES = 64 << 20
-"""If both together exceed this, one is drawn, of the size that was needed last."""
+"""If both draws together exceed this, only one is drawn, of the size that was needed last."""
 
 SPARE_SHARE = 1.25
-"""How many times the inputs needed last are drawn: a faster candidate needs more."""
+"""The inputs drawn, as a multiple of those needed last: a faster candidate needs more."""
 
 POOL_BLOCKS = 16
-"""Blocks of memory for the clusters of a comparison: inputs and results of both sides, for as
-many clusters as the first look that can show a gain needs."""
+"""Blocks of memory for the clusters of a comparison: inputs and results of both sides, for all
+clusters up to the first look that can show a gain."""
 
 POOL_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
 class Need:
-    """Inputs of a comparison: how many, how many with results, and the fewest that will do."""
+    """Inputs of a comparison: their number, those with results, and the least sufficient number."""
 
     count: int
     checkable: int
@@ -59,12 +59,12 @@ class Prefetched:
         self.memory_pool = SharedMemoryPool(POOL_BLOCKS, POOL_BYTES)
         """Memory for the clusters of a comparison."""
         self._used: list[VerificationInputs | Draw] = []
-        """Handed out and closed; freed while the judge is idle, because that takes time."""
+        """Inputs handed out and closed; freed while the judge is idle, because freeing is slow."""
 
     def fill(self, spares: int) -> None:
-        """Draw what is missing, and fork spares until there are `spares`.
+        """Draw missing inputs, and fork spares until there are `spares`.
 
-        Can be interrupted at any point, and keeps what is complete by then.
+        Can be interrupted at any point; complete draws and forks are kept.
         """
         self.free_used()
         if not self._reference.examined:
@@ -98,11 +98,11 @@ class Prefetched:
         return drawn
 
     def timed(self, need: Need) -> Draw:
-        """Return fresh inputs to time with, which the caller closes."""
+        """Return fresh inputs for timing, which the caller closes."""
         self._need = need
         while self._timed:
             drawn = self._timed.popleft()
-            # A reference that was too slow to draw enough would be no faster now.
+            # A reference that was too slow to draw enough would be equally slow now.
             if drawn.count >= need.count or drawn.cut_short:
                 break
             drawn.close()
@@ -113,12 +113,12 @@ class Prefetched:
         return drawn
 
     def free_used(self) -> None:
-        """Free the memory of what was handed out and closed."""
+        """Free the memory of inputs handed out and closed."""
         self._used.clear()
 
     @property
     def _draws_ahead(self) -> int:
-        """How many draws for timing are worth having."""
+        """Return the number of draws for timing to keep ready."""
         if self._need is None:
             return 0
         known = self._reference.description

@@ -1,4 +1,4 @@
-"""The judge's side of the reference: how its data lies, and inputs drawn from it.
+"""The judge's side of the reference: the layout of its data, and inputs drawn from it.
 
 A reference child never runs beside a candidate's, except as the baseline that is timed. The judge
 chooses the seeds and never stores them; drawn data stays in the judge's memory.
@@ -40,10 +40,10 @@ from akg_tui.evaluate.processes.worker import ChildFailed, Worker
 
 RESULTS_SHARE = 0.5
 PARTS = 8
-"""At most this many axes of one extent are probed one by one."""
+"""The largest number of axes of one extent that are probed one by one."""
 
 DRAW_S = 1.0
-"""The seconds that drawing inputs may take; with fewer inputs a cluster has fewer samples."""
+"""The time limit of drawing inputs, in seconds; fewer inputs give fewer samples per cluster."""
 
 BATCH_S = 0.05
 """Items are drawn in batches of about this many seconds, so that a time limit can be kept."""
@@ -60,7 +60,7 @@ class Draw:
     outputs: SharedMemory
     exact: SharedMemory | None
     cut_short: bool = False
-    """There are fewer than were requested, because drawing them took too long."""
+    """Fewer items were drawn than requested, because drawing took too long."""
 
     @classmethod
     def allocate(cls, description: Description, count: int, *, exact: int) -> Self:
@@ -86,7 +86,7 @@ class Draw:
         return layouts.views(layout, self.outputs.map, item * layout.size)
 
     def exact_results(self, item: int) -> list[torch.Tensor] | None:
-        """Return the results in double precision, where the reference has such a form."""
+        """Return the results in double precision, or None if the reference can't compute them."""
         if self.exact is None:
             return None
         layout = layouts.result_layout(self.description.outputs, exact=True)
@@ -94,7 +94,7 @@ class Draw:
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """The descriptors that a DRAW request needs."""
+        """The descriptors that a DRAW request passes."""
         return tuple(block.fd for block in (self.inputs, self.outputs, self.exact) if block)
 
     def close(self) -> None:
@@ -122,14 +122,14 @@ class Loaded:
         fds: tuple[int, ...] = (),
         activity: str = "drawing inputs",
     ) -> int:
-        """Draw items from a fresh secret seed; return the `Want` bits that were done."""
+        """Draw items from a fresh secret seed; return the `Want` bits of the results written."""
         seed = secrets.randbits(63)
         self.worker.send(Op.DRAW, count=count, seed=seed, item=item, wanted=wanted, fds=fds)
         # No candidate runs now, so the child need not be stopped.
         return self.worker.answer(count * self._item_s, activity, stop=False)
 
     def vary(self, variation: Variation) -> Description | None:
-        """Draw other shapes from now on; return their description, or None if refused."""
+        """Set other shapes for all later draws; return their description, or None if refused."""
         self.worker.send_content(Op.VARY, variation, seed=secrets.randbits(63))
         size = self.worker.answer(self._item_s, "drawing other shapes", stop=False)
         if not size:
@@ -146,23 +146,23 @@ class Loaded:
 
 
 def described_in(report: SharedMemory, size: int) -> Description:
-    """Return the description that a child left in its report."""
+    """Return the description that a child wrote to its report."""
     text = bytes(report.map[: min(size, REPORT_BYTES)])
     return msgspec.json.decode(text, type=Description)
 
 
 class Reference:
-    """Starts reference children, and keeps the description that the first one gave.
+    """Starts reference children, and keeps the description from the first child.
 
     The attributes that are only declared here are set by `examine`.
     """
 
     description: Description
-    """How inputs, results, weights and constructor arguments lie in memory."""
+    """The memory layout of inputs, results, weights and constructor arguments."""
     state: SharedMemory
     """The constructor's arguments, then the weights."""
     sample: Draw
-    """One item that is never timed nor compared: for building and warming up."""
+    """One item that is never timed nor compared: for building and warm-up."""
     sample_held: list[Bound]
     """The bounds of a candidate's results for the sample."""
     is_finite: bool
@@ -216,8 +216,8 @@ class Reference:
         Raises
         ------
         EvaluationError
-            It does not load, lacks a part, raises, gives two results for one input, or would
-            let a kernel pass that computes nothing (`lint`).
+            The reference does not load, lacks a part, raises, gives two results for one input, or
+            would accept a kernel that computes nothing (`lint`).
         """
         if self._refused is not None:
             raise self._refused
@@ -230,7 +230,7 @@ class Reference:
             state = SharedMemory(description.arguments.size + description.weights.size)
             worker.send(Op.STATE, fds=(state.fd,))
             worker.answer(self._item_s, "writing its weights")
-            # Every kernel's process maps these, so none may change them.
+            # Every kernel's process maps this memory, so no process may change it.
             state.finish()
             # The sample, its second result, and two more items for the task's lint.
             sample = Draw.allocate(description, 4, exact=1)
@@ -249,7 +249,7 @@ class Reference:
         self.sample_held, self.free_dimensions = held, free_dimensions
         self.is_finite = correctness.all_finite(inexact)
         self.description, self.state, self.sample = description, state, sample
-        # Last, because an interrupt anywhere above leaves nothing half examined.
+        # Last, so that an interrupt anywhere above repeats the whole examination.
         self.examined = True
 
     def _lint(self, sample: Draw) -> None:
@@ -278,7 +278,7 @@ class Reference:
             return loaded.vary(Variation(other)) is not None
 
         free_dimensions: list[Dimension] = []
-        # A reference whose process dies of another shape accepts only those found so far.
+        # A reference whose process dies of another shape accepts only the dimensions found so far.
         with suppress(ChildFailed):
             for dimension in hidden_shapes.dimensions(declared):
                 if accepts(dimension):
@@ -333,7 +333,7 @@ class Reference:
 
     @contextmanager
     def loaded(self, *, builds: bool = False) -> Iterator[Loaded]:
-        """Yield a reference child; a failure of it in the block is the reference's."""
+        """Yield a reference child; blame its failures inside the block on the reference."""
         with (
             closing(SharedMemory(REPORT_BYTES)) as report,
             blamed_on(FailureKind.REFERENCE, self._filename),

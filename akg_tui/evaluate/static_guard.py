@@ -1,7 +1,7 @@
 """Static rules about a kernel's text, applied before it runs.
 
-Pure: reads text, runs nothing, so the engine's own process may call it. It saves evaluations and
-explains itself to an agent, but is no security boundary: code can evade every rule. The boundary is
+Pure: reads text, runs nothing, so the engine's own process may call it. The rules save evaluations
+and give an agent reasons, but are no security boundary: code can evade every rule. The boundary is
 the sandbox and the comparison of results.
 """
 
@@ -20,7 +20,7 @@ FINDINGS_LIMIT = 40
 
 
 def findings(source: str, task: Task) -> tuple[Finding, ...]:
-    """Return the findings, worst first; none for a text that does not parse."""
+    """Return the findings, worst first; () for a text that does not parse."""
     try:
         kernel = Kernel.read(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -80,7 +80,7 @@ def _imported(kernel: Kernel, task: Task) -> Iterator[Remark]:
 
 
 def _everywhere(kernel: Kernel) -> Iterator[Remark]:
-    """Yield remarks that hold anywhere in a kernel."""
+    """Yield remarks of the rules for all code of a kernel, also outside a call."""
     for node in ast.walk(kernel.tree):
         line = getattr(node, "lineno", 1)
         if isinstance(node, ast.Attribute):
@@ -139,7 +139,7 @@ def _is_imported(kernel: Kernel, node: ast.AST) -> bool:
 def _in_forward(
     kernel: Kernel, function: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> Iterator[Remark]:
-    """Yield remarks about a call; a kernel may do the same while it is loaded."""
+    """Yield remarks about code that a call runs; such code is allowed at load time."""
     for call, name in kernel.calls(function):
         root = name.partition(".")[0]
         line = call.lineno
@@ -168,7 +168,7 @@ def _in_forward(
 
 
 def _keyed(kernel: Kernel, node: ast.Subscript | ast.Compare | ast.Call) -> Iterator[Remark]:
-    """Yield a remark for each look-up by address."""
+    """Yield a remark for each look-up by memory address."""
     keys: Sequence[ast.AST]
     if isinstance(node, ast.Subscript):
         keys = [node.slice]
@@ -226,7 +226,7 @@ def _is_number(value: ast.expr) -> bool:
 
 
 def _work(kernel: Kernel, task: Task) -> Iterator[Remark]:
-    """Yield remarks where the kernel's own code does not do the work."""
+    """Yield remarks if the kernel's own code does not do the work."""
     must_do_work = task.guard.kernel_must_do_the_work
     dsl = DSLS[task.target.dsl]
     yield from dsl.remarks(kernel, must_do_work=must_do_work)

@@ -4,9 +4,9 @@ Pure. The unit of observation is the *cluster*: one pair of fresh processes, who
 over its samples is one value. Samples inside a process are not independent, so their number adds
 no confidence.
 
-A group-sequential design: a comparison has several interim looks, each with a one-sided error rate
-of its own, which add up to at most `TOTAL_ALPHA`. A KEEP takes two comparisons: the main one, and a
-confirming one on new inputs and new processes, with a schedule of its own.
+A group-sequential design: a comparison has several interim looks, each with a one-sided error rate;
+the rates add up to at most `TOTAL_ALPHA`. A KEEP takes two comparisons: the main comparison, and a
+confirmation on new inputs and new processes, with a separate schedule.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ TRIM = 0.1
 FUTILITY_ALPHA = 0.02
 HOPELESS_CLUSTERS = (2, 3)
 HOPELESS_ALPHA = 0.01
-"""The error rate of giving a kernel up after so few clusters. Such a look can only end a comparison
+"""The error rate of abandoning a kernel before the first look. This test can only end a comparison
 without a gain, so it takes nothing from the error rate of a KEEP."""
 
 KNOWN_DEVIATION = 0.17
 """The largest standard deviation of log ratios between clusters that was measured: a memory-bound
-kernel beside a noisy neighbour (docs/benchmarks.md). Two values hardly show their own spread; with
-this one they suffice to recognise a kernel that is far slower."""
+kernel beside a noisy neighbour (docs/benchmarks.md). Two values hardly estimate a spread; with this
+known deviation they suffice to recognise a kernel that is far slower."""
 
 HOPELESS_LEAST = 8
-"""Giving up early costs power, never a false KEEP, so it may be quicker to believe."""
+"""The least clusters for a projected FUTILE: stopping early costs power, never a false KEEP."""
 
 SPENT_ALPHA = 0.005
-"""The error rate of calling a gain where the time ended before a look."""
+"""The error rate of reporting a gain if the time ended before a look."""
 
 PRECISE_ALPHA = 0.005
 PRECISE_LEAST = 8
@@ -56,21 +56,21 @@ AUTOCORRELATION_MOST = 0.8
 SINGLE_CALL_SHARE = 0.25
 SINGLE_CALL_ALPHA = 0.01
 SINGLE_CALL_PROOF = 0.2
-"""The share of a gain that must remain in single calls; the error rate of finding that it does not;
-and the part of a look's error rate for showing that it does, so that over all looks of a
-confirmation a gain that needs several inputs at once passes at most once in a hundred times."""
+"""The share of a gain that must remain in single calls; the error rate of disproving that it
+remains; and the part of a look's error rate for proving it, so that over all looks of a
+confirmation a gain that needs several inputs at once passes at most once in 100 times."""
 
 SINGLE_CALL_PROVED_FROM = 0.1
 TOGETHER_PROVED_FROM = 0.15
 SINGLE_CALL_DOUBT = 0.1
-"""A gain must be shown in single calls if it should be this large there, or is this large in whole
-samples (the two differ by what a single call takes longer, which a disturbed machine can make
-anything). A smaller gain must only not be disproved, and not look absent at this error rate."""
+"""A gain must be proved in single calls if its expected size there, or its size in whole samples,
+is this large (they differ by the extra time of a single call, which is arbitrary on a disturbed
+machine). A smaller gain must only not be disproved, and not be absent at this error rate."""
 
 POWER_DEVIATIONS = 2.5
-"""A gain this many standard errors beyond the bound is found 95 times in a hundred.
+"""A gain this many standard errors beyond the bound is found 95 times in 100.
 
-It would be 1.645 if the spread were known; from a dozen or two values it is itself uncertain."""
+The factor is 1.645 for a known spread; a spread of one or two dozen values is itself uncertain."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Look:
     """An interim look after `clusters` values, with a one-sided error rate of `alpha`.
 
     The bound must exceed the goal by the factor ``1 + margin``, because a few processes can all
-    have had the same luck with the addresses of their memory.
+    have favourable memory addresses by chance.
     """
 
     clusters: int
@@ -87,7 +87,7 @@ class Look:
 
 
 class Standing(Enum):
-    """What the values say at a look."""
+    """The conclusion from the values at a look."""
 
     OPEN = "open"
     FASTER = "faster"
@@ -103,7 +103,7 @@ class Schedule:
 
     @property
     def last(self) -> Look:
-        """The look at which a comparison always ends."""
+        """The final look, at which every comparison ends."""
         return self.looks[-1]
 
     def at(self, clusters: int) -> Look | None:
@@ -111,13 +111,13 @@ class Schedule:
         return next((look for look in self.looks if look.clusters == clusters), None)
 
     def next(self, clusters: int) -> Look:
-        """Return the first look that needs more than `clusters` values, or the last one."""
+        """Return the first look that needs more than `clusters` values, or the last look."""
         return next((look for look in self.looks if look.clusters > clusters), self.last)
 
     def final(self, clusters: int) -> Look:
-        """Return the look at a comparison that ends here, decided or not.
+        """Return the look of a comparison that ends after `clusters` values, decided or not.
 
-        No look follows, so it has all of the error rate that earlier looks have not used.
+        No look follows, so this look has all of the error rate that earlier looks have not used.
         """
         spent = math.fsum(look.alpha for look in self.looks if look.clusters < clusters)
         alpha = max(self.alpha - spent, self.last.alpha)
@@ -187,12 +187,12 @@ def trimmed_mean(values: Sequence[float]) -> TrimmedMean:
 
 
 def autocorrelation_factor(values: Sequence[float]) -> float:
-    """Return the factor by which neighbours that resemble each other widen an interval.
+    """Return the factor by which correlated neighbours widen an interval.
 
-    Noise that lasts longer than a cluster makes values depend on the ones before, and their
-    mean less certain than their spread shows. For a first-order process with correlation
+    Noise that lasts longer than a cluster makes values depend on earlier values, and the mean
+    less certain than the spread shows. For a first-order process with correlation
     ``r`` of neighbours the factor is ``sqrt((1 + r) / (1 - r))``. Values are clipped at three
-    median deviations, and a correlation that chance alone would give counts as none.
+    median deviations, and a correlation that chance alone could produce counts as 0.
     """
     count = len(values)
     if count < AUTOCORRELATION_LEAST:
@@ -228,7 +228,7 @@ def trimmed_bounds(values: Sequence[float], alpha: float) -> tuple[float, float,
 
 
 def ratio_interval(log_ratios: Sequence[float], alpha: float) -> Interval:
-    """Return the ratio of times whose logarithms these are; `alpha` is one-sided."""
+    """Return the ratio of times with its interval, from log ratios; `alpha` is one-sided."""
     return _interval(*trimmed_bounds(log_ratios, alpha), alpha)
 
 
@@ -246,11 +246,11 @@ def standing(
     *,
     least: int = 0,
 ) -> Standing:
-    """Say whether a comparison is decided at this look of its schedule.
+    """Return whether a comparison is decided at a look of its schedule.
 
     FASTER: the lower bound of the ratio exceeds ``1 + min_gain``, and with fewer than `least`
-    values by far. FUTILE: the upper bound does not reach it; or, in the main schedule, the
-    last look will not find it so even if all values to come lie at the upper bound.
+    values by far. FUTILE: the upper bound does not reach ``1 + min_gain``; or, in the main
+    schedule, the last look can't find FASTER even if all later values lie at the upper bound.
     """
     goal = math.log1p(min_gain)
     found = trimmed_mean(log_ratios)
@@ -271,16 +271,16 @@ def standing(
 
 
 def is_faster_so_far(log_ratios: Sequence[float], min_gain: float) -> bool:
-    """Say whether a comparison that ran out of time is worth a confirming one.
+    """Return whether a comparison that ran out of time justifies a confirmation.
 
-    It needs no margin, as it would at a look, because the confirming looks have theirs.
+    No margin is needed here, unlike at a look, because the confirming looks have margins.
     """
     found = trimmed_mean(log_ratios)
     return found.mean - found.reach(SPENT_ALPHA) > math.log1p(min_gain)
 
 
 def is_hopeless(log_ratios: Sequence[float], min_gain: float) -> bool:
-    """Say whether a comparison can be given up before its first look: the gain is far off."""
+    """Return whether to abandon a comparison before its first look: the gain is out of reach."""
     if len(log_ratios) not in HOPELESS_CLUSTERS:
         return False
     found = trimmed_mean(log_ratios)
@@ -297,8 +297,8 @@ def early_interval(log_ratios: Sequence[float]) -> Interval:
 def _early_reach(found: TrimmedMean) -> float:
     """Return how far a bound at level `HOPELESS_ALPHA` lies from the mean of two or three values.
 
-    From a normal distribution with their own deviation, but at least `KNOWN_DEVIATION`; for three
-    values from Student's t where that is nearer. Two values agree by chance too often for t.
+    From a normal distribution with the values' deviation, but at least `KNOWN_DEVIATION`; for three
+    values from Student's t if that is nearer. Two values agree by chance too often for t.
     """
     deviation = max(found.deviation, KNOWN_DEVIATION)
     known = float(ndtri(1 - HOPELESS_ALPHA)) * deviation / math.sqrt(found.count)
@@ -307,11 +307,11 @@ def _early_reach(found: TrimmedMean) -> float:
 
 @dataclass(frozen=True)
 class SingleCalls:
-    """Times of samples of one call, whose input is the only one in memory.
+    """Times of samples of one call, with a single input in memory.
 
     The inputs of a longer sample lie in memory together, so a kernel could compute all of them in
     its first call, which gains nothing in single calls. `expected` is the log ratio of an honest
-    kernel: that of whole samples, less what the baseline takes longer in a single call.
+    kernel: that of whole samples, less the baseline's extra time in a single call.
     """
 
     log_ratio: float
@@ -321,11 +321,11 @@ class SingleCalls:
 
 
 def single_call_standing(clusters: Sequence[SingleCalls], alpha: float = CONFIRM_ALPHA) -> Standing:
-    """Say whether a gain remains where a kernel sees one input at a time.
+    """Return whether a gain remains if a kernel gets one input at a time.
 
-    `alpha` is the error rate of the look. FUTILE: surely less than `SINGLE_CALL_SHARE` of it
-    remains. FASTER: surely more; or the gain is so small that showing this would take too many
-    noisy single calls, and would cost honest gains.
+    `alpha` is the error rate of the look. FUTILE: less than `SINGLE_CALL_SHARE` of the
+    gain remains. FASTER: more remains; or the gain is so small that a proof would take too many
+    noisy single calls, and would reject honest gains.
     """
     if len(clusters) < 2:
         return Standing.FASTER
@@ -344,12 +344,12 @@ def single_call_standing(clusters: Sequence[SingleCalls], alpha: float = CONFIRM
 
 
 def detectable_gain(log_ratios: Sequence[float], alpha: float, min_gain: float) -> float:
-    """Return the gain that this many clusters of this spread would find 95 times in 100."""
+    """Return the gain that clusters of this number and spread would find 95 times in 100."""
     found = trimmed_mean(log_ratios)
     far = math.log1p(min_gain) + found.reach(alpha) + POWER_DEVIATIONS * found.error
     return _exp(far) - 1
 
 
 def _exp(value: float) -> float:
-    # Two wild values can put a bound beyond what a float, or JSON, can hold.
+    # A bound from two extreme values can exceed the range of a float, and of JSON.
     return math.exp(min(max(value, -700.0), 700.0))

@@ -1,8 +1,8 @@
 """Checks that a task rejects kernels that compute nothing.
 
-Runs in the judge, once for each reference, before any candidate. Pure: reads what the reference
-drew. Tries the known cheap answers: zeros, an input, a constant, an earlier result, half of the
-digits.
+Runs in the judge, once for each reference, before any candidate. Pure: reads the items
+that the reference drew. Tries the known cheap answers: zeros, an input, a constant, an earlier
+result, half of the digits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WIDE = (torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class Item:
-    """One draw: the arguments, the results for them, and these in double precision."""
+    """One draw: the arguments, their results, and the results in double precision."""
 
     inputs: Sequence[object]
     results: Sequence[torch.Tensor]
@@ -30,23 +30,23 @@ class Item:
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a task is refused."""
+    """The reason to refuse a task."""
 
     reason: str
     detail: str = ""
 
 
 Answer = Callable[[int], Sequence[torch.Tensor] | None]
-"""What a cheat returns for the item with this number; None if it can't be formed."""
+"""Returns a cheat's answer for the item with a number; None if no answer can be formed."""
 
 
 def fault(
     items: Sequence[Item], again: Sequence[torch.Tensor], given: float | None
 ) -> Fault | None:
-    """Return what is wrong with a task, or None.
+    """Return the fault of a task, or None.
 
-    `items` are draws from different seeds, at least two; `again` a second result for the
-    first of them; `given` the task's own tolerance.
+    `items` are draws from different seeds, at least two; `again` a second result for
+    `items[0]`; `given` the task's own tolerance.
     """
     return (
         _unsteady(items[0], again, given)
@@ -103,7 +103,7 @@ def _too_easy(items: Sequence[Item], given: float | None) -> Fault | None:
         answers.append((f"input {index} itself", _passing_on(items, index)))
     answers.append(("its first result, for every other input", lambda _: items[0].results))
     for what, answer in answers:
-        # The first result is the right one for the first input.
+        # The first result is correct for the first input.
         others = range(1 if what.startswith("its first") else 0, len(items))
         if all(_passes(answer(at), items[at], given) for at in others):
             hint = _hint(what)

@@ -1,7 +1,7 @@
 """The timing stage: sizes the samples, runs clusters until decided, and confirms a gain.
 
 Owns the order of looks, the budgets and the notes on noise. Times come from `timing_samples` and
-decisions from `statistics`; it takes neither from anywhere else.
+decisions from `statistics` only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CHECKABLE = 0.3
 """The share of the inputs with known results, so that a timed call can be checked."""
 
 CONFIRM_SHARE = 0.5
-"""Of the budget of the comparison, on top of it."""
+"""The extra budget of a confirmation, as a share of the budget of the comparison."""
 
 UNEQUAL_GAIN = 0.25
 """The least gain where the sides have different numbers of calls in a sample: the start of a
@@ -43,16 +43,16 @@ UNSHOWN = "one input at a time the gain was not shown beyond doubt, so it does n
 
 PRECISE_EVERY = 4
 FORKED_AHEAD = 8
-"""For how many clusters children are forked at once, which is faster, when a look has left the
-ratio open."""
+"""The number of clusters whose children are forked at once, which is faster, after a look that left
+the ratio undecided."""
 
 SPARES = 2 * MAIN.looks[0].clusters
-"""The fewest children that a comparison needs."""
+"""The least number of children for a comparison."""
 
 
 @dataclass
 class TimingResult:
-    """What the stage has found so far; times in milliseconds of one call."""
+    """The results of the stage so far; times of one call, in milliseconds."""
 
     candidate_ms: float | None = None
     baseline_ms: float | None = None
@@ -69,16 +69,16 @@ class TimingResult:
 
 @dataclass
 class TimingStage:
-    """One comparison; `found` is filled as it goes, so that a failure keeps what was found.
+    """One comparison; `found` is filled step by step, so that a failure keeps partial results.
 
     Parameters
     ----------
     incumbent
-        Without one the reference is the baseline.
+        The baseline; if None, the reference.
     held
         The bounds of the candidate's results.
     call_s
-        About how many seconds a call of the candidate takes.
+        The approximate seconds of a candidate's call.
     report
         Called with the stage, clusters done, clusters until the next look, and the estimate.
     precise
@@ -134,16 +134,16 @@ class TimingStage:
             with self._cluster_runner(calls, pairs, strict=True) as runner:
                 self._confirm(runner)
         elif self.precise is None and low > 1 + self._timing.min_gain:
-            # A bound alone is no gain: no second measurement has agreed to it.
+            # A bound alone is no gain: no second measurement has confirmed it.
             self.found.confirmation = Confirmation(None, agrees=False)
         self._require_single_call_gain()
 
     def _sized_again(self, calls: tuple[int, int], pairs: int) -> tuple[tuple[int, int], int]:
-        """Return sizes by the times of one cluster, whose ratio is not used.
+        """Return sizes from the times of one cluster, whose ratio is not used.
 
         A call during verification is no good estimate of a timed call: a repeated input can be
-        looked up. A kernel that seems fast gets more calls in a sample, over which the cost of
-        starting a sample is then spread.
+        looked up. A kernel that seems fast gets more calls in a sample, and the fixed cost of
+        a sample is divided by their number.
         """
         with self._cluster_runner(calls, pairs, strict=False) as runner:
             cluster = runner.run_cluster()
@@ -176,7 +176,7 @@ class TimingStage:
         return Standing.FUTILE
 
     def _confirm(self, runner: ClusterRunner) -> None:
-        """Measure a gain again; it holds if the lower bound is above 1 in time."""
+        """Measure a gain again; it holds if the lower bound exceeds 1 within the budget."""
         least = statistics.STEADY_CLUSTERS if self.found.noise else 0
         self.found.confirmation = Confirmation(None, agrees=False)
         budget_s = CONFIRM_SHARE * self._timing.budget_s
@@ -193,7 +193,7 @@ class TimingStage:
                 standing = statistics.single_call_standing(self._single_calls, look.alpha)
             interval = statistics.ratio_interval(values, look.alpha)
             self.found.confirmation = Confirmation(interval, standing is Standing.FASTER)
-            # Single calls are few and noisy: a gain that only they leave open gets more clusters.
+            # Single calls are few and noisy: a gain undecided only by them gets more clusters.
             waits = agreed and count < SINGLE_CALL_CLUSTERS
             if standing is not Standing.OPEN or (spent and not waits) or look is CONFIRMING.last:
                 if agreed and standing is Standing.OPEN:
@@ -262,7 +262,7 @@ class TimingStage:
             yield values, len(values) >= LEAST_CLUSTERS and enough
 
     def _record_noise(self, values: Sequence[float]) -> None:
-        """Record what disturbed the machine, and how large a gain could have been seen."""
+        """Record the disturbances of the machine, and the detectable gain."""
         found = self.found
         found.deviation = statistics.trimmed_mean(values).deviation
         alpha = MAIN.final(len(values)).alpha
@@ -288,7 +288,7 @@ class TimingStage:
     def _cluster_runner(
         self, calls: tuple[int, int], pairs: int, *, strict: bool
     ) -> Iterator[ClusterRunner]:
-        """Yield a runner with inputs that were drawn for it alone."""
+        """Yield a runner with inputs drawn for this runner only."""
         self.pool.fork_spares(SPARES, reserved=True)
         turns = pairs + timing_samples.WARMUPS_MOST
         count = turns * max(calls) + (timing_samples.SINGLE_CALLS if max(calls) > 1 else 0)
@@ -334,13 +334,13 @@ class TimingStage:
         return Side("incumbent", plan, calls, FailureKind.JUDGE)
 
     def _baseline_seconds(self) -> float:
-        """Return about how many seconds a baseline call takes; kept, as it only sizes samples."""
+        """Return the approximate seconds of a baseline call; cached, as it only sizes samples."""
         known = self.memory.call_s
         if self.incumbent not in known:
             with (
                 contextlib.closing(self._baseline_side(1)) as side,
                 side.blamed(),
-                # It may not have been built yet since this judge started.
+                # The baseline may not have been built since this judge started.
                 self.pool.child(side.plan.source, builds=True) as worker,
             ):
                 side.send_plan(worker, self.reference.state)

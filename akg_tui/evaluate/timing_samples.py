@@ -41,21 +41,21 @@ PAIRS_LEAST = 3
 WARMUPS = 2
 WARMUPS_MOST = 6
 WARMING = 0.03
-"""A process is warm when a sample beats the best one before it by less than this."""
+"""A process is warm once a sample is faster than the best earlier sample by less than this."""
 
 CLUSTER_S = 0.25
-"""About how long the samples of one pair of processes may take."""
+"""The approximate time for the samples of one pair of processes, in seconds."""
 
 POOL_BYTES = 256 << 20
 RETURNED_BYTES = 32 << 20
-"""How many bytes of returned results are kept to be compared after a cluster."""
+"""The bytes of returned results that are kept for comparison after a cluster."""
 
 SINGLE_CALLS = 7
-"""Pairs of samples of a single call, where a sample has several: see `SingleCalls`."""
+"""Pairs of samples of a single call, if a sample has several calls: see `SingleCalls`."""
 
 COLD_S = 1e-4
-"""Seconds by which any call may take longer when it is the first after a pause, because caches
-are cold; it weighs more for a faster kernel."""
+"""The extra seconds of any first call after a pause, because caches are cold; a larger share of a
+faster kernel's time."""
 
 FIXED_SAMPLES = 15
 FIXED_SHARE = 0.5
@@ -70,8 +70,8 @@ def sample_sizes(
     """Return the calls in a sample of either side, and the sample pairs in a cluster.
 
     A sample is long enough to time, within the pool's bound. Both sides get the same number of
-    calls if their times are near enough, because the number of inputs in a sample decides how much
-    of them a cache can hold.
+    calls if their times are near enough, because the number of inputs in a sample decides the
+    share of them that a cache can hold.
     """
     seconds = (baseline_s, candidate_s)
     slow, fast = max(seconds), max(min(seconds), 1e-9)
@@ -90,8 +90,8 @@ def sample_sizes(
 class Side:
     """One of the two kernels: its plan, the calls in a sample, and memory for their arguments.
 
-    `fault` is the kind of error that a failure of this side is: None for the candidate, whose
-    failure is the result of the evaluation.
+    `fault` is the kind of error for a failure of this side: None for the candidate, whose failure
+    is the result of the evaluation.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Side:
         self._inputs = SharedMemory(calls * plan.inputs.size)
         self._addresses = SharedMemory(calls * layouts.address_format(plan.outputs).size)
         self.worker: Worker
-        """The child that has the plan."""
+        """The child that got the plan."""
 
     def blamed(self) -> contextlib.AbstractContextManager[None]:
         """Attribute a failure inside the block to this side."""
@@ -128,14 +128,14 @@ class Side:
         return np.array_equal(self._slot(slot, draw), draw.input_bytes(item))
 
     def results(self, slot: int = 0) -> list[torch.Tensor]:
-        """Return the results of a call of the stopped child, valid until others are read.
+        """Return the results of a call of the stopped child, valid until the next reading.
 
         Their shapes and dtypes are the reference's.
         """
         return self._results.read(self.worker, self._addresses, slot)
 
     def timed_call(self, draw: Draw, items: Sequence[int], timeout_s: float) -> float:
-        """Call the kernel on items, `timeout_s` each at most; return seconds, fixed cost included.
+        """Call the kernel on items, at most `timeout_s` each; return seconds with fixed cost.
 
         The child is stopped afterwards.
         """
@@ -146,15 +146,15 @@ class Side:
         return nanoseconds / 1e9
 
     def move(self, memory_pool: SharedMemoryPool) -> None:
-        """Take other memory, because its addresses can favour one side."""
+        """Replace the memory, because its addresses can favour one side."""
         self.close()
-        # A new process must not see what the last one left in these.
+        # A new process must not read data that the last process left in these blocks.
         self._report = SharedMemory(self._report.size)
         self._addresses = SharedMemory(self._addresses.size)
         self._inputs = memory_pool.take(self._inputs.size)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         for block in (self._report, self._inputs, self._addresses):
             block.close()
 
@@ -165,9 +165,9 @@ class Side:
 
 @contextlib.contextmanager
 def pinned(workers: Sequence[Worker], cpus: Sequence[int]) -> Iterator[None]:
-    """Pin children to `cpus`, and keep the judge off these CPUs if there are others.
+    """Pin children to `cpus`, and move the judge to other CPUs if there are any.
 
-    A judge that wakes on the CPU of the kernel which has just answered would delay one of them.
+    A judge that wakes on the CPU of the kernel that answered would wait for it or delay it.
     """
     usable = processors()
     for worker in workers:
@@ -182,7 +182,7 @@ def pinned(workers: Sequence[Worker], cpus: Sequence[int]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Returned:
-    """Results of a timed call, to be compared while nothing is timed."""
+    """Results of a timed call, for comparison while no call is timed."""
 
     side: Side
     results: list[torch.Tensor]
@@ -192,9 +192,9 @@ class Returned:
 
 @dataclass
 class RunningSide:
-    """A side in one cluster: the items left to call it on, and what its samples took.
+    """A side in one cluster: the items not yet used, and the times of its samples.
 
-    From the turn `due` on, the next sample with a known result is checked.
+    From turn `due`, the next sample with a known result is checked.
     """
 
     side: Side
@@ -212,20 +212,20 @@ class Cluster:
     pairs: int
     baseline_s: float
     candidate_s: float
-    """Median times of a call, fixed cost taken off."""
+    """Median times of a call in seconds, fixed cost subtracted."""
 
     cpu_wait_s: float
-    """Seconds that the two processes and the judge waited for a CPU meanwhile."""
+    """Seconds that the two processes and the judge waited for a CPU during the cluster."""
 
     single_calls: SingleCalls | None = None
 
 
 @dataclass
 class Memory:
-    """What a judge remembers from one comparison to the next: sizes, never results.
+    """Sizes that the judge carries from one comparison to the next; results are never carried.
 
     `fixed_s`: by number of calls, the fixed cost of a sample and when it was measured, in seconds;
-    `call_s`: by a baseline's text, about how many seconds a call takes.
+    `call_s`: by a baseline's text, the approximate seconds of a call.
     """
 
     fixed_s: dict[int, tuple[float, float]] = field(default_factory=dict)
@@ -264,9 +264,9 @@ class ClusterRunner:
         self._returned: list[Returned] = []
 
     def measure_fixed_cost(self) -> None:
-        """Time a child that computes nothing, for each number of calls in a sample.
+        """Time an idle child, for each number of calls in a sample.
 
-        The cost depends on machine and data, not on the kernels, so a recent one is used again.
+        The cost depends on machine and data, not on the kernels, so a recent measurement is reused.
         """
         sizes = {self.baseline.calls, self.candidate.calls, *([1] if self._single_calls else [])}
         oldest, never = time.monotonic() - FIXED_LASTS_S, (0.0, -math.inf)
@@ -288,13 +288,13 @@ class ClusterRunner:
                     self.memory.fixed_s[calls] = (median, time.monotonic())
 
     def run_cluster(self) -> Cluster:
-        """Fork both sides, time them in random order, and return what they showed."""
+        """Fork both sides, time them in random order, and return the measurement."""
         sides = [self.baseline, self.candidate]
         self.rng.shuffle(sides)
         for side in sides:
             side.move(self.memory_pool)
         with self.pool.children([side.plan.source for side in sides]) as children:
-            # Both load at the same time; afterwards one runs at a time.
+            # Both load in parallel; afterwards one runs at a time.
             for side, worker in zip(sides, children, strict=True):
                 with side.blamed():
                     side.send_plan(worker, self.state)
@@ -314,7 +314,7 @@ class ClusterRunner:
                     with side.blamed():
                         side.worker.check_stopped()
                 cpu_wait_s += _cpu_wait_s(children)
-        # Compared while the two processes end, for which the next pair would wait anyway.
+        # Compared while the two processes end, which the next pair has to await in any case.
         self._compare()
         candidate, baseline = sorted(both, key=lambda each: each.side is self.baseline)
         return self._summary(baseline, candidate, warm, cpu_wait_s)
@@ -327,24 +327,24 @@ class ClusterRunner:
             turn += 1
             if turn == warm + 1 and warm < self._warmups and _is_warming(both, turn):
                 warm = turn
-                # The check falls on a sample that counts, however long a kernel warms up.
+                # The checked sample is one that counts, for any length of the warm-up.
                 for each in both:
                     each.due = self._due(turn, self.pairs)
         return warm
 
     def _due(self, turn: int, span: int) -> int:
-        """Return the turn from which on a sample of a side is checked.
+        """Return the turn from which a sample of a side is checked.
 
-        Without `strict` one sample of each side is checked, and a kernel can't know which. A KEEP
-        needs a strict run as well, because a kernel can notice the time that a check takes.
+        Without `strict` one sample of each side is checked, and a kernel can't predict which. A
+        KEEP also needs a strict run, because a kernel can detect the time that a check takes.
         """
         return 0 if self.strict else turn + self.rng.randrange(span)
 
     def _take_turn(self, both: list[RunningSide], turn: int, *, single: bool = False) -> None:
-        """Time a sample of either side, or a `single` call, on items that are new to it.
+        """Time a sample of each side, or a `single` call, on items not used before.
 
-        In one slot results and arguments are compared with what they must be. Nothing marks that
-        slot beforehand, or the child could compute for it alone.
+        In one slot results and arguments are compared with the expected values. No mark shows the
+        slot in advance, because the child could otherwise compute for that slot only.
         """
         self.rng.shuffle(both)
         for each in both:
@@ -364,7 +364,7 @@ class ClusterRunner:
         self._compare(above=RETURNED_BYTES)
 
     def _compare(self, *, above: int = 0) -> None:
-        """Compare the results kept since the last call, if they are more than `above` bytes."""
+        """Compare the results kept since the last call, if they exceed `above` bytes."""
         if sum(tensor.nbytes for each in self._returned for tensor in each.results) <= above:
             return
         returned, self._returned = self._returned, []
@@ -391,7 +391,7 @@ class ClusterRunner:
             single_call_s = statistics.median(theirs)
             cold_s = max(single_call_s - baseline_s, COLD_S)
             honest_s = candidate_s + cold_s
-            # At most FIXED_SHARE of a short sample is taken off as fixed cost.
+            # At most FIXED_SHARE of a short sample is subtracted as fixed cost.
             (honest_s,) = self._net_call_s([honest_s + self.memory.fixed_s[1][0]], 1)
             expected = math.log(max(single_call_s, baseline_s + cold_s) / honest_s)
             single_calls = SingleCalls(_median_log_ratio(theirs, ours), expected, log_ratio)
@@ -406,7 +406,7 @@ class ClusterRunner:
     def _order(self, calls: int) -> list[int]:
         """Return the items in reversed order of use, in random order.
 
-        Each sample of `calls` items has one with a known result, as far as there are such items.
+        Each sample of `calls` items has one with a known result, until such items run out.
         """
         known = list(range(self.draw.checkable))
         self.rng.shuffle(known)
@@ -423,7 +423,7 @@ class ClusterRunner:
         return rest + [item for sample in grouped for item in sample]
 
     def _cpus(self) -> list[int]:
-        """Return random CPUs: the same for both sides, others for the next cluster."""
+        """Return random CPUs, shared by both sides and chosen anew for each cluster."""
         usable = processors()
         return self.rng.sample(usable, min(self.pool.task.timing.threads, len(usable)))
 
@@ -451,7 +451,7 @@ def _median_log_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> 
 class Results:
     """Reads the results of one side, one call at a time, into one buffer.
 
-    `strides` has the worst stride class allowed for each; empty: any without gaps.
+    `strides` has the worst stride class allowed for each result; empty: any without gaps.
     """
 
     def __init__(self, outputs: Layout, strides: Sequence[str] = ()) -> None:

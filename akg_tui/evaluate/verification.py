@@ -1,8 +1,8 @@
-"""Builds a candidate and compares its results with the reference's.
+"""Builds a candidate and compares its results with those of the reference.
 
 Runs in the judge. Cheap failures come first: one call on a known sample right after the build,
-then ordinary inputs, then unusual values and shapes, all in one process. The same input in two
-processes and twice in one shows races.
+then ordinary inputs, then unusual values and shapes, all in one process. An equal
+input in two processes, and twice in one process, reveals races.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AGAIN = "the same input again"
 
 @dataclass
 class Errors:
-    """The candidate's errors by kind of input, and the worst of all with its tolerance."""
+    """The candidate's errors by kind of input, and the worst error with its tolerance."""
 
     worst: float | None = None
     tolerance: float | None = None
@@ -40,11 +40,11 @@ class Errors:
 
     @property
     def by_name(self) -> tuple[InputError, ...]:
-        """Each kind of input: first those that were tried, then the others with the reason."""
+        """Each kind of input: first the tried kinds, then the skipped kinds with the reason."""
         return tuple((self._tried | self._skipped | self._tried).values())
 
     def add(self, name: str, found: Comparison) -> None:
-        """Keep the worst of each kind."""
+        """Keep the worst error of each kind."""
         if self.worst is None or found.error >= self.worst:
             self.worst, self.tolerance = found.error, found.tolerance
         known = self._tried.get(name)
@@ -69,7 +69,7 @@ class Returned:
 
 @dataclass
 class Verification:
-    """Verifies one candidate; `held` then has the bounds of its timed results.
+    """Verifies one candidate; afterwards `held` has the bounds of its timed results.
 
     `meanwhile` is called while the candidate computes on inputs other than the sample. `warmups` is
     the least number of repeated calls.
@@ -106,7 +106,7 @@ class Verification:
             self._first = [result.clone() for result in returned.results]
 
     def verify(self, drawn: VerificationInputs) -> float:
-        """Compare the candidate on every input; return about how many seconds one call takes."""
+        """Compare the candidate on every input; return the approximate seconds of one call."""
         ordinary = drawn.ordinary.inputs
         self.held = correctness.widest([given.held for given in ordinary])
         for name, why in drawn.skipped.items():
@@ -129,7 +129,7 @@ class Verification:
         return VerificationInput(DRAWN, self.reference.sample, 0, self.reference.sample_held)
 
     def _repeat(self, side: Side, given: VerificationInput) -> list[float]:
-        """Repeat the sample, first tried in another process, and an input of this process."""
+        """Repeat the sample of the build process twice, and an input once; return the seconds."""
         taken = []
         sample = self._sample
         for where in ("in another process", "at the next call"):
@@ -143,7 +143,7 @@ class Verification:
     def _check_again(self, side: Side, given: VerificationInput, where: str) -> list[torch.Tensor]:
         """Compare a repeated result with the reference, and return it.
 
-        Its bits may differ, as the order of a sum may, but it must be within the tolerance.
+        The bits may differ, for example by the order of a sum, but not by more than the tolerance.
         """
         results = side.results()
         found = given.compare(results)
@@ -155,7 +155,7 @@ class Verification:
         return results
 
     def _check_bits(self, results: list[torch.Tensor], where: str) -> None:
-        """Compare a repeated result bit by bit with the first, if the task demands that."""
+        """Compare a repeated result bit by bit with the first result, if the task demands that."""
         if not self._rules.deterministic:
             return
         for result, first in zip(results, self._first, strict=True):
@@ -167,7 +167,7 @@ class Verification:
                 raise ChildFailed(FailureKind.WRONG, message, moved.detail)
 
     def _try_group(self, worker: Worker, group: Group) -> None:
-        """Call the candidate on inputs of other shapes, in the process that it has."""
+        """Call the candidate on inputs of other shapes, in its running process."""
         if not group.inputs:
             return
         known = group.draw.description
@@ -206,7 +206,7 @@ class Verification:
     def _finish(self, side: Side, given: VerificationInput, *, compiles: bool) -> Returned:
         """Wait for the call, with time for a compiler if it `compiles`.
 
-        The results are valid until those of another call are read.
+        The results are valid until the results of another call are read.
         """
         limits = self.pool.task.timing
         compile_s = limits.build_timeout_s if compiles else 0.0

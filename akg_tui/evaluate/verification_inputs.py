@@ -1,4 +1,4 @@
-"""The inputs that a candidate is verified on: ordinary ones, unusual values, hidden shapes.
+"""The inputs for verification of a candidate: ordinary values, unusual values, hidden shapes.
 
 Owns their random choice, made anew for every evaluation, and whether an input is fair to a
 candidate. Draws them from a child of the reference.
@@ -30,7 +30,7 @@ this many seconds of CPU time. Their order is random, so that several evaluation
 reference try all of them."""
 
 UNUSUAL_IDLE_CPU_S = 5.0
-"""The same while the judge is idle."""
+"""The CPU time for unusual inputs while the judge is idle, in seconds per thread."""
 
 ANOTHER_KIND = 0.25
 """The share of evaluations in which the declared shape is tried with a second kind of values."""
@@ -41,7 +41,7 @@ DECLARED_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class VerificationInput:
-    """One input: its name, where it lies in a draw, and the bounds of its results."""
+    """One input: its name, its place in a draw, and the bounds of its results."""
 
     name: str
     draw: Draw
@@ -56,7 +56,7 @@ class VerificationInput:
 
 @dataclass
 class Group:
-    """Inputs of the same shapes, from one draw."""
+    """Inputs of equal shapes, from one draw."""
 
     draw: Draw
     inputs: list[VerificationInput] = field(default_factory=list)
@@ -82,7 +82,7 @@ class VerificationInputs:
 
 
 class TwiceExact(Draw):
-    """A draw with two exact results for each item: of its inputs, and of inputs nudged a little."""
+    """A draw with two exact results for each item: of its inputs, and of nudged inputs."""
 
     def exact_results(self, item: int) -> list[torch.Tensor] | None:
         """Return the results in double precision."""
@@ -99,7 +99,7 @@ def draw(
     """Return fresh inputs, drawn from secret seeds by a child of the reference.
 
     The child can't draw ordinary inputs afterwards. `cpu_s` is the CPU time in seconds that each of
-    its threads may use for unusual ones.
+    its threads may use for unusual inputs.
     """
     rules = reference.rules
     ordinary = reference.draw_from(
@@ -146,8 +146,8 @@ def _at_declared(
 ) -> list[ValueKind]:
     """Return the kinds of values that are tried in the declared shape.
 
-    A kernel may recognise that shape, so it must be correct there too. Trying all kinds would take
-    too long: one input has rows of many kinds, and sometimes a second one has a single kind.
+    A kernel may recognise that shape, so it must be correct there too. Trying all kinds takes
+    too long: one input has rows of many kinds, and sometimes a second input has a single kind.
     """
     floating = [kind for kind in values if kind in unusual_values.FLOATING]
     wanted = [ValueKind.PATCHWORK] if floating else list(values[:1])
@@ -162,7 +162,7 @@ def _at_declared(
 
 
 class _Unusual:
-    """Draws groups of unusual inputs from a reference child, as long as there is time."""
+    """Draws groups of unusual inputs from a reference child until its time is used up."""
 
     def __init__(
         self, reference: Reference, loaded: Loaded, inputs: VerificationInputs, cpu_s: float
@@ -211,7 +211,7 @@ class _Unusual:
             skipped[self._name(kind, variation)] = f"the reference fails: {failed.message}"
 
     def _skip(self, variation: Variation | None, wanted: Sequence[ValueKind]) -> bool:
-        """Record these as skipped if the reference's time is over or its process has ended."""
+        """Record `wanted` as skipped, and return True, if the reference's time or process ended."""
         why = "the reference's process ended" if self._lost else self._deadline.exceeded()
         if why:
             why += "; the next evaluation may come to it"
@@ -221,7 +221,7 @@ class _Unusual:
         return bool(why)
 
     def _fair(self, drawn: TwiceExact, item: int, kind: ValueKind, made: int) -> list[Bound] | str:
-        """Return the bounds for a candidate, or why this input would be unfair to it."""
+        """Return the bounds for a candidate, or why the input would be unfair."""
         if not made:
             return "the reference refuses these values"
         native = drawn.results(item)

@@ -1,7 +1,7 @@
 """The main function of a forked child, which loads one kernel (or the reference) and serves it.
 
 Until a plan is loaded it runs only our code, so its report on the sandbox can be trusted.
-Afterwards the judge trusts nothing of it: it takes no times and no verdicts from a child.
+Afterwards the judge trusts nothing from it: it takes no times and no verdicts from a child.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ SERVERS: dict[str, type[Server]] = {
 
 
 def run(wanted: Confinement, threads: int, *, parent: int, channel: int, output: int) -> NoReturn:
-    """Become the child: never returns to the zygote's code."""
+    """Run the child until it exits; never return to the zygote's code."""
     status = 70
     try:
         _take_descriptors(channel, output)
@@ -77,7 +77,7 @@ def run(wanted: Confinement, threads: int, *, parent: int, channel: int, output:
                     wanted,
                     writable=(assignment.cache,) if builds else (),
                     covered=() if builds else (assignment.cache,),
-                    # The covered folder has no other path; this one ends with the descriptor.
+                    # The covered folder has no other path; this path ends with the descriptor.
                     uncovered=() if builds else (cache.path,),
                 )
                 confinement.complete(whole, prepared)
@@ -94,7 +94,7 @@ def run(wanted: Confinement, threads: int, *, parent: int, channel: int, output:
 def shake_heap(rng: random.Random) -> list[bytearray]:
     """Return blocks of random size that shift the addresses of all later allocations.
 
-    All children inherit the zygote's heap, so a kernel's tensors would have the same offsets in
+    All children inherit the zygote's heap, so a kernel's tensors would have equal offsets in
     every process of one side. An offset changes times by some percent, which repeated measurements
     would attribute to the kernel.
     """
@@ -105,9 +105,9 @@ def shake_heap(rng: random.Random) -> list[bytearray]:
 def touch_pages() -> None:
     """Touch the pages that loading and calling any kernel needs.
 
-    A fork maps its parent's code only on use, and copies pages that it changes, be it a reference
-    count. The operators used are too small to start a thread, and the same in all children; nothing
-    of the trivial kernel stays.
+    A fork maps its parent's code on first use, and copies each page that it changes, even for a
+    reference count. The operators are too small to start a thread, and equal in all children;
+    nothing of the trivial kernel stays in memory.
     """
     seed_all(0)
     values = torch.randn(2, 8)
@@ -128,7 +128,7 @@ def touch_pages() -> None:
     plan = msgspec.json.decode(msgspec.json.encode(plan), type=protocol.Plan)
     names: dict[str, object] = {"__name__": "trivial"}
     exec(compile(plan.source, plan.filename, "exec"), names)
-    # Bound as a kernel is, but to memory of its own.
+    # Bound like a kernel, but to separate memory.
     memory = {name: mmap.mmap(-1, 2 * layout.size) for name in ("inputs", "addresses", "state")}
     server = KernelServer(plan, memory)
     server.bind()
@@ -141,7 +141,7 @@ def touch_pages() -> None:
 def _await_kernel(channel: socket.socket, memory: int) -> protocol.Assignment | None:
     """Wait for the assignment to a kernel; None if the judge closes the channel.
 
-    First sends the judge a descriptor of this process's memory (`/proc/self/mem`), from which it
+    First send the judge a descriptor of this process's memory (`/proc/self/mem`), from which it
     reads results.
     """
     socket.send_fds(channel, [protocol.pack_reply(0, protocol.Status.OK)], [memory])
@@ -155,7 +155,7 @@ def _take_descriptors(channel: int, output: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    # Duplicated first, because the given numbers may be those that are to be filled.
+    # Duplicated first, because the given numbers may equal the numbers to be filled.
     channel, output, nothing = (os.dup(fd) for fd in (channel, output, nothing))
     kept = [os.dup2(nothing, 0), os.dup2(output, 1), os.dup2(output, 2)]
     kept.append(os.dup2(channel, CHANNEL, inheritable=False))
@@ -177,7 +177,7 @@ def _serve(channel: socket.socket, tried: Tried, uncover: Callable[[], None]) ->
             if op == protocol.Op.CALL and server is not None:
                 server.call(count)
             elif op == protocol.Op.LOAD:
-                # Only now: the building process may have written the files after this one forked.
+                # Not earlier: the builder may have written the files after this process forked.
                 uncover()
                 plan, memory = open_plan(fds)
                 server = SERVERS[plan.kind](plan, memory)

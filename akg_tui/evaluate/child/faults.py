@@ -14,7 +14,7 @@ from akg_tui.evaluate.child.protocol import Status
 from akg_tui.evaluate.dsls import DSLS, CompilerReport
 
 SEPARATOR = "\0"
-"""Between the one line and the detail in a reply's text."""
+"""Separates the one line and the detail in a reply's text."""
 
 FRAMES = 12
 
@@ -62,7 +62,7 @@ def _compiler_report(error: BaseException) -> CompilerReport | None:
 
 
 def located(filename: str, line: int | None, what: str) -> str:
-    """Return `what` with file and line before it, as far as they are known."""
+    """Return `what`, prefixed with file and line where these are known."""
     if not filename:
         return what
     return f"{filename}:{line}: {what}" if line is not None else f"{filename}: {what}"
@@ -78,5 +78,5 @@ def line_of(trace: TracebackType | None, filename: str) -> int | None:
 
 
 def remember_source(filename: str, source: str) -> None:
-    """Let tracebacks and `inspect.getsource` find a module that came as text."""
+    """Register a module's source text, so that tracebacks and `inspect.getsource` find it."""
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)

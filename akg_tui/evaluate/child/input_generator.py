@@ -1,7 +1,7 @@
 """Loads a reference: describes its data, writes its weights, draws inputs and results.
 
-Runs in a child of its own, which ends before a candidate starts; as the baseline it is called like
-any kernel. The judge checks all that it writes against the first description.
+Runs in a separate child, which ends before a candidate starts; as the baseline it is called like
+any kernel. The judge checks everything it writes against the first description.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from akg_tui.evaluate.child.protocol import (
 from akg_tui.evaluate.child.unusual_values import ValueKind
 
 TRAINED_SHARE = 0.25
-"""How far a parameter that holds one number is moved, as a share of the number (0: of 1)."""
+"""The change of a parameter that holds one number, as a share of the number (0: of 1)."""
 
 
 class ReferenceServer(Server):
@@ -60,7 +60,7 @@ class ReferenceServer(Server):
         self._exact: Callable[..., object] | None = None
 
     def start(self) -> int:
-        """Load the reference, call it once, and report how its data lies in memory."""
+        """Load the reference, call it once, and report the memory layout of its data."""
         self.execute()
         seed_all(self.plan.seed)
         self._given = self._ask("get_init_inputs")
@@ -101,7 +101,7 @@ class ReferenceServer(Server):
         return len(text)
 
     def prepare(self, op: int, count: int, draw_args: tuple[int, ...], fds: Sequence[int]) -> int:
-        """Serve STATE, VARY or DRAW; `draw_args` are seed, first item, and what to draw."""
+        """Serve STATE, VARY or DRAW; `draw_args` are seed, first item, and `Want` bits."""
         if self._description is None:
             raise self._complaint("it was not loaded")
         if op == Op.VARY:
@@ -127,7 +127,7 @@ class ReferenceServer(Server):
         return made
 
     def _vary(self, variation: Variation, seed: int) -> int:
-        """Describe other inputs and the results for them; 0 where the reference refuses them."""
+        """Describe varied inputs and their results; return 0 if the reference refuses them."""
         self._varied = None
         try:
             inputs = self._vary_inputs(variation, seed)
@@ -145,8 +145,8 @@ class ReferenceServer(Server):
     def _vary_inputs(self, variation: Variation, seed: int) -> list[object]:
         """Return inputs of other shapes, cut from random places of ordinary ones.
 
-        The ordinary ones are drawn once, because that takes longest, and a candidate sees only the
-        parts that are cut from them.
+        Ordinary inputs are drawn once, because drawing takes longest, and a candidate sees only the
+        parts cut from them.
         """
         rng = random.Random(seed)
         if not self._base_inputs:
@@ -165,7 +165,7 @@ class ReferenceServer(Server):
     def _draw_unusual(self, kind: ValueKind, item: int, seed: int, wanted: int) -> int:
         """Draw inputs of a kind of values or of other shapes, as `_draw` does.
 
-        Returns 0 where the reference raises: it may refuse inputs that it did not draw.
+        Return 0 if the reference raises: it may refuse inputs that it did not draw.
         """
         try:
             if self._varied is not None:
@@ -194,7 +194,7 @@ class ReferenceServer(Server):
     def _draw(self, known: Description, item: int, seed: int, wanted: int) -> int:
         """Draw inputs into `item`, and the results that are `wanted` (`Want` bits).
 
-        Returns the bits that were done: a reference may not run in double precision.
+        Return the bits of the results written: a reference may fail to run in double precision.
         """
         seed_all(seed)
         inputs = self._ask("get_inputs")
@@ -222,8 +222,8 @@ class ReferenceServer(Server):
     ) -> bool:
         """Store results computed in double precision; return whether that was possible.
 
-        With `nudge` the inputs differ by a rounding: no kernel is held to be nearer than the
-        difference that this makes.
+        With `nudge` the inputs differ by one rounding: no kernel needs to be nearer than the
+        resulting difference.
         """
         wide = layouts.result_layout(known.outputs, exact=True)
         try:
@@ -302,9 +302,9 @@ class ReferenceServer(Server):
 def perturb_constant_parameters(model: torch.nn.Module, seed: int) -> tuple[str, ...]:
     """Change parameters whose elements are all one number; return their names.
 
-    An untrained model begins with such ones: a LayerNorm multiplies by 1 and adds 0, so a kernel
-    that leaves both out would seem right. Running means and variances of a BatchNorm are changed
-    too; other buffers are part of the computation and stay.
+    An untrained model begins with such parameters: a LayerNorm multiplies by 1 and adds 0, so a
+    kernel that omits both would seem correct. Running means and variances of a BatchNorm are
+    changed too; other buffers are part of the computation and are kept.
     """
     rng = torch.Generator().manual_seed(seed)
     found = dict(model.named_parameters())
@@ -329,11 +329,11 @@ def perturb_constant_parameters(model: torch.nn.Module, seed: int) -> tuple[str,
 
 
 def item_seed(seed: int, step: int) -> int:
-    """Return the seed of one of the items that are drawn from one secret number.
+    """Return the seed of item `step`, derived from one secret number.
 
     PyTorch's CPU generator keeps 32 bits of a seed (`mt19937` in
-    `aten/src/ATen/core/MT19937RNGEngine.h`), so a kernel could find an item's seed by trying all:
-    the seeds of other items must not follow from it.
+    `aten/src/ATen/core/MT19937RNGEngine.h`), so a kernel could find an item's seed by trying all;
+    the seeds of other items must not be derivable from it.
     """
     text = seed.to_bytes(8, "little") + step.to_bytes(8, "little")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") & SEED_MASK
@@ -344,7 +344,7 @@ def _copies(inputs: Sequence[object]) -> list[object]:
 
 
 def _cut(drawn: Sequence[object], shape: tuple[int, ...], rng: random.Random) -> torch.Tensor:
-    """Return a tensor of `shape` from parts of tensors of another one."""
+    """Return a tensor of `shape`, assembled from parts of tensors of another shape."""
     tensors = [value for value in drawn if isinstance(value, torch.Tensor)]
     for axis, extent in enumerate(shape):
         if extent > tensors[0].shape[axis]:

@@ -1,7 +1,7 @@
 """Loads a kernel, binds its arguments to shared memory, and calls it. Runs in the child.
 
 Results stay in the kernel's memory until the next call; the child writes their addresses to shared
-memory, and the judge reads them there. The judge must never trust what this module reports.
+memory, and the judge reads them there. The judge must never trust reports of this module.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from akg_tui.evaluate.child.protocol import Plan, Status
 
 SEED_MASK = (1 << 63) - 1
 CHANNEL = 3
-"""The descriptor of the judge's requests; a child has no higher one when it begins."""
+"""The descriptor of the judge's requests; a child starts with no higher descriptor."""
 
 POISON = 0x5A
-"""A byte that makes a large number in any dtype: 1.5e16 in float32, 203 in float16."""
+"""A byte that, repeated, is a large number in any dtype: 1.5e16 in float32, 203 in float16."""
 
 _M_PERTURB = -6
 
@@ -43,7 +43,7 @@ _mapped: list[Memory] = []
 
 
 class ResultForm(NamedTuple):
-    """What a result must be."""
+    """The required properties of one result."""
 
     shape: torch.Size
     dtype: torch.dtype
@@ -53,7 +53,7 @@ class Server:
     """Calls a model on arguments in shared memory; subclasses load the model."""
 
     broken = Status.BUILD
-    """The status of a failure when the file lacks what its plan needs."""
+    """The status of a failure where the file lacks a name that its plan needs."""
 
     def __init__(self, plan: Plan, memory: Memory) -> None:
         self.plan = plan
@@ -84,8 +84,8 @@ class Server:
         self._results.clear()
         self._call_each(count)
         if not self._copying and count > 1 and _overlap(self._results):
-            # The model reuses the memory of its results, so only the last one is left: from now
-            # on each result is copied, within the timed call.
+            # The model reuses the memory of its results, so only the last result is intact:
+            # all later results are copied, within the timed call.
             self._copying = True
             self._results.clear()
             self._call_each(count)
@@ -118,7 +118,7 @@ class Server:
         self.bind()
 
     def bind(self) -> None:
-        """Make the tensors of every slot beforehand, so that a call makes none."""
+        """Create the tensors of every slot, so that a call creates none."""
         plan = self.plan
         if plan.inputs is None or plan.outputs is None:
             return
@@ -133,7 +133,7 @@ class Server:
         self._address_format = layouts.address_format(plan.outputs)
 
     def fault(self, error: BaseException, status: Status, function: object = None) -> Fault:
-        """Return the fault for what the file's code raised.
+        """Return the fault for an exception that the file's code raised.
 
         When no line of the file ran, it is located at `function`.
         """
@@ -155,7 +155,7 @@ class Server:
             raise self.fault(error, self.broken) from error
 
     def named(self, name: str) -> object:
-        """Return what the file calls `name`, or None."""
+        """Return the object that the file binds to `name`, or None."""
         return getattr(self._module, name, None)
 
     def construct(self, name: str, arguments: Sequence[object]) -> Callable[..., object]:
@@ -214,7 +214,7 @@ class IdleServer(Server):
     def start(self) -> int:
         """Make the results."""
         self.bind()
-        # Results of its own for each slot, or `call` would copy them.
+        # Separate results for each slot; otherwise `call` would copy them.
         made = itertools.cycle(
             [
                 [torch.empty(form.shape, dtype=form.dtype) for form in self._result_forms]
@@ -230,7 +230,7 @@ def checked_results(
 ) -> list[torch.Tensor]:
     """Return a kernel's result as dense tensors; Fault(WRONG) unless it has the `wanted` form.
 
-    `strides` has the worst stride class allowed for each; empty: any.
+    `strides` has the worst stride class allowed for each result; empty: any class.
     """
     results = result if isinstance(result, tuple | list) else (result,)
     if len(results) != len(wanted):
@@ -238,7 +238,7 @@ def checked_results(
         raise Fault(Status.WRONG, what)
     tensors: list[torch.Tensor] = []
     for index, (value, target) in enumerate(zip(results, wanted, strict=True)):
-        # Not isinstance: a subclass could compute lazily, when it is read.
+        # Not isinstance: a subclass could compute lazily, on reading.
         if type(value) is not torch.Tensor and type(value) is not torch.nn.Parameter:
             what = f"wrong result: output {index} is {describe_value(value)}, not a tensor"
             raise Fault(Status.WRONG, what)
@@ -280,7 +280,7 @@ def open_plan(fds: Sequence[int]) -> tuple[Plan, Memory]:
         for name, fd in zip(PLAN_FDS, fds, strict=False)
     }
     # Before Python 3.13 a mapping keeps a duplicate of its descriptor, which a kernel must not
-    # find; nothing else is open yet. The mappings are kept, or they would close these numbers.
+    # find; no other descriptor is open yet. Mappings are kept, or they would close these numbers.
     os.closerange(CHANNEL + 1, CHANNEL + 2 + 2 * len(fds))
     _mapped.append(memory)
     return msgspec.json.decode(memory["plan"][:].rstrip(b"\0"), type=Plan), memory
@@ -302,7 +302,7 @@ def seed_all(value: int) -> None:
 
 
 def describe_value(value: object) -> str:
-    """Return what a value is, for a message."""
+    """Return a description of a value's type and shape, for a message."""
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
     return f"a {type(value).__name__}" if value is not None else "None"
@@ -315,9 +315,9 @@ def first_line(function: object) -> int | None:
 
 
 def _copy_weights(model: object, wanted: Mapping[str, torch.Tensor]) -> str:
-    """Copy the reference's weights to a model, which may have others too.
+    """Copy the reference's weights to a model, which may have additional weights.
 
-    Returns the name of a weight that it lacks, and copies none then; empty if it lacks none.
+    Return the name of a weight that the model lacks, and copy none then; "" if it lacks none.
     """
     own = model.state_dict() if isinstance(model, torch.nn.Module) else {}
     for name, value in wanted.items():
@@ -330,10 +330,10 @@ def _copy_weights(model: object, wanted: Mapping[str, torch.Tensor]) -> str:
 
 
 def poison() -> None:
-    """Have the C library fill memory that is allocated from now on with `POISON`, if it can.
+    """Make the C library fill all memory allocated later with `POISON`, if it can.
 
     New memory is zero and reused memory has an old result, so a kernel that leaves a part of its
-    result unwritten may seem right. Only glibc can do it (mallopt(3), M_PERTURB): it fills with the
+    result unwritten may seem correct. Only glibc can do it (mallopt(3), M_PERTURB), with the
     complement of the given byte, except small blocks of its caches.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -2,8 +2,8 @@
 
 Judge and child use fixed binary headers, because the child is untrusted: nothing it sends is parsed
 beyond the header, and text that follows is only shown. Judge and zygote are trusted and use JSON.
-All sockets are SOCK_SEQPACKET: one message a send. Must not import torch, which the judge and the
-zygote load at the same time.
+All sockets are SOCK_SEQPACKET: each send carries one message. Must not import torch, which
+the judge and the zygote load concurrently.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ REPLY = struct.Struct("<QIIQ")
 
 
 class Op(IntEnum):
-    """What the judge may ask of a child."""
+    """The requests of the judge to a child."""
 
     LOAD = 1  # fds: plan, report, state, inputs, addresses
     STATE = 2  # write the reference's weights and constructor arguments
     DRAW = 3  # count items, in a row; fds the first time: inputs, outputs, exact
     CALL = 4  # count calls, on slots 0 .. count - 1; the child writes the results' addresses
-    VARY = 5  # draw other shapes from now on; fds: a Variation
-    BIND = 6  # fds as for LOAD: other shapes and memory for what is loaded
+    VARY = 5  # all later draws have other shapes; fds: a Variation
+    BIND = 6  # fds as for LOAD: other shapes and memory for the loaded model
 
 
 class Want(IntEnum):
-    """What DRAW should leave beside the inputs, as a bit set."""
+    """The data that DRAW writes in addition to the inputs, as a bit set."""
 
     OUTPUT = 1
     EXACT = 2
@@ -47,11 +47,11 @@ class Want(IntEnum):
 
 
 KIND_SHIFT = 8
-"""Above the bits of Want: which values to draw (`unusual_values.ValueKind`)."""
+"""The lowest bit of the values to draw (`unusual_values.ValueKind`), above the Want bits."""
 
 
 class Status(IntEnum):
-    """How a child says that a request ended."""
+    """The outcome of a request, as the child reports it."""
 
     OK = 0
     BUILD = 1  # compiling or importing raised
@@ -99,7 +99,7 @@ class ScalarSlot(Struct, frozen=True, tag="scalar"):
 
 
 class ConstantSlot(Struct, frozen=True, tag="constant"):
-    """A value that is the same in every item, as JSON text."""
+    """A value that is equal in all items, as JSON text."""
 
     text: str
 
@@ -137,7 +137,7 @@ class Layout(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What a child loads. `kind` is kernel, reference or idle.
+    """The content of a LOAD request. `kind` is kernel, reference or idle.
 
     An idle child returns results made beforehand, to measure the fixed cost of a call. `slots` is 0
     for a reference that only draws inputs.
@@ -155,20 +155,20 @@ class Plan(Struct, frozen=True, kw_only=True):
     strides: tuple[str, ...] = ()
     """The worst stride class of each result (`layout.STRIDE_CLASSES`); empty: any."""
     trained: tuple[str, ...] = ()
-    """Parameters of the reference that a kernel must have under the same names."""
+    """Parameters of the reference that a kernel must have under equal names."""
     poisoned: bool = False
     """Fill allocated memory with a byte pattern, so that results never written are found."""
 
 
 class Variation(Struct, frozen=True):
-    """The shapes of the inputs drawn from now on, one for each tensor, and whether strided."""
+    """The shapes of all inputs drawn later, one for each tensor, and whether strided."""
 
     shapes: tuple[tuple[int, ...], ...]
     strided: bool = False
 
 
 class Description(Struct, frozen=True, kw_only=True):
-    """How a reference's data lies in memory; not the data itself."""
+    """The memory layout of a reference's data; not the data itself."""
 
     arguments: Layout
     weights: Layout
@@ -177,7 +177,7 @@ class Description(Struct, frozen=True, kw_only=True):
     has_floats: bool
     strides: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
-    """Parameters that were changed from what a model begins with."""
+    """Parameters whose initial values were changed."""
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -198,9 +198,9 @@ class Fork(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Assignment(Struct, frozen=True):
-    """Judge to a child that runs our code only: its kernel's build cache and environment.
+    """Judge to a child without a kernel: the kernel's build cache and environment.
 
-    Other processes see only what a process that `builds` writes to `cache`; such a process must be
+    Other processes see only the files that a process with `builds` writes to `cache`; it must be
     called on the sample only.
     """
 
@@ -216,13 +216,13 @@ class End(Struct, frozen=True, tag=True):
 
 
 class ReadOutput(Struct, frozen=True, tag=True):
-    """Judge to zygote: send what this child, which is stopped, has printed so far."""
+    """Judge to zygote: send the output so far of this child, which is stopped."""
 
     number: int
 
 
 class Output(Struct, frozen=True, tag=True):
-    """Zygote to judge: what a child has printed so far."""
+    """Zygote to judge: the output of a child so far."""
 
     number: int
     output: str
@@ -252,19 +252,19 @@ class Failure(Struct, frozen=True, tag=True):
 
 
 Request = Fork | End | ReadOutput
-"""From judge to zygote."""
+"""A message from judge to zygote."""
 
 Reply = Forked | Output | Ended | Failure
-"""From zygote to judge."""
+"""A message from zygote to judge."""
 
 
 def receive(channel: socket.socket, fds: int = 0) -> tuple[bytes, list[int]]:
-    """Return the next message and the file descriptors it carried; empty at the end."""
+    """Return the next message and the file descriptors in it; empty at end of file."""
     data, carried, _, _ = socket.recv_fds(channel, MESSAGE_LIMIT, fds)
     return data, list(carried)
 
 
 def pack_reply(nonce: int, status: Status, text: str = "", value: int = 0) -> bytes:
-    """Return a reply, its text cut to what fits."""
+    """Return a reply whose text is cut to the size limit of a message."""
     body = text.encode("utf-8", "replace")[:TEXT_LIMIT]
     return REPLY.pack(nonce, status, len(body), value) + body

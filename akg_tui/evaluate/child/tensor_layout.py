@@ -1,7 +1,7 @@
 """Moves values between Python and the layouts in which they lie in shared memory.
 
-Judge and child use the same functions, so shapes and dtypes are the layout's, whatever a child
-claims; the bytes are never unpickled.
+Judge and child use these functions, so shapes and dtypes come from the layout, never from a child;
+the bytes are never unpickled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Buffer: TypeAlias = mmap.mmap | NDArray[np.uint8]
 
 
 class Unsupported(TypeError):
-    """A value that can't be passed between processes. The message says which and why."""
+    """A value that can't be passed between processes; the message has its name and the reason."""
 
 
 def lay_out(values: Sequence[Value], names: Sequence[str] = ()) -> Layout:
@@ -62,7 +62,7 @@ def lay_out(values: Sequence[Value], names: Sequence[str] = ()) -> Layout:
 
 
 def result_layout(layout: Layout, *, exact: bool = False) -> Layout:
-    """Return the layout of results like these tensors: contiguous, with `exact` in 64 bits."""
+    """Return the layout of results like these tensors: contiguous; in 64 bits if `exact`."""
     slots: list[Slot] = []
     for tensor in layout.tensors:
         dtype = tensor.dtype
@@ -91,7 +91,7 @@ def stride_class(shape: Sequence[int], strides: Sequence[int]) -> str:
 
 
 def worse_stride_class(shape: Sequence[int], strides: Sequence[int], worst: str) -> str:
-    """Return a tensor's stride class if it is worse than `worst`, or else nothing."""
+    """Return a tensor's stride class if it is worse than `worst`, else ""."""
     lies = stride_class(shape, strides)
     return lies if STRIDE_CLASSES.index(lies) > STRIDE_CLASSES.index(worst) else ""
 
@@ -114,7 +114,7 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 STRIDE_CLASSES = ("contiguous", "dense", "strided")
-"""From best to worst."""
+"""The stride classes, from best to worst."""
 
 
 def strided(layout: Layout) -> Layout:
@@ -166,7 +166,7 @@ def store(layout: Layout, values: Sequence[Value], buffer: Buffer, base: int) ->
 
 
 def _in_a_row(slots: Iterable[Slot], names: Sequence[str] = ()) -> Layout:
-    """Return a layout of these slots, each at the next aligned offset."""
+    """Return a layout with each slot at the next aligned offset."""
     placed: list[Slot] = []
     offset = 0
     for slot in slots:

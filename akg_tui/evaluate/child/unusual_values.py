@@ -1,7 +1,7 @@
-"""Unusual input values, made from what `get_inputs()` drew.
+"""Unusual input values, made from the inputs that `get_inputs()` drew.
 
-Runs in the reference's process. Pure but for the generator that it is given; must never decide
-whether a kind of values is fair to a candidate: the judge does, from the reference's results.
+Runs in the reference's process. Pure except for the generator argument; must never decide
+whether a kind of values is fair to a candidate: the judge decides, from the reference's results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 
 class ValueKind(IntEnum):
-    """What values the inputs have; `label` names them for a reader."""
+    """A kind of input values; `label` is its name for a reader."""
 
     label: str
 
@@ -63,8 +63,8 @@ def possible(values: str, dtypes: Sequence[torch.dtype]) -> list[ValueKind]:
 def apply(kind: ValueKind, inputs: Sequence[object], rng: torch.Generator) -> list[object]:
     """Return inputs with values of a kind; shapes and dtypes stay.
 
-    The largest tensor to which the kind applies always changes, each other one by chance: a
-    weight of zeros would hide what zeros do elsewhere.
+    The largest tensor to which the kind applies always changes, every other tensor by chance: a
+    weight of zeros would hide the effect of zeros elsewhere.
     """
     if kind is ValueKind.DRAWN:
         return list(inputs)
@@ -90,7 +90,7 @@ def nudged(value: object, native: object) -> object:
         return value
     noise = torch.rand(value.shape, dtype=torch.float64) * 2 - 1
     kept = torch.finfo(native.dtype)
-    # The second term breaks the ties among zeros, and moves nothing else.
+    # The second term breaks ties among zeros, and changes no other value.
     return value * (1 + kept.eps / 2 * noise) + kept.tiny * 1e-3 * noise
 
 
@@ -131,7 +131,7 @@ def _outliers(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     rows = _as_rows(value).clone()
     place = torch.randint(rows.shape[1], (rows.shape[0], 1), generator=rng)
     height = rows.gather(1, place) * 100 + 1
-    # Every second row is zero elsewhere (one-hot).
+    # Every second row is one-hot: zero except for one element.
     rows[::2] = 0
     return rows.scatter_(1, place, height).view_as(value)
 
@@ -150,7 +150,7 @@ def _signs(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 def _patchwork(value: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     """Return rows of different kinds: most kinds in one input.
 
-    Kinds whose results lose much to rounding are left out: one such row makes all unfair.
+    Kinds whose results lose much to rounding are omitted: one such row makes the input unfair.
     """
     rows = _as_rows(value)
     kinds = torch.randint(len(_PATCHES), (rows.shape[0],), generator=rng)

@@ -1,10 +1,10 @@
 """The fork server: a process with torch imported and no secrets, whose children run kernels.
 
-It alone kills and reaps them. Where the kernel allows it, it is the first process of a
-pid namespace, and each of its children of another one inside: then nothing can outlive the
-process that started it. It never runs untrusted code, and never an OpenMP region:
-a child forked after one hangs in libgomp. When the judge goes away, for whatever reason,
-its end of the control socket closes, and the zygote kills everything and ends.
+Only the zygote kills and reaps them. Where the kernel allows, the zygote is the first process of a
+pid namespace, and each child the first of a nested namespace: then no process can outlive the
+process that started it. The zygote never runs untrusted code, and never an OpenMP region:
+a child forked after one hangs in libgomp. When the judge ends, for any reason, its end of the
+control socket closes, and the zygote kills all children and exits.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Capture:
     lost: bool = False
 
     def drain(self) -> bool:
-        """Read what is available; False when the last writer has closed the pipe."""
+        """Read the available bytes; return False if the last writer has closed the pipe."""
         try:
             data = os.read(self.fd, OUTPUT_LIMIT)
         except BlockingIOError:
@@ -59,7 +59,7 @@ class Capture:
         return bool(data)
 
     def drain_all(self) -> None:
-        """Read all that is available, but no more than a pipe holds: its writer may go on."""
+        """Read the available bytes, at most the size of a pipe: its writer may continue."""
         for _ in range(PIPE_BYTES // OUTPUT_LIMIT + 1):
             if not select.select([self.fd], [], [], 0)[0] or not self.drain():
                 return
@@ -72,7 +72,7 @@ class Capture:
 
 
 class Zygote:
-    """Serves the judge's requests until it goes away."""
+    """Serves the judge's requests until the judge ends."""
 
     def __init__(
         self, control: socket.socket, forker: PidNamespaceForker | None, target: Target
@@ -88,7 +88,7 @@ class Zygote:
             devices=target.devices(),
             bounds_address_space=target.bounds_address_space,
         )
-        """That of all children, but for a child's folder and limits."""
+        """The confinement of all children, except for a child's folder and limits."""
         self._pid = os.getpid()
         self._captures: dict[int, Capture] = {}
         self._ending: dict[int, int] = {}
@@ -97,7 +97,7 @@ class Zygote:
         self._poll.register(control, select.POLLIN)
 
     def serve(self) -> None:
-        """Serve requests; return when the judge has gone and no child is left."""
+        """Serve requests; return when the judge has ended and no child is left."""
         while True:
             for fd, _ in self._poll.poll():
                 if fd == self._control.fileno():
@@ -145,7 +145,7 @@ class Zygote:
                 os.close(fd)
 
     def _reply(self, reply: protocol.Reply, fds: Sequence[int] = ()) -> bool:
-        """Answer the judge; False when it has gone."""
+        """Send a reply to the judge; return False if the judge has ended."""
         try:
             socket.send_fds(self._control, [msgspec.json.encode(reply)], list(fds))
         except (BrokenPipeError, ConnectionResetError):
@@ -176,8 +176,8 @@ class Zygote:
         return pid
 
     def _kill(self, pid: int) -> None:
-        """Kill a child with all its descendants, without waiting until they are gone."""
-        # It may not have its own group yet, and its group may outlive it: so both are killed.
+        """Kill a child with all its descendants, without waiting for their end."""
+        # A child may not have its own group yet, and the group may outlive it: kill both.
         for kill in (os.kill, os.killpg):
             try:
                 kill(pid, signal.SIGKILL)
@@ -188,7 +188,7 @@ class Zygote:
         self._poll.register(gone, select.POLLIN)
 
     def _reap(self, gone: int) -> protocol.Ended:
-        """Wait for a child that was killed; return its exit status and output."""
+        """Wait for a killed child; return its exit status and output."""
         pid = self._ending.pop(gone)
         self._poll.unregister(gone)
         os.close(gone)
@@ -198,7 +198,7 @@ class Zygote:
         if self._forker is None:
             process_watch.end_orphans(self._captures)
         capture.drain_all()
-        with contextlib.suppress(KeyError):  # its last writer had gone before
+        with contextlib.suppress(KeyError):  # the last writer had closed it before
             self._poll.unregister(capture.fd)
         os.close(capture.fd)
         return protocol.Ended(pid, status, capture.text())
@@ -224,7 +224,7 @@ def main(arguments: list[str]) -> None:
     if seccomp.supported():
         seccomp.encoded(platform.machine())
     gc.collect()
-    # A garbage collection in a child would write to, and so copy, every page of torch's objects.
+    # A garbage collection in a child would write to every page of torch's objects, and copy it.
     gc.freeze()
     control.send(b"ready")
     Zygote(control, forker, target).serve()

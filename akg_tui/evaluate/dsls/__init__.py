@@ -1,6 +1,6 @@
-"""What the evaluator must know of each DSL: `adapter.Dsl` says what that is.
+"""The adapters of the DSLs; `adapter.Dsl` is their interface.
 
-A DSL is a module of its name here, with its adapter as `ADAPTER`. Importing this package imports
+Each DSL is a module named after it, with its adapter as `ADAPTER`. Importing this package imports
 neither torch nor a DSL's own packages.
 """
 

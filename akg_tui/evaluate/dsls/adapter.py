@@ -16,7 +16,7 @@ from akg_tui import dsl
 from akg_tui.evaluate import kernel_text as tables
 from akg_tui.evaluate.kernel_text import Function, Kernel, Remark
 
-# The system is readable anyway.
+# These folders are readable in any case.
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/gnu/store")
 
 
@@ -37,18 +37,18 @@ class CompilerReport:
 class Dsl:
     """One DSL of `task.toml`. `target` is always a target's name.
 
-    What a method does here holds for kernels that call PyTorch and may compile C++ with
-    `akg_tui.dsl`, as no task forbids it.
+    The methods of this class suit kernels that call PyTorch and may compile C++ with
+    `akg_tui.dsl`, because no task forbids that.
     """
 
     name: str
 
     def lacking(self, target: str) -> str:
-        """Return in one line why no kernel can be loaded for a target here, or nothing."""
+        """Return one line on why no kernel can be loaded for a target here, or ""."""
         return ""
 
     def untimed(self, target: str) -> str:
-        """Return why times on a target would mean nothing, or nothing: then they are taken."""
+        """Return why times on a target would be meaningless, or "": then kernels are timed."""
         return ""
 
     def environment(self, target: str) -> dict[str, str]:
@@ -63,24 +63,24 @@ class Dsl:
         return ()
 
     def versions(self, target: str) -> dict[str, str]:
-        """Return what a reader of a measurement must know of the DSL."""
+        """Return the versions of the DSL that a measurement records."""
         return {}
 
     def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
-        """Yield what is wrong with the use of the DSL.
+        """Yield remarks about wrong uses of the DSL.
 
         `must_do_work`: the task wants the kernel's own code to do the work, so a remark refuses.
         """
         yield from ()
 
     def caches(self, folder: Path) -> dict[str, str]:
-        """Return the environment that keeps what is built for one kernel in `folder`."""
+        """Return the environment that makes builds of one kernel go to `folder`."""
         return {"AKG_CACHE_DIR": str(folder), "TORCH_EXTENSIONS_DIR": str(folder / "torch")}
 
     def readable(self) -> tuple[str, ...]:
-        """Return what a kernel must read and run, besides system, Python and packages.
+        """Return paths that a kernel must read and run, besides system, Python and packages.
 
-        Here: the folder that a compiler outside the system was installed to.
+        Here: the installation folder of a compiler outside the system folders.
         """
         command = dsl.find_compiler()
         if not command:
@@ -97,7 +97,7 @@ class Dsl:
         return not dsl.find_compiler()
 
     def report(self, error: BaseException) -> CompilerReport | None:
-        """Return what the DSL's compiler says; None for an error that is not its own."""
+        """Return the report of the DSL's compiler; None if `error` has another cause."""
         if isinstance(error, dsl.CompilerMissing):
             return CompilerReport("toolchain", str(error), error)
         if isinstance(error, dsl.CompileError):
@@ -105,13 +105,13 @@ class Dsl:
         return None
 
     def built(self, kernel: Kernel) -> set[str]:
-        """Return the names in a kernel's text that hold what the DSL's compiler made."""
+        """Return the names in a kernel's text that hold output of the DSL's compiler."""
         return {name for node in ast.walk(kernel.tree) for name in _built(kernel, node)}
 
     def is_own(self, function: Function, kernel: Kernel) -> bool:
-        """Return whether a function is written in the DSL, and so no use of the framework.
+        """Return whether a function is written in the DSL, and so makes no use of the framework.
 
-        None is where the DSL's text is in a string.
+        False for every function where the DSL's text is in a string.
         """
         return False
 

@@ -17,7 +17,7 @@ class Cpp(Dsl):
     name = "cpp"
 
     def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
-        """Complain where nothing is compiled, or what was compiled is never reached."""
+        """Yield a remark if nothing is compiled, or no call reaches the compiled code."""
         built = self.built(kernel)
         line = first_line(kernel)
         if not built:

@@ -1,7 +1,7 @@
-"""Triton: on a GPU compiled for it; on the CPU run by its interpreter, to verify and no more.
+"""Triton: compiled on a GPU; on the CPU run by its interpreter, for verification only.
 
-The interpreter runs the programs of a grid one after the other, in Python: what it computes
-can be compared, what it takes says nothing. Must never import torch or triton.
+The interpreter runs the programs of a grid one after the other, in Python: its results
+can be compared, its times are meaningless. Must never import torch or triton.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ JIT = frozenset({"triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit"})
 REFUSALS = frozenset(
     {"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"}
 )
-"""What Triton's compiler raises for code that it does not take."""
+"""The exceptions of Triton's compiler for code that it does not accept."""
 
 
 class Triton(Dsl):
@@ -30,26 +30,26 @@ class Triton(Dsl):
     name = "triton"
 
     def lacking(self, target: str) -> str:
-        """Say how to install Triton where it is missing."""
+        """Return how to install Triton if it is missing, else ""."""
         if importlib.util.find_spec("triton") is not None:
             return ""
         return "this task's DSL is Triton, which is not installed: pip install 'akg-tui[triton]'"
 
     def untimed(self, target: str) -> str:
-        """Say that an interpreter's time means nothing: on the CPU there is no compiler."""
+        """Return, on the CPU, that the interpreter's times are meaningless: it has no compiler."""
         return INTERPRETED if target == "cpu" else ""
 
     def environment(self, target: str) -> dict[str, str]:
-        """Choose the interpreter: read when a kernel is decorated."""
+        """Return the variable that selects the interpreter, read when a kernel is decorated."""
         return {"TRITON_INTERPRET": "1"} if target == "cpu" else {}
 
     def preloaded(self, target: str) -> tuple[str, ...]:
-        """Return Triton; its interpreter is a quarter of a second by itself."""
+        """Return Triton's modules; loading the interpreter alone takes a quarter of a second."""
         language = ("triton", "triton.language")
         return (*language, "triton.runtime.interpreter") if target == "cpu" else language
 
     def caches(self, folder: Path) -> dict[str, str]:
-        """Return where Triton builds, which is below the user's home otherwise."""
+        """Return the variable for Triton's build folder, by default below the user's home."""
         own = {"TRITON_HOME": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")}
         return super().caches(folder) | own
 
@@ -59,7 +59,7 @@ class Triton(Dsl):
         return {"triton": _version() + how}
 
     def report(self, error: BaseException) -> CompilerReport | None:
-        """Tell what went wrong inside a program, not that the interpreter stopped."""
+        """Return the error inside a Triton program, not the interpreter's error around it."""
         module, name = type(error).__module__, type(error).__name__
         if module.partition(".")[0] != "triton":
             return super().report(error)
@@ -72,7 +72,7 @@ class Triton(Dsl):
         return None
 
     def built(self, kernel: Kernel) -> set[str]:
-        """Return the names of what `triton.jit` decorates, and of what was assigned from it."""
+        """Return the functions that `triton.jit` decorates, and names assigned from them."""
         names = {f.name for f in _functions(kernel) if self.is_own(f, kernel)}
         for node in ast.walk(kernel.tree):
             if isinstance(node, ast.Assign) and any(
@@ -82,7 +82,7 @@ class Triton(Dsl):
         return names
 
     def is_own(self, function: Function, kernel: Kernel) -> bool:
-        """Return whether `triton.jit` decorates it, with or without arguments."""
+        """Return whether `triton.jit` decorates the function, with or without arguments."""
         for decorator in function.decorator_list:
             called = decorator.func if isinstance(decorator, ast.Call) else decorator
             if kernel.name(called) in JIT:
@@ -90,7 +90,7 @@ class Triton(Dsl):
         return False
 
     def remarks(self, kernel: Kernel, *, must_do_work: bool) -> Iterator[Remark]:
-        """Complain where no kernel of Triton is written, or none is launched by a call."""
+        """Yield a remark if no Triton kernel is written, or no call launches one."""
         line = first_line(kernel)
         own = {f.name for f in _functions(kernel) if self.is_own(f, kernel)}
         if not self.built(kernel):

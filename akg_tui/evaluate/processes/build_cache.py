@@ -1,8 +1,8 @@
-"""Build caches: one folder for each kernel text, which only the building process changes for good.
+"""Build caches: one folder per kernel text, which only the building process changes permanently.
 
-All other processes work on a private copy under the same path, because builds contain their own
-path. Otherwise a process could look up what an earlier one computed: in a comparison all are called
-on the same inputs. The judge owns the folders; a child covers its own with a tmpfs.
+All other processes work on a private copy under an equal path, because builds contain their own
+path. Otherwise a process could look up results of an earlier process: in a comparison all
+are called on equal inputs. The judge owns the folders; a child covers its own with a tmpfs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class CopyFailed(Exception):
 
 
 def copy(source: str, target: str) -> None:
-    """Copy all below `source` into `target`, with its times, which build tools compare.
+    """Copy all files below `source` into `target`, with their times, which build tools compare.
 
     Links are copied as links; only files, folders and links are copied. Raises `CopyFailed`.
     """
@@ -37,7 +37,7 @@ def copy(source: str, target: str) -> None:
 
 
 def _count(folder: str) -> int:
-    """Count what is below `folder`; raise `CopyFailed` if it exceeds the limits of a copy."""
+    """Count files and bytes below `folder`; raise `CopyFailed` above the limits of a copy."""
     count = size = 0
     for root, folders, names in os.walk(folder):
         count += len(folders) + len(names)
@@ -78,8 +78,8 @@ class BuildCaches:
     Parameters
     ----------
     covered
-        Whether each process that does not build covers its folder. Without mounts it can't: then
-        the folder is restored before every process to what the building process left.
+        Whether each process that does not build covers its folder. Without mounts this fails:
+        then the folder is restored before every process to the state after the build.
     """
 
     def __init__(self, home: Path, *, covered: bool) -> None:
@@ -87,7 +87,7 @@ class BuildCaches:
         self._home = home
         self._numbers = itertools.count()
         self._modified: set[str] = set()
-        """Keys of folders that a process which did not build could write to."""
+        """Keys of folders that were writable to a process other than the builder."""
         shutil.rmtree(home / "kept", ignore_errors=True)
 
     def folder(self, source: str) -> Path:
@@ -99,7 +99,7 @@ class BuildCaches:
     def restore(self, source: str, *, builds: bool) -> None:
         """Restore a folder that is not covered for the next process; no process may use it now.
 
-        Raises `CopyFailed` if what was built can't be kept.
+        Raise `CopyFailed` if the build can't be copied.
         """
         key, folder = _key(source), self.folder(source)
         kept = self._home / "kept" / key

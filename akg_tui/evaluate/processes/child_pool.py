@@ -1,7 +1,7 @@
 """The judge's pool of child processes: forks spares, gives each a kernel's folders, ends them.
 
-Owns the scratch folder: each child has a folder of its own, each kernel a build cache found by the
-digest of its text, so that no kernel can load another's objects.
+Owns the scratch folder: each child has a private folder, each kernel a build cache named by the
+digest of its text, so that no kernel can load the objects of another kernel.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from akg_tui.evaluate.sandbox.protections import Protection
 START_S = 60.0
 WITHOUT_KERNEL = "a process without a kernel"
 CALLS_PER_CHILD = 64
-"""More calls than a child gets that each last until their deadline. The RLIMIT_CPU of a child
-follows from it: deadlines end a child long before, but one that escapes them still ends."""
+"""An upper limit of a child's calls that each last until their deadline. The RLIMIT_CPU of a child
+follows from it: deadlines end a child long before, but a child that escapes them still ends."""
 
 MEMORY_SHARE = 0.5
-"""The share of the machine's memory that one child may use: two are alive while they are timed."""
+"""The share of the machine's memory that one child may use: two are alive during timing."""
 
 
 class ChildPool:
@@ -75,8 +75,8 @@ class ChildPool:
     def fork_spares(self, count: int, *, reserved: bool = False) -> None:
         """Fork spares in the background until there are `count`.
 
-        A spare is a fresh fork that has seen no kernel, and has all protections but those that
-        need to know what it may write to. With `reserved`, children prepared ahead count too.
+        A spare is a fresh fork without a kernel, and has all protections except those that
+        depend on the writable folders. With `reserved`, children prepared ahead count too.
         """
         if reserved:
             count -= sum(len(children) for children in self._reserved.values())
@@ -91,10 +91,10 @@ class ChildPool:
             )
 
     def fork_spares_singly(self, count: int) -> None:
-        """Fork spares one after the other until there are `count`, while the judge is idle.
+        """Fork spares one by one until there are `count`, while the judge is idle.
 
-        A fork can't be cancelled, and a request that arrives would wait for all: so this can be
-        interrupted between two.
+        A fork can't be cancelled, and an arriving request would wait for all forks: so this can
+        be interrupted between two forks.
         """
         while self._zygote.spare_count < count:
             self._zygote.interrupts.check_within()
@@ -117,11 +117,11 @@ class ChildPool:
                 children.append(self._assigned(source, builds=builds))
 
     def await_idle(self) -> None:
-        """Wait until no child is being forked or ended, so that none disturbs a timed call."""
+        """Wait until no child is being forked or ended, which would disturb a timed call."""
         self._zygote.wait_idle()
         with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
             for spare in self._zygote.spares:
-                if spare.is_alive:  # a dead one is skipped when it is taken
+                if spare.is_alive:  # `_assigned` skips a dead spare
                     spare.await_prepared(START_S)
             for child in itertools.chain.from_iterable(self._reserved.values()):
                 self._await_confined(child)
@@ -164,7 +164,7 @@ class ChildPool:
         self._restore_caches(sources, builds=builds)
         children: list[Worker] = []
         try:
-            # Until a kernel is loaded only our code runs, so a failure is not a kernel's.
+            # Before a kernel is loaded only our code runs, so no kernel caused a failure.
             with blamed_on(FailureKind.JUDGE, WITHOUT_KERNEL):
                 self.fork_spares(
                     sum(not self._reserved.get((source, builds)) for source in sources)
@@ -203,10 +203,10 @@ class ChildPool:
         return None
 
     def _assigned(self, source: str, *, builds: bool) -> Worker:
-        """Return a spare that was given the folders of `source`; `_await_confined` must follow."""
+        """Return a spare with the folders of `source` assigned; `_await_confined` must follow."""
         self.fork_spares(1)
         worker = self._zygote.take()
-        # One may have been killed for want of memory while it waited.
+        # The out-of-memory killer may have killed a waiting spare.
         while not worker.is_alive:
             self._release(worker)
             self.fork_spares(1)
@@ -241,7 +241,7 @@ class ChildPool:
     def _reuse_folders(self) -> None:
         """Reuse the folders of children that have ended; delete those that hold files."""
         if self._private_folders:
-            # A child wrote to a tmpfs of its own over the folder, so the folder is still empty.
+            # A child wrote to a private tmpfs over the folder, so the folder is still empty.
             self._free_folders += self._vacated
         else:
             for folder in self._vacated:
@@ -249,7 +249,7 @@ class ChildPool:
         self._vacated.clear()
 
     def _new_folder(self) -> Path:
-        """Return an empty folder that no child has."""
+        """Return an empty folder that no child uses."""
         if self._free_folders:
             return self._free_folders.pop()
         folder = self._scratch / "children" / f"{os.getpid()}-{next(self._numbers)}"

@@ -1,6 +1,6 @@
 """Processes as `/proc` shows them: descendants, stopped or running, CPU time, memory, disk.
 
-The zygote finds what its children left behind; the judge polls a child while it waits, and keeps
+The zygote finds processes that its children left; the judge polls a child while waiting, and keeps
 its files in `/proc` open, because opening them costs more than reading them. Must never kill a
 process that is not the caller's own child.
 """
@@ -18,11 +18,11 @@ STOPPED_STATES = frozenset({b"T", b"t", b"Z", b"X"})
 
 
 def parents() -> dict[int, int]:
-    """Return the parent of every process that can be seen, by process id."""
+    """Return the parent of every visible process, by process id."""
     found: dict[int, int] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit() and (text := _read(f"/proc/{name}/stat")):
-            # The name in brackets may hold spaces and brackets of its own.
+            # The name in brackets may contain spaces and brackets.
             found[int(name)] = int(text.rpartition(b")")[2].split()[1])
     return found
 
@@ -33,13 +33,13 @@ def children_of(pid: int) -> list[int]:
 
 
 def pid_of(pidfd: int) -> int:
-    """Return the id, as seen from here, of the process behind a pidfd."""
+    """Return the id, in this process's namespace, of the process behind a pidfd."""
     text = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
     return int(text.partition("\nPid:")[2].split()[0])
 
 
 def descendants(pid: int) -> list[int]:
-    """Return all that descend from `pid`, without looking at any other process."""
+    """Return all descendants of `pid`, without reading any other process."""
     found = [pid]
     for parent in found:  # grows as we go
         for thread in threads(parent):
@@ -48,10 +48,10 @@ def descendants(pid: int) -> list[int]:
 
 
 def end_orphans(spared: Collection[int] = ()) -> None:
-    """Kill and reap all children of this process but `spared`.
+    """Kill and reap all children of this process except `spared`.
 
-    A process that adopts orphans is given the children of each one it kills, so this goes
-    on until none are left.
+    A process that adopts orphans gets the children of each process it kills, so the loop
+    continues until none are left.
     """
     while orphans := [pid for pid in children_of(os.getpid()) if pid not in spared]:
         for pid in orphans:
@@ -63,15 +63,15 @@ def end_orphans(spared: Collection[int] = ()) -> None:
 
 
 def stopped(pid: int) -> list[int]:
-    """Return `pid` and its descendants if all their threads are stopped or gone, else nothing.
+    """Return `pid` and its descendants if all their threads are stopped or gone, else [].
 
-    A stopped process forks nothing and keeps its children, so each list of children is read
+    A stopped process forks no child and keeps its children, so each list of children is read
     after its process has stopped.
     """
     found = [pid]
     for process in found:  # grows as we go
         tasks = [f"/proc/{process}/task/{thread}" for thread in threads(process)]
-        # If any thread still runs, it is most often the first one.
+        # The main thread is the most likely to run still, and is checked first.
         if not all(_is_stopped(f"{task}/stat") for task in tasks):
             return []
         for task in tasks:
@@ -80,7 +80,7 @@ def stopped(pid: int) -> list[int]:
 
 
 def threads(pid: int) -> list[str]:
-    """Return the ids of a process's threads; none where it is gone."""
+    """Return the ids of a process's threads; none if the process is gone."""
     try:
         return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
     except OSError:
@@ -88,7 +88,7 @@ def threads(pid: int) -> list[str]:
 
 
 def cpu_wait_s(thread: str) -> float:
-    """Return the seconds that a thread (`/proc/THREAD`) has waited on a run queue in its life.
+    """Return the seconds that a thread (`/proc/THREAD`) has waited on a run queue since its start.
 
     The second figure of `schedstat`, in nanoseconds (Linux, `sched-stats.rst`); 0 where the
     kernel does not count.
@@ -104,16 +104,16 @@ def _schedstat(text: bytes, figure: int) -> int:
 
 
 def _is_stopped(path: str) -> bool:
-    """Say whether a thread is stopped or gone, from its `stat`."""
+    """Return whether a thread is stopped or gone, according to its `stat`."""
     text = _read(path)
     return not text or text.rpartition(b")")[2].split(None, 1)[0] in STOPPED_STATES
 
 
 def _read(path: str) -> bytes:
-    """Return a file's text, empty where the process is gone; without pathlib, for speed."""
+    """Return a file's text, empty if the process is gone; without pathlib, for speed."""
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123
-            # A page at a time, however much is asked for.
+            # Each read returns at most a page, even if more is requested.
             return b"".join(iter(lambda: file.read(4096), b""))
     except OSError:
         return b""
@@ -132,24 +132,24 @@ class ProcessWatch:
         self._is_single_thread = False
 
     def stopped(self) -> list[int]:
-        """Return what the function `stopped` returns, faster for a process with one thread."""
+        """Return the result of the function `stopped`, faster for a process with one thread."""
         self._is_single_thread = False
         fields = self._read("stat").rpartition(b")")[2].split()
         if len(fields) <= _THREAD_COUNT:
             return stopped(self.pid)
         if fields[_STATE] not in STOPPED_STATES:
             return []
-        # Read after it has stopped: it can begin no thread or child then.
+        # Read after the stop: a stopped process can begin no thread or child.
         if fields[_THREAD_COUNT] != b"1" or self._read("children"):
             return stopped(self.pid)
         self._is_single_thread = True
         return [self.pid]
 
     def timeslices(self) -> int:
-        """Return how many times its threads were given a CPU; 0 where that is not counted.
+        """Return how often the process's threads got a CPU; 0 if the machine does not count that.
 
-        If it had one thread when it was last seen stopped, only that one is read: no other can
-        have begun without it.
+        If the process had one thread at the last observed stop, only that thread is read: no other
+        thread can have begun without it.
         """
         if not self._is_single_thread:
             paths = [f"/proc/{self.pid}/task/{each}/schedstat" for each in threads(self.pid)]
@@ -157,13 +157,13 @@ class ProcessWatch:
         return _schedstat(self._read("schedstat"), 2)
 
     def close(self) -> None:
-        """Close its files."""
+        """Close the open files of `/proc`."""
         for file in self._files.values():
             os.close(file)
         self._files.clear()
 
     def _read(self, name: str) -> bytes:
-        """Return a file's text; empty where the process is gone."""
+        """Return a file's text; empty if the process is gone."""
         try:
             if name not in self._files:
                 path = f"/proc/{self.pid}/task/{self.pid}/{name}"
@@ -175,14 +175,14 @@ class ProcessWatch:
 
 ALLOWED_RUN_NS = 20_000
 BROKEN_STOPS_LIMIT = 3
-"""A child that executes during this many of its stops fails. A thread counts as stopped a moment
-before it leaves its CPU, and may be preempted just then: a false alarm, about once in ten thousand
-stops where CPUs are short. Executing during two stops of a cluster gains nothing, because the
+"""A child that executes during this many of its stops fails. A thread counts as stopped shortly
+before it leaves its CPU, and may be preempted then: a false alarm, about once in ten thousand
+stops where CPUs are scarce. Executing during two stops of a cluster gains nothing, because the
 median of its samples counts."""
 
 
 class StopCheck:
-    """Finds out whether a child or a descendant executed while all of them were stopped.
+    """Detects whether a child or a descendant executed while all of them were stopped.
 
     `watch` polls the child itself, which commonly has no descendants.
     """
@@ -194,15 +194,15 @@ class StopCheck:
         self._broken_stops = 0
 
     def begin(self, processes: Iterable[int]) -> None:
-        """Remember the CPU clocks of `processes`, which were all seen stopped."""
+        """Store the CPU clocks of `processes`, which were all observed stopped."""
         self._clocks = {pid: now for pid in processes if (now := cpu_time_ns(pid)) is not None}
         self._timeslices = {pid: self._timeslices_of(pid) for pid in self._clocks}
 
     def broken(self) -> bool:
-        """Return whether they executed during too many stops; they may be woken after this call.
+        """Return whether processes executed during too many stops; they may be woken afterwards.
 
-        The CPU clock alone is not enough, because the kernel adds to it as a thread leaves its
-        CPU; a thread that was woken has also been given a CPU again.
+        The CPU clock alone is insufficient, because the kernel adds to it as a thread leaves its
+        CPU; a thread that was woken has also got a CPU again, which `timeslices` counts.
         """
         for pid, before in self._clocks.items():
             now = cpu_time_ns(pid)
@@ -249,7 +249,7 @@ class CpuDeadline:
         self._limit = time.monotonic() + WALL_CLOCK_FACTOR * cpu_s
 
     def exceeded(self) -> str:
-        """Return in words why the process has had its time, or nothing."""
+        """Return a message if the process has used up its time, else ""."""
         if time.monotonic() >= self._limit:
             return f"no time left after {WALL_CLOCK_FACTOR * self._cpu_s:.3g} s"
         now = cpu_time_ns(self._pid)
@@ -266,7 +266,7 @@ _COUNTED = (b"RssAnon:", b"RssShmem:")
 class ResourceLimits:
     """Bounds memory and disk use of one child and all its descendants together.
 
-    `memory_bytes` counts from what the child held at `begin`; `folders` are those it can write.
+    `memory_bytes` is the growth since `begin`; `folders` are the child's writable folders.
     """
 
     def __init__(self, memory_bytes: int, folders: Sequence[Path]) -> None:
@@ -277,22 +277,22 @@ class ResourceLimits:
         self._free_bytes = 0
 
     def begin(self, pid: int) -> None:
-        """Measure the child as it is now; what it adds from now on counts."""
+        """Measure the child's present use; only later additions count."""
         self._pid = pid
         self._base_bytes = _memory(pid)
         self._free_bytes = shutil.disk_usage(self._folders[0]).free
 
     def excess(self) -> str:
-        """Return in words which limit is exceeded, or nothing."""
+        """Return a message that names the exceeded limit, or ""."""
         others = descendants(self._pid)
-        # Forks share the pages that they began with.
+        # A forked process shares its initial pages with its parent.
         used = sum(max(0, _memory(pid) - self._base_bytes) for pid in [self._pid, *others])
         if used > self._memory_bytes:
             return (
                 f"the process was ended: its {len(others) + 1} processes use "
                 f"{used / _GIB:.1f} GiB, more than {self._memory_bytes / _GIB:.1f}"
             )
-        # Adding up files takes long, so only when something takes much of the disk.
+        # Adding up files is slow, so it is done only when free disk space has shrunk by the limit.
         if self._free_bytes - shutil.disk_usage(self._folders[0]).free > DISK_BYTES:
             written = sum(map(_bytes_below, self._folders))
             if written > DISK_BYTES:
@@ -301,7 +301,7 @@ class ResourceLimits:
 
 
 def _memory(pid: int) -> int:
-    """Return the bytes of memory that are a process's own, or shared memory it has touched."""
+    """Return the bytes of a process's private memory and of shared memory it has touched."""
     fields = (line.split() for line in _read(f"/proc/{pid}/status").splitlines())
     return sum(int(words[1]) << 10 for words in fields if words and words[0] in _COUNTED)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 F_SEAL_FUTURE_WRITE = 0x10  # Python has no name for it before 3.13
-MADV_POPULATE_READ = 22  # nor for these two, which are Linux 5.14
+MADV_POPULATE_READ = 22  # both MADV constants are of Linux 5.14, and unknown to Python
 MADV_POPULATE_WRITE = 23
 
 ROOM = 1.5
@@ -23,7 +23,7 @@ ROOM = 1.5
 
 
 class SharedMemory:
-    """`size` bytes of anonymous memory with a descriptor to hand to children."""
+    """`size` bytes of anonymous memory with a descriptor to pass to children."""
 
     def __init__(self, size: int) -> None:
         self.size = max(size, mmap.PAGESIZE)
@@ -50,7 +50,7 @@ class SharedMemory:
             self.fd = -1
 
     def __del__(self) -> None:
-        # An evaluation can be cancelled at any moment, between making this and keeping it.
+        # A cancellation can come at any moment, even inside `__init__`.
         if hasattr(self, "fd"):
             self.close()
 
@@ -58,15 +58,15 @@ class SharedMemory:
 class SharedMemoryPool:
     """Blocks whose pages are allocated before they are requested.
 
-    A block is handed out once and never comes back: the addresses of its pages are part of the
+    A block is handed out once and never reused: the addresses of its pages are part of the
     noise that the clusters of a comparison must not share.
 
     Parameters
     ----------
     most
-        How many blocks are kept, of the sizes that were requested last.
+        The number of blocks kept, of the sizes that were requested last.
     most_bytes
-        How many bytes they have together at most.
+        The largest total size of these blocks, in bytes.
     """
 
     def __init__(self, most: int, most_bytes: int) -> None:
@@ -82,7 +82,7 @@ class SharedMemoryPool:
         return self._ready[min(fitting)].pop() if fitting else _populated(size)
 
     def fill(self) -> None:
-        """Allocate what is missing of the sizes requested last, and free all others.
+        """Allocate missing blocks of the sizes requested last, and free all other blocks.
 
         Can be interrupted at any point.
         """
@@ -103,7 +103,7 @@ class SharedMemoryPool:
 
 def _populated(size: int) -> SharedMemory:
     block = SharedMemory(size)
-    # All pages at once, which is faster than page by page on first use, as in older kernels.
+    # Allocate all pages at once: faster than page by page on first use, as on older kernels.
     with contextlib.suppress(OSError):
         block.map.madvise(MADV_POPULATE_WRITE)
     return block

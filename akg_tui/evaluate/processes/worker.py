@@ -1,8 +1,8 @@
 """The judge's side of the zygote and of each child: requests, deadlines, the clock.
 
 Every wait watches four things: the answer, the child's death, the engine (which may cancel or
-vanish), and the deadline. A child is stopped whenever it has nothing to do, so threads that it
-left behind can neither finish late nor disturb the other side.
+end), and the deadline. A child is stopped whenever it has no request, so threads that it left
+running can neither finish late nor disturb the other side.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STOP_NAP_S = 0.00002
 STOP_NAPPING_S = 0.01
 STOP_WAIT_S = 0.005
 STOP_LIMIT_S = 2.0
-"""A stop takes microseconds, but on a busy machine each thread waits for a CPU first."""
+"""The limit of a stop: microseconds, but on a busy machine each thread first waits for a CPU."""
 
 
 class EvaluationFailure(Exception):
@@ -63,7 +63,7 @@ class ChildFailed(EvaluationFailure):
 
 
 class ZygoteLost(Exception):
-    """The fork server is gone or refused; the judge can't go on."""
+    """The fork server has ended or refused a request; the judge can't continue."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Interrupts:
     """Reads the engine's messages; raises if the engine cancelled or is gone."""
 
     def check_within(self, seconds: float = 0.0) -> None:
-        """Call `check` if the engine has sent something, or does within `seconds`."""
+        """Call `check` if a message of the engine waits, or arrives within `seconds`."""
         if select.select([self.fd], [], [], seconds)[0]:
             self.check()
 
@@ -89,7 +89,7 @@ class Zygote:
         self.interrupts = interrupts
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            # A session of its own: an interrupt typed in the terminal is the engine's to act on.
+            # In a new session: an interrupt typed in the terminal is for the engine only.
             self._process = subprocess.Popen(
                 [*_ZYGOTE, str(theirs.fileno()), target, dsl],
                 env=environment,
@@ -105,7 +105,7 @@ class Zygote:
         self._outputs: dict[int, str] = {}
 
     def request_child(self, request: protocol.Fork) -> None:
-        """Ask for a child, without waiting for it."""
+        """Request a child, without waiting for it."""
         self._await_ready()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -113,7 +113,7 @@ class Zygote:
         self._requested.append((ours, Path(request.folder)))
 
     def take(self) -> Worker:
-        """Return the child that was requested first, as soon as it is forked."""
+        """Return the child of the oldest request, once it is forked."""
         while not self._spare_workers:
             self._receive()
         return self._spare_workers.popleft()
@@ -138,14 +138,14 @@ class Zygote:
         return self._ended_children.pop(number)
 
     def output_of(self, number: int) -> str:
-        """Return what a stopped child has printed so far."""
+        """Return the output so far of a stopped child."""
         self._send(protocol.ReadOutput(number))
         while number not in self._outputs:
             self._receive()
         return self._outputs.pop(number)
 
     def release(self, number: int) -> None:
-        """Kill a child with all its descendants, without waiting until it is gone."""
+        """Kill a child with all its descendants, without waiting for its end."""
         self._send(protocol.End(number))
         self._ending.add(number)
 
@@ -223,13 +223,13 @@ class Worker:
     def __init__(
         self, number: int, pidfd: int, channel: socket.socket, folder: Path, zygote: Zygote
     ) -> None:
-        # The zygote reaps only when the judge asks, so until then no other process has this id.
+        # The zygote reaps only on request, so until then no other process has this id.
         self.pid = process_watch.pid_of(pidfd)
         self.folder = folder
         self.protections: dict[str, str] = {}
-        """Each protection with the reason why it does not hold, or nothing; once confined."""
+        """Each protection with the reason why it does not hold, or ""; set once confined."""
         self.ended = False
-        """Whether it was killed."""
+        """Whether this child was killed."""
         self._number = number
         self._channel = channel
         self._zygote = zygote
@@ -255,7 +255,7 @@ class Worker:
             self._memory = fds[0]
 
     def assign(self, assignment: protocol.Assignment, limits: ResourceLimits) -> None:
-        """Tell the child its folders, without waiting; `await_confined` must follow."""
+        """Send the child its folders, without waiting; `await_confined` must follow."""
         self._limits = limits
         try:
             self._channel.send(msgspec.json.encode(assignment))
@@ -294,7 +294,7 @@ class Worker:
     def send_content(
         self, op: Op, content: Plan | Variation, *blocks: SharedMemory, seed: int = 0
     ) -> None:
-        """Send a request with what it is about, and the memory that a plan needs."""
+        """Send a request with its content, and the memory that a plan needs."""
         with contextlib.closing(shared_memory_of(msgspec.json.encode(content))) as blob:
             self.send(op, seed=seed, fds=(blob.fd, *(block.fd for block in blocks)))
 
@@ -303,13 +303,13 @@ class Worker:
     ) -> int:
         """Wait for the answer, stop the child, and return the answer's value.
 
-        While the child has processes of its own (a compiler), it may take `compile_s` seconds
-        instead, and `deadline_s` starts again when they have ended.
+        While the child has child processes (a compiler), it may take `compile_s` seconds
+        instead, and `deadline_s` starts again when these have ended.
 
         Raises
         ------
         ChildFailed
-            It answered that its code failed, ended, answered out of turn, or took too long.
+            The child reported a failure of its code, ended, answered out of turn, or took too long.
         """
         self._await_answer(deadline_s, activity, compile_s=compile_s)
         return self._value(stop=stop)
@@ -331,13 +331,13 @@ class Worker:
     def await_stop(self) -> list[int]:
         """Wait until every thread of the child is stopped, so that its results can't change.
 
-        Returns the ids of the child and its descendants. `check_stopped` checks from then on.
+        Return the ids of the child and its descendants; `check_stopped` compares with this stop.
 
         Raises
         ------
         ChildFailed
-            It does not stop. Time is counted in waits of the judge, so that a pause of the whole
-            machine does not count.
+            The child does not stop. Time is counted in waits of the judge, so that a pause of the
+            whole machine does not count.
         """
         start = time.monotonic()
         waits = 0
@@ -385,7 +385,7 @@ class Worker:
         """Pin the child and its descendants, future ones included, to these CPUs."""
         for process in self.await_stop():
             for thread in process_watch.threads(process):
-                with contextlib.suppress(ProcessLookupError):  # it ended just now
+                with contextlib.suppress(ProcessLookupError):  # the process has ended
                     os.sched_setaffinity(int(thread), cpus)
 
     def cpu_wait_s(self) -> float:
@@ -417,7 +417,7 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not died by itself."""
+        """Whether the child process has not ended yet."""
         return not select.select([self._pidfd], [], [], 0)[0]
 
     def _request(
@@ -465,7 +465,7 @@ class Worker:
     def _read(self) -> tuple[int, str, int]:
         try:
             data, _ = protocol.receive(self._channel)
-        except OSError:  # it died without having read what we sent
+        except OSError:  # the child died without reading a message
             data = b""
         if len(data) < protocol.REPLY.size:
             raise self._died(self._activity)
@@ -494,11 +494,11 @@ class Worker:
         return self._killed(f"the process {what}")
 
     def _killed(self, message: str, kind: FailureKind = FailureKind.CRASH) -> ChildFailed:
-        """Kill the child; return its failure, with what it has printed."""
+        """Kill the child; return its failure, with its output."""
         return ChildFailed(kind, message, _joined("", self.end().output))
 
     def _died(self, activity: str) -> ChildFailed:
-        # Its channel closes a moment before it is dead, unless the kernel closed the channel.
+        # A dying child's channel closes before its death, unless the untrusted code closed it.
         alive = not select.select([self._pidfd], [], [], EXIT_WAIT_S)[0]
         ended = self.end()
         if alive:
@@ -514,7 +514,7 @@ class Worker:
 
 
 def _named(number: int) -> str:
-    """Return a signal's name; the real-time ones have none."""
+    """Return a signal's name, or its number for a real-time signal, which has no name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -522,7 +522,7 @@ def _named(number: int) -> str:
 
 
 def _joined(detail: str, printed: str) -> str:
-    """Return an error's detail and what the child printed, cleaned."""
+    """Return an error's detail and the child's output, cleaned."""
     parts = [strip_escapes(detail.strip())]
     if printed.strip():
         parts.append("printed:\n" + strip_escapes(printed.strip(), 4096))

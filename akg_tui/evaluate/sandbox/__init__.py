@@ -1,1 +1,1 @@
-"""What confines a child process: namespaces, Landlock, seccomp, and which this machine has."""
+"""The confinement of a child process: namespaces, Landlock, seccomp, and their availability."""

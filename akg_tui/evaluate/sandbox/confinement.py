@@ -1,7 +1,7 @@
 """Confines a freshly forked process before it sees untrusted code.
 
 Runs in the child only, once, while it has a single thread, and reports every protection by name
-(`protections.PROTECTIONS`). Also lists, once in the zygote, what a kernel may read.
+(`protections.PROTECTIONS`). Also lists, once in the zygote, the paths that a kernel may read.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ ADDRESS_SLACK_BYTES = 64 << 30
 """Libraries, thread stacks and allocators reserve much address space that they never use."""
 
 Tried = dict[str, str]
-"""Each protection by name: empty if it holds, or else the reason why not."""
+"""The reason why each protection, by name, does not hold; "" if it holds."""
 
 
 class Confinement(Struct, frozen=True, kw_only=True):
-    """What a process may still do once `enter` has returned.
+    """The rights of a process after `enter` has returned.
 
-    `folder` is its own and empty; where mounts are possible a private tmpfs covers it, which is
+    `folder` is private and empty; where mounts are possible a private tmpfs covers it, which is
     freed with the process. `writable` are other folders that it may change. `covered` are writable
-    too, each under a tmpfs of its own; by the paths in `uncovered` the hidden files can be read.
-    These three depend on the kernel. `own_pid_namespace`: it is the first process of a pid
+    too, each under a separate tmpfs; the paths in `uncovered` give access to the hidden files.
+    These three depend on the kernel. `own_pid_namespace`: the process is the first of a pid
     namespace. It and each process that it starts may use `cpu_seconds` of CPU time; 0: no limit.
     """
 
@@ -62,7 +62,7 @@ class Prepared(Struct, frozen=True):
     """The state between `prepare` and `complete`.
 
     `memory` is a descriptor of this process's memory (`/proc/self/mem`), which can't be opened
-    later. `ruleset` is a Landlock ruleset that `complete` closes; None if there can be none.
+    later. `ruleset` is a Landlock ruleset that `complete` closes; None without Landlock.
     """
 
     tried: Tried
@@ -71,7 +71,7 @@ class Prepared(Struct, frozen=True):
 
 
 def die_with_parent(parent: int) -> bool:
-    """Have the kernel kill this process when `parent` dies; False if it is dead already."""
+    """Make the kernel kill this process when `parent` dies; return False if it is dead already."""
     held = kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL) == 0
     return held and os.getppid() == parent
 
@@ -82,7 +82,7 @@ def adopt_orphans() -> bool:
 
 
 def hide_memory() -> bool:
-    """Keep other processes of this user from reading or tracing this one's memory."""
+    """Keep other processes of this user from reading or tracing this process's memory."""
     return kernel.prctl(kernel.PR_SET_DUMPABLE, 0) == 0
 
 
@@ -110,13 +110,13 @@ def prepare(wanted: Confinement, *, parent: int) -> Prepared:
     memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
     tried["netns"] = _reason(kernel.unshare(namespaces.NETWORK_AND_IPC))
     ruleset = _begin_landlock(wanted, tried)
-    # It may be a while until `complete`, so the memory is hidden already.
+    # `complete` may run much later, so the memory is hidden already.
     hide_memory()
     return Prepared(tried, memory, ruleset)
 
 
 def complete(wanted: Confinement, prepared: Prepared) -> None:
-    """Finish what `prepare` began, for `wanted` with the folders of a kernel.
+    """Complete the confinement after `prepare`, for `wanted` with the folders of a kernel.
 
     The order matters: namespaces first, because the filters forbid them; the filter of system
     calls last, because it forbids most of the other steps.
@@ -141,14 +141,14 @@ def complete(wanted: Confinement, prepared: Prepared) -> None:
 
 
 def _isolate_mounts(wanted: Confinement, tried: Tried) -> None:
-    """Take private mounts, `/proc` and folder, and limit the number of processes."""
-    # A process that hides its memory may not write to its own files in /proc.
+    """Create private mounts, `/proc` and folder, and limit the number of processes."""
+    # A process that hides its memory can't write to its own files in /proc.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
     tried["first_to_go"] = _write("/proc/self/oom_score_adj", "1000")
     fault = namespaces.own_mounts()
     tried["mountns"] = _reason(fault)
     isolated = not fault and wanted.own_pid_namespace
-    # Mounted now, because mounts can't be changed later.
+    # Mounted here, because mounts can't be changed later.
     if wanted.private_folder:
         own = fault or namespaces.own_folder(wanted.folder, FOLDER_BYTES, FOLDER_FILES)
         tried["private_folder"] = "no mount namespace" if fault else _reason(own)
@@ -163,8 +163,8 @@ def _limit_processes(*, own_proc: bool) -> str:
         return _set_rlimits([(resource.RLIMIT_NPROC, PROCESSES)])
     if not own_proc:
         return "root is exempt from RLIMIT_NPROC, and there is no pid namespace to bound"
-    # Since Linux 6.14 each pid namespace has this limit for itself. Before, it is the
-    # machine's: then the file can't be told apart, so the version decides.
+    # Since Linux 6.14 each pid namespace has a separate limit. Before, the limit is global, in a
+    # file that looks identical, so the version decides.
     release = tuple(int(part) for part in os.uname().release.split(".")[:2] if part.isdigit())
     if release < (6, 14):
         return "root is exempt from RLIMIT_NPROC, and Linux before 6.14 has no other way"
@@ -275,13 +275,13 @@ PROC_WITHOUT_OTHERS = (
     "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/version",
     "/proc/filesystems", "/proc/sys/vm", "/proc/sys/kernel", "/proc/self",
 )  # fmt: skip
-"""What may be read in a `/proc` that shows all processes: this process and the machine."""
+"""The readable paths in a `/proc` that shows all processes: this process and the machine."""
 
 _NOT_FOR_KERNELS = "_data"  # the samples' references
 
 
 def programs() -> tuple[str, ...]:
-    """Return the paths of what may be executed: system, Python, packages, compilers."""
+    """Return the paths of executable files: system, Python, packages, compilers."""
     own = Path(package_path()).resolve()
     prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix]
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
@@ -291,7 +291,7 @@ def programs() -> tuple[str, ...]:
     known = [*SYSTEM, *prefixes, str(own)]
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
-        # A package that is developed elsewhere, PyTorch itself perhaps.
+        # A package may be installed from a source folder elsewhere, for example PyTorch.
         if path is None or "." in module.__name__ or module.__name__ == "akg_tui":
             continue
         home = Path(path).resolve()

@@ -1,4 +1,4 @@
-"""Landlock: file-system rules that the Linux kernel enforces on a thread and all it starts.
+"""Landlock: file-system rules that the Linux kernel enforces on a thread and its descendants.
 
 Written against the kernel's interface (Documentation/userspace-api/landlock.rst), because published
 bindings stop at old versions of it, and a child must import nothing more.
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from akg_tui.evaluate.sandbox import linux_syscalls as kernel
 
-CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # equal on all architectures
 _VERSION = 1
 _PATH_BENEATH = 1
 
@@ -34,7 +34,7 @@ SCRATCH = (
     | MAKE_DIR | MAKE_REG | MAKE_FIFO | MAKE_SYM
 )  # fmt: skip
 DEVICE = READ_FILE | WRITE_FILE
-CONTROLLED = DEVICE | READ_DIR | IOCTL_DEV  # a device that is driven by ioctl, as GPUs are
+CONTROLLED = DEVICE | READ_DIR | IOCTL_DEV  # a device controlled by ioctl, such as a GPU
 _FOR_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
 TCP = 0b11  # bind and connect
@@ -44,11 +44,11 @@ LEAST = 3
 """Before this version a read-only file could still be truncated."""
 
 Rules = Iterable[tuple[int, Iterable[str]]]
-"""Rights, each with the paths beneath which they are given."""
+"""Rights, each with the paths beneath which the rights are granted."""
 
 
 def version() -> int:
-    """Return the version of Landlock that the kernel offers, 0 when it has none."""
+    """Return the version of Landlock that the kernel offers, 0 if it has none."""
     try:
         return kernel.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
     except OSError:
@@ -58,9 +58,9 @@ def version() -> int:
 def begin(rules: Rules, found: int) -> int:
     """Return a descriptor of a ruleset that is not in force yet.
 
-    Each rule gives rights beneath paths; paths that do not exist are left out. `found` is the
-    result of `version`. TCP, signals to processes outside, and abstract sockets are forbidden where
-    that version can do so.
+    Each rule grants rights beneath paths; paths that do not exist are omitted. `found` is the
+    result of `version`. TCP, signals to processes outside, and abstract sockets are forbidden if
+    that version supports it.
 
     Raises
     ------

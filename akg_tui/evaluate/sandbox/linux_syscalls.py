@@ -24,7 +24,7 @@ CLONE_NEWNET = 0x40000000
 
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
 MS_BIND, MS_REC, MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
-MOUNT_SETATTR = 442  # the same on every architecture
+MOUNT_SETATTR = 442  # equal on all architectures
 MOUNT_ATTR_RDONLY, AT_RECURSIVE, AT_FDCWD = 1, 0x8000, -100
 
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -52,14 +52,14 @@ def setns(fd: int, kind: int) -> int:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> int:
-    """Mount, or with MS_PRIVATE change how mounts spread."""
+    """Mount a file system, or with MS_PRIVATE change the propagation of mounts."""
     coded = (text.encode() if text is not None else None for text in (source, target, kind))
     options = data.encode() if data is not None else None
     return _fault(_libc.mount(*coded, ctypes.c_ulong(flags), options))
 
 
 def change_mounts(path: str, *, recursive: bool, read_only: bool) -> int:
-    """Let a mount, or all below it, be written to or not (Linux 5.12)."""
+    """Make a mount, or all mounts below it, read-only or writable (Linux 5.12)."""
     bits = (MOUNT_ATTR_RDONLY, 0) if read_only else (0, MOUNT_ATTR_RDONLY)
     attribute = struct.pack("<QQQQ", *bits, 0, 0)
     flags = ctypes.c_uint(AT_RECURSIVE if recursive else 0)
@@ -78,7 +78,7 @@ def drop_capabilities() -> int:
 
 
 def syscall(number: int, *arguments: object) -> int:
-    """Make a system call that the C library has no name for; raise OSError when it fails."""
+    """Make a system call that the C library does not wrap; raise OSError if it fails."""
     result = int(_libc.syscall(ctypes.c_long(number), *arguments))
     if result < 0:
         number = ctypes.get_errno()

@@ -1,4 +1,4 @@
-"""Linux namespaces: processes, mounts, network, IPC and users of a child's own.
+"""Linux namespaces: processes, mounts, network, IPC and users, separate for a child.
 
 When the first process of a pid namespace dies, the kernel kills all others in it: this ends daemons
 and fork bombs. Must be called while the process has a single thread.
@@ -18,14 +18,14 @@ NETWORK_AND_IPC = kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC
 
 
 def enter_pid_namespace(*unneeded: int) -> str:
-    """Continue as the first process of a new pid namespace; return why not, or nothing.
+    """Continue as the first process of a new pid namespace; return "", or why this failed.
 
-    Forks: the calling process closes the descriptors `unneeded`, waits for the new one, and ends
-    with its exit code. The new one may then give each of its children a namespace of its own.
+    Forks: the calling process closes the descriptors `unneeded`, waits for the new process, and
+    exits with its code. The new process may then give each of its children a namespace.
     """
     fault = kernel.unshare(kernel.CLONE_NEWPID)
     if fault:
-        # Without that privilege a user namespace is needed, in which this process has it.
+        # Without that privilege a user namespace is needed, which grants it to this process.
         uid, gid = os.getuid(), os.getgid()
         fault = kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID)
         if fault:
@@ -41,13 +41,13 @@ def enter_pid_namespace(*unneeded: int) -> str:
 
 
 def wait_and_exit(pid: int) -> NoReturn:
-    """Wait for a child and end as it ends; a signal becomes an exit code, as in a shell."""
+    """Wait for a child and exit with its code; a signal becomes a code, as in a shell."""
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     os._exit(code if code >= 0 else 128 - code)
 
 
 class PidNamespaceForker:
-    """Gives each child that is forked a pid namespace, where that is possible."""
+    """Gives each forked child a pid namespace, where that is possible."""
 
     def __init__(self) -> None:
         self._home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -69,7 +69,7 @@ class PidNamespaceForker:
 
 
 def map_ids(uid: int, gid: int) -> None:
-    """Map the same ids into a new user namespace, so that new files belong to the user."""
+    """Map each id to itself in a new user namespace, so that new files belong to the user."""
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{uid} {uid} 1"),
@@ -77,18 +77,18 @@ def map_ids(uid: int, gid: int) -> None:
     ):
         try:
             Path(f"/proc/self/{name}").write_text(text)
-        except OSError:  # an unmapped id only shows as `nobody`
+        except OSError:  # an unmapped id is only displayed as `nobody`
             return
 
 
 def own_mounts() -> int:
-    """Take a private copy of the mounts; return the errno."""
+    """Create a private copy of the mounts; return the errno."""
     fault = kernel.unshare(kernel.CLONE_NEWNS)
     return fault or kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
 
 
 def read_only(spared: tuple[str, ...]) -> int:
-    """Make all mounts read-only but those at `spared`; return the errno.
+    """Make all mounts read-only except those at `spared`; return the errno.
 
     Landlock governs opening and creating files; this also keeps their owner from changing their
     modes, times and attributes.
@@ -117,12 +117,12 @@ def own_folder(path: str, size: int, files: int) -> int:
 
 
 def leave_user_namespace(*, network: bool) -> int:
-    """Enter a new user namespace, with `network` a new network one too; return the errno.
+    """Enter a new user namespace, with `network` also a network namespace; return the errno.
 
     Afterwards no resource of the machine belongs to a namespace in which this process has rights.
     """
     uid, gid = os.getuid(), os.getgid()
-    # The zygote hides its memory, and a hidden process may not write its own id maps.
+    # The zygote hides its memory, and a hidden process can't write its own id maps.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
     fault = kernel.unshare(kernel.CLONE_NEWUSER | (NETWORK_AND_IPC if network else 0))
     if not fault:

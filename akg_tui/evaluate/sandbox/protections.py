@@ -1,7 +1,7 @@
-"""The protections of the sandbox: their names and purposes, and which of them this machine offers.
+"""The protections of the sandbox: names, purposes, and availability on this machine.
 
-Tries them in a throwaway process with the code that confines a kernel, so the answer is what an
-evaluation gets. Must never import torch.
+Tries them in a temporary process with the code that confines a kernel, so the result is valid for
+an evaluation. Must never import torch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROBE_S = 10.0
 
 
 class Purpose(NamedTuple):
-    """What a protection does to a kernel, as the end of a sentence about the kernel.
+    """The effect of a protection on a kernel, as the end of a sentence about the kernel.
 
     Without a `vital` one `--require-sandbox` refuses; each of the others backs up a vital one.
     """
@@ -62,7 +62,7 @@ PROTECTIONS = {
 
 
 class Protection(Struct, frozen=True):
-    """A protection by name; `why_not` says why it does not hold."""
+    """A protection by name; `why_not` is the reason if it does not hold."""
 
     name: str
     held: bool
@@ -70,12 +70,12 @@ class Protection(Struct, frozen=True):
 
     @property
     def vital(self) -> bool:
-        """Whether `--require-sandbox` insists on it."""
+        """Whether `--require-sandbox` requires this protection."""
         return PROTECTIONS[self.name].vital
 
     @property
     def about(self) -> str:
-        """What it keeps a kernel from."""
+        """The effect of the protection on a kernel."""
         return PROTECTIONS[self.name].about
 
     def __str__(self) -> str:
@@ -83,14 +83,14 @@ class Protection(Struct, frozen=True):
 
 
 def offered() -> tuple[Protection, ...]:
-    """Return all protections, as far as they hold on this machine."""
+    """Return all protections, each with the reason if it does not hold on this machine."""
     return named(tried())
 
 
 def tried() -> Tried:
-    """Try every protection in a throwaway process and return what it reports; takes milliseconds.
+    """Try every protection in a temporary process and return its report; takes milliseconds.
 
-    Must be called while this process has a single thread, as after a fork only that goes on.
+    Must be called while this process has a single thread, because a fork copies only one.
     """
     before = process_watch.children_of(os.getpid())
     reading, writing = os.pipe()
@@ -110,13 +110,13 @@ def tried() -> Tried:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            # A child that it left behind is ours now, if this process adopts orphans.
+            # This process may adopt orphans, and then has the children that the probe left.
             process_watch.end_orphans(before)
     return found
 
 
 def named(found: Mapping[str, str]) -> tuple[Protection, ...]:
-    """Return all protections, as far as `found` says that they hold."""
+    """Return all protections, each with the reason in `found` if it does not hold."""
     return tuple(
         Protection(name, found.get(name) == "", found.get(name, "could not be tried"))
         for name in PROTECTIONS
@@ -142,9 +142,9 @@ def _read_result(reading: int) -> Tried:
 
 
 def _probe(folder: str, writing: int) -> None:
-    """Fork and confine as zygote and child do, and write the result; never returns."""
+    """Fork and confine like zygote and child, and write the result; never return."""
     try:
-        # The process that waits must not hold the pipe open.
+        # The waiting process must not keep the pipe open.
         isolated = not namespaces.enter_pid_namespace(writing)
         parent = os.getpid()
         pid = namespaces.PidNamespaceForker().fork() if isolated else os.fork()

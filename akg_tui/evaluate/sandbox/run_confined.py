@@ -1,7 +1,7 @@
 """`python -m akg_tui.evaluate.sandbox.run_confined [OPTIONS] -- COMMAND`: run a program confined.
 
-Puts any program, such as a script that an agent wrote, behind the same protections as a kernel.
-Ends with its exit code, or with 125 when it could not be confined or started.
+Runs any program, such as a script that an agent wrote, with the protections of a kernel.
+Exits with the program's code, or with 125 if it could not be confined or started.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def command(
     memory_gb: float = MEMORY_GB,
     require: bool = False,
 ) -> list[str]:
-    """Return the command line that runs `words` confined, with `folder` as its current one.
+    """Return the command line that runs `words` confined, with current folder `folder`.
 
-    The program may write below `folder` and `writable`, and read these, `readable` and the system.
-    With `require` it is not started where a vital protection is missing. Run the command in a
-    session of its own: killing it then kills all that it started.
+    The program may write below `folder` and `writable`, and read those, `readable` and the system.
+    With `require` the program is not started if a vital protection is missing. Run the command in
+    a new session: killing it then kills all its descendants.
     """
     line = [
         sys.executable,
@@ -46,7 +46,7 @@ def command(
 
 
 def main(arguments: list[str]) -> int:
-    """Confine this process and become the program; return only when that fails."""
+    """Confine this process and execute the program; return only if that fails."""
     parser = argparse.ArgumentParser(prog="python -m akg_tui.evaluate.sandbox.run_confined")
     parser.add_argument("--folder", type=Path, required=True, help="where it runs and may write")
     parser.add_argument("--read", type=Path, action="append", default=[], metavar="PATH")
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
         return _fail(f"{folder} is not a folder")
     isolated = not namespaces.enter_pid_namespace()
     parent = os.getpid()
-    # In a namespace of its own; the caller waits, and ends as it ends.
+    # The child has a new namespace; the caller waits, and exits with the child's code.
     if isolated and (pid := namespaces.PidNamespaceForker().fork()):
         namespaces.wait_and_exit(pid)
     confined = confinement.Confinement(

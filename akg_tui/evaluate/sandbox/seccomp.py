@@ -1,6 +1,6 @@
 """The system-call filter (seccomp): a call that no kernel needs fails, or ends the process.
 
-The tables list what is forbidden, not what is allowed, because Python, a compiler and an OpenMP
+The tables list forbidden calls, not allowed calls, because Python, a compiler and an OpenMP
 library must work on unknown machines. Calls newer than the tables fail with ENOSYS. Written as a
 BPF program, because libseccomp would have to be installed, and loaded in every child.
 """
@@ -22,7 +22,7 @@ from akg_tui.evaluate.sandbox import linux_syscalls as kernel
 _X86, _ARM = "x86_64", "aarch64"
 _AUDIT_ARCH = {_X86: 0xC000003E, _ARM: 0xC00000B7}
 _X32_BIT = 0x40000000
-NEWEST = 462  # mseal; the numbers of new calls are the same on every architecture
+NEWEST = 462  # mseal; new calls have equal numbers on all architectures
 
 ENDS = {
     # Only an attack calls these: (x86-64, aarch64), None where there is no such call.
@@ -40,7 +40,7 @@ ENDS = {
 }  # fmt: skip
 
 REFUSED = {
-    # Honest libraries try these and go on without.
+    # Honest libraries try these calls and continue if they fail.
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "pidfd_getfd": (438, 438),
     "kcmp": (312, 272), "perf_event_open": (298, 241), "bpf": (321, 280),
     "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
@@ -49,15 +49,15 @@ REFUSED = {
     "fanotify_mark": (301, 263), "name_to_handle_at": (303, 264), "syslog": (103, 116),
     "vhangup": (153, 58), "clock_adjtime": (305, 266), "adjtimex": (159, 171),
     "migrate_pages": (256, 238), "modify_ldt": (154, None),
-    # Memory that counts for no process: no limit holds it.
+    # Memory that is charged to no process, so no limit applies.
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194),
-    # What outlives a process, for the next one to find.
+    # Data that outlives a process, so that a later process could read it.
     "msgget": (68, 186), "semget": (64, 190), "setxattr": (188, 5), "lsetxattr": (189, 6),
     "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15),
     "fremovexattr": (199, 16),
-    # Which pages of a file lie in memory outlives a process too.
+    # The set of a file's pages in memory outlives a process too.
     "mincore": (27, 232), "cachestat": (451, 451),
-    # Which CPU, and how soon, is the judge's to say.
+    # Only the judge may choose the CPU and the priority.
     "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118), "sched_setattr": (314, 274), "setpriority": (141, 140),
     "ioprio_set": (251, 30),
@@ -65,26 +65,26 @@ REFUSED = {
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
     "accept": (43, 202), "accept4": (288, 242),
     # A stopped process runs again as soon as SIGCONT is sent to it, blocked or ignored; these
-    # have the kernel send a signal of the caller's choice later.
+    # calls make the kernel send a signal of the caller's choice later.
     "timer_create": (222, 107), "mq_notify": (244, 184),
 }  # fmt: skip
 
-# They return success and do nothing: ninja and daemons go on, but no process leaves the process
+# These return success and do nothing: ninja and daemons continue, but no process leaves the process
 # group, so stopping and killing the group reaches all of them.
 PRETENDED = {"setsid": (112, 157), "setpgid": (109, 154)}
 
-_CLONE3 = (435, 435)  # its flags can't be seen by a filter; the C library falls back to clone
-# Any new namespace, and a child that is not the caller's but its parent's.
+_CLONE3 = (435, 435)  # a filter can't read its flags; the C library falls back to clone
+# Any new namespace, and CLONE_PARENT: a child of the caller's parent.
 _CLONE, _CLONE_FLAGS = (56, 220), 0x7E020080 | 0x00008000
 _EXIT_SIGNAL = 0xFF
 _PRCTL, _PERSONALITY, _KILL, _SOCKETPAIR = (157, 167), (135, 92), (62, 129), (53, 199)
 _PERSONALITY_QUERY = 0xFFFFFFFF
 _FCNTL = (72, 25)
-_HINTS = (1036, 1038)  # F_SET_RW_HINT, F_SET_FILE_RW_HINT: kept with a file, for the next to read
+_HINTS = (1036, 1038)  # F_SET_RW_HINT, F_SET_FILE_RW_HINT: stored with a file, for later processes
 _PREADV2, _NO_WAIT = (327, 286), 0x8
 _SENDS = (
-    # Which of their arguments is a signal: tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo,
-    # pidfd_send_signal; kill is not among them, as it has a rule of its own.
+    # Calls with the index of their signal argument: tkill, tgkill, rt_sigqueueinfo,
+    # rt_tgsigqueueinfo, pidfd_send_signal; kill is absent, because it has a separate rule.
     ((200, 130), 1), ((234, 131), 2), ((129, 138), 1), ((297, 240), 2), ((424, 424), 1),
 )  # fmt: skip
 
@@ -96,12 +96,12 @@ Program = list[tuple[int, int, int, int]]
 
 
 def supported() -> bool:
-    """Say whether the numbers of this machine's system calls are known."""
+    """Return whether the numbers of this machine's system calls are known."""
     return platform.machine() in _AUDIT_ARCH and struct.calcsize("P") == 8
 
 
 def install() -> int:
-    """Filter all further system calls of this thread and what it starts; return the errno."""
+    """Filter all later system calls of this thread and its descendants; return the errno."""
     code = encoded(platform.machine())
     buffer = ctypes.create_string_buffer(code, len(code))
 
@@ -114,7 +114,7 @@ def install() -> int:
 
 @functools.lru_cache(maxsize=1)
 def encoded(machine: str) -> bytes:
-    """Return the filter as the kernel reads it; made once, in the zygote, for all children."""
+    """Return the filter in the kernel's format; made once, in the zygote, for all children."""
     return b"".join(struct.pack("<HBBI", *line) for line in program(machine))
 
 
@@ -128,7 +128,7 @@ def program(machine: str) -> Program:
         (_LOAD, 0, 0, 0),
     ]
     if machine == _X86:
-        # The second set of numbers would be a way around this one.
+        # The x32 set of call numbers would circumvent the filter.
         out += [(_ABOVE, 0, 1, _X32_BIT - 1), (_RETURN, 0, 0, _KILL_PROCESS)]
     out += [(_ABOVE, 0, 1, NEWEST), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     out += _each(_numbers(ENDS, column), _KILL_PROCESS)
@@ -169,13 +169,13 @@ def _each(numbers: list[int], answer: int) -> Program:
 
 
 def _among(values: Sequence[int]) -> Program:
-    """Continue with the next instruction if the value is one of these; skip it if not."""
+    """Return a test that runs the next instruction if the value is in `values`, or skips it."""
     last = len(values) - 1
     return [(_EQUAL, last - place, int(place == last), int(v)) for place, v in enumerate(values)]
 
 
 def _when(number: int, body: Program) -> Program:
-    """Run `body` for one system call; allow the call if `body` does not return."""
+    """Return code that runs `body` for one system call, allowed if `body` does not return."""
     inner = [*body, (_RETURN, 0, 0, _ALLOW)]
     return [(_EQUAL, 0, len(inner), number), *inner]
 

@@ -1,6 +1,6 @@
-"""What the evaluator must know of each backend: `target.Target` says what that is.
+"""The adapters of the backends; `target.Target` is their interface.
 
-A target is a module of its name here, with its adapter as `ADAPTER`. Importing this package must
+Each target is a module named after it, with its adapter as `ADAPTER`. Importing this package must
 not import torch.
 """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from akg_tui.evaluate.targets.roofline import Level
 
 PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CXX", "CC")
-"""The only variables of the user's environment that a kernel's process has, besides PATH."""
+"""The variables of the user's environment that a kernel's process inherits, besides PATH."""
 
 
 def package_path() -> str:
@@ -32,7 +32,7 @@ def package_path() -> str:
 
 def base_environment() -> dict[str, str]:
     """Return a scrubbed environment: no keys or tokens, but a path that finds ninja."""
-    # `load_inline` calls ninja, which pip puts beside the interpreter.
+    # `load_inline` calls ninja, which pip installs in the interpreter's folder.
     here = str(Path(sys.executable).parent)
     kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {
@@ -75,7 +75,7 @@ class Cpu(Target):
         }
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
-        """Return the fingerprint of this machine, its settings and its load now."""
+        """Return the fingerprint of this machine, its settings and its present load."""
         varying = {
             "governor": _text(CPU / "cpu0/cpufreq/scaling_governor"),
             "turbo": _turbo(),
@@ -110,7 +110,7 @@ HARDWARE = ("cpu", "cpus", "caches", "numa", "smt", "quota", "hypervisor")
 
 @functools.cache
 def caches() -> dict[str, int]:
-    """Return the sizes in bytes of the caches that data goes through, nearest first."""
+    """Return the sizes in bytes of the data caches, nearest first."""
     found: dict[str, int] = {}
     for index in sorted((CPU / "cpu0/cache").glob("index*")):
         kind, level, size = (_text(index / name) for name in ("type", "level", "size"))
@@ -132,7 +132,7 @@ def _lasting() -> dict[str, str]:
         "smt": {"0": "off", "1": "on"}.get(_text(CPU / "smt/active"), ""),
         "hypervisor": "yes" if " hypervisor" in _of_cpuinfo("flags") else "",
         "quota": _quota(),
-        # The kernel marks the word that holds with brackets.
+        # The kernel puts the active setting in brackets.
         "huge pages": huge_pages.partition("[")[2].partition("]")[0],
         "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') >> 20} MiB",
         "kernel": f"{platform.system()} {platform.release()}",
@@ -164,7 +164,7 @@ def _turbo() -> str:
 
 
 def _quota() -> str:
-    """Return how many CPUs this process's control group may use, or ""."""
+    """Return the number of CPUs that this process's control group may use, or ""."""
     for line in _text(Path("/proc/self/cgroup")).splitlines():
         _, controllers, path = line.split(":", 2)
         inner = path.lstrip("/")

@@ -25,24 +25,24 @@ QUERY = {
     "gpu memory clock": "clocks.mem",
     "persistence": "persistence_mode",
 }
-"""Of `nvidia-smi --help-query-gpu`: what moves a time, by the name that a reader sees."""
+"""The fields of `nvidia-smi --help-query-gpu` that affect times, by their displayed names."""
 
 QUERY_S = 10.0
 
 
 class Cuda(Cpu):
-    """An NVIDIA GPU, the first that the process sees, and the host's processors."""
+    """The first NVIDIA GPU visible to the process, and the host's processors."""
 
     name = "cuda"
     # The driver reserves addresses for the memory of all devices and of the host, many times
-    # what a machine has (CUDA C++ Programming Guide, unified virtual address space).
+    # the machine's memory (CUDA C++ Programming Guide, unified virtual address space).
     bounds_address_space = False
 
     def __init__(self, devices: Path = DEVICES) -> None:
         self._folder = devices
 
     def lacking(self) -> str:
-        """Say that there is no GPU, or else that the judge does not use it."""
+        """Return that there is no GPU, or else that the judge does not use it."""
         if not list(self._folder.glob("nvidia[0-9]*")):
             return (
                 f'backend = "cuda" needs an NVIDIA GPU, and this machine has none ({self._folder}'
@@ -54,7 +54,7 @@ class Cuda(Cpu):
         )
 
     def zygote_environment(self, threads: int, home: Path) -> dict[str, str]:
-        """Return the host's, with one GPU, numbered as `nvidia-smi` does, and modules lazy."""
+        """Return the host's variables, with one GPU in `nvidia-smi` order and lazy modules."""
         return {
             **super().zygote_environment(threads, home),
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -70,15 +70,15 @@ class Cuda(Cpu):
         return tuple(str(path) for path in found if path.exists())
 
     def readable(self) -> tuple[str, ...]:
-        """Return what the driver says of itself and its modules."""
+        """Return the paths where the driver describes itself and its modules."""
         return (DRIVER, "/proc/devices", "/sys/module/nvidia", "/sys/module/nvidia_uvm")
 
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
-        """Return the host's fingerprint, and what `nvidia-smi` reports of the GPU."""
+        """Return the host's fingerprint and the fields that `nvidia-smi` reports of the GPU."""
         return super().fingerprint(torch_version, threads) | _queried()
 
     def levels(self) -> list[Level]:
-        """Return none: the memory of the host is not what a kernel moves."""
+        """Return no levels: a kernel does not move data in the host's memory."""
         return []
 
 
@@ -95,7 +95,7 @@ def _queried() -> dict[str, str]:
 
 
 def read_query(line: str) -> dict[str, str]:
-    """Return what `nvidia-smi` said in one line of CSV, by our names; unknown fields left out."""
+    """Return the fields in a CSV line of `nvidia-smi`, by displayed name, without unknown ones."""
     values = [value.strip() for value in line.partition("\n")[0].split(",")]
     if len(values) != len(QUERY):
         return {}

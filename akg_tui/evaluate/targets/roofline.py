@@ -23,18 +23,18 @@ from akg_tui.core.measurement import Roofline
 MARGIN = 4.0
 """A result must be this many times faster than the measured peak to be called impossible.
 
-NumPy's loops reach a third to all of what a core's stores can do, and a smaller margin
-would gain nothing: a forged time is off by orders of magnitude."""
+NumPy's loops reach a third to all of a core's store bandwidth, and a smaller margin
+would gain nothing: a forged time is wrong by orders of magnitude."""
 
 REPEATS_S = 0.02
 BANDWIDTH_BOUNDS = (1e8, 1e14)
 SMALLEST_BYTES = 1 << 15
 DEEP_BYTES = 64 << 20
-"""For main memory where the caches are larger: an array that no core has for itself."""
+"""The size of the array for main memory, if the caches are larger: beyond one core's share."""
 
 
 class Level(Struct, frozen=True):
-    """One level of memory: what it holds for one core, and the bytes a second it moves."""
+    """One level of memory: its capacity for one core, and its bytes per second."""
 
     name: str
     size: int
@@ -42,15 +42,15 @@ class Level(Struct, frozen=True):
 
 
 def level_for(levels: Sequence[Level], size: int) -> Level:
-    """Return the nearest level that holds `size` bytes, or the last one."""
+    """Return the nearest level that holds `size` bytes, or the last level."""
     return next((level for level in levels if size <= level.size), levels[-1])
 
 
 def floor_s(levels: Sequence[Level], *, must_move: int, threads: int) -> float:
     """Return a time below which `must_move` bytes can't have been moved by `threads` threads.
 
-    The fastest level that is at least as large counts, so what overlaps or stays in a nearer
-    cache than expected is forgiven.
+    The fastest level that is at least as large counts, so transfers that overlap or stay in a
+    nearer cache than expected are tolerated.
     """
     bandwidth = level_for(levels, must_move).bandwidth
     return must_move / (bandwidth * max(threads, 1) * MARGIN)
@@ -68,32 +68,32 @@ def refusal(levels: Sequence[Level], *, must_move: int, seconds: float, threads:
 
 
 def share(levels: Sequence[Level], *, moved: int, seconds: float, threads: int) -> Roofline:
-    """Return how near a call of `seconds` that moves `moved` bytes comes to the bandwidth."""
+    """Return the share of the bandwidth that a call of `seconds` with `moved` bytes reaches."""
     level = level_for(levels, moved)
     bandwidth = level.bandwidth * (threads if level is not levels[-1] else 1)
     return Roofline(moved, level.name, bandwidth, moved / seconds / bandwidth)
 
 
 def measured_levels(sizes: Mapping[str, int]) -> list[Level]:
-    """Measure how fast one core copies within each of the caches `sizes`, and in memory.
+    """Measure the copy rate of one core within each of the caches `sizes`, and in memory.
 
-    Counted are bytes read plus bytes written. The best of several repeats: what is wanted is
-    what the machine can do, not what it does beside other work.
+    The rate counts bytes read plus bytes written. The best of several repeats counts: the
+    machine's capability, not its rate beside other work.
     """
     ordered = sorted(sizes.items(), key=lambda item: item[1])
     largest = ordered[-1][1] if ordered else 0
     found: list[Level] = []
     nearer = largest
     for name, size in ordered:
-        # Room for everything else, and well beyond the nearer cache, but no further: the
-        # first megabytes of a large shared cache are its fastest.
+        # Leave room for other data, and exceed the nearer cache well, but not by more: the
+        # first megabytes of a large shared cache are the fastest.
         used, nearer = min(int(size * 0.8), 4 * nearer, DEEP_BYTES), size
         if used >= SMALLEST_BYTES:
             found.append(Level(name, size, _copy_bandwidth(used)))
     if largest < DEEP_BYTES:
         found.append(Level("memory", 1 << 62, _copy_bandwidth(max(2 * largest, DEEP_BYTES))))
     else:
-        # A shared cache this large is a slice of a server's: a copy beyond it costs too much.
+        # A shared cache this large is part of a server's: a copy beyond it takes too long.
         found[-1] = msgspec.structs.replace(found[-1], size=1 << 62)
     return found
 
@@ -102,7 +102,7 @@ def _copy_bandwidth(total: int) -> float:
     half = max(total // 2, 64)
     source, target = np.ones(half, np.uint8), np.zeros(half, np.uint8)
     best = math.inf
-    # Many copies a reading, so that reading the clock and calling NumPy cost next to nothing.
+    # Many copies per clock reading make the cost of clock and NumPy calls negligible.
     count = max(1, (4 << 20) // half)
     stop = time.perf_counter() + REPEATS_S
     np.copyto(target, source)
@@ -119,9 +119,9 @@ def _copy_bandwidth(total: int) -> float:
 def machine_levels(sizes: Mapping[str, int], machine: str, folder: Path) -> list[Level]:
     """Return the levels of this machine, measured once and kept in `folder`.
 
-    `machine` names the machine: a file made for another one is not read. A file that can't
-    be read, or whose numbers no machine has, is measured anew; one that can't be written
-    costs the next judge a few hundred milliseconds, and nothing else.
+    `machine` names the machine: a file of another machine is not read. If the file can't be
+    read, or has impossible numbers, the levels are measured anew; if it can't be written,
+    the next judge measures again for a few hundred milliseconds.
     """
     key = hashlib.sha256(f"{machine} {sorted(sizes.items())}".encode()).hexdigest()[:16]
     path = folder / f"bandwidth-{key}.json"

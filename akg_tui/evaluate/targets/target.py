@@ -21,10 +21,10 @@ class Target(ABC):
 
     bounds_address_space = True
     """Whether RLIMIT_AS may bound a kernel: a driver may reserve more than any machine has.
-    Memory that is really used is watched and bounded in any case."""
+    Memory in use is measured and bounded in any case."""
 
     def lacking(self) -> str:
-        """Return in one line why nothing can run on this target here, or nothing."""
+        """Return one line on why no kernel can run on this target here, or ""."""
         return ""
 
     @abstractmethod
@@ -41,8 +41,8 @@ class Target(ABC):
 
     @abstractmethod
     def fingerprint(self, torch_version: str, threads: int) -> dict[str, str]:
-        """Return what a reader of a measurement must know of machine and software."""
+        """Return the properties of machine and software that a measurement records."""
 
     def levels(self) -> list[Level]:
-        """Return the levels of memory with their bandwidths; none: no time is impossible."""
+        """Return the levels of memory with their bandwidths; []: no time is impossible."""
         return []
