@@ -140,7 +140,7 @@ class Lab:
     def event_types(self, cases: list[Case]) -> tuple[int, list[str]]:
         """Number of kinds of event with a point at their write, and the kinds without one."""
         told = {case.point.rpartition("event ")[2] for case in cases if "event" in case.point}
-        kinds = {kind.__name__ for kind in ev.Event.__subclasses__()}
+        kinds = {kind.__name__ for kind in ev.event_classes()}
         return len(told & kinds), sorted(kinds - told)
 
     def judge(
