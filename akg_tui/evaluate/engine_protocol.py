@@ -19,11 +19,10 @@ LINE_LIMIT = 32 << 20
 
 
 class Begin(Struct, frozen=True, tag=True, kw_only=True):
-    """Engine to judge, the first message: task, reference and scratch folder."""
+    """Engine to judge, the first message. The judge works in its current folder."""
 
     task: Task
     reference: str
-    scratch: str
     engine: int
     """The engine's process id."""
 

@@ -15,19 +15,18 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.evaluate import engine_protocol, integrity
-from akg_tui.evaluate.adapters import adapters
+from akg_tui.evaluate.child.zygote import fork_zygote
 from akg_tui.evaluate.engine_protocol import Begin, Cancel, Evaluate, Result, Step
+from akg_tui.evaluate.evaluation import Evaluations
 from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.worker import Interrupts, Zygote
 from akg_tui.evaluate.sandbox import confinement, protections
 
-if TYPE_CHECKING:
-    from akg_tui.evaluate.evaluation import Evaluations
-
+CHILDREN = Path("children")
+"""The folder of the children's files, in the judge's current folder."""
 
 PROGRESS_INTERVAL_S = 0.05
 """The least time between two progress messages of one stage."""
@@ -117,12 +116,19 @@ class EngineChannel:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve on the inherited socket whose descriptor is the first argument."""
-    channel = EngineChannel(socket.socket(fileno=int(arguments[0])))
+    """Serve on the inherited socket: its descriptor, the target and the DSL are the arguments.
+
+    The zygote is forked before the judge has read anything, so that it holds no secret; both
+    share the memory of the imported modules.
+    """
+    connection = socket.socket(fileno=int(arguments[0]))
+    target, dsl = arguments[1:]
+    process, control = fork_zygote(target, dsl, CHILDREN.absolute(), unneeded=connection)
     confinement.hide_memory()
     confinement.adopt_orphans()
+    channel = EngineChannel(connection)
     try:
-        _serve(channel)
+        _serve(channel, Zygote(process, control, channel.interrupts))
     except EngineGone:
         return
 
@@ -175,28 +181,17 @@ def _evaluate(
     return _refusal(begin, changed) if changed else found
 
 
-def _serve(channel: EngineChannel) -> None:
-    sources = integrity.Sources()
-    begin = channel.next()
-    if not isinstance(begin, Begin):
-        raise TypeError(f"the first message must be Begin, got {type(begin).__name__}")
-    if not confinement.die_with_parent(begin.engine):
-        return
-    scratch = Path(begin.scratch)
-    home = scratch / "children"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True, exist_ok=True)
-    # Before a second thread exists, because `offered` forks.
-    offered = protections.offered()
-    target, dsl = adapters(begin.task)
-    environment = target.zygote_environment(begin.task.timing.threads, home)
-    environment |= dsl.environment(target.name)
-    zygote = Zygote(environment, channel.interrupts, target.name, dsl.name)
+def _serve(channel: EngineChannel, zygote: Zygote) -> None:
     try:
-        # Imported only now, so that judge and zygote import torch at the same time.
-        from akg_tui.evaluate.evaluation import Evaluations
-
-        evaluations = Evaluations(begin, scratch, zygote, offered)
+        begin = channel.next()
+        if not isinstance(begin, Begin):
+            raise TypeError(f"the first message must be Begin, got {type(begin).__name__}")
+        if not confinement.die_with_parent(begin.engine):
+            return
+        sources = integrity.Sources()
+        # Before a second thread exists, because `offered` forks.
+        offered = protections.offered()
+        evaluations = Evaluations(begin, Path.cwd(), zygote, offered)
         while True:
             request = channel.next()
             if not isinstance(request, Evaluate):
@@ -219,7 +214,7 @@ def _serve(channel: EngineChannel) -> None:
         zygote.close()
         # If the zygote was killed, this process has adopted its children.
         process_watch.end_orphans()
-        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(CHILDREN, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,9 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.sanitize import strip_escapes, strip_to_line
 from akg_tui.core.task import Task
 from akg_tui.evaluate import engine_protocol, static_guard
-from akg_tui.evaluate.adapters import lacking
+from akg_tui.evaluate.adapters import adapters, lacking
 from akg_tui.evaluate.engine_protocol import Begin, Cancel, Evaluate, Result
 from akg_tui.evaluate.kernel_text import syntax_fault
-from akg_tui.evaluate.targets.cpu import base_environment
 
 CANCEL_S = 10.0
 CLOSE_S = 12.0
@@ -78,7 +77,6 @@ class Judge:
         self._begin = Begin(
             task=task,
             reference=reference,
-            scratch=str(self._scratch),
             engine=os.getpid(),
             prefetch=prefetch,
         )
@@ -226,13 +224,16 @@ class Judge:
 
     async def _start(self) -> None:
         self._scratch.mkdir(parents=True, exist_ok=True)
+        target, dsl = adapters(self._task)
+        environment = target.environment(self._task.timing.threads) | dsl.environment(target.name)
         ours, theirs = socket.socketpair()
         with theirs, self._log.open("wb") as log:
             try:
                 # In a new session: an interrupt typed in the terminal is for the engine only.
                 self._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-P", "-m", "akg_tui.evaluate.judge", str(theirs.fileno())),
-                    env=base_environment(),
+                    *(sys.executable, "-P", "-m", "akg_tui.evaluate.judge"),
+                    *(str(theirs.fileno()), target.name, dsl.name),
+                    env=environment,
                     cwd=self._scratch,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=log,

@@ -238,7 +238,7 @@ _SUBSTITUTION: Final[dict[str, object]] = {
         "pattern": "^[^\\r\\n]+$",
         "description": "Text that stands in the line exactly once.",
     },
-    "with": {**_ONE_LINE, "description": "What takes its place."},
+    "with": {**_ONE_LINE, "description": "The replacement."},
 }
 
 

@@ -24,12 +24,11 @@ from akg_tui.evaluate.processes import process_watch
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.process_watch import CpuDeadline, cpu_time_ns
 from akg_tui.evaluate.processes.shared_memory import SharedMemoryPool
-from akg_tui.evaluate.processes.worker import Interrupts, Zygote
+from akg_tui.evaluate.processes.worker import Interrupts
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
 from akg_tui.evaluate.sandbox.protections import offered
-from akg_tui.evaluate.targets import TARGETS
 from akg_tui.evaluate.timing import FORKED_AHEAD
-from tests.evaluate.conftest import is_running, quick_task
+from tests.evaluate.conftest import forked_zygote, is_running, quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
 DEADLINE_S = 30.0
@@ -44,19 +43,15 @@ class Broken(Exception):
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChildPool, socket.socket]]:
     """Return a child pool, and the socket on which any message interrupts its waits."""
     scratch = tmp_path_factory.mktemp("prefetch")
-    home = scratch / "children"
-    home.mkdir()
     ours, theirs = socket.socketpair()
 
     def check() -> None:
         theirs.recv(1)
         raise Broken
 
-    environment = TARGETS["cpu"].zygote_environment(1, home)
-    zygote = Zygote(environment, Interrupts(theirs.fileno(), check), "cpu", "cpp")
-    with ours, theirs:
+    interrupts = Interrupts(theirs.fileno(), check)
+    with ours, theirs, forked_zygote(scratch / "children", interrupts) as zygote:
         yield ChildPool(quick_task(), scratch, zygote, offered()), ours
-        zygote.close()
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from akg_tui.evaluate.sandbox.protections import (
 )
 from akg_tui.report.wording import sandbox_of
 from tests.cheats.catalogue import WAKING_HOG
-from tests.evaluate.conftest import quick_task
+from tests.evaluate.conftest import forked_zygote, quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
 ROOT = Path(__file__).parents[2]
@@ -151,23 +151,18 @@ def test_without_namespaces_the_other_walls_hold(tmp_path: Path) -> None:
 
 async def test_a_process_that_lacks_what_was_offered_is_an_error(tmp_path: Path) -> None:
     from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
-    from akg_tui.evaluate.processes.worker import Interrupts, Zygote
-    from akg_tui.evaluate.targets import TARGETS
+    from akg_tui.evaluate.processes.worker import Interrupts
 
     ours, theirs = socket.socketpair()
-    with ours, theirs:
-        interrupts = Interrupts(ours.fileno(), lambda: None)
-        zygote = Zygote(TARGETS["cpu"].zygote_environment(1, tmp_path), interrupts, "cpu", "cpp")
-        try:
-            claimed = (*offered(), Protection("drawbridge", held=True))
-            pool = ChildPool(Task(op="x"), tmp_path, zygote, claimed)
-            with pytest.raises(EvaluationError, match="could not be set up: drawbridge: not tried"):
-                pool.child("x").__enter__()
-            other = ChildPool(Task(op="x"), tmp_path / "other", zygote, offered())
-            with other.child("x") as worker:
-                assert worker.sandbox
-        finally:
-            zygote.close()
+    interrupts = Interrupts(ours.fileno(), lambda: None)
+    with ours, theirs, forked_zygote(tmp_path / "children", interrupts) as zygote:
+        claimed = (*offered(), Protection("drawbridge", held=True))
+        pool = ChildPool(Task(op="x"), tmp_path, zygote, claimed)
+        with pytest.raises(EvaluationError, match="could not be set up: drawbridge: not tried"):
+            pool.child("x").__enter__()
+        other = ChildPool(Task(op="x"), tmp_path / "other", zygote, offered())
+        with other.child("x") as worker:
+            assert worker.sandbox
 
 
 async def test_a_judge_whose_own_files_change_refuses_to_go_on(tmp_path: Path) -> None:

@@ -2,8 +2,7 @@
 
 Judge and child use fixed binary headers, because the child is untrusted: nothing it sends is parsed
 beyond the header, and text that follows is only shown. Judge and zygote are trusted and use JSON.
-All sockets are SOCK_SEQPACKET: each send carries one message. Must not import torch, which
-the judge and the zygote load concurrently.
+All sockets are SOCK_SEQPACKET: each send carries one message.
 """
 
 from __future__ import annotations

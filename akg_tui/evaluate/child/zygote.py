@@ -15,12 +15,14 @@ import importlib
 import os
 import platform
 import select
+import shutil
 import signal
 import socket
-import sys
+import traceback
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
@@ -212,25 +214,42 @@ class Zygote:
             process_watch.end_orphans()
 
 
-def main(arguments: list[str]) -> None:
-    """Serve on the inherited socket: its descriptor, the target and the DSL are the arguments."""
-    control = socket.socket(fileno=int(arguments[0]))
-    target, dsl = TARGETS[arguments[1]], DSLS[arguments[2]]
-    forker = None if namespaces.enter_pid_namespace(control.fileno()) else PidNamespaceForker()
-    confinement.adopt_orphans()
-    confinement.hide_memory()
-    for name in (*child_main.PRELOADED, *dsl.preloaded(target.name)):
+def fork_zygote(
+    target: str, dsl: str, home: Path, *, unneeded: socket.socket
+) -> tuple[int, socket.socket]:
+    """Fork the zygote; return its process id and the socket that controls it.
+
+    The calling process must have a single thread and the target's environment; it keeps the
+    imported modules. The zygote closes the socket `unneeded`. `home` is emptied, and becomes the
+    home of all children.
+    """
+    for name in (*child_main.PRELOADED, *DSLS[dsl].preloaded(target)):
         importlib.import_module(name)
     if seccomp.supported():
         seccomp.encoded(platform.machine())
     gc.collect()
     # A garbage collection in a child would write to every page of torch's objects, and copy it.
     gc.freeze()
-    control.send(b"ready")
-    Zygote(control, forker, target).serve()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
-    # Skips the exit handlers of libraries that were loaded for the children only.
-    os._exit(0)
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    ours, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid != 0:
+        control.close()
+        return pid, ours
+    try:
+        ours.close()
+        unneeded.close()
+        os.environ |= {"HOME": str(home), "TMPDIR": str(home)}
+        # In a new session: a signal for the judge's group must not reach the zygote.
+        os.setsid()
+        forker = None if namespaces.enter_pid_namespace(control.fileno()) else PidNamespaceForker()
+        confinement.adopt_orphans()
+        confinement.hide_memory()
+        control.send(b"ready")
+        Zygote(control, forker, TARGETS[target]).serve()
+    except BaseException as error:  # noqa: BLE001 (nothing above this frame would report it)
+        traceback.print_exception(error)
+    finally:
+        # Never returns to the judge's code, and skips the exit handlers of libraries.
+        os._exit(0)

@@ -52,7 +52,7 @@ class Dsl:
         return ""
 
     def environment(self, target: str) -> dict[str, str]:
-        """Return the environment variables that the zygote needs besides the target's."""
+        """Return the environment variables that the judge needs besides the target's."""
         return {}
 
     def preloaded(self, target: str) -> tuple[str, ...]:

@@ -13,8 +13,6 @@ import secrets
 import select
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -36,8 +34,8 @@ FAILURES: dict[int, FailureKind] = {
     status: FailureKind[status.name] for status in Status if status is not Status.OK
 }
 
-_ZYGOTE = (sys.executable, "-P", "-m", "akg_tui.evaluate.child.zygote")
 ZYGOTE_START_S = 120.0
+ZYGOTE_END_S = 10.0
 EXIT_WAIT_S = 0.5
 LIMITS_CHECK_S = 0.25
 STOP_SPIN_S = 0.0001
@@ -81,22 +79,12 @@ class Interrupts:
 
 
 class Zygote:
-    """The judge's side of the fork server."""
+    """The judge's side of the fork server, a child process of the judge."""
 
-    def __init__(
-        self, environment: dict[str, str], interrupts: Interrupts, target: str, dsl: str
-    ) -> None:
+    def __init__(self, pid: int, control: socket.socket, interrupts: Interrupts) -> None:
         self.interrupts = interrupts
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            # In a new session: an interrupt typed in the terminal is for the engine only.
-            self._process = subprocess.Popen(
-                [*_ZYGOTE, str(theirs.fileno()), target, dsl],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+        self._pid = pid
+        self._control = control
         self._ready = False
         self._requested: deque[tuple[socket.socket, Path]] = deque()
         self._spare_workers: deque[Worker] = deque()
@@ -191,11 +179,11 @@ class Zygote:
         self._control.close()
         for channel, _ in self._requested:
             channel.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        pidfd = os.pidfd_open(self._pid)
+        if not select.select([pidfd], [], [], ZYGOTE_END_S)[0]:
+            os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        os.close(pidfd)
 
     def _await_ready(self) -> None:
         if self._ready:

@@ -54,8 +54,8 @@ class Cpu(Target):
 
     name = "cpu"
 
-    def zygote_environment(self, threads: int, home: Path) -> dict[str, str]:
-        """Return the environment of the zygote, which every kernel process inherits.
+    def environment(self, threads: int) -> dict[str, str]:
+        """Return the environment of the judge, which every kernel process inherits.
 
         Without fixed malloc thresholds page faults of temporaries, which depend on the history
         of the process, move a large elementwise kernel by a factor of three; huge pages halve
@@ -63,8 +63,6 @@ class Cpu(Target):
         """
         return {
             **base_environment(),
-            "HOME": str(home),
-            "TMPDIR": str(home),
             "OMP_NUM_THREADS": str(threads),
             "MKL_NUM_THREADS": str(threads),
             "OPENBLAS_NUM_THREADS": "1",

@@ -53,14 +53,13 @@ class Cuda(Cpu):
             'one yet; backend = "cpu" works here'
         )
 
-    def zygote_environment(self, threads: int, home: Path) -> dict[str, str]:
+    def environment(self, threads: int) -> dict[str, str]:
         """Return the host's variables, with one GPU in `nvidia-smi` order and lazy modules."""
         return {
-            **super().zygote_environment(threads, home),
+            **super().environment(threads),
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
             "CUDA_VISIBLE_DEVICES": "0",
             "CUDA_MODULE_LOADING": "LAZY",
-            "CUDA_CACHE_PATH": str(home / "cuda"),
         }
 
     def devices(self) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ import torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,8 +27,8 @@ class Target(ABC):
         return ""
 
     @abstractmethod
-    def zygote_environment(self, threads: int, home: Path) -> dict[str, str]:
-        """Return the environment of the zygote, which every kernel's process inherits."""
+    def environment(self, threads: int) -> dict[str, str]:
+        """Return the environment of the judge, which every kernel's process inherits."""
 
     def devices(self) -> tuple[str, ...]:
         """Return the device files that a kernel must open."""
