@@ -1,0 +1,3 @@
+from tests.in_memory import tmp_path
+
+__all__ = ["tmp_path"]
