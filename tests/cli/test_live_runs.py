@@ -6,20 +6,14 @@ import json
 import random
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 from benchmarks.kills import COMMAND, check, killed_run
 
 
 def test_the_demo_keeps_a_faster_kernel_and_sums_up(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, "demo", "--headless", "--json", "--rounds", "3"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [*COMMAND, "demo", "--headless", "--json", "--rounds", "3"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     summary = lines[-1]
@@ -53,11 +47,6 @@ def test_an_interrupt_ends_with_130_and_says_how_to_go_on(tmp_path: Path) -> Non
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     run = errors.split("akg-tui resume ")[1].strip()
-    shown = subprocess.run(
-        [sys.executable, "-m", "akg_tui", "show", run, "--json"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [*COMMAND, "show", run, "--json"]
+    shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert json.loads(shown.stdout)["rounds"] == 0

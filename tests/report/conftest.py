@@ -1,3 +1,1 @@
-from tests.in_memory import tmp_path
-
-__all__ = ["tmp_path"]
+from tests.in_memory import tmp_path  # noqa: F401
