@@ -18,8 +18,7 @@ from akg_tui.cli.run_options import note_goals, stated_limits
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
 from akg_tui.core.task import Policy
-from akg_tui.resources import sample
-from tests.engine.runs import KERNEL, REFERENCE, make_task
+from tests.engine.runs import KERNEL, REFERENCE, copy_sample, make_task
 
 
 def akg(
@@ -56,24 +55,10 @@ def test_help_names_every_command_and_loads_neither_textual_nor_torch() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    for command in (
-        "demo",
-        "tune",
-        "resume",
-        "fork",
-        "undo",
-        "adopt",
-        "eval",
-        "new",
-        "runs",
-        "show",
-        "report",
-        "view",
-        "edit",
-        "bench",
-        "doctor",
-        "salvage",
-    ):
+    commands = (
+        "demo tune resume fork undo adopt eval new runs show report view edit bench doctor salvage"
+    )
+    for command in commands.split():
         assert f"\n    {command} " in done.stdout
     assert done.stdout.endswith("[]\n")
 
@@ -218,10 +203,7 @@ def test_view_never_sends_an_escape_code_to_the_terminal(tmp_path: Path) -> None
 
 
 def test_eval_answers_with_exit_codes(tmp_path: Path) -> None:
-    folder = tmp_path / "task"
-    folder.mkdir()
-    for name in ("task.toml", "reference.py", "kernel.py"):
-        (folder / name).write_text((sample("hybrid_attention_mask") / name).read_text())
+    folder = copy_sample(tmp_path / "task", "hybrid_attention_mask")
     kernel = (folder / "kernel.py").read_text()
     good = akg("eval", folder, "--json")
     assert good.returncode == 0, good.stderr
@@ -240,10 +222,7 @@ def test_eval_answers_with_exit_codes(tmp_path: Path) -> None:
 
 
 def test_a_kernel_wrong_at_baseline_is_bad_input_and_the_run_is_kept(tmp_path: Path) -> None:
-    folder = tmp_path / "task"
-    folder.mkdir()
-    for name in ("task.toml", "reference.py", "kernel.py"):
-        (folder / name).write_text((sample("hybrid_attention_mask") / name).read_text())
+    folder = copy_sample(tmp_path / "task", "hybrid_attention_mask")
     kernel = (folder / "kernel.py").read_text()
     (folder / "kernel.py").write_text(
         kernel.replace('SCORES = "scale_after"', 'SCORES = "bfloat16"')

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +14,9 @@ import pytest
 
 from akg_tui.core import events as ev
 from akg_tui.core.summary import summarize
-from akg_tui.resources import sample_kernels
 from akg_tui.store.journal import read
 from akg_tui.store.run_list import read_state
-from tests.engine.runs import make_task
+from tests.engine.runs import copy_sample, make_task
 from tests.lab.family import Family
 from tests.lab.player import Direction, Player
 from tests.lab.replies import call
@@ -104,13 +102,6 @@ async def test_a_bad_option_is_named(tmp_path: Path, option: str, value: str, to
     assert told in one_line(errors)
 
 
-def sample(folder: Path) -> None:
-    """The sample with a short timing budget."""
-    shutil.copytree(sample_kernels() / "row_softmax", folder, ignore=shutil.ignore_patterns("runs"))
-    toml = folder / "task.toml"
-    toml.write_text(toml.read_text().replace("budget_s = 8.0", "budget_s = 1.0"))
-
-
 def softmax() -> Iterator[Direction]:
     """One direction that helps, then three that are wrong one after the other."""
     yield Direction(
@@ -129,7 +120,7 @@ async def test_tune_with_a_served_model_completes_with_keep_diagnosis_and_report
     tmp_path: Path,
 ) -> None:
     """The whole of it in one command: a plan, edits by tag, a KEEP, three failures, a diagnosis."""
-    sample(tmp_path / "task")
+    copy_sample(tmp_path / "task", "row_softmax")
     report = call("compile_report", {}, "toolu_report")
     family = Family(Player(softmax(), batch=4), ["which flags are set?"], blocks=(report,))
     async with Lab(family) as lab:
@@ -168,10 +159,10 @@ async def test_tune_with_a_served_model_completes_with_keep_diagnosis_and_report
             assert KEY.encode() not in path.read_bytes()
 
 
-async def test_a_refused_key_is_told_in_one_line_and_the_run_goes_on_with_a_good_one(
+async def test_a_refused_key_or_a_server_out_of_reach_is_one_line_and_the_run_goes_on(
     tmp_path: Path,
 ) -> None:
-    sample(tmp_path / "task")
+    copy_sample(tmp_path / "task", "row_softmax")
     async with Lab(Player(iter(()))) as lab:  # without a direction: it only wants to finish
         code, out, errors = await akg(
             "tune", "task", "--agent", "claude", "--base-url", lab.url, "--headless",
@@ -183,6 +174,7 @@ async def test_a_refused_key_is_told_in_one_line_and_the_run_goes_on_with_a_good
         assert "sk-wrong-key" not in out + errors
         run = line.split("akg-tui resume ")[1]
 
+        shutil.copytree(tmp_path / "task", tmp_path / "cut off")
         (tmp_path / "key").write_text(f"{KEY}\n")
         code, out, errors = await akg(
             "resume", run, "--api-key-file", "key", "--headless", "--json", cwd=tmp_path,
@@ -201,19 +193,11 @@ async def test_a_refused_key_is_told_in_one_line_and_the_run_goes_on_with_a_good
             assert KEY.encode() not in data
             assert b"sk-wrong-key" not in data
 
-
-async def test_an_endpoint_that_cannot_be_reached_is_told_in_one_line(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, not listening: a connection is refused
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        sample(tmp_path / "task")
-        code, out, errors = await akg(
-            "tune", "task", "--agent", "m", "--base-url", url, "--headless", "--json",
-            cwd=tmp_path,
-        )  # fmt: skip
+    alone = str(Path("cut off", *Path(run).parts[1:]))
+    code, out, errors = await akg("resume", alone, "--headless", "--json", cwd=tmp_path)
     assert code == 2
     line = one_line(errors)
-    assert f"cannot reach the server at {url}" in line
+    assert f"cannot reach the server at {lab.url}" in line
     assert "akg-tui resume" in line
     summary = json.loads(out.splitlines()[-1])
     assert (summary["type"], summary["ok"]) == ("summary", False)

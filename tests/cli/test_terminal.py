@@ -16,6 +16,7 @@ import pytest
 
 from akg_tui.core import events as ev
 from akg_tui.store.journal import read
+from tests.engine.runs import copy_sample
 from tests.tui.terminal import PtyTerminal
 
 PATIENCE_S = 60.0
@@ -70,7 +71,9 @@ class Terminal:
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     assert shutil.which("tmux"), "this test needs tmux: apt-get install tmux"
-    command = [sys.executable, "-m", "akg_tui", "demo", "--rounds", "2", "--mode", "step"]
+    copy_sample(tmp_path / "task", "row_softmax")
+    command = [sys.executable, "-m", "akg_tui", "tune", "task"]
+    command += ["--max-rounds", "2", "--mode", "step"]
     session = Terminal(120, 40, command, tmp_path)
     yield session
     session.close()
@@ -93,7 +96,7 @@ def test_a_person_steps_reviews_rejects_resizes_and_leaves(
     terminal.wait("review of attempt 1", "- FLAGS", "+ FLAGS", "the run waits for you:  K keep")
     terminal.press("D")
     terminal.wait("WAIT_STEP", "one step to EDIT")
-    (journal,) = tmp_path.glob("akg-demo/row_softmax/runs/*/events.jsonl")
+    (journal,) = tmp_path.glob("task/runs/*/events.jsonl")
     answers = [r.event for r in read(journal) if isinstance(r.event, ev.GateAnswered)]
     assert [answer.answer for answer in answers] == ["reject"]
     terminal.resize(80, 24)
@@ -104,14 +107,15 @@ def test_a_person_steps_reviews_rejects_resizes_and_leaves(
     terminal.wait("1 plan", "3 chart")
     terminal.press("q")
     terminal.wait("can be resumed")
-    terminal.insist("y", "can be resumed", "akg-tui resume akg-demo/row_softmax/runs/", "LEFT")
+    terminal.insist("y", "can be resumed", "akg-tui resume task/runs/", "LEFT")
 
 
 def test_a_run_in_a_terminal_that_nobody_touched_writes_a_draft(tmp_path: Path) -> None:
     """The workbench replaces stdout; that must not make it a command line, which may export."""
-    workbench = [sys.executable, "-m", "akg_tui", "demo", "--rounds", "1"]
+    copy_sample(tmp_path / "task", "row_softmax")
+    workbench = [sys.executable, "-m", "akg_tui", "tune", "task", "--max-rounds", "1"]
     terminal = PtyTerminal(workbench, tmp_path, (120, 40))
-    found = "akg-demo/row_softmax/runs/*/report.json"  # written last
+    found = "task/runs/*/report.json"  # written last
     try:
         terminal.until(lambda: any(tmp_path.glob(found)), "a report")
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from akg_tui.agent.models.sweep import Sweep
@@ -9,6 +10,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.phases import Mode
 from akg_tui.core.task import Policy, Task
 from akg_tui.engine.engine import Engine
+from akg_tui.resources import sample
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_folder import load_task
 from tests.engine.fake_judge import FakeJudge
@@ -53,6 +55,14 @@ def make_task(folder: Path) -> Path:
     (folder / "task.toml").write_text('op = "speed"\n')
     (folder / "reference.py").write_text(REFERENCE)
     (folder / "kernel.py").write_text(KERNEL)
+    return folder
+
+
+def copy_sample(folder: Path, name: str) -> Path:
+    """A bundled task with a short timing budget."""
+    shutil.copytree(sample(name), folder, ignore=shutil.ignore_patterns("runs"))
+    toml = folder / "task.toml"
+    toml.write_text(toml.read_text().replace("budget_s = 8.0", "budget_s = 1.0"))
     return folder
 
 

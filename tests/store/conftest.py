@@ -5,7 +5,10 @@ import pytest
 
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_folder import TaskFolder
+from tests.in_memory import tmp_path
 from tests.store import scripted
+
+__all__ = ["tmp_path"]
 
 
 @pytest.fixture
