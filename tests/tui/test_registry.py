@@ -226,17 +226,18 @@ def test_the_page_of_keys_is_the_one_that_the_registry_makes() -> None:
     assert all(command.help[1:] in page for command in COMMANDS)
 
 
-@pytest.mark.parametrize("width", [60, 80, 120, 200])
-async def test_the_footer_says_what_it_hides(width: int) -> None:
+async def test_the_footer_says_what_it_hides() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.EVAL)
-    async with on_stage(handle, (width, 30)) as stage:
-        row = stage.text().split("\n")[-1]
-        pairs = command_registry.footer("deck", handle.state)
-        shown = sum(f"{key} {label}" in row for key, label in pairs)
-        if shown < len(pairs):
-            assert f"+{len(pairs) - shown} more: ?" in row
-        assert cells(row.rstrip()) <= width
+    async with on_stage(handle) as stage:
+        for width in (60, 80, 120, 200):
+            await stage.resize(width, 30)
+            row = stage.text().split("\n")[-1]
+            pairs = command_registry.footer("deck", handle.state)
+            shown = sum(f"{key} {label}" in row for key, label in pairs)
+            if shown < len(pairs):
+                assert f"+{len(pairs) - shown} more: ?" in row
+            assert cells(row.rstrip()) <= width
 
 
 async def test_help_is_searched_by_typing_and_escape_clears_before_it_closes() -> None:
