@@ -121,6 +121,8 @@ async def settled(app: WorkbenchApp, pilot: Pilot[int]) -> None:
     await opened(app, pilot)
     for _ in range(2):
         await pulled(app, pilot)
+    while not all(worker.is_finished for worker in app.workers):  # begun by what was painted
+        await pulled(app, pilot)
     for screen in app.screen_stack:
         if isinstance(screen, Runs):
             await _read(screen)

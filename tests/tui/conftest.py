@@ -9,6 +9,8 @@ from akg_tui.tui.app import WorkbenchApp
 from akg_tui.view import language
 from akg_tui.view.controls import keymap
 
+from .quiet import wait_for_events
+
 
 @pytest.fixture(autouse=True)
 def _nobodys_own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
@@ -19,6 +21,7 @@ def _nobodys_own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> It
     for name in ("THEME", "KEYMAP", "LANG", "GLYPHS", "MOTION", "LAYOUT", "SORT"):
         monkeypatch.delenv(f"AKG_TUI_{name}", raising=False)
     monkeypatch.setenv("LANG", "C.UTF-8")
+    wait_for_events(monkeypatch)
     yield
     language.speak(language.ENGLISH)
     keymap.use(keymap.Keymap(keymap.DEFAULT))

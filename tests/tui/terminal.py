@@ -38,6 +38,7 @@ class PtyTerminal:
         width, height = size
         self._screen = pyte.Screen(width, height)
         self._stream = pyte.ByteStream(self._screen)
+        self._shown: str | None = None  # the screen as text, until it changes
         self.written = bytearray()
         self.status: int | None = None
         self.pid, self._master = pty.fork()
@@ -50,11 +51,14 @@ class PtyTerminal:
             os.execve(command[0], command, inherited)
 
     def screen(self) -> str:
-        return "\n".join(self._screen.display)
+        if self._shown is None:
+            self._shown = "\n".join(self._screen.display)
+        return self._shown
 
     def forget(self) -> None:
         """Blank the screen that is read here; the program knows nothing of it."""
         self._screen.reset()
+        self._shown = None
 
     def write(self, text: str | bytes) -> None:
         """Type. What the program says meanwhile is read, or both would wait for the other."""
@@ -72,12 +76,14 @@ class PtyTerminal:
 
     def resize(self, width: int, height: int) -> None:
         self._screen.resize(height, width)
+        self._shown = None
         size = struct.pack("HHHH", height, width, 0, 0)
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
 
     def grown(self, width: int, height: int) -> None:
         """What is read from here on is for this size, which the program knows by itself."""
         self._screen.resize(height, width)
+        self._shown = None
 
     def wait(self, *texts: str, gone: tuple[str, ...] = ()) -> str:
         """Until all `texts` are on the screen, and none of those that should be `gone`."""
@@ -126,6 +132,7 @@ class PtyTerminal:
             return False
         self.written += data
         self._stream.feed(data)
+        self._shown = None
         return bool(data)
 
     def attributes(self) -> int:

@@ -48,20 +48,19 @@ async def test_alt_a_approves_and_lets_all_that_its_card_named_pass_from_then_on
         assert any(isinstance(r.event, ev.RuleApplied) for r in handle.records)
 
 
-@pytest.mark.parametrize("size", [(61, 17), (80, 24), (120, 40), (200, 60)])
 @pytest.mark.parametrize("gate", [Gate.KEEP, Gate.SCRIPT])
-async def test_the_card_says_in_full_what_an_always_would_approve(
-    gate: Gate, size: tuple[int, int]
-) -> None:
+async def test_the_card_says_in_full_what_an_always_would_approve(gate: Gate) -> None:
     handle = scripted() if gate is Gate.SCRIPT else gated(gate)
-    async with on_stage(handle, size) as stage:
-        await stage.arm()
-        ask = stage.deck.card.shown
-        assert ask is not None
-        rows = [row.strip("│ ") for row in stage.text().split("\n")]
-        told = " ".join(" ".join(rows).split())
-        assert f"always: {ask.always}; M ends the rule" in told
-        assert "alt+a always" in told
+    async with on_stage(handle) as stage:
+        for size in ((61, 17), (80, 24), (120, 40), (200, 60)):
+            await stage.resize(*size)
+            await stage.arm()
+            ask = stage.deck.card.shown
+            assert ask is not None
+            rows = [row.strip("│ ") for row in stage.text().split("\n")]
+            told = " ".join(" ".join(rows).split())
+            assert f"always: {ask.always}; M ends the rule" in told
+            assert "alt+a always" in told
         interpreter = "python" if gate is Gate.SCRIPT else ""
         scope = ev.Scope(gate.value, handle.state.phase, "", interpreter)  # type: ignore[arg-type]
         assert ask.always == in_words(scope)

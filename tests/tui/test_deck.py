@@ -277,8 +277,7 @@ async def test_the_palette_finds_a_command_and_runs_it() -> None:
     handle = at_work()
     async with on_stage(handle) as stage:
         await stage.pilot.press("ctrl+p", *"run pause")
-        await stage.app.workers.wait_for_complete()
-        await stage.pilot.pause()
+        await stage.pull()
         await stage.press("enter")
         assert handle.state.paused
 

@@ -152,8 +152,7 @@ async def walk(stage: Stage) -> list[str]:
         shown.append(stage.text())
         await stage.press("escape")
     await stage.pilot.press("ctrl+p")
-    await stage.app.workers.wait_for_complete()
-    await stage.pilot.pause()
+    await stage.pull()
     shown.append(stage.text())
     await stage.pilot.press("escape")
     return shown
@@ -190,8 +189,7 @@ async def test_a_command_is_found_by_its_english_name_in_every_language() -> Non
         await stage.press("colon", *"theme tide", "enter")
         assert stage.app.theme == "tide"
         await stage.pilot.press("ctrl+p", *"zoom")
-        await stage.app.workers.wait_for_complete()
-        await stage.pilot.pause()
+        await stage.pull()
         assert "面板: 放大" in stage.text()
 
 

@@ -29,8 +29,7 @@ async def found(stage: Stage, words: str) -> None:
     """Find a command in the palette and take it."""
     for keys in (("ctrl+p", *words), ("enter",)):
         await stage.pilot.press(*keys)
-        await stage.app.workers.wait_for_complete()
-        await stage.pilot.pause()
+        await stage.pull()
     await stage.pull()
 
 

@@ -159,13 +159,11 @@ async def test_every_command_of_the_list_of_runs_runs(tmp_path: Path) -> None:
         runs = app.screen
         for command in at("runs"):
             assert await app.carry_out(command), f"nobody carries out {command.id}"
-            await app.workers.wait_for_complete()
-            await pilot.pause()
+            await gallery.pulled(app, pilot)
             assert app._exception is None, command.id
             while app.screen is not runs or isinstance(app.focused, Input):
                 await pilot.press("q" if isinstance(app.screen, Deck) else "escape")
-                await app.workers.wait_for_complete()
-                await pilot.pause()
+                await gallery.pulled(app, pilot)
 
 
 def test_every_place_of_the_registry_has_its_test_above() -> None:
@@ -228,17 +226,18 @@ def test_the_page_of_keys_is_the_one_that_the_registry_makes() -> None:
     assert all(command.help[1:] in page for command in COMMANDS)
 
 
-@pytest.mark.parametrize("width", [60, 80, 120, 200])
-async def test_the_footer_says_what_it_hides(width: int) -> None:
+async def test_the_footer_says_what_it_hides() -> None:
     handle = FakeHandle()
     handle.to_phase(Phase.EVAL)
-    async with on_stage(handle, (width, 30)) as stage:
-        row = stage.text().split("\n")[-1]
-        pairs = command_registry.footer("deck", handle.state)
-        shown = sum(f"{key} {label}" in row for key, label in pairs)
-        if shown < len(pairs):
-            assert f"+{len(pairs) - shown} more: ?" in row
-        assert cells(row.rstrip()) <= width
+    async with on_stage(handle) as stage:
+        for width in (60, 80, 120, 200):
+            await stage.resize(width, 30)
+            row = stage.text().split("\n")[-1]
+            pairs = command_registry.footer("deck", handle.state)
+            shown = sum(f"{key} {label}" in row for key, label in pairs)
+            if shown < len(pairs):
+                assert f"+{len(pairs) - shown} more: ?" in row
+            assert cells(row.rstrip()) <= width
 
 
 async def test_help_is_searched_by_typing_and_escape_clears_before_it_closes() -> None:
@@ -285,20 +284,14 @@ async def test_a_theme_is_seen_while_it_is_completed_and_taken_back_by_escape() 
 
 async def test_a_theme_is_seen_while_the_palettes_cursor_is_on_it() -> None:
     async with on_stage(FakeHandle()) as stage:
-
-        async def type_and_settle(*keys: str) -> None:
-            await stage.pilot.press(*keys)
-            await stage.app.workers.wait_for_complete()
-            await stage.pilot.pause()
-
-        await type_and_settle("ctrl+p", *"theme: okabe")
+        await stage.press("ctrl+p", *"theme: okabe")
         assert stage.app.theme == "okabe", "the first row is chosen at once"
-        await type_and_settle("down")
+        await stage.press("down")
         assert stage.app.theme == "okabe"
-        await type_and_settle("escape", "escape")
+        await stage.press("escape", "escape")
         assert stage.app.theme == "ember"
-        await type_and_settle("ctrl+p", *"theme: okabe")
-        await type_and_settle("enter")
+        await stage.press("ctrl+p", *"theme: okabe")
+        await stage.press("enter")
         await stage.pull()
         assert stage.app.theme == "okabe"
 
@@ -319,26 +312,20 @@ async def test_the_whole_screen_wears_a_theme_while_it_is_seen_and_the_old_one_a
 ):
     async with on_stage(FakeHandle()) as stage:
         before = painted(stage)
-
-        async def type_and_settle(*keys: str) -> None:
-            await stage.pilot.press(*keys)
-            await stage.app.workers.wait_for_complete()
-            await stage.pilot.pause()
-
-        await type_and_settle("ctrl+p", *"zoom")
+        await stage.press("ctrl+p", *"zoom")
         dark = grounds(stage)
-        await type_and_settle(*["backspace"] * len("zoom"), *"theme: paper")
+        await stage.press(*["backspace"] * len("zoom"), *"theme: paper")
         paper = stage.app.appearance.themes["paper"].palette
         assert paper["raised"].upper() in grounds(stage)
         assert not dark & grounds(stage), "the palette itself is on paper too"
         assert stage.app.screen.styles.background.a == 0, "and nothing dims the deck behind"
         (deck,) = {s.bgcolor.name for s in (stage.deck.header.ground,) if s.bgcolor}
         assert deck == paper["raised"].lower()
-        await type_and_settle(*["backspace"] * len("theme: paper"), *"zoom")
+        await stage.press(*["backspace"] * len("theme: paper"), *"zoom")
         assert stage.app.theme == "ember", "another command is under the cursor"
         assert grounds(stage) == dark
-        await type_and_settle(*["backspace"] * len("zoom"), *"theme: paper")
-        await type_and_settle("escape", "escape")
+        await stage.press(*["backspace"] * len("zoom"), *"theme: paper")
+        await stage.press("escape", "escape")
         assert stage.app.screen is stage.deck
         await stage.pull()
         assert painted(stage) == before
@@ -353,9 +340,7 @@ async def test_the_name_of_a_theme_is_no_markup_anywhere() -> None:
     async with on_stage(FakeHandle()) as stage:
         assert "[red]odd[/]\x1b" in stage.app.appearance.themes
         for keys in (("ctrl+p", *"[red]"), ("ctrl+p", *"odd")):
-            await stage.pilot.press(*keys)
-            await stage.app.workers.wait_for_complete()
-            await stage.pilot.pause()
+            await stage.press(*keys)
             assert "look: theme [red]odd[/]␛" in stage.text()
             assert "[b]warm" in stage.text()
             await stage.press("escape", "escape")

@@ -213,7 +213,6 @@ async def test_a_run_that_was_left_is_not_kept_in_memory(folder: Path) -> None:
             assert gc.get_freeze_count() > 0, "the rest stays out of the looks"
         finally:
             gc.set_threshold(*thresholds)
-            gc.unfreeze()
 
 
 async def test_a_run_at_rest_is_resumed_and_worked_to_its_end(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import sys
 import termios
@@ -65,7 +66,8 @@ def test_a_closed_terminal_ends_the_run_cleanly_and_leaves_no_process(
     open_terminal: Callable[..., PtyTerminal], tmp_path: Path
 ) -> None:
     terminal = open_terminal([*COMMAND, "demo", "--rounds", "30"])
-    terminal.wait("EVAL", "candidate evaluation")
+    evaluated = re.compile("baseline evaluation: (verify|time)")
+    terminal.until(lambda: bool(evaluated.search(terminal.screen())), "a kernel that is run")
     below = terminal.descendants()
     assert below, "the judge has processes"
     terminal.hang_up()

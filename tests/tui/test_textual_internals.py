@@ -28,6 +28,7 @@ from textual._compositor import ChopsUpdate, Compositor
 from textual._context import visible_screen_stack
 from textual.app import App
 from textual.color import Color
+from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.drivers import _writer_thread, linux_driver
 from textual.geometry import Region
@@ -59,6 +60,7 @@ PRIVATE: dict[object, str] = {
     DOMNode: "_bindings _merged_bindings",
     Screen: "_compositor _compositor_refresh _dirty_widgets _screen_resized",
     ScrollView: "_scroll_update",
+    Stylesheet: "_parse_cache",
     Timer: "_skip",
     Widget: "_border_subtitle _border_title _vertical_scrollbar",
     linux_driver: "_in_band_window_resize _writer_thread",
@@ -383,6 +385,19 @@ async def test_a_theme_is_put_on_between_turns_of_the_loop_and_the_last_one_wins
         wanted = stage.app.appearance.themes["tide"].for_textual().background
         assert stage.deck.styles.background == Color.parse(str(wanted))
         assert not stage.app._batch_count
+
+
+async def test_rules_are_parsed_once_for_the_same_colours() -> None:
+    async with on_stage(FakeHandle()) as stage:
+        parsed = set(map(id, stage.app.stylesheet.rules))
+        await stage.press("colon", "escape", "question_mark", "escape")
+        more = set(map(id, stage.app.stylesheet.rules))
+        assert parsed < more
+        for theme in ("paper", "ember"):
+            stage.app.appearance.apply_theme(theme)
+            await stage.pull()
+            same = more == set(map(id, stage.app.stylesheet.rules))
+            assert same == (theme == "ember")
 
 
 def scrolled_kernel() -> FakeHandle:
