@@ -14,7 +14,7 @@ from akg_tui.evaluate import Judge
 from tests.evaluate.conftest import quick_task
 from tests.evaluate.kernels import CPP, LOAD_INLINE, PLAIN, REFERENCE, SLOW, kernel
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_faster_kernel_is_correct_with_a_ratio_above_one(tmp_path: Path) -> None:
