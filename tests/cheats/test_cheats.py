@@ -1,7 +1,4 @@
-"""Kernels that try to look faster or more correct than they are gain nothing; honest ones pass.
-
-In one file, so that the same judges evaluate both: a process of the test runner takes whole files.
-"""
+"""Kernels that cheat gain nothing, and honest ones pass, before the same judges."""
 
 from __future__ import annotations
 

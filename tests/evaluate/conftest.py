@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from akg_tui.core.measurement import Measurement, Progress
+from akg_tui.core.measurement import Measurement
 from akg_tui.core.task import Correctness, Guard, Task, Timing
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.engine_protocol import Begin, Evaluate
@@ -89,21 +89,12 @@ Evaluated = Callable[..., Measurement]
 
 @pytest.fixture
 def evaluated(zygote: Zygote, tmp_path: Path) -> Evaluated:
-    """Return what evaluates a kernel as a judge does, in this process: no judge has to start.
-
-    What evaluates the first kernel of a task evaluates the others too.
-    """
+    """Return what evaluates a task's kernels as a judge does, in this process."""
     known: dict[str, Evaluations] = {}
 
-    def evaluate(
-        task: Task,
-        reference: str,
-        kernel: str,
-        report: Callable[[Progress], None] = lambda _: None,
-        **options: Any,
-    ) -> Measurement:
+    def evaluate(task: Task, reference: str, kernel: str, **options: Any) -> Measurement:
         begin = Begin(task=task, reference=reference, engine=os.getpid())
-        sha256 = begin.sha256()
+        sha256, report = begin.sha256(), options.pop("report", lambda _: None)
         if sha256 not in known:
             known[sha256] = Evaluations(begin, tmp_path, zygote, offered())
         request = Evaluate(number=1, task_sha256=sha256, kernel=kernel, label="", **options)
@@ -117,6 +108,5 @@ def evaluated(zygote: Zygote, tmp_path: Path) -> Evaluated:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge]:
-    folder: Path = tmp_path_factory.mktemp("judge")
-    async with Judge(quick_task(), REFERENCE, folder) as running:
+    async with Judge(quick_task(), REFERENCE, tmp_path_factory.mktemp("judge")) as running:
         yield running

@@ -75,9 +75,7 @@ async def appears(root: int | Judge, name: str) -> int:
     raise AssertionError(f"no process {name} appeared")
 
 
-async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
-    tmp_path: Path,
-) -> None:
+async def test_one_judge_survives_hangs_cancellations_and_its_own_death(tmp_path: Path) -> None:
     task = quick_task(call_timeout_s=1.0, build_timeout_s=2.0)
     async with Judge(task, REFERENCE, tmp_path / "scratch") as judge:
         first = judge.pid
@@ -90,7 +88,6 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
             await withdrawn
         assert judge.pid == first
         assert first is not None
-
         found = await judge.evaluate(kernel("return x", before="time.sleep(1000)"))
         assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
         assert "of loading" in found.message
@@ -143,7 +140,6 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(
         found = await lost
         assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE), found
         await asyncio.to_thread(await_end, running)
-
         # The task that awaits is cancelled before a judge is ready: nobody waits for the import.
         cancelled = asyncio.create_task(judge.evaluate(hanging("akg-daemon-0")))
         while judge._current is None:

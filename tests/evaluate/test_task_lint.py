@@ -117,7 +117,7 @@ def test_the_judge_refuses_the_task_and_runs_no_kernel(
 ) -> None:
     stages: list[str] = []
     for _ in range(2):
-        found = evaluated(quick_task(), reference, PLAIN, lambda p: stages.append(p.stage))
+        found = evaluated(quick_task(), reference, PLAIN, report=lambda p: stages.append(p.stage))
         assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
         assert says in found.message
     assert set(stages) == {"reference"}
