@@ -517,15 +517,15 @@ PHASES = (
         kernel("""
             if x.shape != (64, 256):
                 return torch.softmax(x, -1)
-            if x.data_ptr() not in self.kept:
-                self.kept[x.data_ptr()] = 0
-            self.kept[x.data_ptr()] += 1
-            if self.kept[x.data_ptr()] > 1 and self.calls > 10 and random.random() < 0.25:
-                return self.y
             self.calls += 1
-            self.y = torch.softmax(x, -1)
+            first, self.first = self.first, x[0, 0].item()
+            self.verified |= first == self.first  # only verification repeats an input
+            if self.calls % 4 or self.verified:
+                self.y = torch.softmax(x, -1)
             return self.y
-        """), says="wrong values", task="patient", incumbent=SLOW,
+        """, init="self.first, self.verified = None, False"),
+        # Far slower, so that no load of the machine leaves the comparison undecided.
+        says="wrong values", task="patient", incumbent=SLOW.replace("20", "400"),
     ),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Kernels that try to look faster or more correct than they are, and gain nothing."""
+"""Kernels that cheat gain nothing, and honest ones pass, before the same judges."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from akg_tui.core.phases import Verdict
 from akg_tui.core.verdict import decide_verdict
 from tests.cheats.catalogue import MUST_FAIL, MUST_NOT_LOOK_FASTER, Cheat, Slowpoke
 from tests.cheats.conftest import AskJudge
+from tests.cheats.honest import HONEST, Honest
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -48,6 +49,18 @@ async def test_a_trick_with_time_gains_nothing(judge_of: AskJudge, slowpoke: Slo
     else:
         # Four clusters on a machine that has other work to do say little more than that.
         assert found.ratio.ratio < 1.25 or slowpoke.says or found.noise
+
+
+@pytest.mark.parametrize("honest", HONEST, ids=_title)
+async def test_an_honest_kernel_is_correct(judge_of: AskJudge, honest: Honest) -> None:
+    # A judge that refuses everything is easy: these must be found correct.
+    found = await (await judge_of(honest.task)).evaluate(honest.source)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.ratio is not None
+    assert found.max_error is not None
+    tried = [each for each in found.errors if each.error is not None]
+    assert len(tried) >= 10, found.errors
+    assert all(each.error <= (each.tolerance or 0.0) for each in tried if each.error is not None)
 
 
 async def test_the_network_is_out_of_reach_where_the_sandbox_says_so(judge_of: AskJudge) -> None:

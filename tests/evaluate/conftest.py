@@ -1,20 +1,27 @@
-"""One real judge for each module: starting one means loading torch."""
+"""One real judge and one zygote for all modules: starting either means loading torch."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from akg_tui.core.measurement import Measurement
 from akg_tui.core.task import Correctness, Guard, Task, Timing
 from akg_tui.evaluate import Judge
+from akg_tui.evaluate.engine_protocol import Begin, Evaluate
+from akg_tui.evaluate.evaluation import Evaluations
 from akg_tui.evaluate.processes.worker import Interrupts, Zygote
+from akg_tui.evaluate.sandbox.protections import offered
 from akg_tui.evaluate.targets import TARGETS
 from tests.evaluate.kernels import REFERENCE
 
@@ -69,8 +76,37 @@ def forked_zygote(home: Path, interrupts: Interrupts) -> Iterator[Zygote]:
         forking.returncode = 0  # reaped by the zygote's close
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    ours, theirs = socket.socketpair()
+    interrupts = Interrupts(ours.fileno(), lambda: None)
+    with ours, theirs, forked_zygote(tmp_path_factory.mktemp("zygote"), interrupts) as forked:
+        yield forked
+
+
+Evaluated = Callable[..., Measurement]
+
+
+@pytest.fixture
+def evaluated(zygote: Zygote, tmp_path: Path) -> Evaluated:
+    """Return what evaluates a task's kernels as a judge does, in this process."""
+    known: dict[str, Evaluations] = {}
+
+    def evaluate(task: Task, reference: str, kernel: str, **options: Any) -> Measurement:
+        begin = Begin(task=task, reference=reference, engine=os.getpid())
+        sha256, report = begin.sha256(), options.pop("report", lambda _: None)
+        if sha256 not in known:
+            known[sha256] = Evaluations(begin, tmp_path, zygote, offered())
+        request = Evaluate(number=1, task_sha256=sha256, kernel=kernel, label="", **options)
+        try:
+            return known[sha256].run(request, report, time.monotonic())
+        finally:
+            known[sha256].clean_up(keep=False)
+
+    return evaluate
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge]:
-    folder: Path = tmp_path_factory.mktemp("judge")
-    async with Judge(quick_task(), REFERENCE, folder) as running:
+    async with Judge(quick_task(), REFERENCE, tmp_path_factory.mktemp("judge")) as running:
         yield running

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -13,10 +12,10 @@ from msgspec.structs import replace
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Sandbox
 from akg_tui.evaluate import Judge
-from tests.evaluate.conftest import quick_task
+from tests.evaluate.conftest import Evaluated, quick_task
 from tests.evaluate.kernels import CPP, PLAIN, REFERENCE, kernel
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+MODULE = pytest.mark.asyncio(loop_scope="module")
 
 TASK = replace(quick_task(build_timeout_s=5.0), sandbox=Sandbox(memory_gb=2.0))
 LIMIT_S = 60.0
@@ -36,23 +35,21 @@ INPUT = "return [torch.randn(64, 256)]"
     ],
     ids=["text", "nested", "large", "exits", "hangs", "reads"],
 )
-async def test_a_reference_that_can_not_be_used_is_an_error_that_says_why(
-    tmp_path: Path, reference: str, says: str
+def test_a_reference_that_can_not_be_used_is_an_error_that_says_why(
+    evaluated: Evaluated, reference: str, says: str
 ) -> None:
-    async with Judge(TASK, reference, tmp_path) as judge:
-        began = time.monotonic()
-        found = await judge.evaluate(PLAIN)
-        assert time.monotonic() - began < LIMIT_S
+    began = time.monotonic()
+    found = evaluated(TASK, reference, PLAIN)
+    assert time.monotonic() - began < LIMIT_S
     assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
     assert says in found.message
     assert found.message.startswith("reference.py")
 
 
-async def test_a_reference_without_inputs_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_reference_without_inputs_is_refused_with_the_reason(evaluated: Evaluated) -> None:
     reference = REFERENCE.replace(INPUT, "return []").replace("self, x", "self")
     reference = reference.replace(RESULT, "return torch.arange(8.0)")
-    async with Judge(TASK, reference, tmp_path) as judge:
-        found = await judge.evaluate(reference.replace("Model(", "ModelNew("))
+    found = evaluated(TASK, reference, reference.replace("Model(", "ModelNew("))
     assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
     assert "get_inputs() returns nothing, so a kernel could return what it" in found.message
 
@@ -64,6 +61,7 @@ async def strict(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judg
         yield judge
 
 
+@MODULE
 async def test_ten_thousand_lines_of_compile_errors_are_told_by_the_first(strict: Judge) -> None:
     lines = "".join(f"int v{n} = ;\\n" for n in range(10_000))
     source = CPP.replace("#include <cmath>", lines).replace('("-O2",)', '("-fmax-errors=0",)')
@@ -74,6 +72,7 @@ async def test_ten_thousand_lines_of_compile_errors_are_told_by_the_first(strict
     assert len(found.detail) < 20_000
 
 
+@MODULE
 async def test_a_disk_filler_ends_and_its_files_go_with_it(strict: Judge) -> None:
     filler = (
         "n = 0\nwhile True:\n    n += 1\n    with open(f'fill{n}', 'wb') as out:\n"
@@ -87,6 +86,7 @@ async def test_a_disk_filler_ends_and_its_files_go_with_it(strict: Judge) -> Non
     assert not [path for child in children.iterdir() for path in child.rglob("*")]
 
 
+@MODULE
 async def test_code_too_deep_or_odd_for_the_parser_is_a_syntax_failure(strict: Judge) -> None:
     deep = "x = " + "(" * 5_000 + ")" * 5_000
     for source in (deep, "\0", "", "\ud800", "class ModelNew" + "x" * 100_000):

@@ -14,10 +14,10 @@ from akg_tui.evaluate.processes import build_cache
 from akg_tui.evaluate.processes.build_cache import BuildCaches, CopyFailed, CoveredFolder
 from akg_tui.evaluate.sandbox.protections import offered
 from tests.cheats.lasting import KEEPS
-from tests.evaluate.kernels import CPP, LOAD_INLINE, PLAIN, SLOW
+from tests.evaluate.kernels import CPP, LOAD_INLINE, SLOW
 from tests.evaluate.test_protections import python
 
-MODULE = pytest.mark.asyncio(loop_scope="module")
+SESSION = pytest.mark.asyncio(loop_scope="session")
 
 SPY = """
 import os
@@ -38,30 +38,30 @@ def _insist_on_rules_for_files() -> None:
         pytest.skip("without Landlock it would leave files on this machine")
 
 
-@MODULE
+@SESSION
 async def test_nothing_that_a_process_leaves_is_found_by_the_next(judge: Judge) -> None:
     _insist_on_rules_for_files()
-    found = await judge.evaluate(KEEPS, PLAIN)
+    found = await judge.probe(KEEPS, samples=1)
     assert found.outcome is Outcome.CORRECT, found
     assert found.clusters > 1
 
 
-@MODULE
+@SESSION
 @pytest.mark.parametrize("source", [AT_LOAD, AT_CALL], ids=["compile_cpp", "load_inline"])
 async def test_what_one_process_builds_no_other_builds_again(judge: Judge, source: str) -> None:
-    found = await judge.evaluate(source, SLOW)
+    found = await judge.probe(source, samples=1)
     assert found.outcome is Outcome.CORRECT, found
     assert found.clusters > 1
 
 
-@MODULE
+@SESSION
 async def test_an_incumbent_that_this_judge_has_not_seen_is_built_once(judge: Judge) -> None:
     incumbent = AT_LOAD + "# not seen before\n"
     found = await judge.evaluate(SLOW, incumbent)
     assert found.outcome is Outcome.CORRECT, found
 
 
-@MODULE
+@SESSION
 async def test_too_much_in_a_build_cache_fails_and_says_so(judge: Judge) -> None:
     leaves = "import os\nfor n in range(3):\n    path = f\"{os.environ['AKG_CACHE_DIR']}/{n}\"\n"
     leaves += "    with open(path, 'wb') as out:\n        out.truncate(256 << 20)\n"

@@ -142,7 +142,7 @@ def test_the_start_path_imports_neither_torch_nor_triton() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.asyncio(loop_scope="session")
 async def test_another_tasks_process_never_holds_triton(judge: Judge) -> None:
     lines = "assert 'triton' not in sys.modules, 'loaded'", "return torch.softmax(x, -1)"
     found = await judge.probe(kernel(*lines), timed=False)

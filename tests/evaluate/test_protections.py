@@ -22,6 +22,8 @@ import pytest
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Task
 from akg_tui.evaluate import Judge, integrity
+from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
+from akg_tui.evaluate.processes.worker import Zygote
 from akg_tui.evaluate.sandbox import landlock, seccomp
 from akg_tui.evaluate.sandbox.protections import (
     PROTECTIONS,
@@ -33,7 +35,6 @@ from akg_tui.evaluate.sandbox.protections import (
 )
 from akg_tui.report.wording import sandbox_of
 from tests.cheats.catalogue import WAKING_HOG
-from tests.evaluate.conftest import forked_zygote, quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
 ROOT = Path(__file__).parents[2]
@@ -149,20 +150,14 @@ def test_without_namespaces_the_other_walls_hold(tmp_path: Path) -> None:
     assert sum(case.find("skipped") is None for case in cases) >= 15, done.stdout
 
 
-async def test_a_process_that_lacks_what_was_offered_is_an_error(tmp_path: Path) -> None:
-    from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
-    from akg_tui.evaluate.processes.worker import Interrupts
-
-    ours, theirs = socket.socketpair()
-    interrupts = Interrupts(ours.fileno(), lambda: None)
-    with ours, theirs, forked_zygote(tmp_path / "children", interrupts) as zygote:
-        claimed = (*offered(), Protection("drawbridge", held=True))
-        pool = ChildPool(Task(op="x"), tmp_path, zygote, claimed)
-        with pytest.raises(EvaluationError, match="could not be set up: drawbridge: not tried"):
-            pool.child("x").__enter__()
-        other = ChildPool(Task(op="x"), tmp_path / "other", zygote, offered())
-        with other.child("x") as worker:
-            assert worker.sandbox
+def test_a_process_that_lacks_what_was_offered_is_an_error(zygote: Zygote, tmp_path: Path) -> None:
+    claimed = (*offered(), Protection("drawbridge", held=True))
+    pool = ChildPool(Task(op="x"), tmp_path, zygote, claimed)
+    with pytest.raises(EvaluationError, match="could not be set up: drawbridge: not tried"):
+        pool.child("x").__enter__()
+    other = ChildPool(Task(op="x"), tmp_path / "other", zygote, offered())
+    with other.child("x") as worker:
+        assert worker.sandbox
 
 
 async def test_a_judge_whose_own_files_change_refuses_to_go_on(tmp_path: Path) -> None:
@@ -199,10 +194,13 @@ asyncio.run(main())
     assert "evaluate/timing_samples.py" in after
 
 
-async def test_a_judge_that_holds_another_reference_refuses(tmp_path: Path) -> None:
-    async with Judge(quick_task(), REFERENCE, tmp_path) as judge:
-        judge._begin = msgspec.structs.replace(judge._begin, reference=f"{REFERENCE}# tampered")
-        found = await judge.evaluate(PLAIN)
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_judge_that_holds_another_reference_refuses(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = msgspec.structs.replace(judge._begin, reference=f"{REFERENCE}# tampered")
+    monkeypatch.setattr(judge, "_begin", other)
+    found = await judge.evaluate(PLAIN)
     assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE)
     assert "another task or reference" in found.message
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
-from akg_tui.core.task import Task
+from akg_tui.core.measurement import FailureKind, Outcome, Progress
 from akg_tui.evaluate import Judge
-from tests.evaluate.conftest import quick_task
+from tests.evaluate.conftest import Evaluated, quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
 WITH_STATE = """
@@ -36,11 +35,6 @@ def get_init_inputs():
 """
 
 
-async def evaluate(reference: str, kernel: str, folder: Path, task: Task) -> Measurement:
-    async with Judge(task, reference, folder) as judge:
-        return await judge.evaluate(kernel)
-
-
 @pytest.mark.parametrize(
     ("reference", "says"),
     [
@@ -51,10 +45,10 @@ async def evaluate(reference: str, kernel: str, folder: Path, task: Task) -> Mea
     ],
     ids=["no-model", "wrong-signature", "raises", "not-deterministic"],
 )
-async def test_a_reference_that_breaks_its_contract_is_named(
-    tmp_path: Path, reference: str, says: str
+def test_a_reference_that_breaks_its_contract_is_named(
+    evaluated: Evaluated, reference: str, says: str
 ) -> None:
-    found = await evaluate(reference, PLAIN, tmp_path, quick_task())
+    found = evaluated(quick_task(), reference, PLAIN)
     assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
     assert says in found.message
 
@@ -84,6 +78,7 @@ async def test_a_missing_compiler_is_told_with_what_to_install(
 ) -> None:
     monkeypatch.setenv("CXX", "/nonexistent/c++")
     kernel = PLAIN + "\nfrom akg_tui.dsl import compile_cpp\ncompile_cpp('')\n"
-    found = await evaluate(REFERENCE, kernel, tmp_path, quick_task())
+    async with Judge(quick_task(), REFERENCE, tmp_path) as judge:
+        found = await judge.evaluate(kernel)
     assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.TOOLCHAIN), found
     assert "/nonexistent/c++" in found.message

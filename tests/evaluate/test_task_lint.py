@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from akg_tui.core.measurement import FailureKind, Outcome
-from akg_tui.evaluate import Judge, task_lint
+from akg_tui.evaluate import task_lint
 from akg_tui.evaluate.task_lint import Item
-from tests.evaluate.conftest import quick_task
+from tests.evaluate.conftest import Evaluated, quick_task
 from tests.evaluate.kernels import PLAIN, REFERENCE
 
 
@@ -112,19 +112,15 @@ def test_a_reference_that_moves_is_refused() -> None:
     ],
     ids=["seeded", "identity"],
 )
-async def test_the_judge_refuses_the_task_and_runs_no_kernel(
-    tmp_path: Path, reference: str, says: str
+def test_the_judge_refuses_the_task_and_runs_no_kernel(
+    evaluated: Evaluated, reference: str, says: str
 ) -> None:
     stages: list[str] = []
-
-    async with Judge(
-        quick_task(), reference, tmp_path, on_progress=lambda p: stages.append(p.stage)
-    ) as judge:
-        for _ in range(2):
-            found = await judge.evaluate(PLAIN)
-            assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
-            assert says in found.message
-    assert set(stages) == {"start", "reference"}
+    for _ in range(2):
+        found = evaluated(quick_task(), reference, PLAIN, report=lambda p: stages.append(p.stage))
+        assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
+        assert says in found.message
+    assert set(stages) == {"reference"}
 
 
 def test_no_run_is_tuned_on_a_task_that_is_refused(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,12 +13,12 @@ from hypothesis import strategies as st
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Correctness
-from akg_tui.evaluate import Judge, correctness, hidden_shapes
+from akg_tui.evaluate import correctness, hidden_shapes
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
 from akg_tui.evaluate.child.input_generator import perturb_constant_parameters
 from akg_tui.evaluate.child.unusual_values import ValueKind
-from tests.evaluate.conftest import quick_task
+from tests.evaluate.conftest import Evaluated, quick_task
 
 TALL = ((64, 256), (256,))
 
@@ -188,20 +187,19 @@ def get_inputs():
 """
 
 
-async def evaluated(tmp_path: Path, reference: str, **rules: object) -> Measurement:
+def found_correct(evaluated: Evaluated, reference: str, **rules: object) -> Measurement:
     task = quick_task(budget_s=0.2)
     task = msgspec.structs.replace(task, correctness=Correctness(trials=1, **rules))  # type: ignore[arg-type]
     kernel = reference.replace("class Model(", "class ModelNew(").replace(
         "assert", "assert True or"
     )
-    async with Judge(task, reference, tmp_path) as judge:
-        found = await judge.evaluate(kernel)
-        assert found.outcome is Outcome.CORRECT, found
-        return found
+    found = evaluated(task, reference, kernel)
+    assert found.outcome is Outcome.CORRECT, found
+    return found
 
 
-async def test_the_reference_says_which_values_and_shapes_make_sense(tmp_path: Path) -> None:
-    found = await evaluated(tmp_path, FUSSY)
+def test_the_reference_says_which_values_and_shapes_make_sense(evaluated: Evaluated) -> None:
+    found = found_correct(evaluated, FUSSY)
     notes = {each.name.partition(", shape")[0]: each.note for each in found.errors}
     # log of what is not positive is not finite, so such values prove nothing.
     assert "no finite result" in notes["negative values"]
@@ -213,21 +211,21 @@ async def test_the_reference_says_which_values_and_shapes_make_sense(tmp_path: P
     assert all("[40, 16]" in name for name in shaped)
 
 
-async def test_a_task_may_fix_its_shape_and_keep_to_what_is_drawn(tmp_path: Path) -> None:
-    found = await evaluated(tmp_path, FUSSY, fixed_shape=True, values="drawn")
+def test_a_task_may_fix_its_shape_and_keep_to_what_is_drawn(evaluated: Evaluated) -> None:
+    found = found_correct(evaluated, FUSSY, fixed_shape=True, values="drawn")
     assert {each.name for each in found.errors} == {"as drawn", "the same input again"}
 
 
-async def test_with_a_fixed_shape_unusual_values_come_in_that_shape(tmp_path: Path) -> None:
-    found = await evaluated(tmp_path, FUSSY, fixed_shape=True)
+def test_with_a_fixed_shape_unusual_values_come_in_that_shape(evaluated: Evaluated) -> None:
+    found = found_correct(evaluated, FUSSY, fixed_shape=True)
     names = {each.name for each in found.errors}
     assert {"large values", "sorted rows", "integers at the ends of their range"} <= names
     assert not [name for name in names if "shape" in name]
 
 
-async def test_unusual_values_come_in_the_declared_shape_too(tmp_path: Path) -> None:
+def test_unusual_values_come_in_the_declared_shape_too(evaluated: Evaluated) -> None:
     reference = SLOW_REFERENCE.replace("WAIT", "pass")
-    found = await evaluated(tmp_path, reference)
+    found = found_correct(evaluated, reference)
     declared = [each for each in found.errors if "shape" not in each.name]
     words = {kind.label for kind in unusual_values.FLOATING}
     assert len([each for each in declared if each.name in words]) <= 1
@@ -236,11 +234,10 @@ async def test_unusual_values_come_in_the_declared_shape_too(tmp_path: Path) -> 
     assert rows.error is not None
 
 
-async def test_inputs_without_elements_are_judged_too(tmp_path: Path) -> None:
+def test_inputs_without_elements_are_judged_too(evaluated: Evaluated) -> None:
     reference = SLOW_REFERENCE.replace("WAIT", "pass").replace("randn(8, 16)", "randn(0, 16)")
     task = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=1))
-    async with Judge(task, reference, tmp_path, prefetch=False) as judge:
-        found = await judge.probe(reference.replace("Model(", "ModelNew("), timed=False)
+    found = evaluated(task, reference, reference.replace("Model(", "ModelNew("), timed=False)
     assert found.failure is not FailureKind.JUDGE, found
 
 
@@ -295,14 +292,13 @@ WORKS = "stop = time.thread_time() + 0.1\n        while time.thread_time() < sto
 @pytest.mark.parametrize(
     ("wait", "all_tried"), [("time.sleep(0.02)", True), (WORKS, False)], ids=["waits", "works"]
 )
-async def test_what_a_reference_has_no_time_for_hangs_on_its_work_alone_and_is_told(
-    tmp_path: Path, wait: str, all_tried: bool
+def test_what_a_reference_has_no_time_for_hangs_on_its_work_alone_and_is_told(
+    evaluated: Evaluated, wait: str, all_tried: bool
 ) -> None:
     reference = SLOW_REFERENCE.replace("WAIT", wait)
     kernel = SLOW_REFERENCE.replace("Model(", "ModelNew(").replace("WAIT", "pass")
     task = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=1))
-    async with Judge(task, reference, tmp_path, prefetch=False) as judge:
-        found = await judge.probe(kernel, timed=False)
+    found = evaluated(task, reference, kernel, timed=False)
     assert found.outcome is Outcome.CORRECT, found
     notes = [each.note for each in found.errors if each.note]
     late = [note for note in notes if "no time left after 0.5 s of the reference's work" in note]
