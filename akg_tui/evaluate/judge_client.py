@@ -182,9 +182,10 @@ class Judge:
 
         if why := lacking(self._task):
             return without_judge(Outcome.ERROR, FailureKind.TOOLCHAIN, why)
-        if (fault := syntax_fault(kernel)) is not None:
+        # In a thread: a large file takes about a second, and the event loop must not wait.
+        if (fault := await asyncio.to_thread(syntax_fault, kernel)) is not None:
             return without_judge(Outcome.FAILED, FailureKind.SYNTAX, fault)
-        findings = static_guard.findings(kernel, self._task)
+        findings = await asyncio.to_thread(static_guard.findings, kernel, self._task)
         refused = next((finding for finding in findings if finding.refused), None)
         if refused is not None:
             message = f"{self._task.files.editable}:{refused.line}: {refused.reason}"
