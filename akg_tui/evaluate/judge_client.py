@@ -72,7 +72,8 @@ class Judge:
         on_progress: Callable[[Progress], None] | None = None,
         prefetch: bool = True,
     ) -> None:
-        self._task = task
+        # As the judge will decode it: 5 becomes 5.0, so that both ends have the same digest.
+        self._task = task = msgspec.json.decode(msgspec.json.encode(task), type=Task)
         self._scratch = scratch.absolute()
         self._begin = Begin(
             task=task,
