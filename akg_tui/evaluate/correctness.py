@@ -4,8 +4,8 @@ Reads tensors in the judge's memory; must never run code under evaluation.
 
 The metric is ``max|y - r| / (|r| + rms(r))`` with ``r`` computed in double precision where
 the reference allows it. A candidate may be eight times as far from ``r`` as the reference
-in its own precision, and always as far as the floor of its dtype; the floors are the
-errors of eager PyTorch on common operators, with a margin.
+in its own precision, and always as far as the floor of its dtype. A floor is the error of eager
+PyTorch on common operators, with a margin, or that of adding one by one, whichever is larger.
 """
 
 from __future__ import annotations
@@ -34,12 +34,22 @@ CEILINGS = {
 }
 """The largest allowed error of a candidate, for any condition of the reference."""
 
+HALF = (torch.float16, torch.bfloat16)
 HEADROOM = 8.0
+RANDOM_SUM = 4.0
+"""The deviations that a sum of errors of random sign may reach."""
+EQUAL_SUM = 0.25
+"""The share of the largest possible error that a sum of equal numbers may reach: 0.1, added a
+million times in float32 is wrong by 0.16 of it."""
+
 BLOCK = 1 << 15
 PLAIN_SCALE = 1e-20
 """Below this scale the error of flushing denormal numbers is not negligible."""
 
 SHOWN = 8
+ROUNDING_SHARE = 32.0
+ROUNDING_MOST = 1e-3
+"""An error of at most this many tolerances, and of at most this size, is probably rounding."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +75,18 @@ class Comparison:
 
 
 def bounds(
-    reference: Sequence[torch.Tensor], exact: Sequence[torch.Tensor] | None, tolerance: float | None
+    reference: Sequence[torch.Tensor],
+    exact: Sequence[torch.Tensor] | None,
+    tolerance: float | None,
+    terms: int = 1,
 ) -> list[Bound]:
     """Return the bounds of candidates; `tolerance` overrides them for inexact dtypes.
 
-    Without exact results the reference's own error is unknown, and the floor is assumed.
+    `terms` are added for an element of a result. Without exact results the reference's own error
+    is unknown, and the floor is assumed.
     """
     return [
-        _bound(native, exact[index] if exact is not None else None, tolerance)
+        _bound(native, exact[index] if exact is not None else None, tolerance, terms)
         for index, native in enumerate(reference)
     ]
 
@@ -82,6 +96,7 @@ def conditioned(
     exact: Sequence[torch.Tensor] | None,
     nudged: Sequence[torch.Tensor] | None,
     tolerance: float | None,
+    terms: int = 1,
 ) -> list[Bound] | None:
     """Return the bounds of candidates on unusual inputs; None where that would be unfair.
 
@@ -110,7 +125,7 @@ def conditioned(
         shaken = max(_worst(native, native, target), _worst(other, native, target))
         if not HEADROOM * shaken <= ceiling:
             return None
-        bound = tolerance or max(HEADROOM * shaken, FLOORS[native.dtype])
+        bound = tolerance or max(HEADROOM * shaken, floor(native.dtype, terms, random=False))
         held.append(Bound(bound, shaken, exact=True))
     return held
 
@@ -124,16 +139,34 @@ def all_finite(tensors: Sequence[torch.Tensor]) -> bool:
     )
 
 
-def _bound(native: torch.Tensor, exact: torch.Tensor | None, tolerance: float | None) -> Bound:
+def floor(dtype: torch.dtype, terms: int, *, random: bool) -> float:
+    """Return the error that a kernel may always have which adds `terms` numbers one by one.
+
+    Of n additions with unit roundoff u the error is at most n u times the sum of the magnitudes,
+    and for errors of random sign about sqrt(n) u (Higham, Accuracy and Stability of Numerical
+    Algorithms, 2nd ed., section 4.2 and 2.8). Equal numbers give errors of equal sign. A kernel
+    for half precision adds in single precision.
+    """
+    unit = torch.finfo(dtype).eps / 2
+    growth = RANDOM_SUM * math.sqrt(terms)
+    if not random:
+        growth = max(growth, EQUAL_SUM * terms)
+    least = FLOORS[dtype] if dtype in HALF else max(FLOORS[dtype], growth * unit)
+    return min(least, CEILINGS[dtype])
+
+
+def _bound(
+    native: torch.Tensor, exact: torch.Tensor | None, tolerance: float | None, terms: int
+) -> Bound:
     if native.dtype not in FLOORS:
         return Bound(0.0)
-    floor, ceiling = FLOORS[native.dtype], CEILINGS[native.dtype]
-    own = _worst(native, native, exact) if exact is not None else floor
+    least, ceiling = floor(native.dtype, terms, random=True), CEILINGS[native.dtype]
+    own = _worst(native, native, exact) if exact is not None else FLOORS[native.dtype]
     # Where double precision takes another path (a cast, a threshold), it is no standard.
     usable = exact is not None and own <= (tolerance or ceiling)
     if not usable:
-        own = floor
-    return Bound(tolerance or min(max(HEADROOM * own, floor), ceiling), own, usable)
+        own = FLOORS[native.dtype]
+    return Bound(tolerance or min(max(HEADROOM * own, least), ceiling), own, usable)
 
 
 def widest(several: Sequence[Sequence[Bound]]) -> list[Bound]:
@@ -188,6 +221,12 @@ def compare(
                 f"{name}wrong values: max error {error:.2g} > {bound.tolerance:.2g} at "
                 f"{where}: expected {expected}, got {got}"
             )
+            if error <= min(ROUNDING_SHARE * bound.tolerance, ROUNDING_MOST):
+                line = (
+                    f"{name}off by rounding: max error {error:.2g} > {bound.tolerance:.2g} at "
+                    f"{where}: expected {expected}, got {got}; "
+                    "add with several accumulators or in double precision"
+                )
             wrong = ~(errors <= bound.tolerance)
             return Comparison(error, bound.tolerance, line, _listing(wrong, result, target))
         if error >= worst.error:

@@ -127,6 +127,7 @@ class Evaluation:
             with contextlib.closing(self.shared.prefetched.verification_inputs()) as drawn:
                 call_s = verification.verify(drawn)
             if self.timed:
+                self._check_load(verification.load_s)
                 self._time(verification.held, call_s)
         except ChildFailed as failed:
             return self._failed(failed)
@@ -154,6 +155,16 @@ class Evaluation:
             self._sandbox_missing = self._pool.sandbox_missing
             self._build_s = time.monotonic() - start
         return verification
+
+    def _check_load(self, load_s: float) -> None:
+        """Refuse a kernel that takes too long to load for the processes of a comparison."""
+        budget_s = self._task.timing.budget_s
+        if load_s > budget_s:
+            why = (
+                f"loading took {load_s:.1f} s, longer than the timing budget of {budget_s:g} s, "
+                "and a comparison loads the kernel many times: do less work at import"
+            )
+            raise ChildFailed(FailureKind.TIMEOUT, why)
 
     def _reserve_verifier(self) -> None:
         """Confine a child for verification: after the build, because many kernels fail to load."""

@@ -7,6 +7,7 @@ and the expected results. It serves an inherited socket and exits when the socke
 from __future__ import annotations
 
 import contextlib
+import resource
 import select
 import shutil
 import socket
@@ -124,6 +125,8 @@ def main(arguments: list[str]) -> None:
     connection = socket.socket(fileno=int(arguments[0]))
     target, dsl = arguments[1:]
     process, control = fork_zygote(target, dsl, CHILDREN.absolute(), unneeded=connection)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     confinement.hide_memory()
     confinement.adopt_orphans()
     channel = EngineChannel(connection)

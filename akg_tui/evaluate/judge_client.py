@@ -72,7 +72,8 @@ class Judge:
         on_progress: Callable[[Progress], None] | None = None,
         prefetch: bool = True,
     ) -> None:
-        self._task = task
+        # As the judge will decode it: 5 becomes 5.0, so that both ends have the same digest.
+        self._task = task = msgspec.json.decode(msgspec.json.encode(task), type=Task)
         self._scratch = scratch.absolute()
         self._begin = Begin(
             task=task,
@@ -182,9 +183,10 @@ class Judge:
 
         if why := lacking(self._task):
             return without_judge(Outcome.ERROR, FailureKind.TOOLCHAIN, why)
-        if (fault := syntax_fault(kernel)) is not None:
+        # In a thread: a large file takes about a second, and the event loop must not wait.
+        if (fault := await asyncio.to_thread(syntax_fault, kernel)) is not None:
             return without_judge(Outcome.FAILED, FailureKind.SYNTAX, fault)
-        findings = static_guard.findings(kernel, self._task)
+        findings = await asyncio.to_thread(static_guard.findings, kernel, self._task)
         refused = next((finding for finding in findings if finding.refused), None)
         if refused is not None:
             message = f"{self._task.files.editable}:{refused.line}: {refused.reason}"

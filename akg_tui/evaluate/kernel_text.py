@@ -94,18 +94,18 @@ def _reach(tree: ast.Module) -> tuple[ast.FunctionDef | None, list[Function]]:
         ),
         None,
     )
-    reached: list[Function] = []
+    reached: dict[Function, None] = {}
     waiting = [entry] if entry is not None else [f for n in ENTRIES for f in functions.get(n, ())]
     while waiting:
         function = waiting.pop()
         if function in reached:
             continue
-        reached.append(function)
+        reached[function] = None
         for node in ast.walk(function):
             used = node.id if isinstance(node, ast.Name) else getattr(node, "attr", None)
             if isinstance(used, str):
                 waiting += [f for f in functions.get(used, ()) if f.name != "__init__"]
-    return entry, reached
+    return entry, list(reached)
 
 
 # ruff: noqa: SIM905 (tables of words are easier to read as text)
@@ -174,6 +174,10 @@ ATEN = re.compile(
 
 
 SOURCE_LIMIT = 1 << 20
+NODES_LIMIT = 40_000
+"""The static checks of so many nodes take about a second. C++ in a string is one node."""
+DEPTH_LIMIT = 250
+"""Nested deeper, an expression could end the recursion of a check. Real code stays below 30."""
 
 
 def syntax_fault(source: str, entry: str = "ModelNew") -> str | None:
@@ -190,6 +194,16 @@ def syntax_fault(source: str, entry: str = "ModelNew") -> str | None:
         return f"line {error.lineno or 1}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         return f"the file can't be parsed: {str(error) or type(error).__name__}"
+    nodes, depth = 0, 0
+    level: list[ast.AST] = [tree]
+    while level:
+        nodes, depth = nodes + len(level), depth + 1
+        if nodes > NODES_LIMIT:
+            return f"the file has more than {NODES_LIMIT} syntax nodes, which is the limit"
+        if depth > DEPTH_LIMIT:
+            line = next((node.lineno for node in level if hasattr(node, "lineno")), 1)
+            return f"line {line}: the code is nested deeper than {DEPTH_LIMIT} levels"
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
     if entry not in _bound_names(tree.body):
         return f"line 1: the file defines no class {entry}"
     return None

@@ -242,7 +242,10 @@ class Reference:
                 sample = dataclasses.replace(sample, exact=None)
             self._lint(sample)
             held = correctness.bounds(
-                sample.results(0), sample.exact_results(0), self.rules.tolerance
+                sample.results(0),
+                sample.exact_results(0),
+                self.rules.tolerance,
+                description.terms,
             )
             inexact = [r for r in sample.results(0) if r.dtype in correctness.FLOORS]
             free_dimensions = [] if self.rules.fixed_shape else self._free_dimensions(loaded)
@@ -259,6 +262,7 @@ class Reference:
                 layouts.load(layout, sample.inputs.map, at * layout.size),
                 sample.results(at),
                 sample.exact_results(at),
+                sample.description.terms,
             )
             for at in (0, 2, 3)
         ]

@@ -20,13 +20,20 @@ FINDINGS_LIMIT = 40
 
 
 def findings(source: str, task: Task) -> tuple[Finding, ...]:
-    """Return the findings, worst first; () for a text that does not parse."""
+    """Return the findings, worst first; () for a text that does not parse.
+
+    A check that raises is a finding that refuses the text, at every level.
+    """
     try:
         kernel = Kernel.read(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     level = task.guard.level
-    remarks = sorted(set(_remarks(kernel, task)), key=lambda r: (not r.cheat, r.line, r.rule))
+    try:
+        remarks = sorted(set(_remarks(kernel, task)), key=lambda r: (not r.cheat, r.line, r.rule))
+    except Exception as error:  # noqa: BLE001 (no text may end the engine)
+        why = f"a static check failed on this file: {type(error).__name__}"
+        return (Finding("code", 1, why, refused=True),)
     return tuple(
         Finding(
             remark.rule,

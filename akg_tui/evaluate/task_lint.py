@@ -21,11 +21,15 @@ WIDE = (torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class Item:
-    """One draw: the arguments, their results, and the results in double precision."""
+    """One draw: the arguments, their results, and the results in double precision.
+
+    `terms` are added for an element of a result.
+    """
 
     inputs: Sequence[object]
     results: Sequence[torch.Tensor]
     exact: Sequence[torch.Tensor] | None
+    terms: int = 1
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def fault(
 
 
 def _unsteady(item: Item, again: Sequence[torch.Tensor], given: float | None) -> Fault | None:
-    held = correctness.bounds(item.results, item.exact, given)
+    held = correctness.bounds(item.results, item.exact, given, item.terms)
     found = correctness.compare(again, item.results, None, correctness.loosened(held))
     if not found.message:
         return None
@@ -124,7 +128,7 @@ def _too_loose(item: Item, given: float | None) -> Fault | None:
     fine = [r for r in item.results if r.dtype in FLOORS]
     if not fine:
         return None
-    held = correctness.bounds(item.results, item.exact, given)
+    held = correctness.bounds(item.results, item.exact, given, item.terms)
     widest = max(bound.tolerance for bound in held)
     weakened = [
         (
@@ -149,7 +153,7 @@ def _too_loose(item: Item, given: float | None) -> Fault | None:
 def _passes(answer: Sequence[torch.Tensor] | None, item: Item, given: float | None) -> bool:
     if answer is None:
         return False
-    held = correctness.bounds(item.results, item.exact, given)
+    held = correctness.bounds(item.results, item.exact, given, item.terms)
     return not correctness.compare(answer, item.results, item.exact, held).message
 
 

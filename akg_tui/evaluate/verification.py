@@ -8,6 +8,7 @@ input in two processes, and twice in one process, reveals races.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
@@ -85,6 +86,8 @@ class Verification:
     warmups: int
     held: list[Bound] = field(default_factory=list)
     sandbox: tuple[str, ...] = ()
+    load_s: float = 0.0
+    """The seconds that loading the candidate took in the last process."""
 
     def __post_init__(self) -> None:
         self._rules = self.pool.task.correctness
@@ -235,8 +238,10 @@ class Verification:
         child = self.pool.child(self.plan.source, builds=builds)
         with contextlib.closing(side), child as worker:
             self.sandbox = worker.sandbox
+            start = time.monotonic()
             side.send_plan(worker, self.reference.state)
             self.pool.await_load(worker)
+            self.load_s = time.monotonic() - start
             usable = processors()
             if builds or len(usable) <= self.pool.task.timing.threads:
                 yield side

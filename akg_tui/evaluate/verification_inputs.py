@@ -105,8 +105,11 @@ def draw(
     ordinary = reference.draw_from(
         loaded, rules.trials, exact=True, checkable=rules.trials, at_least=rules.trials
     )
+    terms = ordinary.description.terms
     held = [
-        correctness.bounds(ordinary.results(item), ordinary.exact_results(item), rules.tolerance)
+        correctness.bounds(
+            ordinary.results(item), ordinary.exact_results(item), rules.tolerance, terms
+        )
         for item in range(ordinary.count)
     ]
     known = [VerificationInput(ValueKind.DRAWN.label, ordinary, *each) for each in enumerate(held)]
@@ -231,7 +234,8 @@ class _Unusual:
         usual = kind not in SPECIAL and self._reference.is_finite
         if usual and not correctness.all_finite(inexact):
             return "the reference has no finite result"
-        held = correctness.conditioned(native, exact, nudged, self._reference.rules.tolerance)
+        tolerance, terms = self._reference.rules.tolerance, drawn.description.terms
+        held = correctness.conditioned(native, exact, nudged, tolerance, terms)
         return held if held is not None else "the result depends on how it is rounded"
 
     def _name(self, kind: ValueKind, variation: Variation | None) -> str:

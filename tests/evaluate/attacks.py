@@ -207,8 +207,18 @@ REACH = [
            "s.connect('{home}/agent')\nreturn 'connected'", CALLS),
     Attack("connect to an abstract socket", "s = socket.socket(socket.AF_UNIX)\n"
            "s.connect('\\0{abstract}')\nreturn 'connected'", ("seccomp", "netns", "landlock_scopes")),
-    Attack("write to any socket with one of a pair", "s, _ = socket.socketpair(type=socket.SOCK_DGRAM)\n"
-           "return s.sendto(b'x', '{home}/agent')", CALLS),
+    Attack("keep memory in the buffers of a pair of sockets", "return socket.socketpair()", CALLS),
+    Attack("hold up whoever opens a file", """
+        return call(libc.fcntl(os.open(sys.executable, os.O_RDONLY), fcntl.F_SETLEASE, 0))
+        """, CALLS),
+    Attack("tell another kernel something by a lock", """
+        files = [os.open(sys.executable, os.O_RDONLY) for _ in range(2)]
+        fcntl.flock(files[0], fcntl.LOCK_EX)
+        try:
+            fcntl.flock(files[1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return "the lock holds"
+        """, CALLS),
     Attack("speak to the kernel by netlink", "return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
            CALLS),
     Attack("signal the judge", "os.kill({judge}, 9)\nreturn 'killed'", ("pidns", "landlock_scopes")),

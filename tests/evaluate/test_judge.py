@@ -118,6 +118,18 @@ class ModelNew(torch.nn.Module):
 """
 
 
+async def test_a_kernel_that_loads_longer_than_its_timing_may_take_is_refused(
+    tmp_path: Path,
+) -> None:
+    slow = "import time\ntime.sleep(1.2)\n" + PLAIN
+    # A whole number is taken where a fraction is meant.
+    async with Judge(quick_task(budget_s=1), REFERENCE, tmp_path, prefetch=False) as judge:
+        found = await judge.evaluate(slow)
+    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT), found
+    assert found.message.startswith("loading took 1.")
+    assert found.clusters == 0
+
+
 async def test_a_call_on_a_shape_that_was_called_before_has_no_time_to_compile(
     judge: Judge,
 ) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import random
 import time
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from akg_tui.core.sanitize import strip_escapes, strip_to_line
-from akg_tui.evaluate.kernel_text import SOURCE_LIMIT, syntax_fault
+from akg_tui.core.task import Task
+from akg_tui.evaluate import static_guard
+from akg_tui.evaluate.kernel_text import SOURCE_LIMIT, Kernel, syntax_fault
+from tests.evaluate.kernels import CPP, PLAIN, SLOW
 
 
 @given(st.text(st.characters(codec=None), max_size=300))
@@ -82,9 +87,75 @@ def test_a_file_that_binds_model_new_may_be_a_kernel(source: str) -> None:
         ("(" * 5000, "line 1: too many nested parentheses"),
         ("-" * 100_000 + "1", ""),
         ("#" * (SOURCE_LIMIT + 1), "the limit is"),
+        ("\n\nx" + ".b" * 300, "line 3: the code is nested deeper"),
+        ("if a: pass\n" + "elif b: pass\n" * 300, "the code is nested deeper"),
+        ("def f(): pass\n" * 20_000, "syntax nodes"),
     ],
 )
 def test_a_file_that_is_no_kernel_is_told_why(source: str, says: str) -> None:
     fault = syntax_fault(source)
     assert fault is not None
     assert says in fault
+
+
+PIECES = [
+    "x",
+    "ModelNew",
+    "torch.nn",
+    "(",
+    ")",
+    ":",
+    "\n",
+    "    ",
+    "lambda ",
+    "\0",
+    "'",
+    '"""',
+    "é",
+    "漢",
+]
+PIECES += [
+    "\ud800",
+    "\u202e",
+    "9" * 5000,
+    "[0]" * 200,
+    ".b" * 200,
+    "not " * 200,
+    "def f(x):\n" * 50,
+]
+PIECES += [
+    "import reference\n",
+    "torch.nn.Module.forward = eval\n",
+    "f'{x}'",
+    "{**x}",
+    "*x, ",
+    "@",
+    "\\",
+]
+
+
+def mutated(source: str, rng: random.Random) -> str:
+    """Return a kernel with a few parts cut out, doubled, moved or replaced."""
+    for _ in range(rng.randrange(1, 6)):
+        a, b = sorted(rng.randrange(len(source) + 1) for _ in range(2))
+        b = min(b, a + rng.choice((0, 1, 5, 80)))
+        piece = rng.choice((*PIECES, source[a:b] * 2, source[b : b + 40]))
+        source = source[:a] + piece + source[b:]
+    return source
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+@settings(max_examples=int(os.environ.get("MUTATED", "300")), deadline=5000)
+@given(st.randoms(use_true_random=False), st.sampled_from([PLAIN, SLOW, CPP]))
+def test_no_mutated_kernel_crashes_or_stalls_a_static_check(rng: random.Random, of: str) -> None:
+    source = mutated(of, rng)
+    if syntax_fault(source) is None:
+        findings = static_guard.findings(source, Task(op="x"))
+        assert not any("static check failed" in each.reason for each in findings)
+
+
+def test_a_check_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Kernel, "name", lambda *_: 1 / 0)
+    (found,) = static_guard.findings(PLAIN, Task(op="x"))
+    assert found.refused
+    assert found.reason.endswith("ZeroDivisionError")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import torch
+from torch.overrides import TorchFunctionMode
 
 from akg_tui.evaluate.child import tensor_layout as layouts
 from akg_tui.evaluate.child import unusual_values
@@ -43,6 +45,56 @@ TRAINED_SHARE = 0.25
 """The change of a parameter that holds one number, as a share of the number (0: of 1)."""
 
 
+class LongestReduction(TorchFunctionMode):
+    """Finds the most terms that any function of torch adds for one element of its result.
+
+    Only functions called by the reference itself are seen, not those inside them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.terms = 1
+
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        """Call the function, and note its terms."""
+        result = func(*args, **(kwargs or {}))
+        values = (*args, *(kwargs or {}).values())
+        self.terms = max(self.terms, _terms(getattr(func, "__name__", ""), values, result))
+        return result
+
+
+def _terms(name: str, values: Sequence[object], result: object) -> int:
+    """Return the number of terms that a function of torch adds for an element of its result."""
+    tensors = [value for value in values if isinstance(value, torch.Tensor) and value.numel()]
+    if not tensors or not isinstance(result, torch.Tensor) or not result.numel():
+        return 1
+    name, first = name.strip("_"), tensors[0]
+    if name in ("linear", "matmul", "rmatmul", "mm", "bmm", "mv", "dot", "inner", "vdot"):
+        return first.shape[-1] if first.ndim else 1
+    if name in ("addmm", "baddbmm", "addbmm", "addmv"):
+        return tensors[1].shape[-1]
+    if name.startswith("conv"):
+        return max(tensor.numel() // max(tensor.shape[0], 1) for tensor in tensors[1:2])
+    if name in ("layer_norm", "rms_norm"):
+        shape = next((value for value in values if isinstance(value, tuple | list)), ())
+        return math.prod(extent for extent in shape if isinstance(extent, int))
+    if name == "group_norm":
+        groups = next((value for value in values if isinstance(value, int)), 1)
+        return max(first.numel() // (first.shape[0] * groups), 1)
+    if name in ("instance_norm", "batch_norm"):
+        uses_given = name == "batch_norm" and True not in values[5:6]
+        return 1 if uses_given else first.numel() // first.shape[1]
+    if any(part in name for part in ("softm", "norm", "cum", "attention", "einsum", "logsumexp")):
+        return max((extent for tensor in tensors for extent in tensor.shape), default=1)
+    return max(max(tensor.numel() for tensor in tensors) // result.numel(), 1)
+
+
 class ReferenceServer(Server):
     """Serves `Model`, `get_inputs` and `get_init_inputs`."""
 
@@ -53,6 +105,7 @@ class ReferenceServer(Server):
         self._given: list[object] = []
         self._weights: dict[str, torch.Tensor] = {}
         self._trained: tuple[str, ...] = ()
+        self._terms = 1
         self._description: Description | None = None
         self._varied: tuple[Variation, Description] | None = None
         self._base_inputs: list[list[object]] = []
@@ -71,7 +124,9 @@ class ReferenceServer(Server):
             self._weights = {k: v for k, v in state.items() if isinstance(v, torch.Tensor)}
         seed_all(self.plan.seed)
         inputs = self._ask("get_inputs")
-        results = self._as_tensors(self._run(inputs))
+        with LongestReduction() as longest:
+            results = self._as_tensors(self._run(inputs))
+        self._terms = longest.terms
         try:
             self._description = self._describe(inputs, results)
         except layouts.Unsupported as error:
@@ -90,6 +145,7 @@ class ReferenceServer(Server):
             outputs=layouts.result_layout(layouts.lay_out(results)),
             has_floats=any(r.is_floating_point() or r.is_complex() for r in results),
             trained=self._trained,
+            terms=self._terms,
             strides=tuple(layouts.stride_class(r.shape, r.stride()) for r in results),
         )
 

@@ -177,6 +177,8 @@ class Description(Struct, frozen=True, kw_only=True):
     strides: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
     """Parameters whose initial values were changed."""
+    terms: int = 1
+    """The most terms that one of the reference's operators adds for an element of its result."""
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:

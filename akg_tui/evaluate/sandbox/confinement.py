@@ -24,7 +24,9 @@ FILE_BYTES = 512 << 20
 FOLDER_BYTES = 1 << 30
 FOLDER_FILES = 100_000
 CACHE_BYTES = 1 << 30
-OPEN_FILES = 1024
+OPEN_FILES = 256
+"""Far below the judge's own limit: descriptors that a child sends to the judge, and that the judge
+has not received, count against each process of the user (unix(7), ETOOMANYREFS)."""
 PROCESSES = max(320, 256 + 8 * (os.cpu_count() or 1))
 """Processes and threads of one child, itself included: near the least `pid_max` of Linux (301)."""
 ADDRESS_SLACK_BYTES = 64 << 30

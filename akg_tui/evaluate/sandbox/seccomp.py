@@ -13,7 +13,6 @@ import fcntl
 import functools
 import platform
 import signal
-import socket
 import struct
 from collections.abc import Mapping, Sequence
 
@@ -64,23 +63,28 @@ REFUSED = {
     # Landlock does not govern sockets in the file system (a desktop's bus, an ssh agent).
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
     "accept": (43, 202), "accept4": (288, 242),
+    # What lies in the buffers of a pair, and descriptors sent through it, count for no limit.
+    "socketpair": (53, 199),
     # A stopped process runs again as soon as SIGCONT is sent to it, blocked or ignored; these
     # calls make the kernel send a signal of the caller's choice later.
     "timer_create": (222, 107), "mq_notify": (244, 184),
 }  # fmt: skip
 
 # These return success and do nothing: ninja and daemons continue, but no process leaves the process
-# group, so stopping and killing the group reaches all of them.
-PRETENDED = {"setsid": (112, 157), "setpgid": (109, 154)}
+# group, so stopping and killing the group reaches all of them. A lock could hold up a program
+# outside, or tell something to another kernel's process.
+PRETENDED = {"setsid": (112, 157), "setpgid": (109, 154), "flock": (73, 32)}
 
 _CLONE3 = (435, 435)  # a filter can't read its flags; the C library falls back to clone
 # Any new namespace, and CLONE_PARENT: a child of the caller's parent.
 _CLONE, _CLONE_FLAGS = (56, 220), 0x7E020080 | 0x00008000
 _EXIT_SIGNAL = 0xFF
-_PRCTL, _PERSONALITY, _KILL, _SOCKETPAIR = (157, 167), (135, 92), (62, 129), (53, 199)
+_PRCTL, _PERSONALITY, _KILL = (157, 167), (135, 92), (62, 129)
 _PERSONALITY_QUERY = 0xFFFFFFFF
 _FCNTL = (72, 25)
 _HINTS = (1036, 1038)  # F_SET_RW_HINT, F_SET_FILE_RW_HINT: stored with a file, for later processes
+_LOCKS = (fcntl.F_SETLK, fcntl.F_SETLKW, 37, 38)  # the last two: F_OFD_SETLK, F_OFD_SETLKW
+_ASKED_LOCKS = (fcntl.F_GETLK, 36)  # F_OFD_GETLK
 _PREADV2, _NO_WAIT = (327, 286), 0x8
 _SENDS = (
     # Calls with the index of their signal argument: tkill, tgkill, rt_sigqueueinfo,
@@ -143,8 +147,10 @@ def program(machine: str) -> Program:
     # stopped process, and a subreaper would take processes out of the child's tree.
     whose = [kernel.PR_SET_PDEATHSIG, kernel.PR_SET_CHILD_SUBREAPER]
     out += _when(_PRCTL[column], [_argument(0), *_among(whose), refuse])
-    chosen = [fcntl.F_SETSIG, fcntl.F_NOTIFY, *_HINTS]
-    out += _when(_FCNTL[column], [_argument(1), *_among(chosen), refuse])
+    # A lease stops the next program that opens the file, for as long as 45 seconds (fcntl(2)).
+    chosen = [fcntl.F_SETSIG, fcntl.F_NOTIFY, fcntl.F_SETLEASE, *_HINTS, *_ASKED_LOCKS]
+    pretend = [*_among(_LOCKS), (_RETURN, 0, 0, _ERRNO)]
+    out += _when(_FCNTL[column], [_argument(1), *_among(chosen), refuse, *pretend])
     out += _when(_PREADV2[column], [_argument(5), (_ANY_BIT, 0, 1, _NO_WAIT), refuse])
     query = [(_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, _PERSONALITY_QUERY), refuse]
     out += _when(_PERSONALITY[column], [_argument(0), *query])
@@ -153,10 +159,6 @@ def program(machine: str) -> Program:
         out += _when(sends[column], [_argument(at), *_among([signal.SIGCONT]), refuse])
     everybody = [_argument(0), *_among([0xFFFFFFFF]), refuse]
     out += _when(_KILL[column], [*everybody, _argument(1), *_among([signal.SIGCONT]), refuse])
-    # A pair of streams only talks to itself; one of datagrams can write to any socket.
-    pair = [_argument(0), (_EQUAL, 1, 0, socket.AF_UNIX), refuse]
-    kind = [_argument(1), (_AND, 0, 0, 0xF), (_EQUAL, 0, 1, socket.SOCK_DGRAM), refuse]
-    out += _when(_SOCKETPAIR[column], [*pair, *kind])
     return [*out, (_RETURN, 0, 0, _ALLOW)]
 
 

@@ -1,0 +1,162 @@
+"""Sums in every honest order meet the bounds of float32; sums that leave terms out do not."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn import functional
+
+from akg_tui.dsl import compile_cpp
+from akg_tui.evaluate import correctness
+from akg_tui.evaluate.child import unusual_values
+from akg_tui.evaluate.child.input_generator import LongestReduction
+
+SOURCE = r"""
+#include <cmath>
+#include <cstring>
+
+static float fast_exp(float x) {  // x at most 0: 2 to the power of whole and rest
+  x = x < -87 ? -87 : x;
+  float whole = std::floor(x * 1.44269504f + 0.5f), rest = x - whole * 0.693359375f;
+  rest += whole * 2.12194440e-4f;
+  float y = 1 + rest * (1 + rest * (0.5f + rest * (1.6666666e-1f + rest * (4.1666668e-2f
+      + rest * (8.3333340e-3f + rest * 1.3888889e-3f)))));
+  int bits = (int(whole) + 127) << 23;
+  float scale;
+  std::memcpy(&scale, &bits, 4);
+  return y * scale;
+}
+static float exponential(float x) { return STYLE == 3 ? fast_exp(x) : std::exp(x); }
+
+template <class F> static float total(F term, long from, long to) {
+  if (LEFT_OUT == 1 && from == 0) to -= 1;
+  if (LEFT_OUT == 2) to -= to % 64 ? to % 64 : 64;
+  long step = LEFT_OUT == 3 ? 2 : 1;
+  if (STYLE == 1) {  // pairwise
+    float s = 0;
+    if (to - from <= 8) { for (long i = from; i < to; i += step) s += term(i); return s; }
+    long middle = from + (to - from) / 2 / 2 * 2;
+    return total(term, from, middle) + total(term, middle, to);
+  }
+  if (STYLE == 2) {  // Kahan
+    volatile float s = 0, lost = 0;
+    for (long i = from; i < to; i += step) {
+      volatile float y = term(i) - lost, t = s + y;
+      lost = (t - s) - y; s = t;
+    }
+    return s;
+  }
+  if (STYLE == 3) {  // sixteen accumulators, fused multiply-add
+    float s[16] = {};
+    for (long i = from; i < to; i += step) s[i / step % 16] += term(i);
+    float all = 0;
+    for (float each : s) all += each;
+    return all;
+  }
+  volatile float s = 0;  // one by one
+  for (long i = from; i < to; i += step) s = s + term(i);
+  return s;
+}
+
+extern "C" void rows(int op, const float* x, const float* w, float* y, long m, long n, long k) {
+  for (long r = 0; r < m; ++r, x += n) {
+    auto sum = [&](auto term) { return total(term, 0L, n); };
+    float top = -INFINITY;
+    for (long i = 0; i < n; ++i) top = x[i] > top ? x[i] : top;
+    float mean = sum([&](long i) { return x[i]; }) / n;
+    auto square = [&](long i) { return x[i] * x[i]; };
+    auto spread = [&](long i) { return (x[i] - mean) * (x[i] - mean); };
+    auto power = [&](long i) { return exponential(x[i] - top); };
+    float* out = y + r * (op >= 5 && op < 9 ? n : op == 9 ? k : 1);
+    if (op == 0) *out = mean * n;
+    if (op == 1) *out = mean;
+    if (op == 2) *out = sum(spread) / (n - 1);
+    if (op == 3) *out = std::sqrt(sum(square));
+    if (op == 4) *out = top + std::log(sum(power));
+    if (op == 5) { float s = 1 / std::sqrt(sum(square) / n + 1e-5f);
+                   for (long i = 0; i < n; ++i) out[i] = x[i] * s; }
+    if (op == 6) { float s = 1 / std::sqrt(sum(spread) / n + 1e-5f);
+                   for (long i = 0; i < n; ++i) out[i] = (x[i] - mean) * s; }
+    if (op == 7) { float s = sum(power); for (long i = 0; i < n; ++i) out[i] = power(i) / s; }
+    if (op == 8) { float s = sum([&](long i) { return std::fabs(x[i]); });
+                   for (long i = 0; i < n; ++i) out[i] = x[i] / (s > 1e-12f ? s : 1e-12f); }
+    if (op == 9) for (long c = 0; c < k; ++c)
+                   out[c] = sum([&](long i) { return x[i] * w[i * k + c]; });
+  }
+}
+"""
+
+Op = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+OPS: dict[str, Op] = {
+    "sum": lambda x, _: x.sum(-1),
+    "mean": lambda x, _: x.mean(-1),
+    "variance": lambda x, _: x.var(-1),
+    "norm": lambda x, _: torch.linalg.vector_norm(x, dim=-1),
+    "logsumexp": lambda x, _: torch.logsumexp(x, -1),
+    "rms norm": lambda x, _: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5),
+    "layer norm": lambda x, _: functional.layer_norm(x, x.shape[-1:]),
+    "softmax": lambda x, _: torch.softmax(x, -1),
+    "normalize": lambda x, _: functional.normalize(x, p=1.0, dim=-1),
+    "matmul": lambda x, w: x @ w,
+}
+STYLES = ("one by one", "pairwise", "Kahan", "fast")
+LEFT_OUT = ("the last term", "a tail", "every other term")
+SIZES = (64, 1000, 4096)
+ROWS, COLUMNS, SEED = 5, 3, 7
+
+
+def kernel(style: int, left_out: int = 0) -> ctypes.CDLL:
+    flags = ["-O2", f"-DSTYLE={style}", f"-DLEFT_OUT={left_out}"]
+    if style == STYLES.index("fast"):
+        flags += ["-O3", "-ffast-math", "-march=native"]
+    return compile_cpp(SOURCE, flags=flags)
+
+
+def found(op: str, size: int, library: ctypes.CDLL) -> list[tuple[str, correctness.Comparison]]:
+    """Compare the kernel on ordinary inputs, and on unusual values as the judge does."""
+    torch.manual_seed(SEED)
+    generator = torch.Generator().manual_seed(SEED)
+    drawn = [torch.randn(ROWS, size), torch.randn(size, COLUMNS)]
+    with LongestReduction() as longest:
+        OPS[op](*drawn)
+    compared = []
+    for kind in [
+        unusual_values.ValueKind.DRAWN,
+        *unusual_values.possible("finite", [torch.float32]),
+    ]:
+        given = unusual_values.apply(kind, drawn, generator)
+        x, w = (each.contiguous() for each in given if isinstance(each, torch.Tensor))
+        native, exact = OPS[op](x, w), OPS[op](x.double(), w.double())
+        nudged = OPS[op](*(unusual_values.nudged(v.double(), v) for v in (x, w)))  # type: ignore[arg-type]
+        if kind is unusual_values.ValueKind.DRAWN:
+            held = correctness.bounds([native], [exact], None, longest.terms)
+        else:
+            held = correctness.conditioned([native], [exact], [nudged], None, longest.terms) or []
+        if not held:
+            continue
+        result = torch.empty_like(native)
+        pointers = [ctypes.c_void_p(each.data_ptr()) for each in (x, w, result)]
+        extents = [ctypes.c_long(each) for each in (ROWS, size, COLUMNS)]
+        library.rows(ctypes.c_int(list(OPS).index(op)), *pointers, *extents)
+        compared.append((kind.label, correctness.compare([result], [native], [exact], held)))
+    return compared
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("op", OPS)
+def test_a_sum_in_any_order_is_right(op: str, size: int) -> None:
+    for number, style in enumerate(STYLES):
+        compared = found(op, size, kernel(number))
+        assert len(compared) >= 5
+        wrong = [(style, label, each.message) for label, each in compared if each.message]
+        assert not wrong
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("op", OPS)
+def test_a_sum_that_leaves_terms_out_is_wrong(op: str, size: int) -> None:
+    for number, what in enumerate(LEFT_OUT, start=1):
+        assert any(each.message for _, each in found(op, size, kernel(0, number))), what
