@@ -8,7 +8,6 @@ import os
 import platform
 import re
 import shutil
-import socket
 import struct
 import subprocess
 import sys
