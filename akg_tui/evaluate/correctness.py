@@ -47,7 +47,7 @@ PLAIN_SCALE = 1e-20
 """Below this scale the error of flushing denormal numbers is not negligible."""
 
 SHOWN = 8
-ROUNDING_SHARE = 32.0
+ROUNDING_SHARE = 8.0
 ROUNDING_MOST = 1e-3
 """An error of at most this many tolerances, and of at most this size, is probably rounding."""
 
