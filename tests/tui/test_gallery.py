@@ -84,7 +84,7 @@ async def test_a_run_that_is_opened_late_is_waited_for(monkeypatch: pytest.Monke
     def late(app: WorkbenchApp) -> None:
         if app.clock.pulls < 5:
             # Not Textual's timer: after a stall of a millisecond it never fires.
-            asyncio.get_running_loop().call_later(0.001, late, app)
+            asyncio.get_running_loop().call_later(0.02, late, app)
         else:
             begin(app)
 
