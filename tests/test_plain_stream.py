@@ -30,9 +30,7 @@ def told(handle: FakeHandle, **options: object) -> tuple[PlainStream, io.StringI
 
 
 def asking() -> FakeHandle:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
-    return handle
+    return FakeHandle(mode=Mode.REVIEW).work()
 
 
 def test_a_whole_run_is_told_in_lines_that_say_each_thing_once() -> None:
@@ -120,8 +118,7 @@ def test_every_gate_is_told_and_answered_in_words(
 
 
 def test_a_script_is_read_in_full_before_it_may_run() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.PLAN)
+    handle = FakeHandle().to_phase(Phase.PLAN)
     handle.tell(ev.GateOpened(gate=1, attempt=0, kind="script", detail="import os\nrm(\x1b[2J)"))
     stream, out = told(handle)
     stream.write()
@@ -143,8 +140,7 @@ def test_a_script_is_read_in_full_before_it_may_run() -> None:
 def test_the_agents_question_is_told_and_answered(
     question: dict[str, object], line: str, said: str
 ) -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.to_phase(Phase.PLAN)
+    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.PLAN)
     asked = cmd.AskUser(**{"text": "How far may errors go?", **question})  # type: ignore[arg-type]
     assert handle.send(asked) is None
     stream, out = told(handle)
@@ -173,8 +169,7 @@ def test_the_diff_is_shown_line_by_line() -> None:
 
 
 def test_typed_words_steer_the_run() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EDIT)
+    handle = FakeHandle().to_phase(Phase.EDIT)
     stream, out = told(handle)
     for line in ("pause", "go", "mode step", "hint use float4", "step", "stop"):
         stream.answer(line)
@@ -186,8 +181,7 @@ def test_typed_words_steer_the_run() -> None:
 
 def held() -> FakeHandle:
     """A run whose model's server refused the key."""
-    handle = FakeHandle()
-    handle.to_phase(Phase.PLAN)
+    handle = FakeHandle().to_phase(Phase.PLAN)
     handle.send(cmd.Observe(ev.ApiFailed(reason="the key was refused by http://lab (401)")))
     return handle
 
@@ -238,8 +232,7 @@ def test_what_waits_is_told_once_and_how_to_go_on() -> None:
     ],
 )
 def test_every_line_gets_a_reply(line: str, says: str) -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EDIT)
+    handle = FakeHandle().to_phase(Phase.EDIT)
     stream, out = told(handle)
     stream.answer(line)
     assert says in out.getvalue()
@@ -304,8 +297,7 @@ async def test_without_a_terminal_nothing_is_read_and_that_is_told() -> None:
 
 
 async def test_the_stream_speaks_the_language_that_is_preferred() -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     handle.over.set()
     out = io.StringIO()
     try:
@@ -357,8 +349,7 @@ def test_a_rule_is_made_told_listed_and_ended_in_words() -> None:
 
 
 def test_a_request_that_makes_no_rule_offers_none_and_makes_none() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.PLAN)
+    handle = FakeHandle().to_phase(Phase.PLAN)
     handle.tell(ev.GateOpened(gate=1, attempt=0, kind="script", detail="ls"))
     stream, out = told(handle)
     stream.write()

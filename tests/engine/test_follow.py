@@ -17,8 +17,7 @@ from tests.tui.script import FakeHandle
 
 
 def script() -> list[bytes]:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     lines: list[bytes] = []
     for record in handle.records:
         prev = digest(lines[-1]) if lines else NO_LINE

@@ -24,8 +24,7 @@ from tests.tui.script import FakeHandle
 
 @cache
 def run() -> tuple[ev.Record, ...]:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     return tuple(handle.records)
 
 

@@ -76,8 +76,7 @@ def ends(handle: FakeHandle, name: str, *, status: str = "done", reason: str = "
 
 def at_work(path: str = "/tasks/row_softmax/runs/20231114-2213-row-softmax") -> FakeHandle:
     """A run in its second plan: s1 is done, s2 works, s3 has only just begun."""
-    handle = FakeHandle(path=path)
-    handle.to_phase(Phase.PLAN, settled=6)
+    handle = FakeHandle(path=path).to_phase(Phase.PLAN, settled=6)
     handle.live.show("lab is at work")
     text = "Before I plan I send for two readers."
     handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="lab", text=text, tool_calls=3))

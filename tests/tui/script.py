@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Self
 
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
@@ -217,15 +218,17 @@ class FakeHandle:
         self._must(cmd.FinishEval(wrong("values differ: all of them")))
         self.work()
 
-    def work(self, until: Callable[[RunState], bool] = lambda state: False) -> None:
+    def work(self, until: Callable[[RunState], bool] = lambda state: False) -> Self:
         """Take effects until something holds the run, it is over, or `until` is true."""
         while not until(self.state) and self.step():
             pass
+        return self
 
-    def to_phase(self, phase: Phase, settled: int | None = None) -> None:
+    def to_phase(self, phase: Phase, settled: int | None = None) -> Self:
         """Work until the run stands in `phase`, with so many rounds settled."""
         self.work(lambda s: s.phase is phase and settled in (None, s.settled))
         assert self.state.phase is phase
+        return self
 
     def step(self) -> bool:
         """Take one effect, as the engine would; False when the run waits or is over."""

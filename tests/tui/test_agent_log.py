@@ -14,8 +14,7 @@ def told(log: AgentLog) -> list[str]:
 
 
 def test_a_tool_call_and_its_answer_are_one_line() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle().to_phase(Phase.EVAL)
     log = AgentLog(80)
     log.read(handle.records)
     rows = told(log)
@@ -24,8 +23,7 @@ def test_a_tool_call_and_its_answer_are_one_line() -> None:
 
 
 def test_an_unfolded_call_tells_its_arguments_and_its_answer() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle().to_phase(Phase.EVAL)
     log = AgentLog(80)
     log.read(handle.records)
     row = told(log).index("› edit_kernel 1 op +1 -1 FLAGS = -O3 ok")
@@ -64,8 +62,7 @@ def test_every_row_belongs_to_one_entry_whatever_is_unfolded_and_dropped() -> No
 
 
 def test_turning_the_pages_stops_at_each_reply() -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     log = AgentLog(80)
     log.read(handle.records)
     number: int | None = -1
@@ -76,8 +73,7 @@ def test_turning_the_pages_stops_at_each_reply() -> None:
 
 
 def test_records_of_an_earlier_moment_are_told_from_their_beginning() -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     log, fresh = AgentLog(60), AgentLog(60)
     log.read(handle.records)
     log.read(handle.records[:20])
@@ -86,8 +82,7 @@ def test_records_of_an_earlier_moment_are_told_from_their_beginning() -> None:
 
 
 def test_a_refused_call_tells_why() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.PLAN)
+    handle = FakeHandle().to_phase(Phase.PLAN)
     handle.tell(ev.ToolCalled(call="x", tool="edit_kernel", arguments={}))
     handle.tell(
         ev.ToolAnswered(
@@ -100,8 +95,7 @@ def test_a_refused_call_tells_why() -> None:
 
 
 def test_every_verdict_is_told_with_its_sign() -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     log = AgentLog(120)
     log.read(handle.records)
     rows = "\n".join(told(log))
@@ -112,8 +106,7 @@ def test_every_verdict_is_told_with_its_sign() -> None:
 
 
 def test_reading_in_pieces_tells_the_same_as_reading_at_once() -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     whole, pieces = AgentLog(50), AgentLog(50)
     whole.read(handle.records)
     for end in range(0, len(handle.records) + 7, 7):
@@ -122,8 +115,7 @@ def test_reading_in_pieces_tells_the_same_as_reading_at_once() -> None:
 
 
 def test_another_width_wraps_what_was_read_before() -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     log = AgentLog(100)
     log.read(handle.records)
     assert log.resize(30)

@@ -94,8 +94,7 @@ async def test_an_always_counts_no_sooner_than_a_yes_and_typing_gives_none() -> 
 
 
 async def test_the_keys_are_on_the_same_rows_before_and_after_they_count() -> None:
-    handle = keeping()
-    async with on_stage(handle, (61, 17)) as stage:
+    async with on_stage(keeping(), (61, 17)) as stage:
         await stage.pull()
         before = stage.deck.card.size
         await stage.arm()
@@ -130,8 +129,7 @@ async def test_a_keep_that_the_guard_warns_of_says_so_and_waits_in_spite_of_its_
         Try("EXP = libm32", '"libm64"  #', '"libm32"  #', _with(warned, finding)),
         PLANS[0][2],
     )
-    handle = FakeHandle(mode=Mode.REVIEW, plans=(plan,))
-    handle.work()
+    handle = FakeHandle(mode=Mode.REVIEW, plans=(plan,)).work()
     assert handle.send(ALWAYS) is None
     handle.work()
     assert handle.state.gate is not None

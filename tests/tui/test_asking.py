@@ -25,8 +25,7 @@ def answered(handle: FakeHandle) -> list[cmd.Command]:
 
 
 def keeping() -> FakeHandle:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
+    handle = FakeHandle(mode=Mode.REVIEW).work()
     assert handle.state.gate
     return handle
 
@@ -42,8 +41,7 @@ def gated(*gates: Gate) -> FakeHandle:
 
 def asking(**question: object) -> FakeHandle:
     """The agent asks the person something in PLAN."""
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.to_phase(Phase.PLAN)
+    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.PLAN)
     asked = cmd.AskUser(**{"text": "How far may errors go?", **question})  # type: ignore[arg-type]
     assert handle.send(asked) is None
     return handle
@@ -56,8 +54,7 @@ async def pause(stage: Stage, seconds: float) -> None:
 
 
 async def test_the_card_is_docked_and_the_focus_stays_where_it_was() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)
     async with on_stage(handle) as stage:
         await stage.press("4")
         focused = stage.deck.focused
@@ -70,8 +67,7 @@ async def test_the_card_is_docked_and_the_focus_stays_where_it_was() -> None:
 
 
 async def test_a_draft_survives_the_card() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)
     async with on_stage(handle) as stage:
         await stage.press("i", *"half a though")
         handle.work()
@@ -99,8 +95,7 @@ async def test_a_thousand_random_keystrokes_typed_while_a_card_appears_never_ans
     draw = random.Random(20260701)
     plain = [*"abcdefghijklmnoprstuvwxyKDYN 0123456789.,@", "enter", "backspace", "escape"]
     keys = [*plain, "alt+y", "alt+n", "alt+w", "alt+down", "ctrl+g"]
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)
     refused = 0
     async with on_stage(handle, (80, 24)) as stage:
         for number in range(1_000):
@@ -272,8 +267,7 @@ async def test_a_question_in_words_is_answered_on_a_line_of_its_own() -> None:
 
 
 async def test_a_hint_under_way_when_a_question_comes_stays_a_hint() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.to_phase(Phase.PLAN)
+    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.PLAN)
     async with on_stage(handle) as stage:
         await stage.press("i", *"try lanes")
         assert handle.send(cmd.AskUser("Is this right?")) is None
@@ -298,8 +292,7 @@ async def test_words_for_a_question_that_was_closed_meanwhile_are_not_sent_to_an
 
 
 async def test_a_question_with_a_time_limit_counts_down_to_its_default() -> None:
-    handle = asking(choices=("yes", "no"), default="no", timeout_s=90.0)
-    async with on_stage(handle) as stage:
+    async with on_stage(asking(choices=("yes", "no"), default="no", timeout_s=90.0)) as stage:
         await stage.pull()
         assert "its default is taken, no" in stage.text()
         assert "no answer: in 1:" in stage.text()

@@ -43,8 +43,7 @@ few_lines = st.lists(st.sampled_from("abcdef"), max_size=12)
 
 
 def test_each_line_belongs_to_the_item_that_wrote_it() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=7)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=7)
     versions = lineage(handle.state, handle.state.work_blob)
     assert [version.item for version in versions] == ["", "p1", "p2", "p3", "p7", "p8"]
     owners = blame(versions, lambda blob: split_lines(handle.kernel(blob)))
@@ -55,8 +54,7 @@ def test_each_line_belongs_to_the_item_that_wrote_it() -> None:
 
 
 def test_what_was_discarded_wrote_nothing() -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     assert handle.state.best is not None
     versions = lineage(handle.state, handle.state.best.blob)
     assert "p4" not in [version.item for version in versions]

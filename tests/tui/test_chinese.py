@@ -114,8 +114,7 @@ async def in_chinese(stage: Stage) -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_on_the_deck_the_card_and_all_panes(size: tuple[int, int]) -> None:
-    handle = Shouting()
-    handle.work()
+    handle = Shouting().work()
     handle.send(cmd.AnswerGate(handle.state.gate.gate, approve=True))  # type: ignore[union-attr]
     handle.send(cmd.Hint("X"))
     handle.work()
@@ -128,9 +127,7 @@ async def test_on_the_deck_the_card_and_all_panes(size: tuple[int, int]) -> None
 
 
 async def test_in_dialogs_messages_and_lines_to_write_on() -> None:
-    handle = Shouting()
-    handle.work()
-    async with on_stage(handle) as stage:
+    async with on_stage(Shouting().work()) as stage:
         await in_chinese(stage)
         await walked(
             stage, ["M"], ["i"], ["q"], ["u"], ["v"], ["m"], ["w"], ["minus"], ["equals_sign"],
@@ -140,9 +137,7 @@ async def test_in_dialogs_messages_and_lines_to_write_on() -> None:
 
 
 async def test_in_the_review_and_in_help() -> None:
-    handle = Shouting()
-    handle.work()
-    async with on_stage(handle) as stage:
+    async with on_stage(Shouting().work()) as stage:
         await in_chinese(stage)
         await walked(stage, ["r"], ["r", "x"], ["r", "B"], ["r", "c"], ["question_mark"])
         await walked(stage, ["question_mark", "end"])
@@ -159,8 +154,7 @@ async def test_at_the_other_gates(gate: Gate) -> None:
 
 
 async def test_while_the_agent_asks_and_a_script_waits() -> None:
-    handle = Shouting()
-    handle.to_phase(Phase.PLAN)
+    handle = Shouting().to_phase(Phase.PLAN)
     assert handle.send(cmd.AskUser("Q", choices=("A", "B"), default="A")) is None
     handle.send(cmd.SetGate(Gate.SCRIPT, on=True))
     assert handle.send(cmd.RequestScript("AB" * 32, "X\nY")) is None
@@ -170,8 +164,7 @@ async def test_while_the_agent_asks_and_a_script_waits() -> None:
 
 
 async def test_in_the_past_while_evaluating_and_when_it_is_over() -> None:
-    handle = Shouting(Mode.AUTO)
-    handle.to_phase(Phase.EVAL, settled=7)
+    handle = Shouting(Mode.AUTO).to_phase(Phase.EVAL, settled=7)
     assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 8, handle.state.work_blob)) is None
     handle.live.show("candidate evaluation")
     handle.live.report(Progress("time", 5, 8, ratio=Interval(0.97, 0.93, 1.02, 0.95)))
@@ -183,9 +176,7 @@ async def test_in_the_past_while_evaluating_and_when_it_is_over() -> None:
         await stage.pull()
         assert english(stage.text(), NAMES | of_the_journal(handle)) == []
         await stage.press("L")
-    over = Shouting(Mode.AUTO)
-    over.work()
-    async with on_stage(over) as stage:
+    async with on_stage(Shouting(Mode.AUTO).work()) as stage:
         await in_chinese(stage)
         await walked(stage, [], ["i"])
 

@@ -68,16 +68,13 @@ async def test_a_terminal_that_is_too_small_is_served_and_told(size: tuple[int, 
 
 
 async def test_however_narrow_the_terminal_the_answer_keys_stay_in_sight() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
-    async with on_stage(handle, (30, 5)) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).work(), (30, 5)) as stage:
         await stage.arm()
         assert "KEEP? alt+y keep alt+n reject" in stage.text()
 
 
 async def test_in_a_small_terminal_the_question_is_one_line() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
+    handle = FakeHandle(mode=Mode.REVIEW).work()
     async with on_stage(handle, (58, 14)) as stage:
         await stage.arm()
         assert "KEEP attempt 1?" in stage.text()
@@ -86,8 +83,7 @@ async def test_in_a_small_terminal_the_question_is_one_line() -> None:
 
 
 async def test_n_walks_plan_edit_eval_decide_one_at_a_time() -> None:
-    handle = FakeHandle(mode=Mode.STEP)
-    handle.work()
+    handle = FakeHandle(mode=Mode.STEP).work()
     walked: list[Phase] = []
     async with on_stage(handle) as stage:
         for _ in range(6):
@@ -304,8 +300,7 @@ SHOWN = "␛]0;x␇[red]<U+202E>"
 async def test_rubbish_in_kernel_item_and_message_shows_literally() -> None:
     kernel = KERNEL.replace("LANES = 1 ", f"LANES = 1  # {RUBBISH}\nX = 1 ")
     plan = [[Try(f"item {RUBBISH}", '"-O1"  #', '"-O3"  #', faster(1.3))]]
-    handle = FakeHandle(kernel=kernel, plans=plan, mode=Mode.REVIEW)
-    handle.work()
+    handle = FakeHandle(kernel=kernel, plans=plan, mode=Mode.REVIEW).work()
     handle.tell(ev.VisitFailed(phase=Phase.DECIDE, reason=f"because {RUBBISH}"))
     async with on_stage(handle, (200, 60)) as stage:
         shown = stage.text()
@@ -357,9 +352,7 @@ async def test_a_hidden_pane_is_not_built(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_best_and_working_kernel_scroll_together_where_both_are_seen() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=3)
-    async with on_stage(handle, (200, 60)) as stage:
+    async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=3), (200, 60)) as stage:
         best, working = stage.deck.panes["best"], stage.deck.panes["source"]
         assert isinstance(best, SourcePane)
         assert isinstance(working, SourcePane)
@@ -387,9 +380,7 @@ def test_a_row_of_the_kernel_under_work_stands_beside_a_line_of_the_best() -> No
 
 
 async def test_the_report_is_written_from_the_deck_or_it_is_told_why_not() -> None:
-    handle = FakeHandle(path="/nowhere/at/all")
-    handle.work()
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle(path="/nowhere/at/all").work()) as stage:
         await stage.press("R")
         assert "no report: " in stage.deck.footer.view[1]
         assert "/nowhere/at/all" in stage.deck.footer.view[1]

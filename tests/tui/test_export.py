@@ -14,9 +14,7 @@ from .stage import Stage, on_stage
 
 
 def at_work(path: Path | str = "/nowhere") -> FakeHandle:
-    handle = FakeHandle(path=str(path))
-    handle.to_phase(Phase.EVAL, settled=3)
-    return handle
+    return FakeHandle(path=str(path)).to_phase(Phase.EVAL, settled=3)
 
 
 @pytest.fixture
@@ -66,9 +64,7 @@ async def test_lines_of_the_kernel_are_copied_by_number(clipboard: list[str]) ->
 
 
 async def test_a_diff_is_copied_with_its_marks_and_without_tags(clipboard: list[str]) -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).work()) as stage:
         await stage.arm()
         await stage.press("r", "Y")
     (text,) = clipboard

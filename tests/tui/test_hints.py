@@ -15,9 +15,7 @@ from .stage import Stage, on_stage
 
 
 def at_work() -> FakeHandle:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=7)
-    return handle
+    return FakeHandle().to_phase(Phase.EVAL, settled=7)
 
 
 def kernel_of(handle: FakeHandle) -> Kernel:
@@ -130,9 +128,7 @@ async def test_gates_are_set_one_by_one_and_stand_beside_the_mode() -> None:
 
 
 async def test_what_waits_and_what_n_will_do_is_told() -> None:
-    handle = FakeHandle(mode=Mode.STEP)
-    handle.work()
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle(mode=Mode.STEP).work()) as stage:
         assert "WAIT_STEP: n takes one step to BASELINE" in stage.text()
 
 

@@ -173,8 +173,7 @@ def test_keys_in_the_settings_go_over_the_keymap(tmp_path: Path) -> None:
 
 
 async def test_another_keymap_is_put_on_live_and_the_footer_follows() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=2)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=2)
     async with on_stage(handle) as stage:
         await stage.press("colon", *"keymap emacs", "enter")
         await stage.press("4")
@@ -193,8 +192,7 @@ async def test_another_keymap_is_put_on_live_and_the_footer_follows() -> None:
 
 async def test_no_key_leaves_a_run_without_the_question() -> None:
     mine('[keys]\n"app.quit" = "Q"\n"app.palette" = "f2"\n')
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle().to_phase(Phase.EVAL)
     async with on_stage(handle) as stage:
         await stage.press("colon", *"keymap mine", "enter", "ctrl+q", "ctrl+p")
         assert stage.app.screen is stage.deck
@@ -204,8 +202,7 @@ async def test_no_key_leaves_a_run_without_the_question() -> None:
 
 
 async def test_a_chord_of_vim_moves_in_the_focused_pane_and_plain_keys_stay_text() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=7)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=7)
     async with on_stage(handle) as stage:
         await stage.press("colon", *"keymap vim", "enter", "4", "k", "k")
         log = stage.deck.log_pane
@@ -237,8 +234,7 @@ REBOUND = {
 
 
 async def test_the_screens_name_the_keys_of_the_keymap_that_is_worn() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
+    handle = FakeHandle(mode=Mode.REVIEW).work()
     async with on_stage(handle, (200, 60)) as stage:
         assert "KEEP of attempt 1 waits for you, r shows it" in stage.text()
         km.use(km.Keymap("mine", keys=REBOUND))
@@ -267,9 +263,7 @@ async def test_the_screens_name_the_keys_of_the_keymap_that_is_worn() -> None:
 
 
 async def test_a_keymap_put_on_reaches_the_past_and_so_do_chords_the_line_and_the_palette() -> None:
-    handle = FakeHandle()
-    handle.work()
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle().work()) as stage:
         await stage.press("T")
         km.use(km.Keymap("mine", keys=REBOUND))
         stage.app.appearance.rekey()

@@ -173,9 +173,7 @@ async def test_wide_letters_shift_no_column_on_any_screen(size: tuple[int, int])
 
 
 async def test_the_review_is_in_line_too() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
-    async with on_stage(handle, (80, 24)) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).work(), (80, 24)) as stage:
         stage.app.action_setting("lang", "zh")
         await stage.arm()
         await stage.press("r")

@@ -16,9 +16,7 @@ from .stage import Stage, on_stage
 
 
 def at_work() -> FakeHandle:
-    handle = FakeHandle(the_task=task(max_rounds=3))
-    handle.to_phase(Phase.EDIT, settled=2)
-    return handle
+    return FakeHandle(the_task=task(max_rounds=3)).to_phase(Phase.EDIT, settled=2)
 
 
 async def named(stage: Stage, line: str) -> None:
@@ -99,8 +97,7 @@ class Edited(FakeHandle):
 
 
 async def test_a_hand_edit_is_taken_over_after_a_question_that_lists_its_changes() -> None:
-    handle = Edited()
-    handle.to_phase(Phase.EDIT, settled=2)
+    handle = Edited().to_phase(Phase.EDIT, settled=2)
     async with on_stage(handle) as stage:
         await named(stage, "adopt")
         assert "there is no hand edit of PLAN.md" in stage.text()

@@ -33,9 +33,7 @@ WRITTEN = f"written: /tasks/{'a-long-name/' * 12}runs/20260701-1200-row-softmax/
 
 
 def at_work() -> FakeHandle:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=2)
-    return handle
+    return FakeHandle().to_phase(Phase.EVAL, settled=2)
 
 
 def read_again(app: WorkbenchApp) -> Sequence[Line]:
@@ -141,9 +139,7 @@ def unparsed(colours: Colours, text: str) -> object:
 
 def worked(mode: Mode = Mode.AUTO) -> FakeHandle:
     """Over, or at the first candidate that waits for a review."""
-    handle = FakeHandle(mode=mode)
-    handle.work()
-    return handle
+    return FakeHandle(mode=mode).work()
 
 
 async def test_a_kernel_that_cannot_be_copied_is_told_and_the_run_goes_on(
@@ -287,8 +283,7 @@ def heard(stage: Stage) -> list[str]:
 
 
 async def test_a_focused_terminal_is_left_in_peace() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)
     async with on_stage(handle) as stage:
         codes = heard(stage)
         handle.work()
@@ -298,8 +293,7 @@ async def test_a_focused_terminal_is_left_in_peace() -> None:
 
 
 async def test_who_looks_elsewhere_is_called_once_and_the_title_is_given_back() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)
     async with on_stage(handle) as stage:
         codes = heard(stage)
         stage.app.post_message(AppBlur())
@@ -321,8 +315,7 @@ async def test_who_looks_elsewhere_is_called_once_and_the_title_is_given_back() 
 
 
 async def test_the_next_question_calls_again() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
+    handle = FakeHandle(mode=Mode.REVIEW).work()
     async with on_stage(handle) as stage:
         codes = heard(stage)
         stage.app.post_message(AppBlur())
@@ -337,8 +330,7 @@ async def test_the_next_question_calls_again() -> None:
 
 async def test_rubbish_of_the_agent_cannot_speak_to_the_terminal() -> None:
     plans = [[Try("item", '"-O1"  #', '"-O3"  #', faster(1.3))]]
-    handle = FakeHandle(mode=Mode.REVIEW, plans=plans)
-    handle.to_phase(Phase.PLAN)
+    handle = FakeHandle(mode=Mode.REVIEW, plans=plans).to_phase(Phase.PLAN)
     async with on_stage(handle) as stage:
         codes = heard(stage)
         stage.app.post_message(AppBlur())

@@ -207,9 +207,7 @@ async def test_ctrl_g_and_escape_approve_nothing_and_where_no_card_is_nothing_is
         await stage.arm()
         await stage.press("ctrl+g", "escape", "y")
         assert answered(handle) == []
-    quiet = FakeHandle(mode=Mode.REVIEW)
-    quiet.to_phase(Phase.EVAL)
-    async with on_stage(quiet) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).to_phase(Phase.EVAL)) as stage:
         await stage.press("ctrl+g", "y")
         assert "nothing waits for an answer" in stage.text()
         await stage.press("question_mark", "ctrl+g", "y", "escape")

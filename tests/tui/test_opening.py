@@ -74,8 +74,7 @@ async def test_a_run_that_breaks_is_told_and_leaves_with_two() -> None:
         async def run(self) -> None:
             raise OSError(28, "No space left on device")
 
-    handle = Breaking()
-    handle.to_phase(Phase.PLAN)
+    handle = Breaking().to_phase(Phase.PLAN)
     async with on_stage(handle) as stage:
         await stage.pull()
         assert "the run broke: [Errno 28] No space left on device" in stage.text()
@@ -91,8 +90,7 @@ async def test_a_command_that_the_disk_refused_is_told_and_nothing_else_happens(
                 raise JournalWriteError("event 9 was not written: No space left on device")
             return super().send(command)
 
-    handle = Full()
-    handle.to_phase(Phase.PLAN)
+    handle = Full().to_phase(Phase.PLAN)
     async with on_stage(handle) as stage:
         await stage.press("space")
         assert "not done: event 9 was not written: No space left" in " ".join(stage.text().split())
@@ -102,8 +100,7 @@ async def test_a_command_that_the_disk_refused_is_told_and_nothing_else_happens(
 
 
 async def test_a_finished_run_is_left_without_a_question() -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     handle.over.set()
     async with on_stage(handle) as stage:
         assert "the run is over" in stage.text()
@@ -113,8 +110,7 @@ async def test_a_finished_run_is_left_without_a_question() -> None:
 
 
 async def test_a_run_that_could_not_do_its_job_leaves_with_two() -> None:
-    handle = FakeHandle(the_task=task(max_rounds=2))
-    handle.to_phase(Phase.BASELINE)
+    handle = FakeHandle(the_task=task(max_rounds=2)).to_phase(Phase.BASELINE)
     handle.tell_broken_baseline()
     async with on_stage(handle) as stage:
         await stage.press("q")
@@ -122,8 +118,7 @@ async def test_a_run_that_could_not_do_its_job_leaves_with_two() -> None:
 
 
 async def test_a_run_under_way_is_left_only_after_a_question() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle().to_phase(Phase.EVAL)
     async with on_stage(handle) as stage:
         await stage.press("ctrl+q")
         assert isinstance(stage.app.screen, Leave)
@@ -157,8 +152,7 @@ async def test_leaving_cancels_the_work_before_it_closes_the_run() -> None:
         async def close(self) -> None:
             order.append("closed")
 
-    handle = Working()
-    async with on_stage(handle) as stage:
+    async with on_stage(Working()) as stage:
         await stage.press("q")
         await stage.arm()
         await stage.press("y")
@@ -224,8 +218,7 @@ async def test_a_broken_theme_of_the_user_is_told_by_its_name(
 
 
 async def test_a_command_that_core_refuses_changes_nothing_and_is_told() -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     before = len(handle.records)
     async with on_stage(handle) as stage:
         stage.app.steer(cmd.Pause(), "paused")

@@ -108,8 +108,7 @@ async def test_enter_unfolds_an_item_and_folds_it_again() -> None:
 
 
 async def test_an_item_is_added_edited_moved_pinned_and_dropped_by_hand() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=1)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=1)
     async with on_stage(handle) as stage:
         await stage.press("1", "a", *"unroll by 4", "enter")
         item = handle.state.items[-1]
@@ -168,8 +167,7 @@ async def test_the_table_by_input_is_scrolled_and_leads_to_no_item() -> None:
 
 
 async def test_a_keep_that_was_taken_back_is_told_in_the_table_of_attempts() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EDIT, settled=3)
+    handle = FakeHandle().to_phase(Phase.EDIT, settled=3)
     assert handle.state.best
     number = handle.state.best.attempt
     async with on_stage(handle, (200, 60)) as stage:
@@ -369,8 +367,7 @@ async def test_a_mistake_while_drawing_shows_in_the_pane_too(
 
 
 async def test_a_kernel_that_cannot_be_read_is_told_in_its_pane_and_the_card_still_asks() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
+    handle = FakeHandle(mode=Mode.REVIEW).work()
     blob = handle.state.work_blob
     text = handle._blobs.pop(blob)
     async with on_stage(handle, (200, 60)) as stage:
@@ -395,8 +392,7 @@ NASTY = "漢字é́ \u202eevil\u202c [red]x[/red] \x1b[2J\x1b]0;t\x07 ‍👩‍
 async def test_no_text_of_kernel_plan_or_log_leaks_or_shifts_the_frame() -> None:
     kernel = KERNEL.replace("LANES = 1 ", f"LANES = 1  # {NASTY}\nX = 1 ")
     plan = [[Try(f"item {NASTY}", '"-O1"  #', '"-O3"  #', faster(1.3))]]
-    handle = FakeHandle(kernel=kernel, plans=plan)
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle(kernel=kernel, plans=plan).to_phase(Phase.EVAL)
     handle.tell(ev.ModelReplied(phase=Phase.EDIT, model="m", text=f"I say {NASTY}"))
     handle.live.write(NASTY)
     for size in ((200, 60), (120, 40), (80, 24)):

@@ -25,8 +25,7 @@ RECORDED = Path(__file__).parents[1] / "recorded"
 
 
 def under_evaluation() -> FakeHandle:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=7)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=7)
     blob = handle.state.work_blob
     assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 8, blob)) is None
     handle.live.show("candidate evaluation")
@@ -36,8 +35,7 @@ def under_evaluation() -> FakeHandle:
 
 
 def asking() -> FakeHandle:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
+    handle = FakeHandle(mode=Mode.REVIEW).work()
     while handle.state.gate is not None and handle.state.gate.attempt < 7:
         handle.send(cmd.AnswerGate(handle.state.gate.gate, approve=True))
         handle.work()
@@ -123,8 +121,7 @@ def test_runs(
 def test_timeline(snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     keys = ("T", "shift+left", "shift+left", "shift+left")
     ready = settled(handle, *keys)
     assert snap_compare(workbench(handle), terminal_size=(120, 40), run_before=ready)

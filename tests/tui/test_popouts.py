@@ -52,8 +52,7 @@ async def write(stage: Stage, text: str) -> None:
 
 
 async def test_enter_peeks_at_the_picked_subagent_and_escape_leads_back() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await stage.press("7", "down", "down", "enter")
         text = stage.text()
         assert shown(stage) == {"s2": "drawer"}
@@ -105,8 +104,7 @@ async def test_what_a_subagent_writes_is_seen_at_once_and_told_once() -> None:
 
 
 async def test_a_tile_takes_a_panes_place_and_several_share_it() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         await stage.press("t")
         assert shown(stage) == {"s3": "tile"}
         assert "4 agent log" not in stage.text()
@@ -403,8 +401,7 @@ async def test_in_the_past_a_popout_shows_what_was_and_steers_nothing() -> None:
 
 
 async def test_a_diagnosis_is_popped_out_with_what_its_visit_came_to() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.PLAN, settled=6)
+    handle = FakeHandle().to_phase(Phase.PLAN, settled=6)
     handle.send(cmd.ForceDiagnosis("why?"))
     handle.to_phase(Phase.DIAGNOSE)
     begin(handle, "s1", "3 failures in a row")
@@ -426,8 +423,7 @@ async def test_a_diagnosis_is_popped_out_with_what_its_visit_came_to() -> None:
 
 
 async def test_a_run_of_before_subagents_had_names_shows_its_diagnosis_too() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.PLAN, settled=6)
+    handle = FakeHandle().to_phase(Phase.PLAN, settled=6)
     handle.send(cmd.ForceDiagnosis("why?"))
     handle.work(lambda s: s.phase is Phase.PLAN and s.diagnosis is not None)
     async with on_stage(handle) as stage:
@@ -474,8 +470,7 @@ async def test_nothing_hostile_leaks_out_of_a_popout_and_nothing_shifts() -> Non
 
 
 async def test_every_command_of_the_subagents_runs_is_found_and_has_its_key() -> None:
-    handle = at_work()
-    async with on_stage(handle) as stage:
+    async with on_stage(at_work()) as stage:
         own = within("deck")
         assert own
         offered = {offer.command.id for offer in offers(stage.app)}

@@ -94,11 +94,9 @@ def runs() -> Iterator[FakeHandle]:
     """A run in each phase, at each gate, with a question, and over."""
     yield FakeHandle()
     for phase in (Phase.BASELINE, Phase.PLAN, Phase.EDIT, Phase.EVAL, Phase.DECIDE):
-        handle = FakeHandle()
-        handle.to_phase(phase)
+        handle = FakeHandle().to_phase(phase)
         yield handle
-    at_work = FakeHandle()
-    at_work.to_phase(Phase.EVAL, settled=2)
+    at_work = FakeHandle().to_phase(Phase.EVAL, settled=2)
     started = cmd.StartEval(ev.Purpose.CANDIDATE, 3, at_work.state.work_blob)
     assert at_work.send(started) is None
     yield at_work
@@ -107,13 +105,11 @@ def runs() -> Iterator[FakeHandle]:
         assert handle.send(cmd.SetGate(gate, on=True)) is None
         handle.work()
         yield handle
-    asking = FakeHandle()
-    asking.to_phase(Phase.PLAN)
+    asking = FakeHandle().to_phase(Phase.PLAN)
     assert asking.send(cmd.SetGate(Gate.ASK, on=True)) is None
     assert asking.send(cmd.AskUser("Q", choices=("A", "B"))) is None
     yield asking
-    over = FakeHandle()
-    over.work()
+    over = FakeHandle().work()
     yield over
 
 
@@ -145,9 +141,7 @@ def test_every_command_can_be_refused_and_is_so_in_chinese() -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_a_refusal_in_the_footer_is_chinese(size: tuple[int, int]) -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
-    async with on_stage(handle, size) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW).work(), size) as stage:
         stage.app.action_setting("lang", "zh")
         await stage.arm()
         for command, told in (
@@ -168,9 +162,7 @@ async def test_what_the_guard_warns_of_is_chinese_on_the_card(size: tuple[int, i
     warned = Finding("files", 12, "numpy.load touches files in forward")
     tries = [replace(each, measurement=changed(each.measurement, findings=(warned,)))
              for each in PLANS[0]]  # fmt: skip
-    handle = FakeHandle(mode=Mode.REVIEW, plans=[tries])
-    handle.work()
-    async with on_stage(handle, size) as stage:
+    async with on_stage(FakeHandle(mode=Mode.REVIEW, plans=[tries]).work(), size) as stage:
         stage.app.action_setting("lang", "zh")
         await stage.arm()
         await stage.press("z")
@@ -190,8 +182,7 @@ async def test_a_verdict_and_a_failure_are_chinese_in_the_log(size: tuple[int, i
     )
     tries = [replace(each, measurement=found)
              for each, found in zip(PLANS[0], (noise, failed), strict=False)]  # fmt: skip
-    handle = FakeHandle(plans=[[*tries, *PLANS[0][2:3]]])
-    handle.to_phase(Phase.EDIT, settled=2)
+    handle = FakeHandle(plans=[[*tries, *PLANS[0][2:3]]]).to_phase(Phase.EDIT, settled=2)
     async with on_stage(handle, size) as stage:
         stage.app.action_setting("lang", "zh")
         stage.handle.now += 10

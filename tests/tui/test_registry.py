@@ -51,9 +51,7 @@ LEAVING = {
 
 def asking(path: Path) -> FakeHandle:
     """A run whose first candidate waits for a review, in a folder that can be written."""
-    handle = FakeHandle(mode=Mode.REVIEW, path=str(path))
-    handle.work()
-    return handle
+    return FakeHandle(mode=Mode.REVIEW, path=str(path)).work()
 
 
 async def back_to(stage: Stage, screen: object) -> None:
@@ -114,9 +112,7 @@ async def test_a_command_that_leaves_the_screen_runs(tmp_path: Path, ident: str)
 
 
 async def test_every_command_of_the_past_runs(tmp_path: Path) -> None:
-    handle = FakeHandle(path=str(tmp_path))
-    handle.work()
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle(path=str(tmp_path)).work()) as stage:
         for command in at("past"):
             if command.where != "past":
                 continue
@@ -129,9 +125,7 @@ async def test_every_command_of_the_past_runs(tmp_path: Path) -> None:
 
 
 async def test_every_command_of_the_comparison_runs(tmp_path: Path) -> None:
-    handle = FakeHandle(path=str(tmp_path))
-    handle.work()
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle(path=str(tmp_path)).work()) as stage:
         for command in at("rounds"):
             if command.where != "rounds":
                 continue
@@ -198,9 +192,7 @@ async def test_every_command_can_be_reached_by_key_or_palette_and_is_in_the_help
         reached(stage.app, "review")
         await stage.press("escape", "T")
         reached(stage.app, "past")
-    over = FakeHandle(path=str(tmp_path))
-    over.work()
-    async with on_stage(over) as stage:
+    async with on_stage(FakeHandle(path=str(tmp_path)).work()) as stage:
         await stage.press("v")
         reached(stage.app, "rounds")
     async with runs_listed(tmp_path) as (app, _):
@@ -227,8 +219,7 @@ def test_the_page_of_keys_is_the_one_that_the_registry_makes() -> None:
 
 
 async def test_the_footer_says_what_it_hides() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle().to_phase(Phase.EVAL)
     async with on_stage(handle) as stage:
         for width in (60, 80, 120, 200):
             await stage.resize(width, 30)
@@ -241,8 +232,7 @@ async def test_the_footer_says_what_it_hides() -> None:
 
 
 async def test_help_is_searched_by_typing_and_escape_clears_before_it_closes() -> None:
-    handle = FakeHandle()
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle()) as stage:
         await stage.press("question_mark")
         assert isinstance(stage.app.screen, Help)
         assert "esc closes" in stage.text()
@@ -261,8 +251,7 @@ async def test_help_is_searched_by_typing_and_escape_clears_before_it_closes() -
 
 
 async def test_a_command_with_its_argument_is_typed_completed_and_run() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle().to_phase(Phase.EVAL)
     async with on_stage(handle) as stage:
         await stage.press("colon", *"mode-", "tab", *"st", "enter")
         assert handle.state.mode is Mode.STEP

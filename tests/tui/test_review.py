@@ -290,8 +290,7 @@ async def test_three_thousand_changed_lines_are_shown_without_building_their_row
     old = "".join(f"value_{n} = table[{n}] + {n}\n" for n in range(6_000))
     new = "".join(f"value_{n} = table[{n}] + {n + n % 2}\n" for n in range(6_000))
     plans = [[Try("odd ones", old, new, faster(1.2))]]
-    handle = FakeHandle(mode=Mode.REVIEW, kernel=KERNEL + old, plans=plans)
-    handle.work()
+    handle = FakeHandle(mode=Mode.REVIEW, kernel=KERNEL + old, plans=plans).work()
     built: list[int] = []
     row = DiffRows._row
     monkeypatch.setattr(DiffRows, "_row", lambda self, r: (built.append(1), row(self, r))[1])

@@ -55,9 +55,7 @@ def long_run() -> FakeHandle:
     changed = kernel.replace("line_2 = 2\n", "line_2 = 0\n")
     other = kernel.replace("line_3 = 3\n", "line_3 = 0\n")
     plan = [Try("two", kernel, changed, faster(0.9)), Try("three", kernel, other, faster(0.9))]
-    handle = FakeHandle(kernel=kernel, plans=[plan])
-    handle.to_phase(Phase.EVAL, settled=1)
-    return handle
+    return FakeHandle(kernel=kernel, plans=[plan]).to_phase(Phase.EVAL, settled=1)
 
 
 @pytest.fixture

@@ -24,8 +24,7 @@ def chart_of(handle: FakeHandle, unit: str = "ratio") -> Plot:
 
 
 def test_the_header_tells_task_round_best_mode_and_time() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=3)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
     row = plain(header(handle.state, handle.now, 118))
     assert "row_softmax │ cpp on cpu zen4 │ round 4/12 │ best 2.31× attempt 3 │ mode auto" in row
     assert row.endswith(formatting.clock(handle.state.worked(handle.now)))
@@ -33,8 +32,7 @@ def test_the_header_tells_task_round_best_mode_and_time() -> None:
 
 @pytest.mark.parametrize("room", [10, 20, 40, 58, 78, 118, 198])
 def test_no_row_is_wider_than_its_room(room: int) -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
+    handle = FakeHandle(mode=Mode.REVIEW).work()
     state, now = handle.state, handle.now
     progress = Progress("time", 3, 8, "a message", Interval(1.1, 1.0, 1.2, 0.95))
     rows = [
@@ -49,8 +47,7 @@ def test_no_row_is_wider_than_its_room(room: int) -> None:
 
 
 def test_the_rail_marks_the_live_phase_and_the_time_in_it() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle().to_phase(Phase.EVAL)
     row = plain(phase_row(handle.state, handle.state.phase_since + 12.4, 118))
     assert "✓EDIT" in row
     assert "▸ EVAL 12 s" in row
@@ -58,8 +55,7 @@ def test_the_rail_marks_the_live_phase_and_the_time_in_it() -> None:
 
 
 def test_a_pause_says_how_to_go_on_and_what_a_step_will_do() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle().to_phase(Phase.EVAL)
     handle.send(cmd.Pause())
     handle.work()
     told = plain(status(handle.state, "", None, handle.now, 118))
@@ -68,8 +64,7 @@ def test_a_pause_says_how_to_go_on_and_what_a_step_will_do() -> None:
 
 
 def test_step_mode_says_which_transition_waits() -> None:
-    handle = FakeHandle(mode=Mode.STEP)
-    handle.work()
+    handle = FakeHandle(mode=Mode.STEP).work()
     told = plain(status(handle.state, "", None, handle.now, 118))
     assert told == "WAIT_STEP: n takes one step to BASELINE, m changes the mode"
 
@@ -86,14 +81,12 @@ def test_what_comes_next_is_told_through_a_whole_run() -> None:
 
 
 def test_the_last_round_leads_to_done() -> None:
-    handle = FakeHandle(the_task=task(max_rounds=1))
-    handle.work(lambda s: s.phase is Phase.DECIDE)
+    handle = FakeHandle(the_task=task(max_rounds=1)).work(lambda s: s.phase is Phase.DECIDE)
     assert upcoming(handle.state, handle.now) is Phase.DONE
 
 
 def test_the_plan_tells_each_state_with_sign_and_word() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=7)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=7)
     view = plan_view(handle.state, 34, 9)
     told = [plain(row) for row in view.rows]
     assert told[0].split() == ["✓", "p1", "FLAGS", "=", "-O3", "1.31×", "KEPT"]
@@ -105,8 +98,7 @@ def test_the_plan_tells_each_state_with_sign_and_word() -> None:
 
 
 def test_where_there_is_room_the_plan_tells_reasons() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=7)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=7)
     view = plan_view(handle.state, 34, 30)
     rows = view.rows
     assert len(rows) == 18
@@ -125,24 +117,21 @@ def test_hidden_keys_are_counted() -> None:
 
 
 def test_the_sparkline_tells_rise_and_last_attempt() -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     row = plain(sparkline(handle.state, 78))
     assert "1.00× → 3.64×" in row
     assert "last p9 ▪ DISCARD" in row
 
 
 def test_without_an_attempt_the_chart_says_what_is_awaited() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.BASELINE)
+    handle = FakeHandle().to_phase(Phase.BASELINE)
     rows = Chart().draw(chart_of(handle), 60, 10)
     assert [plain(row) for row in rows] == ["no attempt yet: the baseline is being measured"]
 
 
 @pytest.mark.parametrize("unit", ["ratio", "ms"])
 def test_the_chart_shows_every_attempt_by_its_verdict(unit: str) -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     rows = [plain(row) for row in Chart().draw(chart_of(handle, unit), 60, 14)]
     everything = "".join(rows)
     assert (everything.count("✓"), everything.count("▪"), everything.count("✗")) == (4, 4, 1)
@@ -152,8 +141,7 @@ def test_the_chart_shows_every_attempt_by_its_verdict(unit: str) -> None:
 
 @pytest.mark.parametrize(("wide", "high"), [(1, 1), (12, 3), (15, 3), (300, 90)])
 def test_a_chart_of_any_size_is_drawn(wide: int, high: int) -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     rows = Chart().draw(chart_of(handle), wide, high)
     assert len(rows) <= max(1, high)
     assert max(width(row) for row in rows) <= wide
@@ -164,8 +152,7 @@ def test_a_wide_range_of_ratios_is_drawn_on_a_logarithmic_axis() -> None:
         Try("FLAGS = -O3", '"-O1"  #', '"-O3"  #', faster(6.0)),
         Try("EXP = libm32", '"libm64"  #', '"libm32"  #', faster(5.0)),
     ]
-    handle = FakeHandle(plans=[tries])
-    handle.work()
+    handle = FakeHandle(plans=[tries]).work()
     rows = [plain(row) for row in Chart().draw(chart_of(handle), 60, 14)]
     labels = [row[:6].strip() for row in rows if row[:6].strip()]
     assert labels == ["20×", "10×", "5×", "2×", "1×"]
@@ -179,8 +166,7 @@ def test_every_sign_is_one_column_wide_in_every_terminal() -> None:
 
 
 def test_a_kernel_without_times_is_shown_as_verified_only() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL)
+    handle = FakeHandle().to_phase(Phase.EVAL)
     untimed = Measurement(outcome=Outcome.CORRECT, timed=False, message="an interpreter")
     state = replace(handle.state, baseline=untimed, attempts=())
     row = plain(header(state, handle.now, 118))

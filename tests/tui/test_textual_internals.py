@@ -179,8 +179,7 @@ async def test_a_terminal_that_is_behind_is_sent_nothing_more_until_it_has_caugh
 ) -> None:
     waiting = 0
     monkeypatch.setattr(internals, "backlog", lambda driver: waiting)
-    handle = long_kernel()
-    async with on_stage(handle) as stage:
+    async with on_stage(long_kernel()) as stage:
         waiting = internals.MOST_WRITES + 1
         painted = Painted(stage)
         await stage.resize(100, 30)

@@ -144,9 +144,7 @@ def test_nothing_unclean_is_painted() -> None:
 
 
 def asking() -> FakeHandle:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
-    return handle
+    return FakeHandle(mode=Mode.REVIEW).work()
 
 
 async def every_screen(stage: Stage) -> list[str]:

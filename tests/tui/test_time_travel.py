@@ -25,9 +25,7 @@ from .test_messages import heard
 
 
 def over() -> FakeHandle:
-    handle = FakeHandle()
-    handle.work()
-    return handle
+    return FakeHandle().work()
 
 
 def seq_of(handle: FakeHandle, number: int) -> int:
@@ -41,8 +39,7 @@ async def to_round(stage: Stage, number: int) -> None:
 
 
 async def test_all_panes_go_back_together_and_one_key_is_live_again() -> None:
-    handle = over()
-    async with on_stage(handle) as stage:
+    async with on_stage(over()) as stage:
         live = stage.text()
         await to_round(stage, 2)
         shown = stage.text()
@@ -79,8 +76,7 @@ async def test_keys_go_by_event_and_by_round() -> None:
 
 
 async def test_the_run_goes_on_meanwhile_and_is_not_seen() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=2)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=2)
     async with on_stage(handle) as stage:
         await stage.press("T", "left")
         before = len(handle.records)
@@ -93,8 +89,7 @@ async def test_the_run_goes_on_meanwhile_and_is_not_seen() -> None:
 
 
 async def test_nothing_is_steered_from_the_past_and_a_card_there_asks_nothing() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
+    handle = FakeHandle(mode=Mode.REVIEW).work()
     gate = handle.state.gate
     assert gate is not None
     async with on_stage(handle) as stage:
@@ -137,8 +132,7 @@ async def test_two_rounds_stand_side_by_side_with_their_measurements() -> None:
 
 
 async def test_an_undo_asks_first_and_says_what_will_happen() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EDIT, settled=2)
+    handle = FakeHandle().to_phase(Phase.EDIT, settled=2)
     async with on_stage(handle) as stage:
         await stage.press("u")
         assert isinstance(stage.app.screen, Confirm)
@@ -229,9 +223,7 @@ WAITS = "the run waits for you:"
 
 
 def in_plan() -> FakeHandle:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.to_phase(Phase.PLAN, settled=0)
-    return handle
+    return FakeHandle(mode=Mode.REVIEW).to_phase(Phase.PLAN, settled=0)
 
 
 async def ask(stage: Stage, text: str = "How far?") -> None:
@@ -300,8 +292,7 @@ async def test_who_looks_at_the_past_and_elsewhere_is_called_for_what_is_asked_n
 
 
 async def test_a_comparison_of_rounds_says_that_the_run_waits() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW)
-    handle.work()
+    handle = FakeHandle(mode=Mode.REVIEW).work()
     handle.send(cmd.AnswerGate(1, approve=True))
     handle.to_phase(Phase.EDIT, settled=1)
     async with on_stage(handle) as stage:
@@ -365,8 +356,7 @@ def funnel(rows: list[str]) -> list[str]:
 
 
 async def test_the_estimates_of_now_survive_a_journey_and_are_shown_with_no_other_attempt() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=3)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
     async with on_stage(handle) as stage:
         await stage.press("8", "z")
         await evaluated(stage)
@@ -385,8 +375,7 @@ async def test_the_estimates_of_now_survive_a_journey_and_are_shown_with_no_othe
 
 
 async def test_a_measurement_of_the_past_has_its_own_estimates_where_they_are_known() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=3)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
     async with on_stage(handle) as stage:
         await stage.press("8", "z")
         await evaluated(stage)

@@ -57,8 +57,7 @@ def test_the_evidence_of_an_item_tells_promise_measurement_and_verdict() -> None
 
 
 def test_the_evidence_of_an_item_tells_what_gain_was_to_be_seen() -> None:
-    handle = FakeHandle(plans=[[Try("FLAGS = -O3", '"-O1"  #', '"-O3"  #', faster(1.31))]])
-    handle.work()
+    handle = FakeHandle(plans=[[Try("FLAGS = -O3", '"-O1"  #', '"-O3"  #', faster(1.31))]]).work()
     state = handle.state
     seen = (with_more(each, deviation=0.042, detectable=0.118) for each in state.attempts)
     state = msgspec.structs.replace(state, attempts=tuple(seen))
@@ -67,8 +66,7 @@ def test_the_evidence_of_an_item_tells_what_gain_was_to_be_seen() -> None:
 
 
 def test_pending_items_stand_in_the_order_of_their_turn_and_a_pin_shows() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=1)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=1)
     names = [item.id for item in handle.state.pending]
     assert handle.send(cmd.ReorderItems((names[-1], *names[:-1]))) is None
     assert handle.send(cmd.PinItem(names[1])) is None
@@ -84,8 +82,7 @@ def with_more(attempt: Attempt, **fields: object) -> Attempt:
 
 
 def finished() -> RunState:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     return handle.state
 
 
@@ -125,8 +122,7 @@ def chart(state: RunState, unit: str) -> tuple[Plot, str]:
 
 
 def test_every_unit_draws_the_attempts_or_says_what_is_missing() -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     for unit in UNITS:
         _, told = chart(handle.state, unit)
         if unit in ("ratio", "ms"):
@@ -136,8 +132,7 @@ def test_every_unit_draws_the_attempts_or_says_what_is_missing() -> None:
 
 
 def test_tokens_and_roofline_are_drawn_where_they_are_known() -> None:
-    handle = FakeHandle()
-    handle.work()
+    handle = FakeHandle().work()
     state: RunState | None = None
     for r in handle.records:
         event = r.event
@@ -164,8 +159,7 @@ def test_a_promise_stands_beside_what_was_measured_and_the_noise_is_told() -> No
         Try("FLAGS = -O3 ~+90 %", '"-O1"  #', '"-O3"  #', faster(1.31)),
         Try("EXP = libm32", '"libm64"  #', '"libm32"  #', faster(1.42)),
     ]
-    handle = FakeHandle(plans=[tries])
-    handle.work()
+    handle = FakeHandle(plans=[tries]).work()
     trace = AttemptSeries()
     trace.read(handle.state)
     plot = trace.plot(handle.state, None)
@@ -177,8 +171,7 @@ def test_a_promise_stands_beside_what_was_measured_and_the_noise_is_told() -> No
 
 
 def test_a_kept_attempt_that_was_undone_leaves_the_best_line() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=3)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
     trace = AttemptSeries()
     trace.read(handle.state)
     assert len(trace.plot(handle.state, None).steps) == 4
@@ -202,8 +195,7 @@ def test_a_crowd_of_points_is_drawn_by_its_range_and_loses_no_verdict() -> None:
 
 
 def evaluating() -> FakeHandle:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EVAL, settled=2)
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=2)
     blob = handle.state.work_blob
     assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 3, blob)) is None
     return handle
@@ -263,8 +255,7 @@ def test_another_evaluation_begins_anew_and_a_long_one_stays_bounded() -> None:
 
 
 def test_between_two_evaluations_the_last_ones_finding_stands() -> None:
-    handle = FakeHandle()
-    handle.to_phase(Phase.EDIT, settled=5)
+    handle = FakeHandle().to_phase(Phase.EDIT, settled=5)
     rows = [plain(row) for row in eval_rows(handle.state, EstimateHistory(), handle.now, 60, 9)]
     assert rows[:2] == ["attempt 5 was measured", "wrong"]
 
@@ -274,8 +265,7 @@ def test_a_diagnosis_is_a_subagent_with_its_own_figures() -> None:
         Try(f"{t.text} {n}", t.old, t.new, wrong("values differ"))
         for n, t in enumerate(PLANS[0][:3])
     ]
-    handle = FakeHandle(plans=[bad, PLANS[0]])
-    handle.work(lambda s: s.phase is Phase.DIAGNOSE)
+    handle = FakeHandle(plans=[bad, PLANS[0]]).work(lambda s: s.phase is Phase.DIAGNOSE)
     fleet = AgentList()
     fleet.read(handle.records)
     assert [agent.state for agent in fleet.subagents] == ["working"]
