@@ -159,5 +159,23 @@ class SimulatedRun:
         blob = f"b{self.state.next_attempt}"
         assert self.turn(cmd.Edit(blob, "sha", 1, 1)) == [None]
 
+    def begins(self, *texts: str) -> None:
+        """Plan these items, and go on until somebody else is due."""
+        self.plan(*texts)
+        self.until_agent()
+
+    def tries(self, *measurements: Measurement) -> fx.Effect | None:
+        """Edit the kernel, and go on until somebody else is due."""
+        self.edit()
+        return self.until_agent(*measurements)
+
     def refold(self) -> RunState | None:
         return fold(self.records)
+
+
+def planned(*texts: str, **changes: object) -> SimulatedRun:
+    """In EDIT, the first of these items active."""
+    run = SimulatedRun(**changes)  # type: ignore[arg-type]
+    run.until_agent()
+    run.begins(*texts)
+    return run

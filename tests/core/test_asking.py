@@ -14,8 +14,8 @@ from akg_tui.core.phases import Gate, Mode, Overlay, Phase
 from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.limits import no_room, stop_reasons
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, failed, faster, report
-from tests.core.test_levers import planned, refusal
+from tests.core.simulated import SimulatedRun, failed, faster, planned, report
+from tests.core.test_levers import refusal
 
 WHY = "the reference cannot be read from here"
 
@@ -137,8 +137,7 @@ def blocked(run: SimulatedRun) -> None:
 
 def test_a_blocked_agent_gets_a_diagnosis_once_something_was_tried() -> None:
     run = planned("a", "b", "c")
-    run.edit()
-    run.until_agent(failed())
+    run.tries(failed())
     blocked(run)
     run.until_agent()
     assert run.state.phase is Phase.DIAGNOSE
@@ -174,8 +173,7 @@ def test_a_policy_can_stop_at_a_blocked_agent_or_ask_a_person() -> None:
 def diagnosing(policy: Policy) -> SimulatedRun:
     run = planned("a", "b", "c", "d", policy=policy)
     for _ in range(3):
-        run.edit()
-        run.until_agent(failed())
+        run.tries(failed())
     assert run.state.phase is Phase.DIAGNOSE
     return run
 

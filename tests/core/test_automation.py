@@ -21,7 +21,7 @@ from akg_tui.core.stopping.goals import BadGoal, Goal, Range, goal_met, meets, r
 from akg_tui.core.stopping.limits import MAX_PLAN_REFUSALS, metrics_of, stop_reasons
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, failed, faster
+from tests.core.simulated import SimulatedRun, failed, faster, planned
 from tests.core.test_seed003 import at, played, read
 
 
@@ -84,15 +84,10 @@ def test_one_best_kernel_cannot_be_consecutive() -> None:
 
 def test_a_run_ends_when_its_speedup_goal_is_met_beyond_doubt() -> None:
     goal = AutomationPolicy(goals=(Goal("speedup", ">=", 2.0),), strict_heuristics=False)
-    run = SimulatedRun(policy=Policy(automation=goal))
-    run.until_agent()
-    run.plan("a", "b", "c")
-    run.until_agent()
-    run.edit()
-    run.until_agent(faster(2.02, half=0.05))  # 1.97 at the lower bound
+    run = planned("a", "b", "c", policy=Policy(automation=goal))
+    run.tries(faster(2.02, half=0.05))  # 1.97 at the lower bound
     assert run.state.phase is Phase.EDIT
-    run.edit()
-    run.until_agent(faster(1.2, half=0.05), faster(2.4))
+    run.tries(faster(1.2, half=0.05), faster(2.4))
     assert run.state.finished == "automation goals reached"
     assert run.state.goals_met
     (attempt,) = [a for a in run.state.attempts if a.number == 2]
@@ -114,13 +109,9 @@ def test_a_goal_reached_in_the_last_round_is_told_beside_the_rounds() -> None:
 def test_endless_failures_reach_the_experiments_unless_only_completed_ones_count() -> None:
     for count, ended in (("settled", True), ("completed", False)):
         policy = AutomationPolicy(max_experiments=2, count=count)  # type: ignore[arg-type]
-        run = SimulatedRun(policy=Policy(automation=policy))
-        run.until_agent()
-        run.plan("a", "b", "c")
-        run.until_agent()
+        run = planned("a", "b", "c", policy=Policy(automation=policy))
         for _ in range(2):
-            run.edit()
-            run.until_agent(failed())
+            run.tries(failed())
         assert (run.state.phase is Phase.DONE) is ended
 
 
@@ -176,13 +167,11 @@ def test_rounds_without_a_keep_end_a_run_and_an_undone_keep_is_none() -> None:
     run.plan("a", "b", "c", "d")
     for measured in (faster(), faster(0.8)):
         run.until_agent()
-        run.edit()
-        run.until_agent(measured)
+        run.tries(measured)
     assert stop_reasons(run.state, run.now) == ()
     undone = replace(run.state, undone=(1,))
     assert stop_reasons(undone, run.now) == ("no KEEP in 2 rounds",)
-    run.edit()
-    run.until_agent(faster(0.8))
+    run.tries(faster(0.8))
     assert isinstance(ended := run.records[-1].event, ev.RunFinished)
     assert ended.reason == "no KEEP in 2 rounds"
 
@@ -206,28 +195,20 @@ def test_text_that_is_no_goal_is_told(text: str) -> None:
 
 
 def test_a_policy_changed_live_can_end_a_run_and_let_it_go_on() -> None:
-    run = SimulatedRun()
-    run.until_agent()
-    run.plan("a", "b")
-    run.until_agent()
-    run.edit()
-    run.until_agent(faster())
+    run = planned("a", "b")
+    run.tries(faster())
     policy = run.state.task.policy
     run.must(cmd.ChangePolicy(replace(policy, max_rounds=1)))
     assert run.entering() == (Phase.DONE, "max rounds reached (1)")
     run.must(cmd.ChangePolicy(replace(policy, max_rounds=2)))
     assert run.next() == fx.RunAgent(Phase.EDIT)
-    run.edit()
-    run.until_agent(faster())
+    run.tries(faster())
     assert run.state.finished == "max rounds reached (2)"
     assert run.send(cmd.ChangePolicy(policy)) is not None
 
 
 def test_stop_conditions_are_journaled_once_though_the_process_dies_right_after() -> None:
-    run = SimulatedRun(policy=Policy(max_rounds=1))
-    run.until_agent()
-    run.plan("a")
-    run.until_agent()
+    run = planned("a", policy=Policy(max_rounds=1))
     run.edit()
     while run.state.phase is not Phase.DECIDE or not run.state.decided_here:
         effect = run.next()
@@ -250,12 +231,8 @@ def test_stop_conditions_are_journaled_once_though_the_process_dies_right_after(
 
 
 def base_state() -> RunState:
-    run = SimulatedRun()
-    run.until_agent()
-    run.plan("a", "b")
-    run.until_agent()
-    run.edit()
-    run.until_agent(faster(1.5))
+    run = planned("a", "b")
+    run.tries(faster(1.5))
     return replace(run.state, settled=1, last_at=0.0, started_at=0.0, worked_s=0.0)
 
 

@@ -14,24 +14,14 @@ from akg_tui.core.plan.plan_document import render_plan, render_tried
 from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, failed, faster, item, report
+from tests.core.simulated import SimulatedRun, failed, faster, item, planned, report
 from tests.core.test_automation import AutomationPolicy, Goal
-
-
-def planned(*texts: str, **changes: object) -> SimulatedRun:
-    """In EDIT, the first of these items active."""
-    run = SimulatedRun(**changes)  # type: ignore[arg-type]
-    run.until_agent()
-    run.plan(*texts)
-    run.until_agent()
-    return run
 
 
 def kept(*texts: str, **changes: object) -> SimulatedRun:
     """The first item was kept, the second is active."""
     run = planned(*texts, **changes)
-    run.edit()
-    run.until_agent(faster(1.5))
+    run.tries(faster(1.5))
     return run
 
 
@@ -73,8 +63,7 @@ def test_items_are_worked_on_in_the_order_a_person_gave_them() -> None:
     assert pending(run) == ["p3", "p4", "p2"]
     assert "- [!] p3: c" in render_plan(run.state)
     assert render_plan(run.state).index("p3: c") < render_plan(run.state).index("p4: d")
-    run.edit()
-    run.until_agent(failed())
+    run.tries(failed())
     assert run.state.active == "p3"
 
 
@@ -83,8 +72,7 @@ def test_a_pinned_item_survives_a_diagnosis_and_is_worked_on_after_it() -> None:
     run.must(cmd.PinItem("p5"))
     run.must(cmd.ReorderItems(("p2", "p3", "p4", "p5")))
     for _ in range(3):
-        run.edit()
-        run.until_agent(failed())
+        run.tries(failed())
     assert run.state.phase is Phase.DIAGNOSE
     assert run.state.item("p4").state is ItemState.SUSPENDED
     run.turn(report())
@@ -92,8 +80,7 @@ def test_a_pinned_item_survives_a_diagnosis_and_is_worked_on_after_it() -> None:
     refused = run.turn(cmd.RequestFinish("no direction left"))[0]
     assert refused is not None
     assert "a person wants p5 tried" in refused.why
-    run.plan("f")
-    run.until_agent()
+    run.begins("f")
     assert run.state.active == "p5"
 
 
@@ -205,14 +192,12 @@ def test_a_forced_replan_lets_an_edit_that_was_made_be_settled() -> None:
 def test_a_pinned_item_under_work_is_settled_before_a_demand_is_met() -> None:
     run = planned("a", "b")
     run.must(cmd.PinItem("p2"))
-    run.edit()
-    run.until_agent(failed())
+    run.tries(failed())
     assert run.state.active == "p2"
     began = run.state
     run.must(cmd.ForceDiagnosis("look closer"))
     assert not fx.visit_is_void(began, run.state)
-    run.edit()
-    run.until_agent(failed())
+    run.tries(failed())
     assert (run.state.settled, run.state.phase) == (2, Phase.DIAGNOSE)
 
 
@@ -257,8 +242,7 @@ def test_a_plan_waits_at_its_gate_and_a_rejected_one_is_made_again() -> None:
     assert run.until_agent() == fx.RunAgent(Phase.PLAN)
     assert run.state.item("p1").reason == "rejected in review: too timid"
     assert "the plan was rejected: too timid" in " ".join(told_by_person(run.state))
-    run.plan("c")
-    run.until_agent()
+    run.begins("c")
     run.must(cmd.AnswerGate(2, approve=True))
     assert run.until_agent() == fx.RunAgent(Phase.EDIT)
 
@@ -267,15 +251,12 @@ def test_new_code_waits_at_the_edit_gate_before_it_first_runs() -> None:
     run = SimulatedRun()
     run.must(cmd.SetGate(Gate.EDIT, on=True))
     run.until_agent()
-    run.plan("a", "b")
-    run.until_agent()
-    run.edit()
-    assert run.until_agent() == fx.Hold(Overlay.WAIT_USER, Phase.EVAL)
+    run.begins("a", "b")
+    assert run.tries() == fx.Hold(Overlay.WAIT_USER, Phase.EVAL)
     run.must(cmd.AnswerGate(1, approve=False))
     assert (run.state.work_blob, run.state.active) == ("seed", "p1")
     assert run.until_agent() == fx.RunAgent(Phase.EDIT)
-    run.edit()
-    run.until_agent()
+    run.tries()
     run.must(cmd.AnswerGate(2, approve=True))
     run.until_agent(faster())
     assert run.state.count(Verdict.KEEP) == 1
@@ -285,8 +266,7 @@ def test_an_open_gate_is_answered_by_its_number_and_keeps_no_run_from_ending() -
     run = SimulatedRun()
     run.must(cmd.SetGate(Gate.PLAN, on=True))
     run.until_agent()
-    run.plan("a")
-    run.until_agent()
+    run.begins("a")
     assert refusal(run, cmd.AnswerGate(9, approve=True)) == "gate 9 is not open"
     run.must(cmd.Stop())
     run.until_agent()
@@ -298,8 +278,7 @@ def test_an_open_gate_is_answered_by_its_number_and_keeps_no_run_from_ending() -
 
 def test_an_undone_keep_makes_the_best_before_it_best_again() -> None:
     run = kept("A=1", "A=2", "A=3")
-    run.edit()
-    run.until_agent(faster(1.2))
+    run.tries(faster(1.2))
     assert run.state.best is not None
     assert run.state.best.attempt == 2
     began = run.state

@@ -27,7 +27,7 @@ from akg_tui.core.plan.plan_document import (
 from akg_tui.core.plan.submission import least_items
 from akg_tui.core.state import Item, RunState
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, failed, item
+from tests.core.simulated import SimulatedRun, failed, item, planned
 
 TOKENS = 6_000
 CHARACTERS_A_TOKEN = 4
@@ -35,12 +35,8 @@ CHARACTERS_A_TOKEN = 4
 
 def settled(text: str) -> SimulatedRun:
     """A run in PLAN whose p1 was `text` and failed."""
-    run = SimulatedRun()
-    run.until_agent()
-    run.plan(text)
-    run.until_agent()
-    run.edit()
-    run.until_agent(failed("overflow"))
+    run = planned(text)
+    run.tries(failed("overflow"))
     assert run.state.phase is Phase.PLAN
     return run
 

@@ -12,8 +12,8 @@ from akg_tui.core.events import PlanChange, PlannedItem
 from akg_tui.core.phases import ItemState
 from akg_tui.core.plan.edit import BadPlanEdit, read_plan_edit
 from akg_tui.core.plan.plan_document import is_as_rendered, render_plan
-from tests.core.simulated import SimulatedRun, faster, item
-from tests.core.test_levers import pending, planned, refusal
+from tests.core.simulated import SimulatedRun, faster, item, planned
+from tests.core.test_levers import pending, refusal
 
 KEPT = "PLAN.md.edited-1"
 
@@ -68,8 +68,7 @@ def test_what_came_after_the_edit_is_neither_dropped_nor_reordered() -> None:
 def test_what_was_settled_since_the_edit_is_left_alone() -> None:
     run = planned("a", "b", "c")
     edited = render_plan(run.state).replace("p1: a", "p1: something else")
-    run.edit()
-    run.until_agent(faster())
+    run.tries(faster())
     assert run.state.item("p1").state is ItemState.KEPT
     assert read_plan_edit(edited, run.state) == PlanChange()
 

@@ -13,8 +13,8 @@ from akg_tui.core.approval_rules import INTERPRETERS, in_words, told
 from akg_tui.core.fold import OutOfOrder, evolve
 from akg_tui.core.measurement import Finding
 from akg_tui.core.phases import Gate, Mode, Overlay, Phase
-from tests.core.simulated import SimulatedRun, faster, report
-from tests.core.test_levers import planned, refusal
+from tests.core.simulated import SimulatedRun, faster, planned, report
+from tests.core.test_levers import refusal
 
 WAITS = fx.Hold(Overlay.WAIT_USER)
 GUARDED = Finding("timer", 3, "reads a clock")
@@ -49,8 +49,7 @@ def applied(run: SimulatedRun) -> list[ev.RuleApplied]:
 
 
 def measured(run: SimulatedRun, *findings: Finding) -> None:
-    run.edit()
-    run.until_agent(msgspec.structs.replace(faster(1.5), findings=findings))
+    run.tries(msgspec.structs.replace(faster(1.5), findings=findings))
 
 
 def test_an_always_for_a_plan_lets_the_next_plan_pass_and_says_so_in_the_journal() -> None:
@@ -75,12 +74,10 @@ def test_an_always_for_a_plan_lets_the_next_plan_pass_and_says_so_in_the_journal
 
 def test_an_always_for_an_edit_lets_every_later_edit_run() -> None:
     run = gated(Gate.EDIT)
-    run.edit()
-    assert run.until_agent() == fx.Hold(Overlay.WAIT_USER, Phase.EVAL)
+    assert run.tries() == fx.Hold(Overlay.WAIT_USER, Phase.EVAL)
     always(run)
     run.until_agent(faster(0.8))
-    run.edit()
-    assert run.until_agent(faster(0.8)) == fx.RunAgent(Phase.EDIT)
+    assert run.tries(faster(0.8)) == fx.RunAgent(Phase.EDIT)
     assert [event.attempt for event in applied(run)] == [2]
     assert run.state.settled == 2
 
@@ -92,16 +89,14 @@ def test_an_always_for_a_keep_keeps_the_next_one_and_no_discard() -> None:
     run.until_agent()
     measured(run)
     assert [a.verdict.value for a in run.state.attempts] == ["KEEP"] * 3
-    run.edit()
-    run.until_agent(faster(0.8))
+    run.tries(faster(0.8))
     assert run.state.attempts[-1].verdict.value == "DISCARD"
     assert [event.attempt for event in applied(run)] == [2]
 
 
 def test_a_rule_covers_its_own_gate_and_no_other() -> None:
     run = gated(Gate.EDIT, Gate.KEEP)
-    run.edit()
-    run.until_agent()
+    run.tries()
     always(run)
     assert run.until_agent(faster(1.5)) == WAITS
     assert run.state.gate is not None
@@ -228,8 +223,7 @@ def test_an_always_reaches_only_the_request_that_waits_and_only_a_yes(approve: b
     run = gated(Gate.EDIT)
     stale = cmd.AnswerGate(1, approve, always=True)
     assert refusal(run, stale) == "gate 1 is not open"
-    run.edit()
-    run.until_agent()
+    run.tries()
     if not approve:
         assert "a rule approves" in refusal(run, stale)
         assert run.state.gate is not None
@@ -256,8 +250,7 @@ def test_a_question_is_no_approval_and_teaches_nothing() -> None:
 
 def test_a_fork_and_a_salvaged_run_begin_without_rules() -> None:
     run = gated(Gate.EDIT)
-    run.edit()
-    run.until_agent()
+    run.tries()
     always(run)
     forked = ev.Forked(
         run_id="f", parent="run", parent_path="/p", round=0, seq=run.state.seq, hash="h", version=""
@@ -269,16 +262,14 @@ def test_a_fork_and_a_salvaged_run_begin_without_rules() -> None:
         assert state.rules[0].ended.startswith(why)
     run.tell(forked)
     run.until_agent(faster(0.8))
-    run.edit()
-    run.until_agent()
+    run.tries()
     always(run)
     assert [rule.number for rule in run.state.rules] == [1, 2], "a number is never used again"
 
 
 def test_the_end_of_a_rule_between_sessions_is_no_time_worked() -> None:
     run = gated(Gate.EDIT)
-    run.edit()
-    run.until_agent()
+    run.tries()
     always(run)
     before = run.state.worked_s
     run.clock_off += 3_600

@@ -9,21 +9,12 @@ from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import Gate, ItemState, Mode, Overlay, Phase, Verdict
 from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.core.task import Policy
-from tests.core.simulated import SimulatedRun, broken, failed, faster, item, report
-
-
-def planned(*texts: str, **changes: object) -> SimulatedRun:
-    run = SimulatedRun(**changes)  # type: ignore[arg-type]
-    run.until_agent()
-    run.plan(*texts)
-    return run
+from tests.core.simulated import SimulatedRun, broken, failed, faster, item, planned, report
 
 
 def test_a_faster_kernel_is_kept_and_becomes_the_incumbent() -> None:
     run = planned("a", "b")
-    run.until_agent()
-    run.edit()
-    run.until_agent(faster(1.5))
+    run.tries(faster(1.5))
     best = run.state.best
     assert best is not None
     assert (best.attempt, best.blob, best.over_seed) == (1, "b1", 1.5)
@@ -33,9 +24,7 @@ def test_a_faster_kernel_is_kept_and_becomes_the_incumbent() -> None:
 
 def test_a_discard_and_a_fail_restore_the_best_kernel() -> None:
     run = planned("a", "b", "c")
-    run.until_agent()
-    run.edit()
-    run.until_agent(faster(1.0))
+    run.tries(faster(1.0))
     assert run.state.work_blob == "seed"
     run.edit()
     assert run.state.work_blob == "b2"
@@ -50,7 +39,6 @@ def test_a_discard_and_a_fail_restore_the_best_kernel() -> None:
 
 def test_the_agent_cannot_skip_the_evaluation_of_an_edit() -> None:
     run = planned("a")
-    run.until_agent()
     run.edit()
     assert run.state.phase is Phase.EDIT
     refused = run.send(cmd.Settle("c1"))
@@ -78,10 +66,8 @@ def test_three_failures_in_a_row_suspend_the_plan_and_call_for_a_diagnosis() -> 
 
 def test_a_discard_between_failures_breaks_the_streak() -> None:
     run = planned("a", "b", "c", "d", "e")
-    run.until_agent()
     for measurement in (failed(), failed(), faster(1.0), failed(), failed()):
-        run.edit()
-        run.until_agent(measurement)
+        run.tries(measurement)
     assert run.state.phase is Phase.PLAN
     assert run.state.fail_streak == 2
 
@@ -103,9 +89,7 @@ def test_a_diagnosis_that_never_reports_falls_back_to_the_facts() -> None:
 
 def test_the_run_ends_at_max_rounds_and_measures_the_best_afresh() -> None:
     run = planned("a", "b", policy=Policy(max_rounds=1))
-    run.until_agent()
-    run.edit()
-    run.until_agent(faster(2.0), faster(1.9))
+    run.tries(faster(2.0), faster(1.9))
     assert run.state.finished == "max rounds reached (1)"
     assert run.state.ok
     assert run.state.final is not None
@@ -138,11 +122,8 @@ def test_a_broken_reference_is_not_tried_again() -> None:
 
 def test_a_judge_lost_in_the_middle_ends_the_run_with_the_best_kept() -> None:
     run = planned("a", "b")
-    run.until_agent()
-    run.edit()
-    run.until_agent(faster(2.0))
-    run.edit()
-    run.until_agent(broken(), broken(), broken())
+    run.tries(faster(2.0))
+    run.tries(broken(), broken(), broken())
     assert run.state.finished
     assert not run.state.ok
     assert run.state.best is not None
@@ -164,9 +145,7 @@ def test_step_mode_waits_before_every_transition_and_n_walks_one() -> None:
 
 def test_a_keep_in_review_waits_for_an_answer_and_a_step_does_not_answer_it() -> None:
     run = planned("a", mode=Mode.REVIEW)
-    run.until_agent()
-    run.edit()
-    assert run.until_agent(faster()) == fx.Hold(Overlay.WAIT_USER)
+    assert run.tries(faster()) == fx.Hold(Overlay.WAIT_USER)
     assert run.send(cmd.Step()) is not None
     assert run.send(cmd.AnswerGate(7, approve=True)) is not None
     gate = run.state.gate
@@ -182,9 +161,7 @@ def test_a_keep_in_review_waits_for_an_answer_and_a_step_does_not_answer_it() ->
 
 def test_an_approved_keep_is_kept() -> None:
     run = planned("a", mode=Mode.REVIEW)
-    run.until_agent()
-    run.edit()
-    run.until_agent(faster())
+    run.tries(faster())
     run.must(cmd.AnswerGate(1, approve=True))
     run.until_agent()
     assert run.state.count(Verdict.KEEP) == 1
@@ -192,7 +169,6 @@ def test_an_approved_keep_is_kept() -> None:
 
 def test_a_pause_lets_nothing_new_begin() -> None:
     run = planned("a")
-    run.until_agent()
     run.must(cmd.Pause())
     run.edit()
     assert run.next() == fx.Hold(Overlay.PAUSED, Phase.EVAL)
@@ -205,7 +181,6 @@ def test_a_pause_lets_nothing_new_begin() -> None:
 
 def test_an_interrupted_turn_undoes_its_edit_and_the_item_starts_again() -> None:
     run = planned("a")
-    run.until_agent()
     run.must(cmd.Observe(ev.ModelReplied(phase=Phase.EDIT, model="m")))
     run.must(cmd.Edit("b1", "sha", 1, 1))
     run.must(cmd.Observe(ev.TurnInterrupted(reason="killed")))
@@ -215,7 +190,6 @@ def test_an_interrupted_turn_undoes_its_edit_and_the_item_starts_again() -> None
 
 def test_an_item_that_got_no_edit_is_dropped() -> None:
     run = planned("a")
-    run.until_agent()
     run.must(cmd.Observe(ev.VisitFailed(phase=Phase.EDIT, reason="no result")))
     run.until_agent()
     assert run.state.item("p1").state is ItemState.DROPPED
@@ -224,9 +198,7 @@ def test_an_item_that_got_no_edit_is_dropped() -> None:
 
 def test_a_plan_may_not_repeat_what_failed() -> None:
     run = planned("try A=1")
-    run.until_agent()
-    run.edit()
-    run.until_agent(failed("overflow"))
+    run.tries(failed("overflow"))
     (refused,) = run.turn(cmd.SubmitPlan((item("Try  a=1"),)))
     assert refused is not None
     assert "p1, which was FAILED (overflow)" in refused.why
@@ -251,10 +223,8 @@ def test_finish_is_refused_before_min_rounds_and_accepted_after(
         (refused,) = run.turn(cmd.RequestFinish("bored"))
         assert refused is not None
         assert refused.why == f"too early: {settled} of at least {needed} rounds are settled"
-        run.plan(f"direction {settled}")
-        run.until_agent()
-        run.edit()
-        run.until_agent(faster())
+        run.begins(f"direction {settled}")
+        run.tries(faster())
     if run.state.settled < most:
         assert run.turn(cmd.RequestFinish("no direction left")) == [None]
         run.until_agent()
@@ -263,7 +233,6 @@ def test_finish_is_refused_before_min_rounds_and_accepted_after(
 
 def test_a_stop_during_an_evaluation_settles_the_round_first() -> None:
     run = planned("a", "b")
-    run.until_agent()
     run.edit()
     run.perform(run.next())  # type: ignore[arg-type]
     run.must(cmd.Stop())
@@ -294,7 +263,6 @@ def test_time_between_sessions_is_not_worked_time() -> None:
 
 def at_work() -> SimulatedRun:
     run = planned("a", policy=Policy(max_hours=1.0))
-    run.until_agent()
     assert isinstance(run.next(), fx.RunAgent)
     return run
 
@@ -350,8 +318,7 @@ def test_an_open_gate_keeps_no_run_from_ending_by_its_time() -> None:
     run = SimulatedRun(policy=Policy(max_hours=1.0))
     run.must(cmd.SetGate(Gate.PLAN, on=True))
     run.until_agent()
-    run.plan("a")
-    run.until_agent()
+    run.begins("a")
     assert run.next() == fx.Hold(Overlay.WAIT_USER, Phase.EDIT)
     run.clock_off += 3600
     assert run.entering() == (Phase.DONE, "time budget reached (1 h)")
@@ -359,9 +326,7 @@ def test_an_open_gate_keeps_no_run_from_ending_by_its_time() -> None:
 
 def test_a_final_measurement_that_errs_is_not_repeated_for_ever() -> None:
     run = planned("a", policy=Policy(max_rounds=1))
-    run.until_agent()
-    run.edit()
-    run.until_agent(faster(), broken(), broken(), broken())
+    run.tries(faster(), broken(), broken(), broken())
     assert run.state.finished
     assert run.state.final is not None
     assert run.state.final.outcome is Outcome.ERROR
@@ -397,8 +362,7 @@ def test_a_diagnosis_is_waited_for_beyond_a_limit_that_does_not_end_it() -> None
     run.plan("a", "b", "c", "d")
     for _ in range(3):
         run.until_agent()
-        run.edit()
-        run.until_agent(failed())
+        run.tries(failed())
     assert run.state.phase is Phase.DIAGNOSE
     run.clock_off += 7_200
     assert stop_reasons(run.state, run.now)

@@ -26,7 +26,7 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.summary import summarize
 from akg_tui.core.task import Policy
 from akg_tui.core.verdict import decide_verdict
-from tests.core.simulated import SimulatedRun, broken, failed, faster
+from tests.core.simulated import SimulatedRun, broken, failed, faster, planned
 
 
 def test_every_phase_and_item_state_is_in_its_table() -> None:
@@ -120,13 +120,10 @@ def test_an_error_is_nobodys_verdict() -> None:
 
 
 def walk() -> SimulatedRun:
-    run = SimulatedRun(policy=Policy(max_rounds=3))
-    run.until_agent()
-    run.plan("first", "second | with a bar", "third\nline \x1b[31m")
-    run.until_agent()
+    texts = ("first", "second | with a bar", "third\nline \x1b[31m")
+    run = planned(*texts, policy=Policy(max_rounds=3))
     for measured in (faster(2.0), failed("wrong\nvalues"), faster(1.0)):
-        run.edit()
-        run.until_agent(measured, faster(1.95))
+        run.tries(measured, faster(1.95))
     return run
 
 

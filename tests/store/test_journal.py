@@ -58,6 +58,14 @@ def written(at: Path, told: list[ev.AnyEvent]) -> tuple[bytes, list[ev.Record]]:
         return journal.path.read_bytes(), list(journal.records)
 
 
+def of_one_line(folder: Path, event: bytes, *, schema: int = 1) -> Path:
+    """A journal that holds this event alone."""
+    body = b'{"seq":1,"at":1.0,"schema":%d,"prev":"0000000000000000","event":%b}' % (schema, event)
+    path = folder / "events.jsonl"
+    path.write_bytes(b"%08x %b\n" % (zlib.crc32(body), body))
+    return path
+
+
 def line_ends(data: bytes) -> list[int]:
     return [index + 1 for index, byte in enumerate(data) if byte == 0x0A]
 
@@ -164,9 +172,7 @@ def test_a_line_of_another_journal_breaks_the_chain(tmp_path: Path) -> None:
 def test_an_event_of_another_version_is_damage_and_never_cut(
     tmp_path: Path, payload: bytes, what: str
 ) -> None:
-    body = b'{"seq":1,"at":1.0,"schema":1,"prev":"0000000000000000","event":' + payload + b"}"
-    path = tmp_path / "events.jsonl"
-    path.write_bytes(b"%08x %b\n" % (zlib.crc32(body), body))
+    path = of_one_line(tmp_path, payload)
     before = path.read_bytes()
     with pytest.raises(JournalDamaged, match=what), opened(tmp_path):
         pass
@@ -174,21 +180,13 @@ def test_an_event_of_another_version_is_damage_and_never_cut(
 
 
 def test_a_newer_schema_is_refused_by_its_number(tmp_path: Path) -> None:
-    body = b'{"seq":1,"at":1.0,"schema":2,"prev":"0000000000000000","event":{"type":"Paused"}}'
-    path = tmp_path / "events.jsonl"
-    path.write_bytes(b"%08x %b\n" % (zlib.crc32(body), body))
     with pytest.raises(JournalDamaged, match="schema 2"):
-        read(path)
+        read(of_one_line(tmp_path, b'{"type":"Paused"}', schema=2))
 
 
 def test_an_older_line_without_a_newer_field_still_reads(tmp_path: Path) -> None:
-    body = (
-        b'{"seq":1,"at":1.0,"schema":1,"prev":"0000000000000000",'
-        b'"event":{"type":"PhaseEntered","phase":"PLAN","previous":"INIT"}}'
-    )
-    path = tmp_path / "events.jsonl"
-    path.write_bytes(b"%08x %b\n" % (zlib.crc32(body), body))
-    (record,) = read(path)
+    older = b'{"type":"PhaseEntered","phase":"PLAN","previous":"INIT"}'
+    (record,) = read(of_one_line(tmp_path, older))
     assert isinstance(record.event, ev.PhaseEntered)
     assert record.event.reason == ""
 
@@ -263,11 +261,7 @@ def test_only_a_lock_holder_may_open_and_a_folder_must_be_there(tmp_path: Path) 
 
 
 def test_damage_is_told_in_one_printable_line(tmp_path: Path) -> None:
-    body = (
-        b'{"seq":1,"at":1.0,"schema":1,"prev":"0000000000000000","event":{"type":"\\u001b[2J\\n"}}'
-    )
-    path = tmp_path / "events.jsonl"
-    path.write_bytes(b"%08x %b\n" % (zlib.crc32(body), body))
+    path = of_one_line(tmp_path, b'{"type":"\\u001b[2J\\n"}')
     with pytest.raises(JournalDamaged) as damage:
         read(path)
     told = str(damage.value)

@@ -70,16 +70,22 @@ BAD_TOML = {
 }
 
 
+def refused(folder: Path, name: str, data: bytes) -> str:
+    """Why a task with this file is none, after the file's path."""
+    make_task(folder)
+    path = folder / name
+    path.write_bytes(data)
+    with pytest.raises(BadTask) as bad:
+        load_task(folder)
+    assert str(bad.value).isprintable()
+    assert str(bad.value).startswith(f"{path}:")
+    return str(bad.value).removeprefix(f"{path}:")
+
+
 @pytest.mark.parametrize("toml", BAD_TOML)
 def test_a_bad_task_file_is_told_by_line_and_field(tmp_path: Path, toml: str) -> None:
     line, told = BAD_TOML[toml]
-    make_task(tmp_path / "t")
-    path = tmp_path / "t" / "task.toml"
-    path.write_text(toml)
-    with pytest.raises(BadTask) as bad:
-        load_task(tmp_path / "t")
-    assert str(bad.value).startswith(f"{path}:{line}: {told}")
-    assert str(bad.value).isprintable()
+    assert refused(tmp_path / "t", "task.toml", toml.encode()).startswith(f"{line}: {told}")
 
 
 MODEL = "class Model:\n    def forward(self, x): return x\n"
@@ -107,12 +113,8 @@ BAD_REFERENCE = {
 
 @pytest.mark.parametrize("source", BAD_REFERENCE)
 def test_a_bad_reference_is_told_by_line(tmp_path: Path, source: str) -> None:
-    make_task(tmp_path / "t")
-    path = tmp_path / "t" / "reference.py"
-    path.write_text(source)
-    with pytest.raises(BadTask) as bad:
-        load_task(tmp_path / "t")
-    assert str(bad.value).startswith(f"{path}:{BAD_REFERENCE[source]}")
+    found = refused(tmp_path / "t", "reference.py", source.encode())
+    assert found.startswith(BAD_REFERENCE[source])
 
 
 @pytest.mark.parametrize(
@@ -140,12 +142,7 @@ def test_a_reference_may_be_written_in_other_ways(tmp_path: Path, source: str) -
     ],
 )
 def test_a_bad_kernel_is_told_by_line(tmp_path: Path, source: bytes, told: str) -> None:
-    make_task(tmp_path / "t")
-    path = tmp_path / "t" / "kernel.py"
-    path.write_bytes(source)
-    with pytest.raises(BadTask) as bad:
-        load_task(tmp_path / "t")
-    assert str(bad.value).startswith(f"{path}:{told}")
+    assert refused(tmp_path / "t", "kernel.py", source).startswith(told)
 
 
 def test_a_folder_without_a_task_says_how_to_make_one(tmp_path: Path) -> None:
@@ -171,11 +168,8 @@ def test_a_link_out_of_the_folder_and_a_pipe_are_refused(tmp_path: Path) -> None
 
 
 def test_text_that_is_not_utf8_is_told_by_line(tmp_path: Path) -> None:
-    make_task(tmp_path / "t")
-    path = tmp_path / "t" / "task.toml"
-    path.write_bytes(b'op = "a"\n# \xff\n')
-    with pytest.raises(BadTask, match=r"task\.toml:2: is not UTF-8 text"):
-        load_task(tmp_path / "t")
+    found = refused(tmp_path / "t", "task.toml", b'op = "a"\n# \xff\n')
+    assert found.startswith("2: is not UTF-8 text")
 
 
 def test_lines_are_found_in_every_spelling() -> None:
