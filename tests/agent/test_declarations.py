@@ -15,8 +15,7 @@ from akg_tui.agent.tools.kernel import in_format
 from akg_tui.agent.tools.registry import for_target, own_tools, specs_of, tools_with
 from akg_tui.core import events as ev
 from akg_tui.core.task import Target
-from tests.agent.live import held
-from tests.agent.test_tools import Caller
+from tests.agent.test_tools import calling
 
 # The YAML example of the specification, as it stands there.
 SEED = """\
@@ -102,8 +101,7 @@ async def test_a_tool_is_added_by_its_module_and_one_line_in_the_registry(
     caches = registry.own_tools, registry.tools_with
     try:
         [cache.cache_clear() for cache in caches]
-        async with held(tmp_path) as engine:
-            call = Caller(engine)
+        async with calling(tmp_path) as call:
             spec = next(s for s in call.executor.specs if s.name == "count_words")
             assert spec.description == "Count the words of a file."
             told: dict[str, object] = {"description": "Letters of a word.", "type": "integer"}
@@ -111,7 +109,7 @@ async def test_a_tool_is_added_by_its_module_and_one_line_in_the_registry(
             assert spec.parameters["properties"]["least"] == told
             path = call.note("a.txt", "one three two")
             assert await call.good("count_words", file_path=path, least=4) == "1"
-            called, answered = (record.event for record in engine.records[-2:])
+            called, answered = (record.event for record in call.engine.records[-2:])
             assert isinstance(called, ev.ToolCalled)
             assert isinstance(answered, ev.ToolAnswered)
             assert (called.tool, called.arguments["least"]) == ("count_words", 4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from akg_tui.agent.models.transport import Limits
 from akg_tui.core import events as ev
 from akg_tui.core.model_info import ANTHROPIC, Capabilities
 from akg_tui.core.task import Agent
+from tests.fresh_interpreter import printed
 from tests.lab.player import Player
 from tests.lab.replies import Reply, Send, call, message, refuse, say
 from tests.lab.runs import KEY, Held, create, directions, engine, of, play
@@ -163,11 +163,4 @@ def test_the_sdk_is_imported_only_for_a_served_model() -> None:
         " akg_tui.agent.models.probe, akg_tui.agent.models.endpoint;"
         "print([m for m in ('anthropic', 'httpx2', 'pydantic') if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[2],
-    )
-    assert done.stdout.strip() == "[]"
+    assert printed(code) == "[]\n"

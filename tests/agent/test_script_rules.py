@@ -15,8 +15,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.phases import Gate, Phase
 from akg_tui.engine.attach import SOCKET
 from akg_tui.engine.engine import Engine
-from tests.agent.live import held
-from tests.agent.test_tools import Caller
+from tests.agent.test_tools import Caller, calling
 
 
 async def taught(call: Caller, name: str = "first.sh", text: str = "echo first\n") -> None:
@@ -34,41 +33,38 @@ def applied(engine: Engine) -> list[ev.RuleApplied]:
 
 
 async def test_a_script_under_a_rule_runs_in_the_same_call_and_is_told_whole(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         await taught(call)
         path = call.note("second.sh", "echo $1\n")
         assert await call.good("execute_script", script_path=path, args=["two"]) == "two\n"
-        (one,) = applied(engine)
+        (one,) = applied(call.engine)
         assert (one.rule, one.detail) == (1, f"{path} two\necho $1\n")
-        assert engine.state.gate is None
+        assert call.engine.state.gate is None
         other = call.note("third.py", "print(3)\n")
         assert "waits for a person" in await call.refused("execute_script", script_path=other)
-        assert len(applied(engine)) == 1
+        assert len(applied(call.engine)) == 1
 
 
 async def test_where_nobody_is_asked_only_the_rule_lets_a_script_run(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         await taught(call)
-        engine.send(cmd.SetGate(Gate.SCRIPT, on=False))
+        call.engine.send(cmd.SetGate(Gate.SCRIPT, on=False))
         shell, python = call.note("a.sh", "echo a\n"), call.note("a.py", "print(1)\n")
         assert await call.good("execute_script", script_path=shell) == "a\n"
         assert "nobody is asked" in await call.refused("execute_script", script_path=python)
-        engine.send(cmd.RevokeRule(1))
+        call.engine.send(cmd.RevokeRule(1))
         assert "nobody is asked" in await call.refused("execute_script", script_path=shell)
 
 
 async def test_a_rule_for_the_agent_lets_no_script_of_a_subagent_run(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         await taught(call)
         begun = ev.SubagentStarted(subagent="s1", agent="subagent", phase=Phase.EDIT, call="t")
-        engine.send(cmd.Observe(begun))
-        call.executor = ToolExecutor(engine, None, CallOrigin("s1", "trace", restricted=True))
+        call.engine.send(cmd.Observe(begun))
+        call.executor = ToolExecutor(call.engine, None, CallOrigin("s1", "trace", restricted=True))
         path = call.note("b.sh", "echo b\n")
         assert "waits for a person" in await call.refused("execute_script", script_path=path)
-        gate = engine.state.gate
+        gate = call.engine.state.gate
         assert gate is not None
         assert (gate.agent, gate.interpreter) == ("subagent", "sh")
 
@@ -79,13 +75,12 @@ def test_the_same_text_for_another_interpreter_is_another_script() -> None:
 
 
 async def test_leave_for_a_shell_script_is_no_leave_for_python(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
-        engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
+    async with calling(tmp_path) as call:
+        call.engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
         text = "true\n"
         await call.refused("execute_script", script_path=call.note("a.sh", text))
-        assert engine.state.gate is not None
-        engine.send(cmd.AnswerGate(engine.state.gate.gate, approve=True))
+        assert call.engine.state.gate is not None
+        call.engine.send(cmd.AnswerGate(call.engine.state.gate.gate, approve=True))
         python = call.note("a.py", text)
         assert "waits for a person" in await call.refused("execute_script", script_path=python)
 
@@ -102,29 +97,28 @@ print(link.recv(65536))
 
 async def test_a_script_that_a_rule_let_run_teaches_and_ends_none(tmp_path: Path) -> None:
     """It runs as the same user, beside the run's socket, and knows every word of the protocol."""
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         await taught(call, "first.py", "print(1)\n")
         wider = call.note("b.sh", "echo b\n")
         await call.refused("execute_script", script_path=wider)
-        assert engine.state.gate is not None
-        number = engine.state.gate.gate
+        assert call.engine.state.gate is not None
+        number = call.engine.state.gate.gate
         orders: list[dict[str, Any]] = [
             {"order": "AnswerGate", "with": {"gate": number, "approve": True, "always": True}},
             {"order": "RevokeRule", "with": {"rule": 1}},
             {"order": "SetGate", "with": {"gate": "script", "on": False}},
         ]
-        where = str(Path(engine.path).absolute() / SOCKET)
+        where = str(Path(call.engine.path).absolute() / SOCKET)
         path = call.note("attack.py", ORDERS.format(socket=where, orders=orders))
         result = await call("execute_script", script_path=path)
-        assert len(applied(engine)) == 1, "it did run"
+        assert len(applied(call.engine)) == 1, "it did run"
         assert result.status == "error"
         assert "PermissionError" in result.error_information
-        (rule,) = engine.state.rules
+        (rule,) = call.engine.state.rules
         assert (rule.number, rule.ended) == (1, "")
-        assert engine.state.gate is not None
-        assert not engine.state.gate.answer
-        assert Gate.SCRIPT in engine.state.gates
+        assert call.engine.state.gate is not None
+        assert not call.engine.state.gate.answer
+        assert Gate.SCRIPT in call.engine.state.gates
 
 
 TRIES: list[tuple[str, dict[str, Any]]] = [
@@ -143,10 +137,9 @@ TRIES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize("number", range(len(TRIES)))
 async def test_no_call_of_the_agent_makes_a_rule(tmp_path: Path, number: int) -> None:
     tool, arguments = TRIES[number]
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
-        engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
+    async with calling(tmp_path) as call:
+        call.engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
         call.note("b.sh", "echo b\n")
         await call(tool, **arguments)
-        assert engine.state.rules == ()
-        assert Gate.SCRIPT in engine.state.gates
+        assert call.engine.state.rules == ()
+        assert Gate.SCRIPT in call.engine.state.gates

@@ -15,7 +15,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase, Verdict
 from akg_tui.core.task import Agent
 from tests.agent.live import held
-from tests.agent.test_tools import AGENT, FAST, Caller, Critic, measured
+from tests.agent.test_tools import AGENT, FAST, Caller, Critic, calling, measured
 
 BASIC = {
     "read_file": "file_path",
@@ -36,16 +36,14 @@ async def test_c01_there_are_six_basic_tools_with_their_required_arguments(tmp_p
     own = own_tools()
     basic = {name: known.required for name, known in own.items() if known.kind == "basic_tool"}
     assert basic == {name: (argument,) for name, argument in BASIC.items()}
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         for name, argument in BASIC.items():
             why = await call.refused(name)
             assert why == f"{name} needs the argument {argument!r}"
 
 
 async def test_c02_a_result_is_status_output_and_error_information(tmp_path: Path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         await call("write_file", content="x", file_path="notes/a.txt")
         good = call.kept("result.json")
         assert set(good) == KEYS
@@ -61,8 +59,7 @@ async def test_c03_write_file_overwrites_and_makes_a_name_of_operator_and_type(
     tmp_path: Path,
 ) -> None:
     assert default("write_file", "overwrite") is True
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         named = {"op_name": "relu", "file_type": "py"}
         assert "notes/relu.py" in await call.good("write_file", content="old", **named)
         assert "notes/relu.py" in await call.good("write_file", content="new", **named)
@@ -82,8 +79,7 @@ async def test_c04_a_script_has_300_seconds(tmp_path: Path, monkeypatch: Any) ->
         return await real(*args, timeout_s=timeout_s, **kwargs)
 
     monkeypatch.setattr(scripts, "run_process", noted)
-    async with held(tmp_path, agent=Agent(allow_script=True)) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path, agent=Agent(allow_script=True)) as call:
         await call.good("execute_script", script_path=call.note("a.sh", "echo hello\n"))
     assert given == [300]
 
@@ -100,19 +96,17 @@ async def test_c05_the_judges_tools_have_the_required_arguments_and_defaults(
         bare = [default(tool, name) for name in ("framework", "backend", "arch", "dsl")]
         assert bare == ["torch", "cuda", "a100", "triton"]
     assert default("verify_kernel", "timeout") == 300
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         await call.good("profile_kernel", **measured(FAST))
-        assert engine._judge.probes == [(True, 50, 5)]  # type: ignore[attr-defined]
+        assert call.engine._judge.probes == [(True, 50, 5)]  # type: ignore[attr-defined]
 
 
 async def test_c06_a_profile_says_nothing_of_correctness(tmp_path: Path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         facts = json.loads(await call.good("profile_kernel", **measured(FAST)))
         assert not {"correct", "max_error", "verified"} & set(facts)
-        assert engine.state.count(Verdict.KEEP) == 0
-        assert not [r for r in engine.records if isinstance(r.event, ev.Decided)]
+        assert call.engine.state.count(Verdict.KEEP) == 0
+        assert not [r for r in call.engine.records if isinstance(r.event, ev.Decided)]
 
 
 async def test_c07_four_types_of_tools_go_to_four_places_and_an_unknown_one_is_an_error(
@@ -134,8 +128,7 @@ async def test_c08_an_expression_keeps_its_type_alone_and_is_text_within_a_text(
     tmp_path: Path,
 ) -> None:
     data = {"rows": [{"nested": 7, "name": "relu"}]}
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         call.note("data.json", json.dumps(data))
         call.note("lines.txt", "".join(f"{n}\n" for n in range(20)))
         whole = "read_json_file('notes/data.json')['rows'][0]['nested']"

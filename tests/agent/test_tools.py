@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from akg_tui.core.task import Agent
 from akg_tui.engine.engine import Engine
 from akg_tui.evaluate.sandbox.protections import offered
 from tests.agent.live import held
+from tests.fresh_interpreter import printed
 
 SCRIPTS = Agent(allow_script=True)
 
@@ -65,12 +66,20 @@ class Caller:
         return f"notes/{name}"
 
 
+@contextlib.asynccontextmanager
+async def calling(
+    folder: Path, host: Host | None = None, **held_with: Any
+) -> AsyncIterator[Caller]:
+    """The caller in a run that is held."""
+    async with held(folder, **held_with) as engine:
+        yield Caller(engine, host)
+
+
 # What every call leaves behind
 
 
 async def test_a_call_is_kept_with_request_result_and_output(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         await call("write_file", content="hello", file_path="notes/a.md")
         assert call.kept("request.json") == {
             "tool": "write_file",
@@ -84,7 +93,7 @@ async def test_a_call_is_kept_with_request_result_and_output(tmp_path) -> None:
         }
         assert call.kept("output.txt") == "notes/a.md: 5 bytes"
         seq = int(call.node.name.split("-")[0])
-        assert isinstance(engine.records[seq - 1].event, ev.ToolCalled)
+        assert isinstance(call.engine.records[seq - 1].event, ev.ToolCalled)
         await call("write_file", content="x", file_path="/etc/passwd")
         result = call.kept("result.json")
         assert set(result) == {"status", "output", "error_information"}
@@ -100,8 +109,7 @@ WRONG = FAST.replace("C", "WRONG")
 
 
 async def test_a_result_is_chained_into_the_next_call(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         await call.good("profile_kernel", **measured(FAST))
         first = f"trace/{call.node.name}/result.json"
         speedup = f"read_json_file('{first}')['output']['speedup']"
@@ -130,8 +138,7 @@ async def test_what_a_tool_logs_is_summarised_in_its_result_and_in_no_other(tmp_
             else ToolResult.success("done")
         )
 
-    async with held(tmp_path, hold=Phase.PLAN) as engine:
-        call = Caller(engine, Host(tools={"compile_report": noisy}))
+    async with calling(tmp_path, Host(tools={"compile_report": noisy}), hold=Phase.PLAN) as call:
         log.warning("before: nobody's")
         result = await noisy_call(call, "html")
         assert result["error_information"].startswith("could not\nWARNING somebody: the disk")
@@ -155,32 +162,29 @@ async def test_a_tool_that_breaks_is_a_result_with_its_trace_kept(tmp_path) -> N
     async def broken(arguments: Mapping[str, Any]) -> ToolResult:
         raise RuntimeError("a bug")
 
-    async with held(tmp_path, hold=Phase.PLAN) as engine:
-        call = Caller(engine, Host(tools={"compile_report": broken}))
+    async with calling(tmp_path, Host(tools={"compile_report": broken}), hold=Phase.PLAN) as call:
         why = await call.refused("compile_report")
         assert why.startswith("compile_report broke: RuntimeError: a bug")
         assert "Traceback" in call.kept("captured_errors.log")
 
 
 async def test_a_huge_result_is_cut_for_the_model_and_whole_in_the_trace(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         text = "".join(f"{number} {'x' * 90}\n" for number in range(4_000))
         result = await call("read_file", file_path=call.note("a.txt", text), limit=5_000)
         assert len(result.output) < MAX_TOLD + 500
         assert f"all of them in trace/{call.node.name}/output.txt" in result.output
         assert call.kept("output.txt") == text
-        told = engine.records[-1].event
+        told = call.engine.records[-1].event
         assert isinstance(told, ev.ToolAnswered)
         assert len(told.output) == 2_000
 
 
 async def test_huge_and_unwritable_arguments_are_refused_or_mended(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         why = await call.refused("write_file", content="x" * (3 << 20))
         assert "at most 2097152 are taken" in why
-        called = engine.records[-2].event
+        called = call.engine.records[-2].event
         assert isinstance(called, ev.ToolCalled)
         assert set(called.arguments) == {"too_large_bytes"}
         await call.refused("read_file", file_path="\ud800", offset=1 << 70)
@@ -194,8 +198,7 @@ async def test_huge_and_unwritable_arguments_are_refused_or_mended(tmp_path) -> 
 
 
 async def test_a_result_that_json_cannot_hold_is_mended(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         call.note("a.json", '{"name": "\\ud800", "n": 1e999}')
         name = "read_json_file('notes/a.json')['name']"
         arguments = measured(FAST) | {"op_name": name}
@@ -212,22 +215,20 @@ async def test_a_result_that_json_cannot_hold_is_mended(tmp_path) -> None:
     "name", ["", "x" * 100_000, "../../x", "\ud800", "a\0b", "read_kernel\n", "\x1b[2J", "读"]
 )
 async def test_a_tool_of_any_name_is_answered_and_kept_inside_the_trace(tmp_path, name) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         assert "there is no tool" in await call.refused(name, a=1)
         assert call.node.parent == call.run / "trace"
-        answered = engine.records[-1].event
+        answered = call.engine.records[-1].event
         assert isinstance(answered, ev.ToolAnswered)
         assert len(answered.tool) <= 200
-        assert engine.state.open_calls == ()
+        assert call.engine.state.open_calls == ()
 
 
 # read_file, write_file
 
 
 async def test_a_file_is_read_in_parts_and_a_folder_is_listed(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         path = call.note("a.txt", "one\ntwo\nthree\n")
         part = await call.good("read_file", file_path=path, offset=2, limit=1)
         assert part == "two\n\n(lines 2 to 2 of 3; offset shows others)"
@@ -243,8 +244,7 @@ async def test_a_file_is_read_in_parts_and_a_folder_is_listed(tmp_path) -> None:
 
 
 async def test_a_written_file_is_named_by_the_call_or_by_operator_and_type(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         assert "notes/speed.txt:" in await call.good("write_file", content="a")
         named = {"op_name": "relu", "file_type": "python"}
         assert "notes/relu.py:" in await call.good("write_file", content="a", **named)
@@ -266,8 +266,7 @@ async def test_a_written_file_is_named_by_the_call_or_by_operator_and_type(tmp_p
 
 
 async def test_python_is_checked_and_formatted_under_notes_alone(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         path = call.note("a.py", "x=1\n")
         assert "was formatted" in await call.good("check_python_code", file_path=path)
         assert (call.run / path).read_text() == "x = 1\n"
@@ -280,8 +279,7 @@ async def test_python_is_checked_and_formatted_under_notes_alone(tmp_path) -> No
 
 
 async def test_settings_and_plugins_beside_a_file_are_not_loaded(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         call.note("setup.cfg", "[pycodestyle]\nignore = E225\n")
         call.note(".pymarkdown", '{"plugins": {"md041": {"enabled": false}}}')
         call.note("pymarkdown/__main__.py", "raise SystemExit('owned')\n")
@@ -292,8 +290,7 @@ async def test_settings_and_plugins_beside_a_file_are_not_loaded(tmp_path) -> No
 
 
 async def test_markdown_is_checked_by_line(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         good = call.note("a.md", "# Title\n\nText.\n")
         assert "nothing to mend" in await call.good("check_markdown", file_path=good)
         why = await call.refused("check_markdown", file_path=call.note("b.md", "# A\n\n#B\n"))
@@ -304,33 +301,31 @@ async def test_markdown_is_checked_by_line(tmp_path) -> None:
 
 
 async def test_a_script_is_refused_unless_the_task_or_a_person_allows_it(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         path = call.note("a.sh", "touch ran; echo hello\n")
         why = await call.refused("execute_script", script_path=path)
         assert "not allowed in this run" in why
-        engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
+        call.engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
         assert "waits for a person" in await call.refused(
             "execute_script", script_path=path, args=["x"]
         )
-        assert engine.state.gate.detail == f"{path} x\ntouch ran; echo hello\n"
-        engine.send(cmd.AnswerGate(engine.state.gate.gate, approve=False))
+        assert call.engine.state.gate.detail == f"{path} x\ntouch ran; echo hello\n"
+        call.engine.send(cmd.AnswerGate(call.engine.state.gate.gate, approve=False))
         why = await call.refused("execute_script", script_path=path, args=["x"])
         assert why == "a person refused this script"
         assert not (call.run / "notes" / "ran").exists()
         await call.refused("execute_script", script_path=path)
-        engine.send(cmd.AnswerGate(engine.state.gate.gate, approve=True))
+        call.engine.send(cmd.AnswerGate(call.engine.state.gate.gate, approve=True))
         assert await call.good("execute_script", script_path=path) == "hello\n"
         assert (call.run / "notes" / "ran").exists()
 
 
 async def test_leave_is_for_the_text_that_was_asked_about(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
-        engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
+    async with calling(tmp_path) as call:
+        call.engine.send(cmd.SetGate(Gate.SCRIPT, on=True))
         path = call.note("a.sh", "echo this\n")
         await call.refused("execute_script", script_path=path)
-        engine.send(cmd.AnswerGate(engine.state.gate.gate, approve=True))
+        call.engine.send(cmd.AnswerGate(call.engine.state.gate.gate, approve=True))
         call.note("a.sh", "echo another\n")  # changed once the person had read it
         assert "waits for a person" in await call.refused("execute_script", script_path=path)
         call.note("a.sh", "echo this\n")
@@ -349,8 +344,7 @@ async def test_a_script_gets_its_arguments_input_and_folder_and_no_secrets(
         "try:\n    socket.create_connection(('127.0.0.1', 9), 1)\n"
         "except OSError as error:\n    print('net', type(error).__name__)\n"
     )
-    async with held(tmp_path, agent=SCRIPTS) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path, agent=SCRIPTS) as call:
         path = call.note("deep/a.py", body)
         said = await call.good(
             "execute_script",
@@ -363,8 +357,7 @@ async def test_a_script_gets_its_arguments_input_and_folder_and_no_secrets(
 
 
 async def test_a_script_that_fails_gives_its_output_its_status_and_its_stderr(tmp_path) -> None:
-    async with held(tmp_path, agent=SCRIPTS) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path, agent=SCRIPTS) as call:
         path = call.note("a.sh", "echo out; echo trouble >&2; exit 3\n")
         result = await call("execute_script", script_path=path)
         assert result.status == "error"
@@ -379,8 +372,7 @@ async def test_a_script_that_hangs_is_killed_with_all_it_started(tmp_path) -> No
     # Only a namespace ends one that left the group too.
     apart = "pidns" in {protection.name for protection in offered() if protection.held}
     body = f"{'setsid' if apart else ''} {sleep} & {sleep} & {sleep}\n"
-    async with held(tmp_path, agent=SCRIPTS) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path, agent=SCRIPTS) as call:
         path = call.note("a.sh", body)
         work = asyncio.create_task(call.refused("execute_script", script_path=path, timeout=3))
         await become(lambda: running(sleep) == 3)
@@ -390,8 +382,7 @@ async def test_a_script_that_hangs_is_killed_with_all_it_started(tmp_path) -> No
 
 async def test_a_cancelled_call_leaves_no_process(tmp_path) -> None:
     sleep = f"sleep {UNIQUE}2"
-    async with held(tmp_path, agent=SCRIPTS) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path, agent=SCRIPTS) as call:
         path = call.note("a.sh", f"{sleep} & {sleep}\n")
         work = asyncio.create_task(call("execute_script", script_path=path))
         await become(lambda: running(sleep) == 2)
@@ -424,8 +415,7 @@ async def become(holds: Callable[[], bool]) -> None:
 
 
 async def test_a_flood_of_output_is_bounded(tmp_path) -> None:
-    async with held(tmp_path, agent=SCRIPTS) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path, agent=SCRIPTS) as call:
         path = call.note("a.sh", "yes beginning 2>/dev/null | head -c 30000000; echo the end\n")
         said = await call.good("execute_script", script_path=path)
         assert len(said) < 1_100_000
@@ -438,24 +428,22 @@ async def test_a_flood_of_output_is_bounded(tmp_path) -> None:
 
 
 async def test_a_kernel_is_verified_and_profiled_without_any_event_but_the_calls(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
-        before = engine.state
+    async with calling(tmp_path) as call:
+        before = call.engine.state
         facts = json.loads(await call.good("verify_kernel", **measured(FAST)))
         assert facts["correct"] is True
         assert facts["op_name"] == "relu"
         facts = json.loads(await call.good("profile_kernel", **measured(FAST), run_times=7))
         assert (facts["gen_time_us"], facts["base_time_us"], facts["speedup"]) == (1000, 3000, 3)
         assert "correct" not in facts
-        assert engine._judge.probes == [(False, 0, 0), (True, 7, 5)]
-        kinds = {type(record.event) for record in engine.records[before.seq :]}
+        assert call.engine._judge.probes == [(False, 0, 0), (True, 7, 5)]
+        kinds = {type(record.event) for record in call.engine.records[before.seq :]}
         assert kinds == {ev.ToolCalled, ev.ToolAnswered}
-        assert engine.state.attempts == before.attempts
+        assert call.engine.state.attempts == before.attempts
 
 
 async def test_a_wrong_kernel_is_an_error_and_the_reference_may_be_given_whole(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         reference = (call.run / "task" / "reference.py").read_text()
         arguments = measured(WRONG) | {"task_code": f"\n{reference}\n\n"}
         assert "wrong: wrong values" in await call.refused("verify_kernel", **arguments)
@@ -468,8 +456,7 @@ async def test_a_wrong_kernel_is_an_error_and_the_reference_may_be_given_whole(t
 
 
 async def test_probes_of_a_visit_are_numbered(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         for _ in range(PROBES_A_VISIT):
             await call.good("verify_kernel", **measured(FAST))
         assert "edit the kernel" in await call.refused("verify_kernel", **measured(FAST))
@@ -490,8 +477,7 @@ async def test_a_probe_that_takes_too_long_is_given_up(tmp_path, monkeypatch) ->
 
 
 async def test_a_workflow_runs_its_steps_and_keeps_each_in_its_place(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         told = json.loads(await call.good("verify_then_profile", **measured(FAST)))
         assert told["1-verify_kernel"]["correct"] is True
         assert told["2-profile_kernel"]["speedup"] == 3
@@ -506,11 +492,10 @@ async def test_a_workflow_runs_its_steps_and_keeps_each_in_its_place(tmp_path) -
 
 
 async def test_a_workflow_ends_at_the_first_step_that_fails(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         why = await call.refused("verify_then_profile", **measured(WRONG))
         assert why.startswith("step 1, verify_kernel: wrong")
-        assert engine._judge.probes == [(False, 0, 0)]
+        assert call.engine._judge.probes == [(False, 0, 0)]
         # What a model sends is passed on as it is: in a step it is no expression any more.
         code = "$op_name read_json_file('$1/x')"
         await call.refused("verify_then_profile", **measured(code))
@@ -561,8 +546,7 @@ async def test_an_agent_is_called_by_the_name_of_its_definition(tmp_path) -> Non
 
 
 async def test_a_tool_for_which_nobody_is_there_is_not_offered(tmp_path) -> None:
-    async with held(tmp_path, tools=AGENT) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path, tools=AGENT) as call:
         offered = {spec.name for spec in call.executor.specs}
         assert not offered & {"reviewer", "compile_report"}
         assert "there is no tool" in await call.refused("reviewer", prompt="look")
@@ -572,8 +556,7 @@ async def test_a_tool_for_which_nobody_is_there_is_not_offered(tmp_path) -> None
 
 
 async def test_knowledge_is_found_for_the_target_of_the_task(tmp_path) -> None:
-    async with held(tmp_path) as engine:
-        call = Caller(engine)
+    async with calling(tmp_path) as call:
         found = await call.good("search_knowledge", query="vectorise the inner loop")
         assert found.startswith("# k:cpp-vectorise: ")
         assert "triton-" not in found.split("\n")[0]
@@ -584,13 +567,9 @@ async def test_knowledge_is_found_for_the_target_of_the_task(tmp_path) -> None:
 
 
 def test_no_tool_needs_a_heavy_import_before_it_is_called() -> None:
-    import subprocess
-    import sys
-
     code = (
         "import sys, akg_tui.cli, akg_tui.engine.engine\n"
         "heavy = {'yaml', 'pydantic', 'autopep8', 'pymarkdown', 'torch', 'akg_tui.knowledge'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert printed(code) == "[]\n"

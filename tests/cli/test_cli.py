@@ -19,6 +19,7 @@ from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
 from akg_tui.core.task import Policy
 from tests.engine.runs import KERNEL, REFERENCE, copy_sample, make_task
+from tests.fresh_interpreter import printed
 
 
 def akg(
@@ -52,15 +53,13 @@ def test_help_names_every_command_and_loads_neither_textual_nor_torch() -> None:
         "heavy = ('textual', 'torch', 'pygit2', 'optuna', 'rich', 'matplotlib', 'jinja2')\n"
         "print([m for m in heavy if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    told = printed(script)
     commands = (
         "demo tune resume fork undo adopt eval new runs show report view edit bench doctor salvage"
     )
     for command in commands.split():
-        assert f"\n    {command} " in done.stdout
-    assert done.stdout.endswith("[]\n")
+        assert f"\n    {command} " in told
+    assert told.endswith("[]\n")
 
 
 def declared(made: argparse.ArgumentParser) -> list[str]:
@@ -84,10 +83,7 @@ def test_a_command_loads_no_other_commands_module() -> None:
         "modules = ('akg_tui.cli.tune', 'akg_tui.cli.serve', 'akg_tui.cli.doctor')\n"
         "print(code, [m for m in modules if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "2 []\n"
+    assert printed(script) == "2 []\n"
 
 
 def test_a_folder_without_a_task_is_told_how_to_make_one(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from akg_tui.engine.run_report import reporter
 from akg_tui.headless import closing_lines, summary_of
 from tests.engine import runs as engines
 from tests.engine.fake_judge import FakeJudge
+from tests.fresh_interpreter import printed
 from tests.report import runs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -143,10 +143,7 @@ def test_watching_a_run_loads_neither_the_report_nor_a_plotting_library() -> Non
         "import sys, akg_tui.engine.run_service, akg_tui.headless, akg_tui.tui.app\n"
         "print([m for m in ('matplotlib', 'jinja2', 'akg_tui.report') if m in sys.modules])"
     )
-    told = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert told.stdout == "[]\n"
+    assert printed(script) == "[]\n"
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium")

@@ -15,6 +15,10 @@ from benchmarks.gallery import pictures as gallery
 from .script import FakeHandle
 
 
+def shown(app: WorkbenchApp) -> str:
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
 @dataclass
 class Stage:
     app: WorkbenchApp
@@ -45,7 +49,7 @@ class Stage:
 
     def text(self) -> str:
         """What stands on the screen, row by row."""
-        return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
+        return shown(self.app)
 
 
 def workbench(handle: FakeHandle, theme: str | None = None) -> WorkbenchApp:
@@ -56,10 +60,13 @@ def workbench(handle: FakeHandle, theme: str | None = None) -> WorkbenchApp:
 
 
 @asynccontextmanager
-async def on_stage(handle: FakeHandle, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Stage]:
+async def on_stage(
+    handle: FakeHandle, size: tuple[int, int] = (120, 40), *, armed: bool = False
+) -> AsyncIterator[Stage]:
+    """The run on screen; `armed` once the keys of its card count."""
     app = workbench(handle)
     async with app.run_test(size=size) as pilot:
         stage = Stage(app, pilot, handle)
         await gallery.opened(app, pilot)
-        await stage.pull()
+        await (stage.arm() if armed else stage.pull())
         yield stage

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -24,14 +21,11 @@ from akg_tui.tui.screens.dialogs import Leave
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.runs import Runs
 from benchmarks.gallery import pictures as gallery
-from benchmarks.gallery import recorded_run
+from tests.fresh_interpreter import printed
 
 from .script import FakeHandle, task
-from .stage import on_stage, workbench
-
-
-def shown(app: WorkbenchApp) -> str:
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+from .stage import on_stage, shown, workbench
+from .test_registry import runs_listed
 
 
 async def test_the_first_frame_stands_before_the_run_is_opened() -> None:
@@ -74,13 +68,12 @@ async def test_a_run_that_breaks_is_told_and_leaves_with_two() -> None:
         async def run(self) -> None:
             raise OSError(28, "No space left on device")
 
-    handle = Breaking().to_phase(Phase.PLAN)
-    async with on_stage(handle) as stage:
+    async with on_stage(Breaking().to_phase(Phase.PLAN)) as stage:
         await stage.pull()
         assert "the run broke: [Errno 28] No space left on device" in stage.text()
         await stage.press("q")
     assert stage.app.return_value == 2
-    assert handle.closed
+    assert stage.handle.closed
 
 
 async def test_a_command_that_the_disk_refused_is_told_and_nothing_else_happens() -> None:
@@ -90,13 +83,12 @@ async def test_a_command_that_the_disk_refused_is_told_and_nothing_else_happens(
                 raise JournalWriteError("event 9 was not written: No space left on device")
             return super().send(command)
 
-    handle = Full().to_phase(Phase.PLAN)
-    async with on_stage(handle) as stage:
+    async with on_stage(Full().to_phase(Phase.PLAN)) as stage:
         await stage.press("space")
         assert "not done: event 9 was not written: No space left" in " ".join(stage.text().split())
-        assert not handle.state.paused
+        assert not stage.handle.state.paused
         await stage.press("i", "g", "o", "enter")
-        assert handle.state.hints == ("go",)
+        assert stage.handle.state.hints == ("go",)
 
 
 async def test_a_finished_run_is_left_without_a_question() -> None:
@@ -160,10 +152,9 @@ async def test_leaving_cancels_the_work_before_it_closes_the_run() -> None:
 
 
 async def test_whatever_ends_the_app_closes_the_run() -> None:
-    handle = FakeHandle()
-    async with on_stage(handle) as stage:
+    async with on_stage(FakeHandle()) as stage:
         stage.app.exit(0)
-    assert handle.closed
+    assert stage.handle.closed
 
 
 async def test_an_unknown_theme_is_told_and_the_default_worn() -> None:
@@ -236,8 +227,7 @@ def test_importing_the_workbench_loads_nothing_heavy() -> None:
         " 'akg_tui.evaluate', 'akg_tui.engine', 'akg_tui.core', 'akg_tui.tui.screens'))}\n"
         "print(sorted(heavy & set(sys.modules)), sorted(ours))\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout == "[] ['akg_tui.core', 'akg_tui.core.sanitize']\n"
+    assert printed(code) == "[] ['akg_tui.core', 'akg_tui.core.sanitize']\n"
 
 
 def test_a_start_is_not_interrupted_to_look_for_garbage() -> None:
@@ -247,8 +237,7 @@ def test_a_start_is_not_interrupted_to_look_for_garbage() -> None:
         "import akg_tui.tui.app, akg_tui.tui.screens.deck, akg_tui.engine.engine\n"
         "print(gc.isenabled(), gc.get_stats()[0]['collections'] - before)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout == "True 0\n"
+    assert printed(code) == "True 0\n"
 
 
 def test_all_that_is_not_frozen_is_looked_at_between_two_frames_not_in_one() -> None:
@@ -261,10 +250,7 @@ def test_all_that_is_not_frozen_is_looked_at_between_two_frames_not_in_one() -> 
         "told.append(whole() - before); sweeper.between(); told.append(whole() - before)\n"
         "sweeper.between(); told.append(whole() - before); print(told)\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", script], check=False, capture_output=True, text=True
-    )
-    assert found.stdout.strip() == "[0, 0, 1, 1]", found.stderr
+    assert printed(script) == "[0, 0, 1, 1]\n"
 
 
 def test_code_that_came_later_is_not_looked_at_again_and_what_the_run_left_is() -> None:
@@ -282,26 +268,20 @@ def test_code_that_came_later_is_not_looked_at_again_and_what_the_run_left_is() 
         "sweeper.run_left(); sweeper.rest(0.0); told.append(kept - gc.get_freeze_count() >= 1000)\n"
         "print(told)\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", script], check=False, capture_output=True, text=True
-    )
-    assert found.stdout.strip() == "[0, True, True, True]", found.stdout + found.stderr
+    assert printed(script) == "[0, True, True, True]\n"
 
 
-RECORDED = Path(__file__).parents[1] / "recorded"
 NEED_A_RUN = ("stop", "tell use q4", "mode-to auto", "revoke 1", "copy-kernel", "copy 3-4")
 
 
+@dataclass
 class Listed:
-    def __init__(self, app: WorkbenchApp, pilot: Pilot[int]) -> None:
-        self.app, self.pilot = app, pilot
+    app: WorkbenchApp
+    pilot: Pilot[int]
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
         await gallery.settled(self.app, self.pilot)
-
-    def text(self) -> str:
-        return "\n".join(strip.text for strip in self.app.screen._compositor.render_strips())
 
     async def type_each(self) -> None:
         """Type every command that needs a run; each is told that there is none."""
@@ -310,20 +290,11 @@ class Listed:
             await self.pilot.press("colon")
             self.app.screen.query_one(Input).value = line
             await self.press("enter")
-            assert "no run is open here" in self.text(), line
+            assert "no run is open here" in shown(self.app), line
             assert self.app.screen is here
             await self.press("down")
         await self.press("X")
-        assert "no run is open here" in self.text()
-
-
-@asynccontextmanager
-async def listed(tmp_path: Path) -> AsyncIterator[Listed]:
-    recordings = [recorded_run.read(path) for path in sorted(RECORDED.glob("*.zip"))]
-    app = WorkbenchApp(None, browse=gallery.run_folders(recordings, tmp_path.resolve()))
-    async with app.run_test(size=(120, 30)) as pilot:
-        await gallery.settled(app, pilot)
-        yield Listed(app, pilot)
+        assert "no run is open here" in shown(self.app)
 
 
 @pytest.fixture
@@ -336,7 +307,8 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def test_the_list_of_runs_is_copied_and_what_needs_a_run_says_that_none_is_open(
     tmp_path: Path, copied: list[str]
 ) -> None:
-    async with listed(tmp_path) as stage:
+    async with runs_listed(tmp_path) as (app, pilot):
+        stage = Listed(app, pilot)
         await stage.press("y", "Y")
         view, whole = copied
         assert view == whole
@@ -348,7 +320,8 @@ async def test_the_list_of_runs_is_copied_and_what_needs_a_run_says_that_none_is
 async def test_the_comparison_of_two_runs_is_copied_and_what_needs_a_run_says_that_none_is_open(
     tmp_path: Path, copied: list[str]
 ) -> None:
-    async with listed(tmp_path) as stage:
+    async with runs_listed(tmp_path) as (app, pilot):
+        stage = Listed(app, pilot)
         await stage.press("space", "space", "c")
         assert isinstance(stage.app.screen, Rounds)
         await stage.press("y", "Y")
